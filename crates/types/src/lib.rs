@@ -1,0 +1,26 @@
+//! The vocabulary every other room shares: identifiers, time, values, rows and keys.
+//!
+//! Nothing here decides anything and nothing here does IO. A type belongs in this crate when two
+//! rooms that do not know each other must agree on it.
+//!
+//! * [`id`]: newtypes for everything that is numbered.
+//! * [`time`]: virtual time ([`Ticks`]) and transaction timestamps ([`Timestamp`]).
+//! * [`data_type`], [`value`], [`decimal`]: PostgreSQL's types and the values they hold.
+//! * [`row`]: rows as compact bytes, decoded a column at a time.
+//! * [`key`]: keys as bytes whose order is the order of the values they encode.
+
+pub mod data_type;
+pub mod decimal;
+pub mod id;
+pub mod key;
+pub mod row;
+pub mod time;
+pub mod value;
+
+pub use data_type::DataType;
+// pub use decimal::Decimal;
+pub use id::{ColumnIndex, IndexId, NodeId, PartitionId, ProgramId, SlotId, TableId};
+// pub use key::{Key, KeyRange};
+// pub use row::{Row, RowLayout};
+pub use time::{HybridClock, Ticks, Timestamp};
+pub use value::{Pending, Value};
