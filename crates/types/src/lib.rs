@@ -8,19 +8,27 @@
 //! * [`data_type`], [`value`], [`decimal`]: PostgreSQL's types and the values they hold.
 //! * [`row`]: rows as compact bytes, decoded a column at a time.
 //! * [`key`]: keys as bytes whose order is the order of the values they encode.
+//! * [`schema`]: what is known of a table below SQL.
+//! * [`access`], [`effect`]: what a transaction reads, and what it does when it commits.
 
+pub mod access;
 pub mod data_type;
 pub mod decimal;
+pub mod effect;
 pub mod id;
 pub mod key;
 pub mod row;
+pub mod schema;
 pub mod time;
 pub mod value;
 
-pub use data_type::DataType;
-// pub use decimal::Decimal;
+pub use access::{Access, Fetched, Read};
+pub use data_type::{DataType, NumericBounds};
+pub use decimal::Decimal;
+pub use effect::{Applied, ColumnSet, Effect, EffectError, Patch, RowPrograms};
 pub use id::{ColumnIndex, IndexId, NodeId, PartitionId, ProgramId, SlotId, TableId};
-// pub use key::{Key, KeyRange};
-// pub use row::{Row, RowLayout};
+pub use key::{Key, KeyRange};
+pub use row::{Row, RowLayout};
+pub use schema::{ColumnSchema, IndexSchema, Placement, Schema, TableSchema};
 pub use time::{HybridClock, Ticks, Timestamp};
 pub use value::{Pending, Value};
