@@ -1,1 +1,20 @@
-//! placeholder
+//! PostgreSQL's SQL: text in; a catalog, compiled procedures and what they do, out.
+//!
+//! 1. [`source`]: files and places in them; [`diagnostic`]: what is wrong, where, and what to do.
+//! 2. `parse`: statements through `sqlparser`; PL/pgSQL bodies, `BEGIN ATOMIC` bodies and
+//!    `CREATE ASSERTION` through a thin parser of our own around it.
+//! 3. [`catalog`]: tables, indexes, views, assertions, procedures.
+//! 4. `bind`, `plan`: names resolved and typed, access paths chosen, expressions compiled.
+//! 5. `execute`: a compiled statement runs over a [`Transaction`], set at a time: each step issues
+//!    all the reads that it can know at once.
+//! 6. [`summary`]: what each statement reads, writes and depends on, for the analyser.
+//!
+//! This crate knows no protocol, no partition and no plan.
+
+pub mod catalog;
+pub mod diagnostic;
+pub mod source;
+pub mod summary;
+pub mod transaction;
+
+pub use transaction::{Transaction, TransactionError};

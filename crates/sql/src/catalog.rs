@@ -1,0 +1,314 @@
+//! The catalog: everything that the DDL of an application declares.
+//!
+//! Expressions in it (checks, defaults, views, assertions) are kept as `sqlparser`'s syntax trees
+//! with the place they came from, and are bound where they are used.
+
+use std::sync::Arc;
+
+use anabranch_types::{ColumnIndex, DataType, Schema, TableId};
+use sqlparser::ast;
+
+use crate::source::{SourceFile, Span};
+
+/// Everything that an application declares, in order of declaration.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// The files it was loaded from, for diagnostics.
+    pub files: Vec<SourceFile>,
+    /// The tables as the rooms below see them; indexed by [`TableId`] like `tables`.
+    pub schema: Schema,
+    /// What only SQL knows of each table.
+    pub tables: Vec<Table>,
+    /// Views.
+    pub views: Vec<View>,
+    /// `CREATE ASSERTION`s.
+    pub assertions: Vec<Assertion>,
+    /// Procedures and functions.
+    pub procedures: Vec<Arc<Procedure>>,
+}
+
+/// What only SQL knows of a table. Names, types, keys and indexes stand in its
+/// [`anabranch_types::TableSchema`].
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Its number.
+    pub id: TableId,
+    /// Its name as declared, folded to lower case unless quoted.
+    pub name: String,
+    /// Where it is declared.
+    pub span: Span,
+    /// DEFAULT and identity of each column, in order.
+    pub defaults: Vec<ColumnDefault>,
+    /// CHECK constraints.
+    pub checks: Vec<Check>,
+    /// The name of the primary key constraint, where there is one.
+    pub primary_key_name: Option<String>,
+    /// FOREIGN KEY constraints.
+    pub foreign_keys: Vec<ForeignKey>,
+}
+
+/// What a column gets when an INSERT names no value for it.
+#[derive(Clone, Debug)]
+pub enum ColumnDefault {
+    /// NULL.
+    Null,
+    /// The value of an expression.
+    Expression(ast::Expr, Span),
+    /// A number chosen by the database: `serial`, `GENERATED … AS IDENTITY`.
+    Generated {
+        /// `GENERATED ALWAYS`: the user may not choose.
+        always: bool,
+    },
+}
+
+/// A CHECK constraint.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// Its name, PostgreSQL's default name where none was given.
+    pub name: String,
+    /// The condition: not satisfied only when false.
+    pub expression: ast::Expr,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// A FOREIGN KEY constraint.
+#[derive(Clone, Debug)]
+pub struct ForeignKey {
+    /// Its name, PostgreSQL's default name where none was given.
+    pub name: String,
+    /// The referencing columns of this table.
+    pub columns: Vec<ColumnIndex>,
+    /// The referenced table.
+    pub parent: TableId,
+    /// The referenced columns: the parent's primary key, or a unique index's columns.
+    pub parent_columns: Vec<ColumnIndex>,
+    /// What becomes of a child when its parent is deleted.
+    pub on_delete: ReferentialAction,
+    /// What becomes of a child when its parent's key changes.
+    pub on_update: ReferentialAction,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// What becomes of a child row when its parent goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReferentialAction {
+    /// The statement fails (checked at its end).
+    NoAction,
+    /// The statement fails.
+    Restrict,
+    /// The child goes (or follows) too.
+    Cascade,
+    /// The child's columns become NULL.
+    SetNull,
+    /// The child's columns get their defaults.
+    SetDefault,
+}
+
+/// A view: a named query.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Its name.
+    pub name: String,
+    /// Names for its columns, where given.
+    pub columns: Vec<String>,
+    /// The query.
+    pub query: Box<ast::Query>,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// An invariant over the whole database.
+#[derive(Clone, Debug)]
+pub struct Assertion {
+    /// Its name.
+    pub name: String,
+    /// The condition, which every committed state satisfies.
+    pub expression: ast::Expr,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// A procedure or function, parsed; `compile` makes it runnable.
+#[derive(Clone, Debug)]
+pub struct Procedure {
+    /// Its name.
+    pub name: String,
+    /// Its parameters, in order.
+    pub parameters: Vec<Parameter>,
+    /// What it returns beside its OUT parameters.
+    pub returns: Returns,
+    /// Its body.
+    pub body: Block,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// One parameter of a procedure.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub data_type: DataType,
+    /// Its direction.
+    pub mode: ParameterMode,
+    /// Its default, where it has one.
+    pub default: Option<ast::Expr>,
+}
+
+/// The direction of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParameterMode {
+    /// Given by the caller.
+    In,
+    /// Part of the result.
+    Out,
+    /// Both.
+    InOut,
+}
+
+/// What a procedure returns.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Returns {
+    /// Its OUT parameters as one row; nothing if it has none.
+    Parameters,
+    /// One value.
+    Scalar(DataType),
+    /// A set of rows (`RETURNS TABLE`, `SETOF`).
+    Table(Vec<(String, DataType)>),
+}
+
+/// A block of statements with its variables.
+#[derive(Clone, Debug, Default)]
+pub struct Block {
+    /// Variables declared here, in order.
+    pub variables: Vec<Variable>,
+    /// The statements, in order.
+    pub statements: Vec<(Statement, Span)>,
+}
+
+/// A declared variable.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub data_type: VariableType,
+    /// Its initial value; NULL if none.
+    pub default: Option<ast::Expr>,
+    /// CONSTANT.
+    pub constant: bool,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// The type of a variable.
+#[derive(Clone, Debug, PartialEq)]
+pub enum VariableType {
+    /// A type, or a column's type by `%TYPE`, already resolved.
+    Data(DataType),
+    /// `record`, or `table%ROWTYPE`: takes the columns of what is selected into it.
+    Record,
+}
+
+/// A statement of a procedure's body.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Statement {
+    /// SQL: SELECT, INSERT, UPDATE, DELETE, with where its result goes.
+    Sql {
+        /// The statement.
+        statement: Box<ast::Statement>,
+        /// INTO targets: names of variables or OUT parameters.
+        into: Vec<String>,
+        /// INTO STRICT: exactly one row.
+        strict: bool,
+    },
+    /// `PERFORM query`.
+    Perform(Box<ast::Query>),
+    /// `target := expression`, the target possibly an array element.
+    Assign {
+        /// The variable or OUT parameter.
+        target: String,
+        /// An index, for `a[i] := …`.
+        index: Option<ast::Expr>,
+        /// The value.
+        value: ast::Expr,
+    },
+    /// `IF … THEN … ELSIF … ELSE … END IF`.
+    If {
+        /// Conditions and their branches, in order.
+        branches: Vec<(ast::Expr, Vec<(Statement, Span)>)>,
+        /// The ELSE branch.
+        otherwise: Vec<(Statement, Span)>,
+    },
+    /// `FOR i IN [REVERSE] a..b [BY c] LOOP`.
+    ForRange {
+        /// The loop variable, local to the loop.
+        variable: String,
+        /// The first value.
+        from: ast::Expr,
+        /// The last value.
+        to: ast::Expr,
+        /// The step; 1 if none.
+        by: Option<ast::Expr>,
+        /// Downwards.
+        reverse: bool,
+        /// The body.
+        body: Vec<(Statement, Span)>,
+    },
+    /// `FOR target IN query LOOP`.
+    ForQuery {
+        /// A record variable, or a list of scalar ones.
+        targets: Vec<String>,
+        /// The query.
+        query: Box<ast::Statement>,
+        /// The body.
+        body: Vec<(Statement, Span)>,
+    },
+    /// `FOREACH target IN ARRAY expression LOOP`.
+    ForEach {
+        /// The variable.
+        target: String,
+        /// The array.
+        array: ast::Expr,
+        /// The body.
+        body: Vec<(Statement, Span)>,
+    },
+    /// `WHILE condition LOOP`, and `LOOP` with `true`.
+    While {
+        /// The condition.
+        condition: ast::Expr,
+        /// The body.
+        body: Vec<(Statement, Span)>,
+    },
+    /// `EXIT [WHEN condition]`.
+    Exit(Option<ast::Expr>),
+    /// `CONTINUE [WHEN condition]`.
+    Continue(Option<ast::Expr>),
+    /// `RAISE level 'format', arguments USING ERRCODE = …`.
+    Raise {
+        /// EXCEPTION ends the transaction; NOTICE, WARNING, … are messages.
+        exception: bool,
+        /// The format, with % for each argument.
+        format: String,
+        /// The arguments.
+        arguments: Vec<ast::Expr>,
+        /// The SQLSTATE; `P0001` if none.
+        code: Option<String>,
+    },
+    /// `RETURN [expression]`.
+    Return(Option<ast::Expr>),
+    /// `RETURN QUERY query`.
+    ReturnQuery(Box<ast::Statement>),
+    /// `RETURN NEXT [expression]`.
+    ReturnNext(Option<ast::Expr>),
+    /// `GET DIAGNOSTICS target = ROW_COUNT`.
+    RowCount(String),
+    /// A nested `BEGIN … END` without handlers.
+    Block(Block),
+    /// `NULL;`
+    Null,
+}

@@ -1,0 +1,203 @@
+//! What each statement of a procedure reads, writes and depends on: all that the analyser needs to
+//! know of SQL, after binding. Branches and loops are not followed: every statement that could run
+//! counts (operation-partitioning.txt §3.1).
+
+use anabranch_types::{ColumnIndex, DataType, TableId, Value};
+
+use crate::source::Span;
+
+/// One SQL statement of the application, numbered densely over all procedures in order of
+/// declaration. The plan, the transaction and the compiled code name statements by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StatementId(pub u32);
+
+/// A transaction type: one procedure.
+#[derive(Clone, Debug)]
+pub struct TransactionSummary {
+    /// The procedure's name.
+    pub name: String,
+    /// Where it is declared.
+    pub span: Span,
+    /// Its input parameters.
+    pub parameters: Vec<(String, DataType)>,
+    /// Every SQL statement in it, of every branch.
+    pub statements: Vec<StatementSummary>,
+}
+
+/// One SQL statement.
+#[derive(Clone, Debug)]
+pub struct StatementSummary {
+    /// Its number.
+    pub id: StatementId,
+    /// Where it stands.
+    pub span: Span,
+    /// Whether it stands in a loop, and so may run more than once a call.
+    pub in_loop: bool,
+    /// Every table it touches, once for each mention (a table joined with itself counts twice; a
+    /// subquery's and a view's tables are included; foreign keys and cascades are not: the
+    /// analyser adds them from the catalog).
+    pub accesses: Vec<TableAccess>,
+    /// How the statement's result is used by the rest of the procedure.
+    pub result: ResultUse,
+    /// Set when this is an UPDATE of one row by its full primary key (or of one row for each tuple
+    /// of pure sources: parameters, `unnest` of parameters, constants) whose new values depend on
+    /// the row itself and on values known before the statement runs, and whose result is unused,
+    /// or used only as [`ResultUse::Carried`]: its owner can evaluate it at commit.
+    pub deferrable: bool,
+}
+
+/// How a statement's result is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResultUse {
+    /// Nothing of it is used (no INTO, no RETURNING, no FOUND, no row count).
+    Unused,
+    /// It is only copied, or shifted by constants, into rows that the same procedure inserts and
+    /// into the procedure's output: nothing is computed from it or decided by it.
+    Carried,
+    /// Something is computed from it or decided by it.
+    Used,
+}
+
+/// One table of a statement.
+#[derive(Clone, Debug)]
+pub struct TableAccess {
+    /// The table.
+    pub table: TableId,
+    /// What is done to it.
+    pub role: Role,
+    /// Columns that are read: returned, compared, joined on, aggregated, or used in a new value.
+    /// For an UPDATE, columns used only in their own deferrable new value count too.
+    pub columns_read: Vec<ColumnIndex>,
+    /// Columns that are written, and how. For an INSERT all of them, for a DELETE none.
+    pub writes: Vec<ColumnWrite>,
+    /// Conjuncts `column op term` that every row touched satisfies.
+    pub conditions: Vec<Condition>,
+    /// Whether there is more to the WHERE clause than `conditions` tell.
+    pub filtered_otherwise: bool,
+    /// The place of the table's name in the statement.
+    pub span: Span,
+}
+
+/// What a statement does to a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Rows are read.
+    Read,
+    /// Rows are inserted.
+    Insert,
+    /// Rows are updated in place.
+    Update,
+    /// Rows are deleted.
+    Delete,
+}
+
+/// `column op term`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    /// The column.
+    pub column: ColumnIndex,
+    /// The comparison.
+    pub comparison: Comparison,
+    /// What it is compared with.
+    pub term: Term,
+}
+
+/// A comparison operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `=`
+    Equal,
+    /// `<>`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+    /// `IS NULL`; the term is NULL
+    IsNull,
+    /// `IS NOT NULL`; the term is NULL
+    IsNotNull,
+}
+
+/// Where a value comes from, as far as can be told without running anything.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Term {
+    /// A constant.
+    Constant(Value),
+    /// The procedure's input parameter with this index, never assigned in the body.
+    Parameter(usize),
+    /// An element of the array parameter with this index. Elements of the same tuple of one
+    /// `unnest` go together.
+    Element(usize),
+    /// The column of a row that an earlier statement, or this one, reads.
+    Column {
+        /// The statement that reads it.
+        statement: StatementId,
+        /// Which of its [`StatementSummary::accesses`].
+        access: usize,
+        /// The column.
+        column: ColumnIndex,
+    },
+    /// What an UPDATE of this procedure returns of a column that it increments: `RETURNING n - 1`
+    /// after `SET n = n + 1`.
+    Incremented {
+        /// The UPDATE.
+        statement: StatementId,
+        /// The incremented column.
+        column: ColumnIndex,
+        /// Added to the column's new value.
+        offset: i64,
+    },
+    /// An aggregate over rows that a statement reads: `max(id)`, `count(*)`; `offset` is added.
+    Aggregate {
+        /// The function's name in lower case.
+        function: String,
+        /// The statement that computes it.
+        statement: StatementId,
+        /// Which of its accesses it aggregates, where that is one.
+        access: Option<usize>,
+        /// The column it aggregates; `None` for `count(*)`.
+        column: Option<ColumnIndex>,
+        /// Added to it.
+        offset: i64,
+    },
+    /// A value that is unique by construction: `gen_random_uuid()`, identity, serial.
+    Generated,
+    /// `now()` and its kin.
+    Now,
+    /// Computed from parameters and constants alone, in a way not told here.
+    Pure,
+    /// Computed from data that was read, or not understood.
+    Unknown,
+}
+
+/// How a column is written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnWrite {
+    /// The column.
+    pub column: ColumnIndex,
+    /// How.
+    pub class: WriteClass,
+}
+
+/// The kinds of write that confluence tells apart (coordination-avoidance.txt §5).
+#[derive(Clone, Debug, PartialEq)]
+pub enum WriteClass {
+    /// Set to a value that does not depend on the row's own columns.
+    Assign(Term),
+    /// `c = c + term` (or `c - term`: then `negated`).
+    Add {
+        /// What is added.
+        term: Term,
+        /// Subtracted rather than added.
+        negated: bool,
+    },
+    /// A function of the row's own columns and of values known before the statement.
+    OfRow,
+    /// A function of the row and of other data read by the same statement or earlier ones.
+    OfData,
+}

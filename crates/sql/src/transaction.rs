@@ -1,0 +1,62 @@
+//! The waist of the hourglass: what a statement needs of whatever runs it.
+//!
+//! A compiled statement runs over a [`Transaction`] and knows nothing of what stands behind it: one
+//! store in a test, a protocol among many nodes in a cluster, the simulator. Reads are awaited, so
+//! that a procedure is an ordinary `async fn` that the engine polls without a runtime. Writes are
+//! effects, gathered until commit; later reads of the same transaction see them.
+
+use std::future::Future;
+
+use anabranch_types::{Effect, EffectError, Fetched, Key, Read, SlotId, TableId};
+
+use crate::summary::StatementId;
+
+/// Why a transaction cannot go on. The engine ends it; the user is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TransactionError {
+    /// A constraint, a division by zero, a RAISE EXCEPTION: running it again changes nothing.
+    Failed(EffectError),
+    /// The protocol gave it up in favour of another, or its reads were overtaken: run it again.
+    Retry(&'static str),
+}
+
+/// What a compiled statement runs over.
+pub trait Transaction {
+    /// Reads all of `reads` as of this transaction's view, including its own writes. `for_write`
+    /// says that the statement means to write the rows. One answer a read, in the same order.
+    fn read(
+        &mut self,
+        statement: StatementId,
+        for_write: bool,
+        reads: Vec<Read>,
+    ) -> impl Future<Output = Result<Vec<Fetched>, TransactionError>>;
+
+    /// Adds an effect, to be applied when the transaction commits.
+    ///
+    /// # Errors
+    /// When the effect can be known to fail already (a duplicate among the transaction's own).
+    fn write(&mut self, statement: StatementId, effect: Effect) -> Result<(), TransactionError>;
+
+    /// Whether the plan wants this statement's UPDATE evaluated by the owner at commit, without
+    /// being read first. Asked only for statements that can be (see
+    /// [`crate::summary::StatementSummary::deferrable`]).
+    fn defers(&self, statement: StatementId) -> bool;
+
+    /// Whether the row with this key is known to exist without asking: the transaction has read or
+    /// inserted it, and no transaction type of the application deletes from that table. A foreign
+    /// key that points to it needs no look-up.
+    fn is_known(&self, table: TableId, key: &Key) -> bool;
+
+    /// A slot for a value that a deferred effect will produce, new in this transaction; the next
+    /// `count - 1` slots are the caller's too.
+    fn slots(&mut self, count: u16) -> SlotId;
+
+    /// A number that no other call in any transaction of the cluster gets: hidden keys, identity
+    /// and serial columns, `gen_random_uuid()`. The high 64 bits are unique to the transaction.
+    fn unique(&mut self) -> u128;
+
+    /// What `now()` and `CURRENT_TIMESTAMP` are in this transaction: microseconds since
+    /// 2000-01-01 00:00:00 UTC, fixed at its start.
+    fn timestamp(&self) -> i64;
+}
