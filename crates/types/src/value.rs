@@ -10,7 +10,7 @@ use crate::{Decimal, SlotId};
 /// three integer types share [`Value::Int`], the three text types [`Value::Text`] (without
 /// `char(n)`'s padding), the two floating ones [`Value::Float`] and the two timestamps
 /// [`Value::Timestamp`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// SQL's NULL.
     Null,
