@@ -1,0 +1,190 @@
+//! The analysis's result.
+
+use anabranch_sql::summary::StatementId;
+use anabranch_types::{ColumnIndex, Placement, TableId};
+
+/// What the analysis found for an application, under one topology.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// One entry a transaction type, in order of declaration.
+    pub entries: Vec<PlanEntry>,
+    /// Where each table's rows live, indexed by table.
+    pub placements: Vec<Placement>,
+    /// How concurrent writes to each written column are merged.
+    pub columns: Vec<ColumnMerge>,
+    /// Every invariant that was considered, in a fixed order.
+    pub invariants: Vec<Invariant>,
+}
+
+/// The plan of one transaction type.
+#[derive(Clone, Debug)]
+pub struct PlanEntry {
+    /// The procedure's name.
+    pub name: String,
+    /// Whether, and how far, it must coordinate.
+    pub class: CoordinationClass,
+    /// Input parameters (indexes) that choose the partition on which the transaction's guards, or,
+    /// without guards, most of its accesses fall. Empty: any node may run it.
+    pub routing: Vec<usize>,
+    /// The items on which it must be ordered against others.
+    pub guards: Vec<Guard>,
+    /// UPDATE statements that the owner of the row evaluates at commit.
+    pub deferred: Vec<StatementId>,
+    /// Statements whose reads are guards: they are validated (or locked) until commit.
+    pub guarded_reads: Vec<StatementId>,
+    /// Statements whose writes are guards: no other transaction may hold the row between this
+    /// one's prepare and commit.
+    pub guarded_writes: Vec<StatementId>,
+    /// The cheapest protocol that is right for it: its name on the command line.
+    pub protocol: &'static str,
+    /// One verdict an invariant that the transaction type touches.
+    pub verdicts: Vec<Verdict>,
+    /// True when every read and write is a guard (no plan, or `--guarantee serializable`).
+    pub serializable: bool,
+    /// True when no statement writes.
+    pub read_only: bool,
+}
+
+/// Whether, and how far, a transaction type must coordinate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CoordinationClass {
+    /// It has no guards.
+    Free,
+    /// Its guards fall on one partition.
+    Local,
+    /// Its guards may fall on several.
+    Global,
+}
+
+/// A named item on which transactions are ordered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guard {
+    /// The item's name to people, such as `district.d_next_o_id` or `new_order`.
+    pub item: String,
+    /// The table it stands for.
+    pub table: TableId,
+    /// The key columns that tell one such item from another, with where each value comes from.
+    pub key: Vec<GuardKey>,
+    /// The invariants that need it (indexes into [`Plan::invariants`]).
+    pub invariants: Vec<usize>,
+    /// How it is kept.
+    pub keeping: GuardKeeping,
+}
+
+/// One column of a guard's key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GuardKey {
+    /// The column.
+    pub column: ColumnIndex,
+    /// Its name.
+    pub name: String,
+    /// Where the value comes from, for people: `p_w_id`.
+    pub from: String,
+}
+
+/// How a guard is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuardKeeping {
+    /// Decided by the owner at commit: an increment whose result is carried into keys (the nested
+    /// atomic transaction of coordination-avoidance.txt §6.1). Nothing waits.
+    AtCommit,
+    /// Validated at prepare and held to commit.
+    Validated,
+}
+
+/// How concurrent writes to a column are merged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnMerge {
+    /// The table.
+    pub table: TableId,
+    /// The column.
+    pub column: ColumnIndex,
+    /// The policy.
+    pub policy: MergePolicy,
+    /// Why this one.
+    pub reason: String,
+}
+
+/// A merge policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergePolicy {
+    /// Only ever inserted with the row.
+    Immutable,
+    /// Increments add up.
+    Counter,
+    /// The highest timestamp wins.
+    LastWriter,
+    /// A function of the row, applied once by its one owner, in the order of commits.
+    OwnerOrder,
+    /// A register written from data that was read: last writer wins would lose updates, so its
+    /// writers are guarded.
+    Guarded,
+}
+
+/// A predicate that every committed state must satisfy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Invariant {
+    /// Its name: the constraint's or assertion's.
+    pub name: String,
+    /// What kind it is, in the terms of the paper's Table 2 and 3.
+    pub kind: InvariantKind,
+    /// It in words.
+    pub description: String,
+}
+
+/// Kinds of invariants (coordination-avoidance.txt Tables 2 and 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InvariantKind {
+    /// A condition on one row that forbids or demands values (NOT NULL, CHECK without an order).
+    RowEquality,
+    /// A CHECK that bounds a column from below.
+    LowerBound,
+    /// A CHECK that bounds a column from above.
+    UpperBound,
+    /// Another CHECK on one row.
+    RowCheck,
+    /// PRIMARY KEY and UNIQUE.
+    Uniqueness,
+    /// FOREIGN KEY.
+    ForeignKey,
+    /// Ids without gaps.
+    SequentialId,
+    /// A column equals an aggregate of other rows.
+    MaterializedView,
+    /// A row exists iff, or whenever, another does.
+    Existence,
+    /// At least one row (or n) must exist.
+    NonEmpty,
+    /// Isolation: updates must not be lost.
+    NoLostUpdate,
+    /// Not recognised.
+    Other,
+}
+
+/// What the analysis says of one transaction type and one invariant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// Which (index into [`Plan::invariants`]).
+    pub invariant: usize,
+    /// Whether it holds without coordination.
+    pub confluent: Confluence,
+    /// The rule that decided, a stable code.
+    pub rule: &'static str,
+    /// Why, in words.
+    pub explanation: String,
+    /// Names of the transaction types that, together with this one, decide it (its opponents, when
+    /// it is not confluent).
+    pub because: Vec<String>,
+}
+
+/// Whether an invariant holds without coordination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confluence {
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+    /// No rule decides: counts as no.
+    Unknown,
+}
