@@ -1,1 +1,13 @@
-//! placeholder
+//! Every protocol as a pure state machine: one folder each, one [`contract`].
+//!
+//! A protocol's node is both the coordinator of the transactions that run at it and the participant
+//! for the partition that it owns. Nothing here reads a clock, draws a random number, starts a
+//! thread or opens a socket; the same code runs in the simulator, in one process and across
+//! machines. Each protocol has a page under `docs/protocols/`.
+
+pub mod contract;
+
+pub use contract::{
+    AbortReason, Counters, Input, Outbox, PartitionEffects, PartitionRead, Protocol, Reply,
+    Request, TimerId, Topology, TransactionId,
+};

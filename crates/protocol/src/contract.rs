@@ -1,0 +1,230 @@
+//! The contract that every protocol keeps, and what crosses it.
+//!
+//! A node is driven through [`Protocol::step`] alone: an [`Input`] and the time go in; messages,
+//! replies and timers come out in an [`Outbox`]. A message to the own node never leaves the step:
+//! it is a function call. So a transaction that touches the own partition alone is answered within
+//! the step that asks, and a procedure whose every access is local runs without interleaving.
+
+use anabranch_types::{
+    Access, Effect, EffectError, Fetched, NodeId, PartitionId, Read, SlotId, Ticks, Timestamp,
+    Value,
+};
+
+/// A protocol's node.
+pub trait Protocol {
+    /// What its nodes say to each other: one enum, a struct variant for each message.
+    type Message: Clone + std::fmt::Debug + Send;
+
+    /// Takes one input at time `now` and puts everything that follows from it into `out`.
+    fn step(&mut self, now: Ticks, input: Input<Self::Message>, out: &mut Outbox<Self::Message>);
+
+    /// What has been counted at this node so far.
+    fn counters(&self) -> &Counters;
+
+    /// Checks every numbered invariant of the protocol's page that one node can see.
+    ///
+    /// # Errors
+    /// The invariant's name, such as `RAMP-I2`, and what contradicts it.
+    fn check_invariants(&self) -> Result<(), String>;
+}
+
+/// Names one attempt of one transaction in the cluster; chosen by the engine of the node that
+/// coordinates it, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransactionId {
+    /// The node that coordinates it.
+    pub node: NodeId,
+    /// Unique at that node.
+    pub sequence: u64,
+}
+
+/// Names a timer among those of one node's protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TimerId(pub u64);
+
+/// What a node is given.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Input<M> {
+    /// From the engine above, for a transaction that this node coordinates.
+    Request {
+        /// Which.
+        transaction: TransactionId,
+        /// What is asked.
+        request: Request,
+    },
+    /// From another node's protocol.
+    Message {
+        /// Which node.
+        from: NodeId,
+        /// What it says.
+        message: M,
+    },
+    /// A timer that this node's protocol set has run out. It may be late, never early.
+    Timer(TimerId),
+}
+
+/// What the engine asks of the protocol for one transaction. One request of a transaction is open
+/// at a time, and each is answered by exactly one [`Reply`] (Abort by none).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Request {
+    /// The reads and writes that are known before the procedure runs, sorted by partition, each
+    /// item once. A protocol that takes locks takes these now, in order, and may fetch the rows in
+    /// the same round. Asked at most once, first, and only where
+    /// [`Protocol`]'s constructor says that it wants to know. Answered by [`Reply::Declared`].
+    Declare(Vec<PartitionRead>),
+    /// One batch of reads, sorted by partition. Answered by [`Reply::Fetched`].
+    Read(Vec<PartitionRead>),
+    /// The transaction's effects, one entry a partition, sorted by partition. Empty for a
+    /// transaction that only read. Answered by [`Reply::Committed`].
+    Commit(Vec<PartitionEffects>),
+    /// The procedure gave up: forget it, release what it holds. Not answered. Not to be sent after
+    /// Commit, nor after an [`Reply::Aborted`].
+    Abort,
+}
+
+/// A read and the partition it is meant for. A range that lies on several partitions becomes one
+/// of these for each.
+#[derive(Clone, Debug)]
+pub struct PartitionRead {
+    /// The partition to ask. For a table that is on every partition, the own one.
+    pub partition: PartitionId,
+    /// What to read.
+    pub read: Read,
+    /// Why.
+    pub access: Access,
+}
+
+/// A transaction's effects on one partition, in order of execution.
+#[derive(Clone, Debug)]
+pub struct PartitionEffects {
+    /// The partition.
+    pub partition: PartitionId,
+    /// What to do.
+    pub effects: Vec<Effect>,
+    /// Which of the effects (indexes, ascending) write guards: their rows are held from prepare to
+    /// commit against every other transaction that has them as guards.
+    pub guards: Vec<u32>,
+}
+
+/// The protocol's answer to a [`Request`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Reply {
+    /// What was declared is held.
+    Declared,
+    /// One answer a read, in the order asked.
+    Fetched(Vec<Fetched>),
+    /// The transaction has committed, and whoever asks from now on sees it.
+    Committed {
+        /// Its timestamp.
+        timestamp: Timestamp,
+        /// The values that its deferred effects produced.
+        slots: Vec<(SlotId, Value)>,
+    },
+    /// The transaction has ended without a trace.
+    Aborted(AbortReason),
+}
+
+/// Why a transaction was aborted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AbortReason {
+    /// Another transaction held or changed one of its guards, or a lock out of order.
+    Conflict,
+    /// What it had already read could not be extended to an atomic view: read again.
+    Fractured,
+    /// It ran for longer than overwritten versions are kept: read again.
+    BelowFloor,
+    /// A deferred effect with outputs found no row: run again without deferral, so that the
+    /// procedure sees that there is none.
+    RowMissing,
+    /// An effect violates a constraint or a type's domain.
+    Failed(EffectError),
+}
+
+impl AbortReason {
+    /// Whether running the transaction again may succeed.
+    pub fn is_retryable(&self) -> bool {
+        !matches!(self, AbortReason::Failed(_))
+    }
+
+    /// A short name for tables and JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            AbortReason::Conflict => "conflict",
+            AbortReason::Fractured => "fractured",
+            AbortReason::BelowFloor => "below_floor",
+            AbortReason::RowMissing => "row_missing",
+            AbortReason::Failed(_) => "failed",
+        }
+    }
+}
+
+/// Everything that follows from one or more steps. The driver empties it after each batch.
+#[derive(Clone, Debug)]
+pub struct Outbox<M> {
+    /// To other nodes, in order for each destination. May be sent at once: nothing has to be
+    /// durable first while the store is in memory.
+    pub messages: Vec<(NodeId, M)>,
+    /// To the engine above.
+    pub replies: Vec<(TransactionId, Reply)>,
+    /// Timers to set: when, and which.
+    pub timers: Vec<(Ticks, TimerId)>,
+}
+
+impl<M> Default for Outbox<M> {
+    fn default() -> Self {
+        Outbox { messages: Vec::new(), replies: Vec::new(), timers: Vec::new() }
+    }
+}
+
+/// Which node has which partition.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    /// The owner of each partition.
+    pub owners: Vec<NodeId>,
+}
+
+impl Topology {
+    /// `count` nodes with one partition each.
+    pub fn one_each(count: u16) -> Topology {
+        Topology { owners: (0..count).map(NodeId).collect() }
+    }
+
+    /// The node that owns `partition`.
+    #[inline]
+    pub fn owner(&self, partition: PartitionId) -> NodeId {
+        self.owners[partition.index()]
+    }
+}
+
+/// What a node counts. Sums over nodes give the cluster's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Messages sent to other nodes.
+    pub messages: u64,
+    /// Transactions committed, by their coordinator.
+    pub commits: u64,
+    /// Transactions aborted, by their coordinator, whatever the reason.
+    pub aborts: u64,
+    /// Rounds of reads that repaired a fracture.
+    pub second_rounds: u64,
+    /// Times that a request waited for another transaction at a participant.
+    pub waits: u64,
+    /// For how long, in all, in nanoseconds.
+    pub blocked_ticks: u64,
+}
+
+impl Counters {
+    /// Adds another node's counts.
+    pub fn add(&mut self, other: &Counters) {
+        self.messages += other.messages;
+        self.commits += other.commits;
+        self.aborts += other.aborts;
+        self.second_rounds += other.second_rounds;
+        self.waits += other.waits;
+        self.blocked_ticks += other.blocked_ticks;
+    }
+}
