@@ -176,7 +176,11 @@ pub struct Outbox<M> {
 
 impl<M> Default for Outbox<M> {
     fn default() -> Self {
-        Outbox { messages: Vec::new(), replies: Vec::new(), timers: Vec::new() }
+        Outbox {
+            messages: Vec::new(),
+            replies: Vec::new(),
+            timers: Vec::new(),
+        }
     }
 }
 
@@ -190,7 +194,9 @@ pub struct Topology {
 impl Topology {
     /// `count` nodes with one partition each.
     pub fn one_each(count: u16) -> Topology {
-        Topology { owners: (0..count).map(NodeId).collect() }
+        Topology {
+            owners: (0..count).map(NodeId).collect(),
+        }
     }
 
     /// The node that owns `partition`.

@@ -1,0 +1,189 @@
+//! A cluster of protocol nodes whose every message is delivered by hand or by a seeded schedule.
+//!
+//! Links are reliable and keep the order of messages from one node to another, as the contract
+//! assumes; between links any interleaving and any delay is possible. Each node's invariants are
+//! checked after each of its steps.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use anabranch_protocol::{
+    Counters, Input, Outbox, Protocol, Reply, Request, TimerId, TransactionId,
+};
+use anabranch_types::{NodeId, Ticks};
+
+/// The nodes, what is under way between them, and what they have answered.
+pub struct Cluster<P: Protocol> {
+    /// The nodes; `nodes[n.index()]` is node `n`.
+    pub nodes: Vec<P>,
+    /// The time; it never goes backwards.
+    pub now: Ticks,
+    links: BTreeMap<(NodeId, NodeId), VecDeque<P::Message>>,
+    timers: BTreeSet<(Ticks, NodeId, TimerId)>,
+    replies: BTreeMap<TransactionId, Reply>,
+    sequences: Vec<u64>,
+    outbox: Outbox<P::Message>,
+    transcript: Option<Vec<String>>,
+    names: BTreeMap<TransactionId, String>,
+}
+
+impl<P: Protocol> Cluster<P> {
+    /// A cluster of these nodes at time 0, with nothing under way.
+    pub fn new(nodes: Vec<P>) -> Cluster<P> {
+        Cluster {
+            sequences: vec![0; nodes.len()],
+            nodes,
+            now: Ticks(0),
+            links: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            replies: BTreeMap::new(),
+            outbox: Outbox::default(),
+            transcript: None,
+            names: BTreeMap::new(),
+        }
+    }
+
+    /// From now on writes down every request, delivery and reply, one line each.
+    pub fn record(&mut self) {
+        self.transcript = Some(Vec::new());
+    }
+
+    /// Adds a line of explanation to the transcript.
+    pub fn note(&mut self, line: &str) {
+        if let Some(transcript) = &mut self.transcript {
+            transcript.push(line.to_string());
+        }
+    }
+
+    /// What has been written down since [`Cluster::record`], a line break after each line.
+    pub fn transcript(&self) -> String {
+        self.transcript.iter().flatten().map(|line| format!("{line}\n")).collect()
+    }
+
+    /// A fresh transaction that `node` coordinates.
+    pub fn begin(&mut self, node: NodeId) -> TransactionId {
+        let sequence = self.sequences[node.index()];
+        self.sequences[node.index()] += 1;
+        TransactionId { node, sequence }
+    }
+
+    /// A fresh transaction with a name for the transcript.
+    pub fn begin_named(&mut self, node: NodeId, name: &str) -> TransactionId {
+        let transaction = self.begin(node);
+        self.names.insert(transaction, name.to_string());
+        transaction
+    }
+
+    /// Gives a request to the transaction's coordinator.
+    pub fn request(&mut self, transaction: TransactionId, request: Request) {
+        if self.transcript.is_some() {
+            let name = self.name(transaction);
+            self.note(&format!("{name} at {}: {request:?}", transaction.node));
+        }
+        self.step(transaction.node, Input::Request { transaction, request });
+    }
+
+    /// The reply that the transaction has got since it was last asked, if any.
+    pub fn take_reply(&mut self, transaction: TransactionId) -> Option<Reply> {
+        self.replies.remove(&transaction)
+    }
+
+    /// Whether the transaction has a reply that nobody has taken.
+    pub fn has_reply(&self, transaction: TransactionId) -> bool {
+        self.replies.contains_key(&transaction)
+    }
+
+    /// Gives a request, delivers everything until nothing is under way, and takes the reply.
+    pub fn ask(&mut self, transaction: TransactionId, request: Request) -> Reply {
+        self.request(transaction, request);
+        self.deliver_all();
+        self.take_reply(transaction).expect("a quiet cluster has answered every request")
+    }
+
+    /// How many messages are under way on a link.
+    pub fn under_way(&self, from: NodeId, to: NodeId) -> usize {
+        self.links.get(&(from, to)).map_or(0, VecDeque::len)
+    }
+
+    /// The links that have messages under way, in order.
+    pub fn busy_links(&self) -> Vec<(NodeId, NodeId)> {
+        self.links.iter().filter(|(_, queue)| !queue.is_empty()).map(|(&link, _)| link).collect()
+    }
+
+    /// Delivers the oldest message of a link.
+    ///
+    /// # Panics
+    /// When nothing is under way there.
+    pub fn deliver(&mut self, from: NodeId, to: NodeId) {
+        let message = self
+            .links
+            .get_mut(&(from, to))
+            .and_then(VecDeque::pop_front)
+            .unwrap_or_else(|| panic!("nothing is under way from {from} to {to}"));
+        if self.transcript.is_some() {
+            self.note(&format!("{from} -> {to}: {message:?}"));
+        }
+        self.step(to, Input::Message { from, message });
+    }
+
+    /// Delivers messages, link after link, until none is under way.
+    pub fn deliver_all(&mut self) {
+        while let Some(&(from, to)) = self.busy_links().first() {
+            self.deliver(from, to);
+        }
+    }
+
+    /// Moves time on and fires the timers that have run out by then, in order.
+    pub fn advance(&mut self, ticks: Ticks) {
+        let until = self.now + ticks;
+        while let Some(&(at, node, timer)) = self.timers.first() {
+            if at > until {
+                break;
+            }
+            self.timers.pop_first();
+            self.now = self.now.max(at);
+            self.step(node, Input::Timer(timer));
+        }
+        self.now = until;
+    }
+
+    /// When the next timer runs out, if one is set.
+    pub fn next_timer(&self) -> Option<Ticks> {
+        self.timers.first().map(|&(at, _, _)| at)
+    }
+
+    /// What all nodes have counted.
+    pub fn counters(&self) -> Counters {
+        let mut sum = Counters::default();
+        for node in &self.nodes {
+            sum.add(node.counters());
+        }
+        sum
+    }
+
+    fn name(&self, transaction: TransactionId) -> String {
+        self.names.get(&transaction).cloned().unwrap_or_else(|| format!("{transaction:?}"))
+    }
+
+    fn step(&mut self, node: NodeId, input: Input<P::Message>) {
+        let mut outbox = std::mem::take(&mut self.outbox);
+        self.nodes[node.index()].step(self.now, input, &mut outbox);
+        for (to, message) in outbox.messages.drain(..) {
+            assert_ne!(to, node, "a message to the own node never leaves the step");
+            self.links.entry((node, to)).or_default().push_back(message);
+        }
+        for (transaction, reply) in outbox.replies.drain(..) {
+            if self.transcript.is_some() {
+                let name = self.name(transaction);
+                self.note(&format!("{node} => {name}: {reply:?}"));
+            }
+            assert_eq!(transaction.node, node, "only its coordinator answers a transaction");
+            let earlier = self.replies.insert(transaction, reply);
+            assert!(earlier.is_none(), "{transaction:?} is answered twice");
+        }
+        self.timers.extend(outbox.timers.drain(..).map(|(at, timer)| (at, node, timer)));
+        self.outbox = outbox;
+        if let Err(broken) = self.nodes[node.index()].check_invariants() {
+            panic!("{node} after a step: {broken}\n{}", self.transcript());
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Runs client procedures against a cluster under a seeded schedule.
+//!
+//! At each turn one thing happens, drawn at random: a message is delivered, a client takes its
+//! reply and asks for the next thing, or time moves on. Each seed also draws how fast each link
+//! and each client is, so that some messages are overtaken by whole transactions on other links.
+
+use std::collections::VecDeque;
+
+use anabranch_protocol::{AbortReason, PartitionRead, Protocol, Reply, Request, TransactionId};
+use anabranch_types::{Fetched, NodeId, SlotId, Ticks, Timestamp, Value};
+
+use super::cluster::Cluster;
+use super::random::Random;
+
+/// A transaction's logic, as a function from the answers so far to the next request. So it can be
+/// run again from the start after a retryable abort.
+pub trait Procedure {
+    /// What is declared first, where the protocol wants to know.
+    fn declare(&self) -> Vec<PartitionRead> {
+        Vec::new()
+    }
+
+    /// The next request, given the answer to each batch of reads of this attempt so far.
+    fn next(&self, answers: &[Vec<Fetched>]) -> Request;
+}
+
+/// How one procedure went.
+pub struct Run {
+    /// The node that coordinated it.
+    pub node: NodeId,
+    /// The client that ran it and which of its procedures this was.
+    pub client: usize,
+    /// The last attempt's id.
+    pub transaction: TransactionId,
+    /// The turn in which its last attempt started, and in which it ended.
+    pub turns: (u64, u64),
+    /// The answers of the last attempt.
+    pub answers: Vec<Vec<Fetched>>,
+    /// The aborts of the earlier attempts.
+    pub retries: Vec<AbortReason>,
+    /// How the last attempt ended.
+    pub outcome: Outcome,
+    /// What was run.
+    pub procedure: Box<dyn Procedure>,
+}
+
+/// How an attempt ended for good.
+pub enum Outcome {
+    /// Committed, with its timestamp and the values of its deferred effects.
+    Committed(Timestamp, Vec<(SlotId, Value)>),
+    /// Aborted, not to be run again.
+    Aborted(AbortReason),
+    /// The procedure gave up by itself.
+    GaveUp,
+}
+
+impl Run {
+    /// Whether it committed.
+    pub fn committed(&self) -> bool {
+        matches!(self.outcome, Outcome::Committed(..))
+    }
+}
+
+/// Procedures that one client runs, one after the other.
+pub struct Client {
+    /// The node that the client is connected to.
+    pub node: NodeId,
+    /// What it runs.
+    pub procedures: VecDeque<Box<dyn Procedure>>,
+}
+
+/// How a schedule is drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Whether procedures declare their reads first.
+    pub declare: bool,
+    /// The most that time moves on in a turn.
+    pub ticks_max: Ticks,
+    /// A run that needs more turns than this is reported as stuck.
+    pub turns_max: u64,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Pace { declare: false, ticks_max: Ticks::from_micros(50), turns_max: 1_000_000 }
+    }
+}
+
+struct Active {
+    transaction: TransactionId,
+    since: u64,
+    declared: bool,
+    answers: Vec<Vec<Fetched>>,
+}
+
+struct Session {
+    node: NodeId,
+    waiting: VecDeque<Box<dyn Procedure>>,
+    active: Option<Active>,
+    retries: Vec<AbortReason>,
+    rest_until: u64,
+    weight: u64,
+}
+
+/// Runs every client's procedures to their end and returns how each went, in order of their ends.
+///
+/// # Panics
+/// When the cluster is stuck: nothing is under way, yet a client waits; or when it does not finish
+/// in time.
+pub fn run<P: Protocol>(
+    cluster: &mut Cluster<P>,
+    clients: Vec<Client>,
+    pace: Pace,
+    random: &mut Random,
+) -> Vec<Run> {
+    let speeds = [1, 1, 4, 16];
+    let nodes = cluster.nodes.len();
+    let link_speeds: Vec<u64> = (0..nodes * nodes).map(|_| speeds[random.below(4) as usize]).collect();
+    let mut sessions: Vec<Session> = clients
+        .into_iter()
+        .map(|client| Session {
+            node: client.node,
+            waiting: client.procedures,
+            active: None,
+            retries: Vec::new(),
+            rest_until: 0,
+            weight: speeds[random.below(4) as usize],
+        })
+        .collect();
+    let mut runs = Vec::new();
+    let mut turn = 0;
+    loop {
+        turn += 1;
+        assert!(turn < pace.turns_max, "not finished after {turn} turns");
+        let links = cluster.busy_links();
+        let mut weights: Vec<u64> =
+            links.iter().map(|(from, to)| link_speeds[from.index() * nodes + to.index()]).collect();
+        weights.extend(sessions.iter().map(|session| {
+            let ready = match &session.active {
+                Some(active) => cluster.has_reply(active.transaction),
+                None => !session.waiting.is_empty() && session.rest_until <= turn,
+            };
+            if ready { session.weight } else { 0 }
+        }));
+        cluster.advance(Ticks(random.below(pace.ticks_max.0 + 1)));
+        if weights.iter().all(|&weight| weight == 0) {
+            let finished = sessions.iter().all(|s| s.active.is_none() && s.waiting.is_empty());
+            if finished {
+                return runs;
+            }
+            if sessions.iter().any(|s| s.active.is_none() && s.rest_until > turn) {
+                continue;
+            }
+            let next = cluster.next_timer().expect("a client waits, yet nothing is under way");
+            cluster.advance(next.since(cluster.now));
+            continue;
+        }
+        let chosen = random.weighted(&weights);
+        if let Some(&(from, to)) = links.get(chosen) {
+            cluster.deliver(from, to);
+        } else {
+            let client = chosen - links.len();
+            runs.extend(sessions[client].resume(client, cluster, pace, turn, random));
+        }
+    }
+}
+
+impl Session {
+    /// Takes the reply, if one is awaited, and asks for the next thing.
+    fn resume<P: Protocol>(
+        &mut self,
+        client: usize,
+        cluster: &mut Cluster<P>,
+        pace: Pace,
+        turn: u64,
+        random: &mut Random,
+    ) -> Option<Run> {
+        let procedure = self.waiting.front().expect("a session with work to do");
+        let Some(active) = &mut self.active else {
+            let transaction = cluster.begin(self.node);
+            self.active =
+                Some(Active { transaction, since: turn, declared: pace.declare, answers: Vec::new() });
+            let request = match pace.declare {
+                true => Request::Declare(procedure.declare()),
+                false => procedure.next(&[]),
+            };
+            return self.ask(client, cluster, request, turn);
+        };
+        let reply = cluster.take_reply(active.transaction).expect("chosen because it has one");
+        match reply {
+            Reply::Declared => assert!(active.declared, "declared without being asked"),
+            Reply::Fetched(rows) => active.answers.push(rows),
+            Reply::Aborted(reason) if reason.is_retryable() => {
+                self.retries.push(reason);
+                self.active = None;
+                self.rest_until = turn + random.below(4 << self.retries.len().min(8));
+                return None;
+            }
+            Reply::Aborted(reason) => {
+                return Some(self.end(client, Outcome::Aborted(reason), turn));
+            }
+            Reply::Committed { timestamp, slots } => {
+                return Some(self.end(client, Outcome::Committed(timestamp, slots), turn));
+            }
+            other => panic!("an unknown reply {other:?}"),
+        }
+        let request = procedure.next(&active.answers);
+        self.ask(client, cluster, request, turn)
+    }
+
+    fn ask<P: Protocol>(
+        &mut self,
+        client: usize,
+        cluster: &mut Cluster<P>,
+        request: Request,
+        turn: u64,
+    ) -> Option<Run> {
+        let transaction = self.active.as_ref().expect("set before asking").transaction;
+        let gives_up = matches!(request, Request::Abort);
+        cluster.request(transaction, request);
+        gives_up.then(|| self.end(client, Outcome::GaveUp, turn))
+    }
+
+    fn end(&mut self, client: usize, outcome: Outcome, turn: u64) -> Run {
+        let active = self.active.take().expect("only what is active ends");
+        Run {
+            node: self.node,
+            client,
+            transaction: active.transaction,
+            turns: (active.since, turn),
+            answers: active.answers,
+            retries: std::mem::take(&mut self.retries),
+            outcome,
+            procedure: self.waiting.pop_front().expect("what is active is at the front"),
+        }
+    }
+}
