@@ -65,7 +65,11 @@ pub fn whole_table(table: TableId) -> Read {
     Read::Range {
         table,
         index: None,
-        range: KeyRange { prefix: Key::empty(), lower: Bound::Unbounded, upper: Bound::Unbounded },
+        range: KeyRange {
+            prefix: Key::empty(),
+            lower: Bound::Unbounded,
+            upper: Bound::Unbounded,
+        },
         reverse: false,
         limit: None,
     }

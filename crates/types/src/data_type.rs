@@ -55,15 +55,32 @@ impl DataType {
         matches!(self, DataType::Int2 | DataType::Int4 | DataType::Int8)
     }
 
+    /// For a `numeric(p, s)` with p at most 18: the bytes (4 or 8) of the integer that stores it,
+    /// and its scale. `None` for every other type.
+    #[inline]
+    pub fn scaled_width(&self) -> Option<(usize, u16)> {
+        match self {
+            DataType::Numeric(Some(bounds)) if bounds.precision <= 9 => Some((4, bounds.scale)),
+            DataType::Numeric(Some(bounds)) if bounds.precision <= 18 => Some((8, bounds.scale)),
+            _ => None,
+        }
+    }
+
     /// True for every type that holds a number.
     pub fn is_numeric(&self) -> bool {
         self.is_integer()
-            || matches!(self, DataType::Numeric(_) | DataType::Real | DataType::Double)
+            || matches!(
+                self,
+                DataType::Numeric(_) | DataType::Real | DataType::Double
+            )
     }
 
     /// True for `text`, `varchar` and `char`.
     pub fn is_text(&self) -> bool {
-        matches!(self, DataType::Text | DataType::Varchar(_) | DataType::Char(_))
+        matches!(
+            self,
+            DataType::Text | DataType::Varchar(_) | DataType::Char(_)
+        )
     }
 }
 

@@ -63,9 +63,9 @@ impl Effect {
     #[inline]
     pub fn key(&self) -> &Key {
         match self {
-            Effect::Insert { key, .. } | Effect::Update { key, .. } | Effect::Delete { key, .. } => {
-                key
-            }
+            Effect::Insert { key, .. }
+            | Effect::Update { key, .. }
+            | Effect::Delete { key, .. } => key,
         }
     }
 }

@@ -24,11 +24,11 @@ pub mod value;
 
 pub use access::{Access, Fetched, Read};
 pub use data_type::{DataType, NumericBounds};
-pub use decimal::Decimal;
+pub use decimal::{Decimal, DecimalError};
 pub use effect::{Applied, ColumnSet, Effect, EffectError, Patch, RowPrograms};
 pub use id::{ColumnIndex, IndexId, NodeId, PartitionId, ProgramId, SlotId, TableId};
-pub use key::{Key, KeyRange};
-pub use row::{Row, RowLayout};
+pub use key::{Key, KeyRange, KeyReader};
+pub use row::{Row, RowBuilder, RowLayout, RowTooLong};
 pub use schema::{ColumnSchema, IndexSchema, Placement, Schema, TableSchema};
 pub use time::{HybridClock, Ticks, Timestamp};
 pub use value::{Pending, Value};

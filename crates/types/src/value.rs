@@ -1,5 +1,6 @@
 //! Values: what a column of a row, a parameter or an expression holds.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use compact_str::CompactString;
@@ -61,4 +62,74 @@ impl Value {
     pub fn text(text: impl AsRef<str>) -> Value {
         Value::Text(CompactString::new(text.as_ref()))
     }
+
+    /// Compares two values of one type (two numbers of any kind, too) as SQL's operators do:
+    /// `None` when either is NULL. `NaN` equals itself and is above every other number; text is in
+    /// the order of the "C" collation; arrays compare element by element, NULLs last.
+    ///
+    /// # Panics
+    /// When the values are of types that SQL does not compare, or pending.
+    #[inline]
+    pub fn compare(&self, other: &Value) -> Option<Ordering> {
+        if self.is_null() || other.is_null() {
+            None
+        } else {
+            Some(self.total_cmp(other))
+        }
+    }
+
+    /// The order that sorting and grouping use: as [`Value::compare`], with NULLs equal to each
+    /// other and last.
+    ///
+    /// # Panics
+    /// As [`Value::compare`].
+    #[inline]
+    pub fn total_cmp(&self, other: &Value) -> Ordering {
+        match (self, other) {
+            (Value::Int(left), Value::Int(right)) => left.cmp(right),
+            (Value::Text(left), Value::Text(right)) => left.as_bytes().cmp(right.as_bytes()),
+            (Value::Numeric(left), Value::Numeric(right)) => left.cmp(right),
+            (Value::Null, Value::Null) => Ordering::Equal,
+            (Value::Null, _) => Ordering::Greater,
+            (_, Value::Null) => Ordering::Less,
+            (Value::Float(left), Value::Float(right)) => compare_floats(*left, *right),
+            (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
+            (Value::Timestamp(left), Value::Timestamp(right)) => left.cmp(right),
+            (Value::Date(left), Value::Date(right)) => left.cmp(right),
+            (Value::Bytes(left), Value::Bytes(right)) => left.cmp(right),
+            (Value::Uuid(left), Value::Uuid(right)) => left.cmp(right),
+            (Value::Array(left), Value::Array(right)) => {
+                let mut pairs = left.iter().zip(right.iter());
+                let unequal = pairs.find_map(|(left, right)| match left.total_cmp(right) {
+                    Ordering::Equal => None,
+                    unequal => Some(unequal),
+                });
+                unequal.unwrap_or(left.len().cmp(&right.len()))
+            }
+            (Value::Int(left), Value::Numeric(right)) => Decimal::from_i64(*left).cmp(right),
+            (Value::Numeric(left), Value::Int(right)) => left.cmp(&Decimal::from_i64(*right)),
+            (Value::Int(left), Value::Float(right)) => compare_floats(*left as f64, *right),
+            (Value::Float(left), Value::Int(right)) => compare_floats(*left, *right as f64),
+            (Value::Numeric(left), Value::Float(right)) => compare_floats(left.to_f64(), *right),
+            (Value::Float(left), Value::Numeric(right)) => compare_floats(*left, right.to_f64()),
+            _ => panic!("{self:?} and {other:?} cannot be compared"),
+        }
+    }
+
+    /// About how many bytes the value takes in memory, what it points to included.
+    pub fn approximate_bytes(&self) -> usize {
+        let beyond = match self {
+            Value::Text(text) if text.is_heap_allocated() => text.capacity(),
+            Value::Bytes(bytes) => bytes.len() + 16,
+            Value::Array(values) => 16 + values.iter().map(Value::approximate_bytes).sum::<usize>(),
+            _ => 0,
+        };
+        size_of::<Value>() + beyond
+    }
+}
+
+/// PostgreSQL's order of floats: `-0` equals `0`, `NaN` equals `NaN` and is above everything.
+fn compare_floats(left: f64, right: f64) -> Ordering {
+    left.partial_cmp(&right)
+        .unwrap_or_else(|| left.is_nan().cmp(&right.is_nan()))
 }
