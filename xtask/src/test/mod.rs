@@ -1,0 +1,173 @@
+//! `cargo xtask test`: what the tests need, then tidy, then every test, then one count.
+//!
+//! The count sums what the test programs report of themselves, so it is only as good as their
+//! output: what prints `test result:` lines is counted. Two things are added to it that would
+//! otherwise end with a friendly number and an exit code that contradicts it: tidy counts as one
+//! test, and a build that fails before it could report anything as one failure. Nothing is
+//! skipped in silence: ignored tests are counted and named, and what `--quick` leaves out is said.
+
+mod counts;
+mod postgres;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::tidy::{self, Depth};
+use crate::{Outcome, Trouble, cargo};
+use counts::Counts;
+
+/// The folder with PostgreSQL's server programs, for the tests that compare with it.
+const POSTGRES_BIN: &str = "ANABRANCH_POSTGRES_BIN";
+
+/// Set to 1 when shorter random runs will do.
+const QUICK: &str = "ANABRANCH_QUICK";
+
+/// What the command line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    depth: Depth,
+    /// For `cargo test`.
+    arguments: Vec<String>,
+}
+
+impl Options {
+    /// Reads the command's arguments: `[--quick] [-- ARGS]`.
+    ///
+    /// # Errors
+    /// Misuse, for anything else before `--`.
+    pub(crate) fn parse(arguments: &[String]) -> Result<Options, Trouble> {
+        let end = arguments.iter().position(|argument| argument == "--");
+        let (ours, theirs) = match end {
+            Some(end) => (&arguments[..end], &arguments[end + 1..]),
+            None => (arguments, &[][..]),
+        };
+        let depth = match ours {
+            [] => Depth::Full,
+            [one] if one == "--quick" => Depth::Quick,
+            _ => {
+                let message = format!("test takes no `{}`; `--` goes before it", ours.join(" "));
+                return Err(Trouble::Misuse(message));
+            }
+        };
+        Ok(Options {
+            depth,
+            arguments: theirs.to_vec(),
+        })
+    }
+
+    /// The arguments for cargo: the whole workspace, unless packages are named.
+    fn cargo_arguments(&self) -> Vec<&str> {
+        let mut arguments = vec!["test", "--no-fail-fast"];
+        let ours = self
+            .arguments
+            .iter()
+            .take_while(|argument| *argument != "--");
+        let mut names =
+            ours.filter(|argument| argument.starts_with("-p") || argument.starts_with("--package"));
+        if names.next().is_none() {
+            arguments.push("--workspace");
+        }
+        arguments.extend(self.arguments.iter().map(String::as_str));
+        arguments
+    }
+}
+
+/// Runs everything in the workspace at `root`; the last line printed is the count.
+///
+/// # Errors
+/// When PostgreSQL is not there and cannot be installed, or cargo cannot be started.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
+    let postgres = postgres::find_or_install()?;
+    println!(
+        "PostgreSQL: {} in {}",
+        postgres.version,
+        postgres.folder.display()
+    );
+
+    let mut counts = Counts::default();
+    match tidy::run(root, options.depth)? {
+        Outcome::Clean => counts.passed += 1,
+        Outcome::Findings => counts.failed += 1,
+    }
+
+    let mut command = cargo();
+    command.current_dir(root).args(options.cargo_arguments());
+    command
+        .env(POSTGRES_BIN, &postgres.folder)
+        .stdout(Stdio::piped());
+    if options.depth == Depth::Quick {
+        command.env(QUICK, "1");
+    }
+    let failed = |error: std::io::Error| Trouble::Tool(format!("running cargo test: {error}"));
+    let mut child = command.spawn().map_err(failed)?;
+    if let Some(stdout) = child.stdout.take() {
+        let mut reader = BufReader::new(stdout);
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line).map_err(failed)? > 0 {
+            let text = String::from_utf8_lossy(&line);
+            print!("{text}");
+            counts.read(text.trim_end());
+            line.clear();
+        }
+    }
+    let status = child.wait().map_err(failed)?;
+    if !status.success() && counts.failed == 0 {
+        println!("cargo test ended with {status} before its tests could report");
+        counts.failed += 1;
+    }
+
+    if options.depth == Depth::Quick {
+        println!("--quick: random runs were shortened, and tidy's rules that compile left out");
+    }
+    for name in &counts.ignored {
+        println!("skipped: {name}");
+    }
+    println!("{counts}");
+    Ok(if counts.failed == 0 {
+        Outcome::Clean
+    } else {
+        Outcome::Findings
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, Trouble> {
+        let words: Vec<String> = line.split_whitespace().map(String::from).collect();
+        Options::parse(&words)
+    }
+
+    #[test]
+    fn arguments_after_the_dashes_are_cargos() {
+        let plain = parse("").unwrap();
+        assert_eq!(
+            plain.cargo_arguments(),
+            ["test", "--no-fail-fast", "--workspace"]
+        );
+        let one = parse("--quick -- -p anabranch-sql binder -- --nocapture").unwrap();
+        assert_eq!(one.depth, Depth::Quick);
+        assert_eq!(
+            one.cargo_arguments(),
+            [
+                "test",
+                "--no-fail-fast",
+                "-p",
+                "anabranch-sql",
+                "binder",
+                "--",
+                "--nocapture"
+            ]
+        );
+        let passed_on = parse("-- -- -p").unwrap();
+        assert!(passed_on.cargo_arguments().contains(&"--workspace"));
+    }
+
+    #[test]
+    fn anything_else_is_misuse() {
+        assert!(matches!(parse("binder"), Err(Trouble::Misuse(_))));
+        assert!(matches!(parse("--quick --fast"), Err(Trouble::Misuse(_))));
+    }
+}

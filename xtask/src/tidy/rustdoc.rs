@@ -1,0 +1,46 @@
+//! The documentation builds without a warning: no link in it leads nowhere.
+
+use super::tree::Tree;
+use super::{Finding, toolchain};
+use crate::{Trouble, cargo};
+
+pub(super) const NAME: &str = "rustdoc";
+
+/// Builds every crate's documentation with warnings denied.
+pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
+    eprintln!("tidy: rustdoc");
+    let mut command = cargo();
+    command.args([
+        "doc",
+        "--no-deps",
+        "--workspace",
+        "--message-format",
+        "short",
+    ]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    let reason = "documentation that misleads is worse than none";
+    toolchain::findings(&tree.root, NAME, reason, &mut command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::toolchain::tests::package;
+    use super::*;
+
+    #[test]
+    fn a_broken_link_is_flagged() {
+        let package = package("//! See [`Nowhere`].\n");
+        let findings = check(&Tree::read(package.path()).unwrap()).unwrap();
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert_eq!(
+            (findings[0].path.as_str(), findings[0].line),
+            ("src/lib.rs", 1)
+        );
+    }
+
+    #[test]
+    fn a_link_that_leads_somewhere_passes() {
+        let package = package("//! See [`Somewhere`].\n\n/// Here.\npub struct Somewhere;\n");
+        assert_eq!(check(&Tree::read(package.path()).unwrap()).unwrap(), []);
+    }
+}
