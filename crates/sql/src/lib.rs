@@ -13,6 +13,7 @@
 
 pub mod catalog;
 pub mod diagnostic;
+pub mod parse;
 pub mod source;
 pub mod summary;
 pub mod transaction;

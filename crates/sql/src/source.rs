@@ -1,6 +1,12 @@
 //! Source files and places in them.
+//!
+//! Every place is a [`Span`] of bytes in one file of the list that was loaded. `sqlparser`'s syntax
+//! trees carry places as lines and columns; the lexer of this crate hands it tokens whose "line" is
+//! the file's number and whose "column" is the byte, so that [`Span::of`] gets exact places back.
 
 use std::sync::Arc;
+
+use sqlparser::tokenizer;
 
 /// One file of an application's SQL.
 #[derive(Clone, Debug)]
@@ -9,6 +15,53 @@ pub struct SourceFile {
     pub name: String,
     /// The whole text.
     pub text: Arc<str>,
+}
+
+impl SourceFile {
+    /// A file with this name and text.
+    pub fn new(name: impl Into<String>, text: impl Into<Arc<str>>) -> SourceFile {
+        SourceFile {
+            name: name.into(),
+            text: text.into(),
+        }
+    }
+
+    /// The line and the column of a byte, both counted from 1, the column in characters. A byte
+    /// past the end, or inside a character, counts as the character's or the text's last place.
+    pub fn line_column(&self, offset: u32) -> (u32, u32) {
+        let offset = self.character_start(offset);
+        let before = &self.text[..offset];
+        let line = before.bytes().filter(|byte| *byte == b'\n').count();
+        let column = before[self.line_start(offset)..].chars().count();
+        (saturate(line) + 1, saturate(column) + 1)
+    }
+
+    /// The text of a span of this file; what lies outside of the file is left out.
+    pub fn slice(&self, span: Span) -> &str {
+        let start = self.character_start(span.start);
+        let end = self.character_start(span.end).max(start);
+        &self.text[start..end]
+    }
+
+    /// Where the line that holds this byte starts.
+    pub(crate) fn line_start(&self, offset: usize) -> usize {
+        self.text[..offset]
+            .rfind('\n')
+            .map_or(0, |newline| newline + 1)
+    }
+
+    /// The start of the character that holds this byte.
+    pub(crate) fn character_start(&self, offset: u32) -> usize {
+        let mut offset = (offset as usize).min(self.text.len());
+        while !self.text.is_char_boundary(offset) {
+            offset -= 1;
+        }
+        offset
+    }
+}
+
+fn saturate(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// A stretch of a source file, in bytes.
@@ -20,4 +73,90 @@ pub struct Span {
     pub start: u32,
     /// One past the last byte.
     pub end: u32,
+}
+
+impl Span {
+    /// The place of a syntax tree that this crate parsed; `None` where the tree has none (some
+    /// literals and keywords).
+    pub fn of(place: tokenizer::Span) -> Option<Span> {
+        let file = u16::try_from(place.start.line.checked_sub(1)?).ok()?;
+        let start = u32::try_from(place.start.column.checked_sub(1)?).ok()?;
+        let end = u32::try_from(place.end.column.checked_sub(1)?).ok()?;
+        Some(Span {
+            file,
+            start,
+            end: end.max(start),
+        })
+    }
+
+    /// The inverse of [`Span::of`].
+    pub(crate) fn location(self) -> tokenizer::Span {
+        let line = u64::from(self.file) + 1;
+        tokenizer::Span {
+            start: tokenizer::Location {
+                line,
+                column: u64::from(self.start) + 1,
+            },
+            end: tokenizer::Location {
+                line,
+                column: u64::from(self.end) + 1,
+            },
+        }
+    }
+
+    /// From the start of this span to the end of `other`, in the same file.
+    #[must_use]
+    pub fn to(self, other: Span) -> Span {
+        Span {
+            file: self.file,
+            start: self.start,
+            end: self.end.max(other.end),
+        }
+    }
+
+    /// The place just before this span.
+    #[must_use]
+    pub(crate) fn before(self) -> Span {
+        Span {
+            end: self.start,
+            ..self
+        }
+    }
+
+    /// The place just after this span.
+    #[must_use]
+    pub(crate) fn after(self) -> Span {
+        Span {
+            start: self.end,
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_columns_count_characters_from_one() {
+        let file = SourceFile::new("a.sql", "ab\nçd\r\nx");
+        assert_eq!(file.line_column(0), (1, 1));
+        assert_eq!(file.line_column(2), (1, 3));
+        assert_eq!(file.line_column(3), (2, 1));
+        assert_eq!(file.line_column(4), (2, 1), "inside of a character");
+        assert_eq!(file.line_column(5), (2, 2));
+        assert_eq!(file.line_column(8), (3, 1));
+        assert_eq!(file.line_column(999), (3, 2), "past the end");
+    }
+
+    #[test]
+    fn a_span_survives_the_way_through_a_syntax_tree() {
+        let span = Span {
+            file: 3,
+            start: 0,
+            end: 17,
+        };
+        assert_eq!(Span::of(span.location()), Some(span));
+        assert_eq!(Span::of(tokenizer::Span::empty()), None);
+    }
 }

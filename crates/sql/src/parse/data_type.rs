@@ -1,0 +1,399 @@
+//! Names of types.
+
+use anabranch_types::{DataType, NumericBounds};
+use sqlparser::{ast, tokenizer::Token as Kind};
+
+use super::{
+    cursor::{Cursor, Parsed},
+    lexer::{Places, Text, lex},
+};
+use crate::{
+    diagnostic::Diagnostic,
+    source::{SourceFile, Span},
+};
+
+/// A declared type; `serial` and its kin are a type and a default.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Declared {
+    pub(crate) data_type: DataType,
+    pub(crate) serial: bool,
+    pub(crate) span: Span,
+}
+
+/// The type that a cast names.
+///
+/// # Errors
+/// With PostgreSQL's words for a type that does not exist or that is not supported.
+pub fn resolve_data_type(data_type: &ast::DataType) -> Result<DataType, Diagnostic> {
+    let text = data_type.to_string();
+    let file = SourceFile::new("", text.as_str());
+    let (tokens, error) = lex(Text {
+        file: 0,
+        text: &text,
+        places: Places::From(0),
+    });
+    let end = Span {
+        file: 0,
+        start: 0,
+        end: 0,
+    };
+    let mut cursor = Cursor::new(&file, &tokens, end);
+    let parsed = match error {
+        Some(error) => Err(error),
+        None => declared(&mut cursor).and_then(|declared| {
+            cursor.finish("the end of the type")?;
+            Ok(declared.data_type)
+        }),
+    };
+    // The places are those of a text of our own: the caller knows better.
+    parsed.map_err(|error| Diagnostic {
+        span: None,
+        ..error
+    })
+}
+
+/// A type at the cursor.
+pub(crate) fn declared(cursor: &mut Cursor<'_>) -> Parsed<Declared> {
+    let start = cursor.span();
+    let (mut data_type, serial) = scalar(cursor)?;
+    let mut dimensions = 0;
+    if cursor.eat_word("array") {
+        dimensions += 1;
+        if cursor.eat(&Kind::LBracket) {
+            cursor.integer()?;
+            cursor.expect(&Kind::RBracket)?;
+        }
+    }
+    while cursor.eat(&Kind::LBracket) {
+        if !cursor.at(&Kind::RBracket) {
+            cursor.integer()?;
+        }
+        cursor.expect(&Kind::RBracket)?;
+        dimensions += 1;
+    }
+    let span = cursor.since(start);
+    match dimensions {
+        0 => {}
+        1 if !serial => data_type = DataType::Array(Box::new(data_type)),
+        1 => {
+            return Err(Diagnostic::new(
+                "0A000",
+                "array of serial is not implemented",
+                span,
+            ));
+        }
+        _ => {
+            // PostgreSQL takes any number of brackets for the same type.
+            return Err(
+                Diagnostic::unsupported("an array of more than one dimension", span)
+                    .help("pass one array a column"),
+            );
+        }
+    }
+    Ok(Declared {
+        data_type,
+        serial,
+        span,
+    })
+}
+
+fn scalar(cursor: &mut Cursor<'_>) -> Parsed<(DataType, bool)> {
+    if cursor.at_words(&["pg_catalog"]) && cursor.peek_at(1).is_some_and(|t| t.kind == Kind::Period)
+    {
+        cursor.take(2);
+    }
+    let Some(token) = cursor.peek() else {
+        return Err(cursor.expected("a type"));
+    };
+    let Kind::Word(word) = &token.kind else {
+        return Err(cursor.expected("a type"));
+    };
+    let name = word.value.clone();
+    let start = token.span;
+    cursor.next();
+    let plain = |data_type| Ok((data_type, false));
+    match name.as_str() {
+        "boolean" | "bool" => plain(DataType::Bool),
+        "smallint" | "int2" => plain(DataType::Int2),
+        "integer" | "int" | "int4" => plain(DataType::Int4),
+        "bigint" | "int8" => plain(DataType::Int8),
+        "smallserial" | "serial2" => Ok((DataType::Int2, true)),
+        "serial" | "serial4" => Ok((DataType::Int4, true)),
+        "bigserial" | "serial8" => Ok((DataType::Int8, true)),
+        "numeric" | "decimal" | "dec" => plain(numeric(cursor)?),
+        "real" | "float4" => plain(DataType::Real),
+        "float8" => plain(DataType::Double),
+        "double" => {
+            cursor.expect_words(&["precision"])?;
+            plain(DataType::Double)
+        }
+        "float" => plain(float(cursor)?),
+        "text" => plain(DataType::Text),
+        "varchar" => plain(DataType::Varchar(length(cursor)?)),
+        "character" | "char" | "national" | "nchar" => {
+            if name == "national" && !cursor.eat_word("character") {
+                cursor.expect_words(&["char"])?;
+            }
+            if cursor.eat_word("varying") {
+                plain(DataType::Varchar(length(cursor)?))
+            } else {
+                plain(DataType::Char(length(cursor)?.unwrap_or(1)))
+            }
+        }
+        "bpchar" => match length(cursor)? {
+            Some(length) => plain(DataType::Char(length)),
+            None => Err(Diagnostic::unsupported("bpchar without a length", start)
+                .help("write char(n) or text")),
+        },
+        "bytea" => plain(DataType::Bytea),
+        "uuid" => plain(DataType::Uuid),
+        "date" => plain(DataType::Date),
+        "timestamp" | "timestamptz" => plain(timestamp(cursor, &name, start)?),
+        _ => Err(unknown(&name, start)),
+    }
+}
+
+fn unknown(name: &str, span: Span) -> Diagnostic {
+    const OTHERS: [&str; 29] = [
+        "bit",
+        "box",
+        "cidr",
+        "circle",
+        "inet",
+        "int4range",
+        "int8range",
+        "interval",
+        "json",
+        "jsonb",
+        "line",
+        "lseg",
+        "macaddr",
+        "money",
+        "name",
+        "numrange",
+        "oid",
+        "path",
+        "point",
+        "polygon",
+        "regclass",
+        "time",
+        "timetz",
+        "tsquery",
+        "tsrange",
+        "tsvector",
+        "varbit",
+        "xml",
+        "char",
+    ];
+    let supported = "use one of boolean, smallint, integer, bigint, numeric, real, double \
+                     precision, text, varchar, char, bytea, uuid, date, timestamp, timestamptz";
+    if OTHERS.contains(&name) {
+        Diagnostic::unsupported(format!("type \"{name}\""), span).help(supported)
+    } else {
+        let message = format!("type \"{name}\" does not exist");
+        Diagnostic::new("42704", message, span).help(supported)
+    }
+}
+
+/// The digits that PostgreSQL allows a declared `numeric`.
+const PRECISION_MAX: u32 = 1_000;
+/// The digits that are held here: see [`anabranch_types::Decimal`].
+const LENGTH_MAX: u32 = 10_485_760;
+
+fn numeric(cursor: &mut Cursor<'_>) -> Parsed<DataType> {
+    if !cursor.eat(&Kind::LParen) {
+        return Ok(DataType::Numeric(None));
+    }
+    let (precision, span) = cursor.integer()?;
+    if precision == 0 || precision > PRECISION_MAX {
+        let message = format!("NUMERIC precision {precision} must be between 1 and 1000");
+        return Err(Diagnostic::new("22023", message, span));
+    }
+    let mut scale = 0;
+    if cursor.eat(&Kind::Comma) {
+        let start = cursor.span();
+        if cursor.eat(&Kind::Minus) {
+            return Err(Diagnostic::unsupported(
+                "a numeric of negative scale",
+                start,
+            ));
+        }
+        let (number, span) = cursor.integer()?;
+        if number > precision {
+            return Err(
+                Diagnostic::unsupported("a numeric scale above the precision", span)
+                    .help(format!("write numeric({number},{number}) and a CHECK")),
+            );
+        }
+        scale = number;
+    }
+    cursor.expect(&Kind::RParen)?;
+    // Both are at most 1000.
+    let bounds = NumericBounds {
+        precision: precision as u16,
+        scale: scale as u16,
+    };
+    Ok(DataType::Numeric(Some(bounds)))
+}
+
+fn float(cursor: &mut Cursor<'_>) -> Parsed<DataType> {
+    if !cursor.eat(&Kind::LParen) {
+        return Ok(DataType::Double);
+    }
+    let (bits, span) = cursor.integer()?;
+    cursor.expect(&Kind::RParen)?;
+    match bits {
+        1..=24 => Ok(DataType::Real),
+        25..=53 => Ok(DataType::Double),
+        _ => Err(Diagnostic::new(
+            "22023",
+            "precision for type float must be 1 to 53 bits",
+            span,
+        )),
+    }
+}
+
+fn length(cursor: &mut Cursor<'_>) -> Parsed<Option<u32>> {
+    if !cursor.eat(&Kind::LParen) {
+        return Ok(None);
+    }
+    let (length, span) = cursor.integer()?;
+    cursor.expect(&Kind::RParen)?;
+    if length == 0 || length > LENGTH_MAX {
+        let message = format!("length of a character type must be between 1 and {LENGTH_MAX}");
+        return Err(Diagnostic::new("22023", message, span));
+    }
+    Ok(Some(length))
+}
+
+fn timestamp(cursor: &mut Cursor<'_>, name: &str, start: Span) -> Parsed<DataType> {
+    if cursor.eat(&Kind::LParen) {
+        let (digits, _) = cursor.integer()?;
+        cursor.expect(&Kind::RParen)?;
+        if digits != 6 {
+            let span = cursor.since(start);
+            return Err(
+                Diagnostic::unsupported("a timestamp of less than microseconds", span)
+                    .help("leave the precision out"),
+            );
+        }
+    }
+    if name == "timestamptz" || cursor.eat_words(&["with", "time", "zone"]) {
+        return Ok(DataType::TimestampTz);
+    }
+    cursor.eat_words(&["without", "time", "zone"]);
+    Ok(DataType::Timestamp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Declared, Diagnostic> {
+        let file = SourceFile::new("a.sql", text);
+        let (tokens, _) = lex(Text {
+            file: 0,
+            text,
+            places: Places::From(0),
+        });
+        let mut cursor = Cursor::new(
+            &file,
+            &tokens,
+            Span {
+                file: 0,
+                start: 0,
+                end: 0,
+            },
+        );
+        let declared = declared(&mut cursor)?;
+        cursor.finish("the end")?;
+        Ok(declared)
+    }
+
+    #[test]
+    fn every_alias_means_its_type() {
+        for (text, shown) in [
+            ("INT", "integer"),
+            ("int8", "bigint"),
+            ("decimal(12, 2)", "numeric(12,2)"),
+            ("numeric(5)", "numeric(5,0)"),
+            ("character varying(16)", "character varying(16)"),
+            ("character varying", "character varying"),
+            ("char", "character(1)"),
+            ("character(2)", "character(2)"),
+            ("float", "double precision"),
+            ("float(24)", "real"),
+            ("double precision", "double precision"),
+            ("timestamp", "timestamp without time zone"),
+            ("timestamp(6) with time zone", "timestamp with time zone"),
+            ("timestamptz", "timestamp with time zone"),
+            ("integer[]", "integer[]"),
+            ("text ARRAY[3]", "text[]"),
+            ("bigserial", "bigint"),
+            ("pg_catalog.int4", "integer"),
+        ] {
+            assert_eq!(parse(text).unwrap().data_type.to_string(), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_type_is_refused() {
+        for (text, code) in [
+            ("integr", "42704"),
+            ("jsonb", "0A000"),
+            ("numeric(0)", "22023"),
+            ("numeric(2,3)", "0A000"),
+            ("varchar(0)", "22023"),
+            ("int[][]", "0A000"),
+            ("timestamp(3)", "0A000"),
+            ("double", "42601"),
+        ] {
+            assert_eq!(parse(text).unwrap_err().code, code, "{text}");
+        }
+    }
+
+    #[test]
+    fn casts_resolve_to_the_same_types() {
+        let sql = "SELECT CAST(a AS numeric(4,2)), a::bigint, a::varchar(3), a::timestamptz, \
+                   a::double precision, a::int[]";
+        let file = SourceFile::new("a.sql", sql);
+        let (tokens, _) = lex(Text {
+            file: 0,
+            text: sql,
+            places: Places::From(0),
+        });
+        let cursor = Cursor::new(
+            &file,
+            &tokens,
+            Span {
+                file: 0,
+                start: 0,
+                end: 0,
+            },
+        );
+        let ast::SetExpr::Select(select) = *cursor.query().unwrap().body else {
+            panic!()
+        };
+        let shown: Vec<String> = select
+            .projection
+            .iter()
+            .map(|item| match item {
+                ast::SelectItem::UnnamedExpr(ast::Expr::Cast { data_type, .. }) => {
+                    resolve_data_type(data_type).unwrap().to_string()
+                }
+                other => panic!("{other}"),
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "numeric(4,2)",
+                "bigint",
+                "character varying(3)",
+                "timestamp with time zone",
+                "double precision",
+                "integer[]"
+            ]
+        );
+    }
+}
