@@ -16,6 +16,7 @@ mod hash_order;
 mod leftovers;
 mod length;
 mod lexer;
+mod links;
 mod machine_paths;
 mod manifests;
 mod rustdoc;
@@ -120,6 +121,11 @@ const RULES: &[Rule] = &[
         name: chapters::NAME,
         depth: Depth::Quick,
         check: chapters::check,
+    },
+    Rule {
+        name: links::NAME,
+        depth: Depth::Quick,
+        check: links::check,
     },
     Rule {
         name: leftovers::NAME,
