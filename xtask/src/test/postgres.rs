@@ -34,7 +34,13 @@ const MANAGERS: &[Manager] = &[
         as_root: true,
         commands: &[
             &["apt-get", "update"],
-            &["apt-get", "install", "-y", "postgresql"],
+            &[
+                "apt-get",
+                "install",
+                "-y",
+                "--no-install-recommends",
+                "postgresql",
+            ],
         ],
     },
     Manager {
@@ -315,7 +321,7 @@ mod tests {
     fn the_line_to_type_is_whole() {
         assert_eq!(
             MANAGERS[0].line(),
-            "sudo apt-get update && sudo apt-get install -y postgresql"
+            "sudo apt-get update && sudo apt-get install -y --no-install-recommends postgresql"
         );
         assert_eq!(MANAGERS[4].line(), "brew install postgresql@17");
     }

@@ -43,7 +43,7 @@ fn targets(line: &str) -> impl Iterator<Item = &str> {
 /// Whether there is a file or folder at a target, or the target is none.
 fn leads_somewhere(folder: &Path, target: &str) -> bool {
     let path = target.split('#').next().unwrap_or_default();
-    path.is_empty() || path.contains("://") || path.contains(':') || folder.join(path).exists()
+    path.is_empty() || path.contains(':') || folder.join(path).exists()
 }
 
 #[cfg(test)]
