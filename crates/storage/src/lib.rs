@@ -1,1 +1,32 @@
-//! placeholder
+//! Multi-version items of one partition, in memory.
+//!
+//! A [`Store`] holds one copy of every item of its partition. Each commit is installed whole and
+//! gets the next [`CommitSequence`]; an item's versions stand in order of installation, newest
+//! first. A snapshot *is* a commit sequence: a reader sees for each item the newest version
+//! installed at or before it. That is the read side of atomic visibility within a partition; what
+//! must hold between partitions (ramp.txt §4) is the protocol's, which finds beside each row the
+//! versions' [`Siblings`].
+//!
+//! Installation order and timestamp order may differ. Columns that a transaction *assigns* are
+//! registers: the highest timestamp wins, so an effect that arrives late leaves them alone
+//! (`skip`). Columns that it *computes from the row* (counters, deferred effects) take every effect
+//! once, in the order of installation. See [`Store::apply`].
+//!
+//! * [`store`]: the store, its reads, loading, sizes.
+//! * [`apply`]: a transaction's effects, all or nothing.
+//! * [`version`]: versions, items, siblings.
+//! * [`collection`]: what is dropped when, and the floor below which no snapshot can be read.
+//! * `index`, `tree`: secondary index entries, and the ordered map beneath everything.
+//!
+//! There is no protocol, thread or clock here: time comes in as [`anabranch_types::Ticks`].
+
+pub mod apply;
+pub mod collection;
+mod index;
+pub mod store;
+mod tree;
+pub mod version;
+
+pub use apply::{ApplyError, Checked, Commit, SlotValues};
+pub use store::{BelowFloor, LoadError, Store, StoreSettings};
+pub use version::{CommitSequence, Item, ItemTag, Siblings, Version};

@@ -8,6 +8,7 @@
 //! * [`data_type`], [`value`], [`decimal`]: PostgreSQL's types and the values they hold.
 //! * [`row`]: rows as compact bytes, decoded a column at a time.
 //! * [`key`]: keys as bytes whose order is the order of the values they encode.
+//! * [`text`]: dates, timestamps, UUIDs and bytes as text.
 //! * [`schema`]: what is known of a table below SQL.
 //! * [`access`], [`effect`]: what a transaction reads, and what it does when it commits.
 
@@ -19,6 +20,7 @@ pub mod id;
 pub mod key;
 pub mod row;
 pub mod schema;
+pub mod text;
 pub mod time;
 pub mod value;
 

@@ -1,0 +1,594 @@
+//! A transaction's effects on one partition, all or nothing.
+//!
+//! Two passes. The first *stages*: it computes every new row, runs the row programs, and checks
+//! uniqueness against the newest versions and within the transaction; nothing of the store is
+//! touched, so an error leaves no trace. The second *installs* all of it at one sequence and cannot
+//! fail. [`Store::check`] is the first pass alone, for a participant that prepares.
+
+use std::sync::Arc;
+
+use anabranch_types::{
+    ColumnIndex, ColumnSet, Effect, EffectError, IndexSchema, Key, KeyReader, Patch, ProgramId,
+    Row, RowPrograms, SlotId, TableId, TableSchema, Ticks, Timestamp, Value, text,
+};
+use smallvec::SmallVec;
+
+use crate::collection::Queued;
+use crate::index;
+use crate::store::{Store, Table, row_bytes};
+use crate::version::{CommitSequence, Item, Siblings, Version, hash_bytes};
+
+/// What one transaction does on this partition.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    /// The transaction.
+    pub timestamp: Timestamp,
+    /// Its effects here, in order of execution.
+    pub effects: Vec<Effect>,
+    /// Its whole write set, if it writes on other partitions too.
+    pub siblings: Option<Arc<Siblings>>,
+}
+
+/// The values that a transaction's deferred effects have produced so far.
+#[derive(Clone, Debug, Default)]
+pub struct SlotValues {
+    values: SmallVec<[(SlotId, Value); 1]>,
+}
+
+impl SlotValues {
+    /// The value in a slot, once it has one.
+    pub fn get(&self, slot: SlotId) -> Option<&Value> {
+        self.values
+            .iter()
+            .find(|(at, _)| *at == slot)
+            .map(|(_, value)| value)
+    }
+
+    /// Fills a slot.
+    pub fn set(&mut self, slot: SlotId, value: Value) {
+        match self.values.iter_mut().find(|(at, _)| *at == slot) {
+            Some((_, held)) => *held = value,
+            None => self.values.push((slot, value)),
+        }
+    }
+
+    /// The slots and their values, in the order in which they were filled.
+    pub fn iter(&self) -> impl Iterator<Item = &(SlotId, Value)> {
+        self.values.iter()
+    }
+
+    /// The slots and their values, in the order in which they were filled.
+    pub fn into_vec(self) -> Vec<(SlotId, Value)> {
+        self.values.into_vec()
+    }
+}
+
+/// What a dry run found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Some result came near the end of its type's domain (see
+    /// [`anabranch_types::Applied::scarce`]).
+    pub scarce: bool,
+}
+
+/// Why a transaction's effects cannot be installed. Nothing of them is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApplyError {
+    /// The primary key or a unique index's key is taken.
+    #[error(
+        "duplicate key value violates unique constraint \"{constraint}\": key {key} exists in \"{table}\""
+    )]
+    Duplicate {
+        /// The table's name.
+        table: String,
+        /// The unique index's name; `TABLE_pkey` for the primary key.
+        constraint: String,
+        /// Columns and values, as `(a, b)=(1, 2)`.
+        key: String,
+    },
+    /// An update whose outputs are needed found no row.
+    #[error("an update whose result is needed found no row in \"{table}\"")]
+    MissingRow {
+        /// The table's name.
+        table: String,
+    },
+    /// A row program refused: a constraint or the domain of a type.
+    #[error("{}", .0.message)]
+    Effect(EffectError),
+}
+
+impl ApplyError {
+    /// What the user is told, with its SQLSTATE; `None` for a missing row, after which the
+    /// transaction should run again without deferral.
+    pub fn into_effect_error(self) -> Option<EffectError> {
+        match self {
+            ApplyError::Duplicate {
+                constraint, key, ..
+            } => Some(EffectError {
+                code: "23505",
+                message: format!(
+                    "duplicate key value violates unique constraint \"{constraint}\": \
+                     key {key} already exists"
+                ),
+                constraint: Some(constraint),
+            }),
+            ApplyError::MissingRow { .. } => None,
+            ApplyError::Effect(error) => Some(error),
+        }
+    }
+}
+
+impl Store {
+    /// Installs a transaction's effects at the next sequence.
+    ///
+    /// Outputs of row programs go into `slots`, and patches of inserted rows and keys are resolved
+    /// from it. `now` and `stable` are for the collector (see [`Store::collect`]).
+    ///
+    /// The rules, for a transaction with timestamp *t*:
+    ///
+    /// * An insert fails if the newest version is a row, whatever its timestamp.
+    /// * An update of a missing row does nothing, unless it has outputs: then it fails.
+    /// * A column assigned by a version above *t* is left alone by an update (`skip`); an insert
+    ///   or a delete above *t* takes precedence over a delete or an insert at *t*. What is left
+    ///   alone still leaves a version at *t*, so that a reader sees the transaction included.
+    ///
+    /// # Errors
+    /// [`ApplyError`]: nothing is installed and `slots` is as it was.
+    pub fn apply(
+        &mut self,
+        now: Ticks,
+        commit: Commit,
+        slots: &mut SlotValues,
+        programs: &dyn RowPrograms,
+        stable: &dyn Fn(Timestamp) -> bool,
+    ) -> Result<CommitSequence, ApplyError> {
+        let slots_before = slots.values.len();
+        let mut staging = Staging::new(self, commit.timestamp, programs, commit.effects.len());
+        for effect in commit.effects {
+            let staged = match effect {
+                Effect::Insert {
+                    table,
+                    key,
+                    row,
+                    patches,
+                } => staging.insert(table, key, row, &patches, slots),
+                Effect::Update {
+                    table,
+                    key,
+                    program,
+                    arguments,
+                    outputs,
+                } => staging.update(table, &key, program, &arguments, outputs, slots),
+                Effect::Delete { table, key } => {
+                    staging.delete(table, &key);
+                    Ok(())
+                }
+            };
+            if let Err(error) = staged {
+                slots.values.truncate(slots_before);
+                return Err(error);
+            }
+        }
+        let changes = staging.changes;
+        self.last = CommitSequence(self.last.0 + 1);
+        self.collector.mark(now, self.last);
+        for change in changes {
+            self.install(change, commit.timestamp, commit.siblings.as_ref(), stable);
+        }
+        Ok(self.last)
+    }
+
+    /// Whether [`Store::apply`] would succeed now: the dry run of a participant that prepares.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    pub fn check(
+        &self,
+        timestamp: Timestamp,
+        effects: &[Effect],
+        programs: &dyn RowPrograms,
+    ) -> Result<Checked, ApplyError> {
+        let mut slots = SlotValues::default();
+        let mut staging = Staging::new(self, timestamp, programs, effects.len());
+        for effect in effects {
+            match effect {
+                Effect::Insert {
+                    table,
+                    key,
+                    row,
+                    patches,
+                } => {
+                    staging.insert(*table, key.clone(), row.clone(), patches, &slots)?;
+                }
+                Effect::Update {
+                    table,
+                    key,
+                    program,
+                    arguments,
+                    outputs,
+                } => {
+                    staging.update(*table, key, *program, arguments, *outputs, &mut slots)?;
+                }
+                Effect::Delete { table, key } => staging.delete(*table, key),
+            }
+        }
+        Ok(Checked {
+            scarce: staging.scarce,
+        })
+    }
+
+    fn install(
+        &mut self,
+        change: Change,
+        timestamp: Timestamp,
+        siblings: Option<&Arc<Siblings>>,
+        stable: &dyn Fn(Timestamp) -> bool,
+    ) {
+        let table = &mut self.tables[change.table.index()];
+        let version = Version {
+            timestamp,
+            timestamp_max: timestamp,
+            sequence: self.last,
+            row: change.row,
+            assigned: change.assigned,
+            siblings: siblings.cloned(),
+            older: None,
+        };
+        let key = &change.key;
+        let due = match table.items.get_mut(key) {
+            Some(item) => {
+                let before = item.head.row.clone();
+                table.live -= usize::from(before.is_some());
+                table.live += usize::from(version.row.is_some());
+                table.bytes += row_bytes(&version) + size_of::<Version>();
+                push(item, version);
+                let queue = !std::mem::replace(&mut item.queued, true);
+                item.until_truncation -= 1;
+                let truncate = item.until_truncation == 0;
+                if !table.indexes.is_empty() {
+                    table.add_entries(key, before.as_ref());
+                }
+                if truncate {
+                    let collector = &mut self.collector;
+                    table.truncate(key, collector.horizon, &mut collector.floor, stable);
+                }
+                queue
+            }
+            None => {
+                let queue = version.siblings.is_some() || version.row.is_none();
+                table.insert_item(key.clone(), version, queue);
+                if !table.indexes.is_empty() {
+                    table.add_entries(key, None);
+                }
+                queue
+            }
+        };
+        if due {
+            self.collector.queue.push_back(Queued {
+                sequence: self.last,
+                table: change.table,
+                key: change.key,
+            });
+        }
+    }
+}
+
+/// Makes a version the newest of an item.
+fn push(item: &mut Item, mut version: Version) {
+    version.timestamp_max = version.timestamp.max(item.head.timestamp_max);
+    let older = std::mem::replace(&mut item.head, version);
+    item.head.older = Some(Box::new(older));
+}
+
+/// What will be installed for one item.
+#[derive(Debug)]
+struct Change {
+    table: TableId,
+    key: Key,
+    row: Option<Row>,
+    assigned: ColumnSet,
+}
+
+/// The first pass: the store as it is, and what the transaction makes of it.
+struct Staging<'s> {
+    store: &'s Store,
+    programs: &'s dyn RowPrograms,
+    timestamp: Timestamp,
+    changes: Vec<Change>,
+    /// A hash of each change's item, to find one among many quickly.
+    hashes: SmallVec<[u64; 32]>,
+    scarce: bool,
+}
+
+impl<'s> Staging<'s> {
+    fn new(
+        store: &'s Store,
+        timestamp: Timestamp,
+        programs: &'s dyn RowPrograms,
+        effects: usize,
+    ) -> Staging<'s> {
+        Staging {
+            store,
+            programs,
+            timestamp,
+            changes: Vec::with_capacity(effects),
+            hashes: SmallVec::new(),
+            scarce: false,
+        }
+    }
+
+    fn insert(
+        &mut self,
+        table: TableId,
+        mut key: Key,
+        mut row: Row,
+        patches: &[Patch],
+        slots: &SlotValues,
+    ) -> Result<(), ApplyError> {
+        let held = &self.store.tables[table.index()];
+        for patch in patches {
+            resolve(&held.schema, patch, slots, &mut key, &mut row)?;
+        }
+        let (staged, hash) = self.find(table, &key);
+        let item = held.items.get(&key);
+        let current = match staged {
+            Some(staged) => self.changes[staged].row.as_ref(),
+            None => item.and_then(|item| item.head.row.as_ref()),
+        };
+        if current.is_some() {
+            return Err(duplicate(&held.schema, None, &row));
+        }
+        let late = item.is_some_and(|item| self.assigned_later(item) == ColumnSet::ALL);
+        let (row, assigned) = if late {
+            (None, ColumnSet::EMPTY)
+        } else {
+            (Some(row), ColumnSet::ALL)
+        };
+        if let Some(row) = &row {
+            self.check_unique(held, &key, row, None)?;
+        }
+        self.stage(
+            staged,
+            hash,
+            Change {
+                table,
+                key,
+                row,
+                assigned,
+            },
+        );
+        Ok(())
+    }
+
+    fn update(
+        &mut self,
+        table: TableId,
+        key: &Key,
+        program: ProgramId,
+        arguments: &[Value],
+        outputs: Option<SlotId>,
+        slots: &mut SlotValues,
+    ) -> Result<(), ApplyError> {
+        let held = &self.store.tables[table.index()];
+        let (staged, hash) = self.find(table, key);
+        let item = held.items.get(key);
+        let current = match staged {
+            Some(staged) => self.changes[staged].row.as_ref(),
+            None => item.and_then(|item| item.head.row.as_ref()),
+        };
+        let Some(current) = current else {
+            return match outputs {
+                Some(_) => Err(ApplyError::MissingRow {
+                    table: held.schema.name.clone(),
+                }),
+                None => Ok(()),
+            };
+        };
+        let skip = item.map_or(ColumnSet::EMPTY, |item| self.assigned_later(item));
+        let applied = self
+            .programs
+            .apply(program, current, arguments, skip)
+            .map_err(ApplyError::Effect)?;
+        self.check_unique(held, key, &applied.row, Some(current))?;
+        if let Some(first) = outputs {
+            for (number, value) in applied.outputs.into_iter().enumerate() {
+                slots.set(SlotId(first.0 + number as u16), value);
+            }
+        }
+        self.scarce |= applied.scarce;
+        let assigned = self.programs.assigned(program);
+        self.stage(
+            staged,
+            hash,
+            Change {
+                table,
+                key: key.clone(),
+                row: Some(applied.row),
+                assigned,
+            },
+        );
+        Ok(())
+    }
+
+    fn delete(&mut self, table: TableId, key: &Key) {
+        let held = &self.store.tables[table.index()];
+        let (staged, hash) = self.find(table, key);
+        let item = held.items.get(key);
+        let current = match staged {
+            Some(staged) => self.changes[staged].row.clone(),
+            None => item.and_then(|item| item.head.row.clone()),
+        };
+        if current.is_none() {
+            return;
+        }
+        let late = item.is_some_and(|item| self.assigned_later(item) == ColumnSet::ALL);
+        let (row, assigned) = if late {
+            (current, ColumnSet::EMPTY)
+        } else {
+            (None, ColumnSet::ALL)
+        };
+        self.stage(
+            staged,
+            hash,
+            Change {
+                table,
+                key: key.clone(),
+                row,
+                assigned,
+            },
+        );
+    }
+
+    /// The change that the transaction has made to this item, and the hash to file one under.
+    fn find(&self, table: TableId, key: &Key) -> (Option<usize>, u64) {
+        let hash = hash_bytes(key.as_bytes()).wrapping_add(u64::from(table.0));
+        let found = self.hashes.iter().enumerate().find(|(at, held)| {
+            **held == hash && self.changes[*at].table == table && self.changes[*at].key == *key
+        });
+        (found.map(|(at, _)| at), hash)
+    }
+
+    fn stage(&mut self, staged: Option<usize>, hash: u64, change: Change) {
+        match staged {
+            Some(staged) => {
+                let held = &mut self.changes[staged];
+                held.assigned = held.assigned.union(change.assigned);
+                held.row = change.row;
+            }
+            None => {
+                self.changes.push(change);
+                self.hashes.push(hash);
+            }
+        }
+    }
+
+    /// The columns that transactions with higher timestamps have assigned.
+    fn assigned_later(&self, item: &Item) -> ColumnSet {
+        item.versions()
+            .take_while(|version| version.timestamp_max > self.timestamp)
+            .filter(|version| version.timestamp > self.timestamp)
+            .fold(ColumnSet::EMPTY, |columns, version| {
+                columns.union(version.assigned)
+            })
+    }
+
+    /// Fails if another row has this row's key in a unique index.
+    fn check_unique(
+        &self,
+        held: &Table,
+        key: &Key,
+        row: &Row,
+        before: Option<&Row>,
+    ) -> Result<(), ApplyError> {
+        for described in held.schema.indexes.iter().filter(|index| index.unique) {
+            let unchanged = before
+                .is_some_and(|before| index::same_entry(&held.schema, described, before, row));
+            if unchanged || index::has_null(&held.schema, described, row) {
+                continue;
+            }
+            let prefix = index::index_prefix(&held.schema, described, row);
+            if self.taken(held, described, &prefix, key) {
+                return Err(duplicate(&held.schema, Some(described), row));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a row with another primary key has these columns, in the store as the transaction
+    /// has changed it.
+    fn taken(&self, held: &Table, described: &IndexSchema, prefix: &Key, key: &Key) -> bool {
+        let agrees = |row: &Row| index::index_prefix(&held.schema, described, row) == *prefix;
+        let entries = &held.indexes[described.id.index()].entries;
+        let stored = entries
+            .range(prefix, prefix.successor().as_ref())
+            .any(|(entry, offset)| {
+                let other = index::primary_key(entry, *offset);
+                other != *key
+                    && self.find(held.schema.id, &other).0.is_none()
+                    && held
+                        .items
+                        .get(&other)
+                        .and_then(|item| item.head.row.as_ref())
+                        .is_some_and(agrees)
+            });
+        stored
+            || self.changes.iter().any(|change| {
+                change.table == held.schema.id
+                    && change.key != *key
+                    && change.row.as_ref().is_some_and(agrees)
+            })
+    }
+}
+
+/// Puts a slot's value into a row that is about to be inserted, and into its key.
+fn resolve(
+    schema: &TableSchema,
+    patch: &Patch,
+    slots: &SlotValues,
+    key: &mut Key,
+    row: &mut Row,
+) -> Result<(), ApplyError> {
+    let refused = |code, message: String| {
+        ApplyError::Effect(EffectError {
+            code,
+            message,
+            constraint: None,
+        })
+    };
+    let column = &schema.columns[patch.column.index()];
+    let value = match slots.get(patch.slot) {
+        Some(Value::Int(int)) => int.checked_add(patch.offset),
+        Some(Value::Null) => {
+            return Err(refused(
+                "23502",
+                format!(
+                    "null value in column \"{}\" of relation \"{}\"",
+                    column.name, schema.name
+                ),
+            ));
+        }
+        other => panic!("{} holds {other:?} when an insert needs it", patch.slot),
+    };
+    let out_of_range = || refused("22003", format!("{} out of range", column.data_type));
+    let value = value.ok_or_else(out_of_range)?;
+    if !row.patch_int(&schema.layout, patch.column, value) {
+        return Err(out_of_range());
+    }
+    let Some(position) = schema.primary_key.iter().position(|c| *c == patch.column) else {
+        return Ok(());
+    };
+    let offset = {
+        let mut reader = KeyReader::new(key.as_bytes());
+        for before in &schema.primary_key[..position] {
+            let before = &schema.columns[before.index()];
+            reader
+                .skip(&before.data_type, before.nullable)
+                .expect("the key has all its columns");
+        }
+        reader.position() + usize::from(column.nullable)
+    };
+    let width = anabranch_types::key::key_width(&column.data_type, false).expect("an integer");
+    key.patch_int(offset, width, value)
+        .map_err(|_| out_of_range())
+}
+
+fn duplicate(schema: &TableSchema, index: Option<&IndexSchema>, row: &Row) -> ApplyError {
+    let columns = index.map_or(&schema.primary_key, |index| &index.columns);
+    let list = |of: &dyn Fn(ColumnIndex) -> String| {
+        columns
+            .iter()
+            .map(|column| of(*column))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    ApplyError::Duplicate {
+        table: schema.name.clone(),
+        constraint: index.map_or_else(|| format!("{}_pkey", schema.name), |i| i.name.clone()),
+        key: format!(
+            "({})=({})",
+            list(&|column| schema.columns[column.index()].name.clone()),
+            list(&|column| text::describe(&row.get(&schema.layout, column))),
+        ),
+    }
+}

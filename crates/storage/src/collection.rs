@@ -1,0 +1,229 @@
+//! Garbage collection by a time window.
+//!
+//! A version may go once another has superseded it for longer than the window, so that no snapshot
+//! younger than the window needs it, *and* its transaction is stable: committed at every partition
+//! (a version that some partition has not installed yet can still be asked for as a sibling,
+//! whatever its age here). What goes is always the tail of a chain; the sequence that superseded
+//! it becomes the store's floor, below which every read is refused rather than answered wrongly.
+//!
+//! Two ways lead here: a write shortens the chain of the item that it writes (amortised: the next
+//! attempt comes when the chain has doubled), and [`Store::collect`] works through a queue of
+//! items that have something to drop: superseded versions, tombstones, siblings of transactions
+//! that are stable. An item is in the queue at most once.
+
+use std::collections::VecDeque;
+
+use anabranch_types::{Key, Row, TableId, Ticks, Timestamp};
+
+use crate::index;
+use crate::store::{Store, Table, row_bytes};
+use crate::version::{CommitSequence, Item, Version};
+
+/// Chains up to this many versions are left to the sweep.
+pub(crate) const CHAIN_MIN: u32 = 8;
+
+/// An item that has, or will have, something to drop.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    pub(crate) sequence: CommitSequence,
+    pub(crate) table: TableId,
+    pub(crate) key: Key,
+}
+
+/// What a store knows about age.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    window: Ticks,
+    /// When commits were installed: (time, the newest commit of that time), both ascending.
+    marks: VecDeque<(Ticks, CommitSequence)>,
+    /// The newest commit that is older than the window: what it superseded may go.
+    pub(crate) horizon: CommitSequence,
+    pub(crate) floor: CommitSequence,
+    pub(crate) queue: VecDeque<Queued>,
+}
+
+impl Collector {
+    pub(crate) fn new(window: Ticks) -> Collector {
+        Collector {
+            window,
+            marks: VecDeque::new(),
+            horizon: CommitSequence::LOADED,
+            floor: CommitSequence::LOADED,
+            queue: VecDeque::new(),
+        }
+    }
+
+    /// Notes that a commit was installed at this time.
+    pub(crate) fn mark(&mut self, now: Ticks, sequence: CommitSequence) {
+        // A mark each 1/64 of a window is fine enough; a commit counted younger than it is does no
+        // harm, so the last mark is moved on instead.
+        match self.marks.back_mut() {
+            Some((at, last)) if now.0 < at.0.saturating_add(self.window.0 / 64) => *last = sequence,
+            _ => self.marks.push_back((now, sequence)),
+        }
+        self.advance(now);
+    }
+
+    /// Moves the horizon to where the window begins at this time.
+    pub(crate) fn advance(&mut self, now: Ticks) {
+        let slack = self.window.0 / 64;
+        while let Some((at, sequence)) = self.marks.front()
+            && at.0.saturating_add(slack).saturating_add(self.window.0) < now.0
+        {
+            self.horizon = *sequence;
+            self.marks.pop_front();
+        }
+    }
+
+    pub(crate) fn approximate_bytes(&self) -> usize {
+        self.queue.capacity() * size_of::<Queued>()
+    }
+}
+
+impl Store {
+    /// Drops what may go: at most `budget` items are looked at. `stable` says whether a
+    /// transaction has committed at every partition that it wrote; it is asked about transactions
+    /// with siblings only. Call it often with a small budget; it returns at once while nothing is
+    /// due.
+    ///
+    /// Returns how many items it looked at.
+    pub fn collect(
+        &mut self,
+        now: Ticks,
+        budget: usize,
+        stable: &dyn Fn(Timestamp) -> bool,
+    ) -> usize {
+        self.collector.advance(now);
+        let horizon = self.collector.horizon;
+        let mut looked_at = 0;
+        while looked_at < budget
+            && let Some(queued) = self.collector.queue.front()
+            && queued.sequence <= horizon
+        {
+            let mut queued = self.collector.queue.pop_front().expect("it has a front");
+            looked_at += 1;
+            let table = &mut self.tables[queued.table.index()];
+            let floor = &mut self.collector.floor;
+            if let Some(due) = table.sweep(&queued.key, horizon, floor, stable) {
+                // An unstable transaction is asked about again with what is installed now.
+                queued.sequence = if due <= horizon { self.last } else { due };
+                self.collector.queue.push_back(queued);
+            }
+        }
+        looked_at
+    }
+}
+
+impl Table {
+    /// Drops what may go of one item. Returns the sequence to wait for if something is left.
+    fn sweep(
+        &mut self,
+        key: &Key,
+        horizon: CommitSequence,
+        floor: &mut CommitSequence,
+        stable: &dyn Fn(Timestamp) -> bool,
+    ) -> Option<CommitSequence> {
+        self.truncate(key, horizon, floor, stable);
+        let item = self.items.get_mut(key)?;
+        let mut version = Some(&mut item.head);
+        let mut unstable = false;
+        while let Some(current) = version {
+            if current.siblings.is_some() && current.sequence <= horizon {
+                if stable(current.timestamp) {
+                    current.siblings = None;
+                } else {
+                    unstable = true;
+                }
+            }
+            version = current.older.as_deref_mut();
+        }
+        if item.head.older.is_some() || item.head.sequence > horizon || unstable {
+            return Some(item.head.sequence);
+        }
+        item.queued = false;
+        if item.head.row.is_none() {
+            *floor = (*floor).max(item.head.sequence);
+            self.items.remove(key);
+            self.bytes -= index::heap_bytes(key.len());
+        }
+        None
+    }
+
+    /// Shortens an item's chain to what a snapshot at or above `horizon` can see, and to what is
+    /// not stable.
+    pub(crate) fn truncate(
+        &mut self,
+        key: &Key,
+        horizon: CommitSequence,
+        floor: &mut CommitSequence,
+        stable: &dyn Fn(Timestamp) -> bool,
+    ) {
+        let Some(item) = self.items.get_mut(key) else {
+            return;
+        };
+        let Some(dropped) = cut(item, horizon, floor, stable) else {
+            return;
+        };
+        let mut link = Some(&dropped);
+        while let Some(version) = link {
+            self.bytes -= row_bytes(version) + size_of::<Version>();
+            link = version.older.as_ref();
+        }
+        self.remove_entries(key, &dropped);
+    }
+
+    /// Removes the index entries that only dropped versions had.
+    fn remove_entries(&mut self, key: &Key, dropped: &Version) {
+        let Some(item) = self.items.get(key) else {
+            return;
+        };
+        for (described, index) in self.schema.indexes.iter().zip(&mut self.indexes) {
+            let rows = |from| std::iter::successors(from, |v: &&Version| v.older());
+            let mut last: Option<&Row> = None;
+            for row in rows(Some(dropped)).filter_map(Version::row) {
+                let same = |other: &Row| index::same_entry(&self.schema, described, other, row);
+                if last.is_some_and(same) || item.versions().filter_map(Version::row).any(same) {
+                    continue;
+                }
+                let (entry, _) = index::entry_key(&self.schema, described, row, key);
+                // Equal values may differ in their bytes: the entry is what counts.
+                let kept = item
+                    .versions()
+                    .filter_map(Version::row)
+                    .any(|kept| index::entry_key(&self.schema, described, kept, key).0 == entry);
+                if !kept {
+                    index.remove(&entry);
+                }
+                last = Some(row);
+            }
+        }
+    }
+}
+
+/// Takes the tail that may go off the chain.
+fn cut(
+    item: &mut Item,
+    horizon: CommitSequence,
+    floor: &mut CommitSequence,
+    stable: &dyn Fn(Timestamp) -> bool,
+) -> Option<Box<Version>> {
+    let mut kept = 1;
+    let mut last_kept = 1;
+    let mut seen = item.head.sequence <= horizon;
+    for version in item.versions().skip(1) {
+        kept += 1;
+        let needed = !seen || version.siblings.is_some() && !stable(version.timestamp);
+        if needed {
+            last_kept = kept;
+        }
+        seen |= version.sequence <= horizon;
+    }
+    item.until_truncation = CHAIN_MIN.max(last_kept);
+    let mut version = &mut item.head;
+    for _ in 1..last_kept {
+        version = version.older.as_deref_mut().expect("it was counted");
+    }
+    let dropped = version.older.take()?;
+    *floor = (*floor).max(version.sequence);
+    Some(dropped)
+}

@@ -1,0 +1,368 @@
+//! The store of one partition: tables, reads, loading, sizes.
+
+use std::sync::Arc;
+
+use anabranch_types::{
+    ColumnSet, Fetched, IndexId, Key, KeyRange, Read, Row, Schema, TableId, TableSchema, Ticks,
+    Timestamp,
+};
+
+use crate::collection::{CHAIN_MIN, Collector};
+use crate::index::{self, Index};
+use crate::tree::Tree;
+use crate::version::{CommitSequence, Item, Version};
+
+/// How a store behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// For how long a version is kept after another has superseded it: a snapshot no older than
+    /// this can be read.
+    pub window: Ticks,
+}
+
+impl Default for StoreSettings {
+    /// 500 ms.
+    fn default() -> Self {
+        StoreSettings {
+            window: Ticks::from_millis(500),
+        }
+    }
+}
+
+/// The snapshot lies below the store's floor: versions that it needs may be gone. Read again in a
+/// new snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the snapshot {snapshot} is older than the versions kept (from {floor} on)")]
+pub struct BelowFloor {
+    /// What was asked.
+    pub snapshot: CommitSequence,
+    /// The oldest snapshot that can be read.
+    pub floor: CommitSequence,
+}
+
+/// Why a row cannot be loaded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The table holds a row with this primary key already.
+    #[error("table \"{table}\" has two rows with key {key}")]
+    Duplicate {
+        /// The table's name.
+        table: String,
+        /// The key's bytes, in hexadecimal.
+        key: Key,
+    },
+}
+
+/// One table of a store.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) schema: Arc<TableSchema>,
+    pub(crate) items: Tree<Item>,
+    pub(crate) indexes: Vec<Index>,
+    /// Items whose newest version is a row.
+    pub(crate) live: usize,
+    /// Rows, older versions and long keys: what the tree's nodes point to.
+    pub(crate) bytes: usize,
+}
+
+/// The multi-version store of one partition. See the [crate] for what it promises.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) tables: Vec<Table>,
+    pub(crate) last: CommitSequence,
+    pub(crate) collector: Collector,
+}
+
+impl Store {
+    /// An empty store for these tables.
+    pub fn new(schema: &Schema, settings: StoreSettings) -> Store {
+        let table = |schema: &Arc<TableSchema>| Table {
+            schema: Arc::clone(schema),
+            items: Tree::default(),
+            indexes: schema.indexes.iter().map(|_| Index::default()).collect(),
+            live: 0,
+            bytes: 0,
+        };
+        Store {
+            tables: schema.tables.iter().map(table).collect(),
+            last: CommitSequence::LOADED,
+            collector: Collector::new(settings.window),
+        }
+    }
+
+    /// The newest commit: the snapshot to take for a reader that starts now.
+    #[inline]
+    pub fn last(&self) -> CommitSequence {
+        self.last
+    }
+
+    /// The oldest snapshot that can be read.
+    #[inline]
+    pub fn floor(&self) -> CommitSequence {
+        self.collector.floor
+    }
+
+    /// One item with its versions; `None` if no version of it is kept.
+    #[inline]
+    pub fn item(&self, table: TableId, key: &Key) -> Option<&Item> {
+        self.tables[table.index()].items.get(key)
+    }
+
+    /// Visits the items that a read finds, in the order asked for.
+    ///
+    /// `visit` is called for *every* item in the range that has a version kept, with the version
+    /// that belongs to the answer: the one that `snapshot` sees (`None`: the newest), if it is a
+    /// row and, through a secondary index, lies in the range. Items without one are visited too:
+    /// their versions may be evidence of a transaction that the snapshot lacks. `limit` counts
+    /// rows of the answer, and the visit ends with the last of them.
+    ///
+    /// Through a secondary index an item may be visited more than once, and is in the answer once.
+    ///
+    /// # Errors
+    /// [`BelowFloor`], and nothing is visited.
+    pub fn read(
+        &self,
+        read: &Read,
+        snapshot: Option<CommitSequence>,
+        visit: &mut impl FnMut(&Key, &Item, Option<&Version>),
+    ) -> Result<(), BelowFloor> {
+        if let Some(snapshot) = snapshot
+            && snapshot < self.floor()
+        {
+            return Err(BelowFloor {
+                snapshot,
+                floor: self.floor(),
+            });
+        }
+        let table = &self.tables[read.table().index()];
+        match read {
+            Read::Point { key, .. } => {
+                if let Some(item) = table.items.get(key) {
+                    visit(key, item, live(item, snapshot));
+                }
+            }
+            Read::Range {
+                index,
+                range,
+                reverse,
+                limit,
+                ..
+            } => {
+                table.read_range(*index, range, *reverse, *limit, snapshot, visit);
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows that a read finds in a snapshot (`None`: the newest versions).
+    ///
+    /// # Errors
+    /// [`BelowFloor`].
+    pub fn fetch(
+        &self,
+        read: &Read,
+        snapshot: Option<CommitSequence>,
+    ) -> Result<Fetched, BelowFloor> {
+        match read {
+            Read::Point { .. } => {
+                let mut row = None;
+                self.read(read, snapshot, &mut |_, _, version| {
+                    row = version.and_then(row_of)
+                })?;
+                Ok(Fetched::Point(row))
+            }
+            Read::Range { .. } => {
+                let mut rows = Vec::new();
+                self.read(read, snapshot, &mut |key, _, version| {
+                    rows.extend(version.and_then(row_of).map(|row| (key.clone(), row)));
+                })?;
+                Ok(Fetched::Range(rows))
+            }
+        }
+    }
+
+    /// Adds a row that every transaction comes after, at [`Timestamp::ZERO`]. Fastest when a
+    /// table's rows come in the order of their keys. Unique indexes are not checked.
+    ///
+    /// # Errors
+    /// [`LoadError::Duplicate`]; the row that was there stays.
+    pub fn load(&mut self, table: TableId, key: Key, row: Row) -> Result<(), LoadError> {
+        let table = &mut self.tables[table.index()];
+        if table.items.get(&key).is_some() {
+            return Err(LoadError::Duplicate {
+                table: table.schema.name.clone(),
+                key,
+            });
+        }
+        let version = Version {
+            timestamp: Timestamp::ZERO,
+            timestamp_max: Timestamp::ZERO,
+            sequence: CommitSequence::LOADED,
+            row: Some(row),
+            assigned: ColumnSet::ALL,
+            siblings: None,
+            older: None,
+        };
+        if table.indexes.is_empty() {
+            table.insert_item(key, version, false);
+        } else {
+            table.insert_item(key.clone(), version, false);
+            table.add_entries(&key, None);
+        }
+        Ok(())
+    }
+
+    /// About how many bytes the store takes.
+    pub fn memory(&self) -> usize {
+        let tables: usize = self.tables.iter().map(Table::memory).sum();
+        tables + self.collector.approximate_bytes()
+    }
+
+    /// How many rows of a table the newest versions are.
+    pub fn rows(&self, table: TableId) -> usize {
+        self.tables[table.index()].live
+    }
+
+    /// The table's description.
+    pub fn schema(&self, table: TableId) -> &Arc<TableSchema> {
+        &self.tables[table.index()].schema
+    }
+}
+
+fn row_of(version: &Version) -> Option<Row> {
+    version.row().cloned()
+}
+
+fn live(item: &Item, snapshot: Option<CommitSequence>) -> Option<&Version> {
+    item.visible(snapshot)
+        .filter(|version| version.row.is_some())
+}
+
+impl Table {
+    fn read_range(
+        &self,
+        index: Option<IndexId>,
+        range: &KeyRange,
+        reverse: bool,
+        limit: Option<u32>,
+        snapshot: Option<CommitSequence>,
+        visit: &mut impl FnMut(&Key, &Item, Option<&Version>),
+    ) {
+        let Some(start) = range.start() else { return };
+        let end = range.end();
+        let mut left = limit.unwrap_or(u32::MAX);
+        if left == 0 {
+            return;
+        }
+        match index {
+            None => walk(
+                self.items.range(&start, end.as_ref()),
+                reverse,
+                |key, item| {
+                    let version = live(item, snapshot);
+                    visit(key, item, version);
+                    left -= u32::from(version.is_some());
+                    left > 0
+                },
+            ),
+            Some(index) => {
+                let entries = &self.indexes[index.index()].entries;
+                walk(
+                    entries.range(&start, end.as_ref()),
+                    reverse,
+                    |entry, offset| {
+                        let key = index::primary_key(entry, *offset);
+                        let item = self.items.get(&key).expect("an entry's item is kept");
+                        let version = live(item, snapshot)
+                            .filter(|version| self.is_at_entry(index, item, version, &key, entry));
+                        visit(&key, item, version);
+                        left -= u32::from(version.is_some());
+                        left > 0
+                    },
+                );
+            }
+        }
+    }
+
+    /// Whether the version's columns make this entry; a single version's always do.
+    fn is_at_entry(
+        &self,
+        index: IndexId,
+        item: &Item,
+        version: &Version,
+        key: &Key,
+        entry: &Key,
+    ) -> bool {
+        let described = &self.schema.indexes[index.index()];
+        item.head.older.is_none()
+            || version
+                .row()
+                .is_some_and(|row| index::entry_key(&self.schema, described, row, key).0 == *entry)
+    }
+
+    /// Adds the index entries of an item's newest version, as far as the row `before` has not made
+    /// them.
+    pub(crate) fn add_entries(&mut self, key: &Key, before: Option<&Row>) {
+        let Some(row) = self.items.get(key).and_then(|item| item.head.row.as_ref()) else {
+            return;
+        };
+        for (described, index) in self.schema.indexes.iter().zip(&mut self.indexes) {
+            let made = before
+                .is_some_and(|before| index::same_entry(&self.schema, described, before, row));
+            if !made {
+                index.add(&self.schema, described, row, key);
+            }
+        }
+    }
+
+    /// Puts an item that has no version yet.
+    pub(crate) fn insert_item(&mut self, key: Key, head: Version, queued: bool) {
+        self.bytes += row_bytes(&head) + index::heap_bytes(key.len());
+        self.live += usize::from(head.row.is_some());
+        let item = Item {
+            head,
+            queued,
+            until_truncation: CHAIN_MIN,
+        };
+        let replaced = self.items.insert(key, item);
+        assert!(replaced.is_none(), "an item is inserted once");
+    }
+
+    fn memory(&self) -> usize {
+        let indexes: usize = self
+            .indexes
+            .iter()
+            .map(|index| index.bytes + index.entries.approximate_bytes())
+            .sum();
+        self.bytes + self.items.approximate_bytes() + indexes
+    }
+}
+
+/// What a version's row takes: its bytes, its reference counts, the allocator's header.
+pub(crate) fn row_bytes(version: &Version) -> usize {
+    version
+        .row
+        .as_ref()
+        .map_or(0, |row| row.as_bytes().len() + 24)
+}
+
+/// Goes through the entries in the order asked for, while `visit` says so.
+fn walk<'t, V: 't>(
+    mut entries: impl DoubleEndedIterator<Item = (&'t Key, &'t V)>,
+    reverse: bool,
+    mut visit: impl FnMut(&Key, &V) -> bool,
+) {
+    let mut next = || {
+        if reverse {
+            entries.next_back()
+        } else {
+            entries.next()
+        }
+    };
+    while let Some((key, value)) = next() {
+        if !visit(key, value) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Versions of items, and what they say about the transaction that wrote them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use anabranch_types::{ColumnSet, Key, PartitionId, Row, TableId, Timestamp};
+
+/// The place of a commit in the order of installation at one store. Sequences of different stores
+/// do not compare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommitSequence(pub u64);
+
+impl CommitSequence {
+    /// What was loaded, before every commit.
+    pub const LOADED: CommitSequence = CommitSequence(0);
+}
+
+impl fmt::Display for CommitSequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+/// One value of an item, with the transaction that wrote it.
+#[derive(Clone, Debug)]
+pub struct Version {
+    pub(crate) timestamp: Timestamp,
+    /// The highest timestamp among this version and all that were installed before it.
+    pub(crate) timestamp_max: Timestamp,
+    pub(crate) sequence: CommitSequence,
+    pub(crate) row: Option<Row>,
+    pub(crate) assigned: ColumnSet,
+    pub(crate) siblings: Option<Arc<Siblings>>,
+    pub(crate) older: Option<Box<Version>>,
+}
+
+impl Version {
+    /// The transaction that wrote it; [`Timestamp::ZERO`] for what was loaded.
+    #[inline]
+    pub fn timestamp(&self) -> Timestamp {
+        self.timestamp
+    }
+
+    /// When it was installed here.
+    #[inline]
+    pub fn sequence(&self) -> CommitSequence {
+        self.sequence
+    }
+
+    /// The row; `None` when the transaction deleted it.
+    #[inline]
+    pub fn row(&self) -> Option<&Row> {
+        self.row.as_ref()
+    }
+
+    /// The columns that the transaction assigned as registers; all for an insert or a delete.
+    #[inline]
+    pub fn assigned(&self) -> ColumnSet {
+        self.assigned
+    }
+
+    /// What else the transaction wrote, on this partition and others. `None` for a transaction of
+    /// one partition, and once everything has long been stable.
+    #[inline]
+    pub fn siblings(&self) -> Option<&Arc<Siblings>> {
+        self.siblings.as_ref()
+    }
+
+    /// The version installed before it, as far as it is kept.
+    #[inline]
+    pub fn older(&self) -> Option<&Version> {
+        self.older.as_deref()
+    }
+}
+
+/// Drops a chain link by link: one on a busy item may be longer than a stack is deep.
+impl Drop for Version {
+    fn drop(&mut self) {
+        let mut older = self.older.take();
+        while let Some(mut version) = older {
+            older = version.older.take();
+        }
+    }
+}
+
+/// All retained versions of one item, newest installed first. At least one.
+#[derive(Debug)]
+pub struct Item {
+    pub(crate) head: Version,
+    /// The collector's queue has an entry for the item.
+    pub(crate) queued: bool,
+    /// Versions installed until the next attempt to shorten the chain.
+    pub(crate) until_truncation: u32,
+}
+
+impl Item {
+    /// The newest version.
+    #[inline]
+    pub fn latest(&self) -> &Version {
+        &self.head
+    }
+
+    /// The version that a snapshot sees (`None`: the newest); nothing if the item came later.
+    #[inline]
+    pub fn visible(&self, snapshot: Option<CommitSequence>) -> Option<&Version> {
+        match snapshot {
+            None => Some(&self.head),
+            Some(snapshot) => self.versions().find(|version| version.sequence <= snapshot),
+        }
+    }
+
+    /// The versions, newest installed first.
+    #[inline]
+    pub fn versions(&self) -> impl Iterator<Item = &Version> {
+        std::iter::successors(Some(&self.head), |version| version.older())
+    }
+
+    /// The version that this transaction wrote, if it is kept.
+    pub fn version_of(&self, timestamp: Timestamp) -> Option<&Version> {
+        self.versions()
+            .take_while(|version| version.timestamp_max >= timestamp)
+            .find(|version| version.timestamp == timestamp)
+    }
+}
+
+/// The write set of a transaction over several partitions (RAMP-Fast's metadata, ramp.txt §4.1).
+/// Every version of the transaction points to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Siblings {
+    /// The transaction.
+    pub timestamp: Timestamp,
+    /// What it wrote on each partition, sorted by partition; the items of each sorted.
+    pub partitions: Box<[(PartitionId, Box<[ItemTag]>)]>,
+}
+
+impl Siblings {
+    /// What the transaction wrote on one partition.
+    pub fn on(&self, partition: PartitionId) -> &[ItemTag] {
+        match self
+            .partitions
+            .binary_search_by_key(&partition, |(at, _)| *at)
+        {
+            Ok(found) => &self.partitions[found].1,
+            Err(_) => &[],
+        }
+    }
+
+    /// About how many bytes it takes in memory.
+    pub fn approximate_bytes(&self) -> usize {
+        let tags: usize = self.partitions.iter().map(|(_, tags)| tags.len()).sum();
+        48 + self.partitions.len() * 40 + tags * size_of::<ItemTag>()
+    }
+}
+
+/// An item's name in 8 bytes: its table, and 48 bits of a hash of its key. Two items of a table
+/// share a tag with a probability of 2^-48: a reader then looks once in vain, since it looks up
+/// versions by item *and* timestamp.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ItemTag(u64);
+
+const HASH_BITS: u32 = 48;
+const HASH_MASK: u64 = (1 << HASH_BITS) - 1;
+
+impl ItemTag {
+    /// The tag of an item.
+    pub fn of(table: TableId, key: &Key) -> ItemTag {
+        let hash = hash_bytes(key.as_bytes()) & HASH_MASK;
+        // 0 is kept for the items whose key is not yet known.
+        ItemTag(u64::from(table.0) << HASH_BITS | hash.max(1))
+    }
+
+    /// Some item of the table, whose key a deferred effect will make.
+    pub fn unknown(table: TableId) -> ItemTag {
+        ItemTag(u64::from(table.0) << HASH_BITS)
+    }
+
+    /// The item's table.
+    pub fn table(self) -> TableId {
+        TableId((self.0 >> HASH_BITS) as u16)
+    }
+
+    /// Whether the key was not known when the tag was made.
+    pub fn is_unknown(self) -> bool {
+        self.0 & HASH_MASK == 0
+    }
+
+    /// The number that goes over the wire.
+    pub fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The inverse of [`ItemTag::to_bits`].
+    pub fn from_bits(bits: u64) -> ItemTag {
+        ItemTag(bits)
+    }
+}
+
+impl fmt::Debug for ItemTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{:012x}", self.table(), self.0 & HASH_MASK)
+    }
+}
+
+/// A hash that is the same on every machine: multiply and fold, eight bytes at a time.
+pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
+    const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+    let fold = |hash: u64, word: u64| {
+        let wide = u128::from(hash ^ word) * u128::from(MULTIPLIER);
+        (wide >> 64) as u64 ^ wide as u64
+    };
+    let mut hash = fold(MULTIPLIER, bytes.len() as u64);
+    let mut words = bytes.chunks_exact(8);
+    for word in &mut words {
+        hash = fold(
+            hash.rotate_left(5),
+            u64::from_le_bytes(word.try_into().expect("8 bytes")),
+        );
+    }
+    let mut last = [0; 8];
+    last[..words.remainder().len()].copy_from_slice(words.remainder());
+    fold(
+        fold(hash.rotate_left(5), u64::from_le_bytes(last)),
+        MULTIPLIER,
+    )
+}
