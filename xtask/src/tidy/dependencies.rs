@@ -1,9 +1,10 @@
 //! A room uses only the rooms listed beside it.
 //!
-//! The table is ARCHITECTURE.md's, and this is where it is held: what decides must not come to
-//! know what drives it, nor a protocol the SQL above it. Tests may use more rooms, as long as no
-//! circle closes. Third-party crates that bring clocks, threads, sockets or chance stay out of
-//! the rooms below `server`, where no source may name them either (`banned-symbols`).
+//! The table is ARCHITECTURE.md's, and this is where it is held (page and rule must agree): what
+//! decides must not come to know what drives it, nor a protocol the SQL above it. Tests may use
+//! more rooms, as long as no circle closes. Third-party crates that bring clocks, threads, sockets
+//! or chance stay out of the rooms below `server`, where no source may name them either
+//! (`banned-symbols`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,6 +114,7 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
             }
         }
     }
+    findings.extend(page_differences(tree));
     if let Some(circle) = circle(&graph) {
         let path = format!("crates/{}/Cargo.toml", circle[0]);
         if let Some(file) = tree.file(&path) {
@@ -121,6 +123,45 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
         }
     }
     Ok(findings)
+}
+
+/// Where the page's table says something else than this rule's.
+fn page_differences(tree: &Tree) -> Vec<Finding> {
+    let Some(page) = tree.file("ARCHITECTURE.md") else {
+        return Vec::new(); // a planted tree; that the real one has it, `links` asks
+    };
+    let mut findings = Vec::new();
+    for (room, uses) in ROOMS {
+        let start = format!("| [`{room}`](crates/{room}) |");
+        let row = page
+            .text
+            .lines()
+            .enumerate()
+            .find(|(_, line)| line.starts_with(&start));
+        let Some((index, row)) = row else {
+            findings.push(page.finding(NAME, 1, format!("the rooms' table lacks `{room}`")));
+            continue;
+        };
+        let cell = row
+            .trim_end_matches(['|', ' '])
+            .rsplit('|')
+            .next()
+            .unwrap_or_default();
+        let listed: Vec<&str> = cell
+            .split(',')
+            .map(str::trim)
+            .filter(|name| *name != "–")
+            .collect();
+        if listed != *uses {
+            let message = format!(
+                "`{room}` uses {} here and {} in the rule that holds it",
+                listed.join(", "),
+                uses.join(", ")
+            );
+            findings.push(page.finding(NAME, index + 1, message));
+        }
+    }
+    findings
 }
 
 /// The first circle in the graph, its first room repeated at the end.
@@ -208,6 +249,36 @@ mod tests {
         assert!(
             findings[0].ends_with("a circle of rooms, tests included: sql -> workload -> sql"),
             "{findings:?}"
+        );
+    }
+
+    #[test]
+    fn a_page_that_says_something_else_is_flagged() {
+        let row = |(room, uses): &(&str, &[&str])| {
+            let uses = if uses.is_empty() {
+                "–".to_string()
+            } else {
+                uses.join(", ")
+            };
+            format!("| [`{room}`](crates/{room}) | what it is | {uses} |\n")
+        };
+        let page: String = ROOMS.iter().map(row).collect();
+        assert_eq!(
+            found(check, &[("ARCHITECTURE.md", &page)]),
+            Vec::<String>::new()
+        );
+        let other = page.replace("| types, storage |", "| types, sql, storage |");
+        assert_eq!(
+            found(check, &[("ARCHITECTURE.md", &other)]),
+            [
+                "ARCHITECTURE.md:5: `protocol` uses types, sql, storage here and types, storage \
+                 in the rule that holds it"
+            ]
+        );
+        let lacking = page.replace("[`sql`]", "sql");
+        assert_eq!(
+            found(check, &[("ARCHITECTURE.md", &lacking)]),
+            ["ARCHITECTURE.md:1: the rooms' table lacks `sql`"]
         );
     }
 

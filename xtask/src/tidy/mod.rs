@@ -21,6 +21,7 @@ mod machine_paths;
 mod manifests;
 mod rustdoc;
 mod rustfmt;
+mod third_party;
 mod toolchain;
 mod tree;
 mod unsafe_code;
@@ -111,6 +112,11 @@ const RULES: &[Rule] = &[
         name: manifests::NAME,
         depth: Depth::Quick,
         check: manifests::check,
+    },
+    Rule {
+        name: third_party::NAME,
+        depth: Depth::Quick,
+        check: third_party::check,
     },
     Rule {
         name: length::NAME,

@@ -1,4 +1,7 @@
 //! The documentation builds without a warning: no link in it leads nowhere.
+//!
+//! It is built with private items, because those who work on a room read it most: a chapter may
+//! point to any module of its crate.
 
 use super::tree::Tree;
 use super::{Finding, toolchain};
@@ -14,6 +17,7 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
         "doc",
         "--no-deps",
         "--workspace",
+        "--document-private-items",
         "--message-format",
         "short",
     ]);

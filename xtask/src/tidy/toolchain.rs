@@ -75,9 +75,8 @@ pub(super) fn findings(
 /// Reads one line of `--message-format short`.
 fn short_message(root: &Path, rule: &'static str, reason: &str, line: &str) -> Option<Finding> {
     let (place, message) = line.split_once(": ")?;
-    let level = message.split([':', '[']).next()?;
-    if !matches!(level, "error" | "warning") {
-        return None;
+    if !message.starts_with("error") {
+        return None; // what is denied comes as an error; other warnings are another rule's
     }
     let mut parts = place.rsplitn(3, ':');
     let (_column, line, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -118,7 +117,8 @@ pub(super) mod tests {
             finding.to_string(),
             "crates/sql/src/a.rs:3: clippy: error[E0432]: no such thing (why)"
         );
-        assert_eq!(read("/a/b.rs:1:1: warning: odd").unwrap().path, "b.rs");
+        assert_eq!(read("/a/b.rs:1:1: error: odd").unwrap().path, "b.rs");
+        assert_eq!(read("b.rs:1:1: warning: odd"), None);
         assert_eq!(read("error: could not compile `x`"), None);
         assert_eq!(read("    Checking anabranch-sql v0.1.0 (/x)"), None);
     }
