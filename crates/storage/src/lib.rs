@@ -23,6 +23,7 @@
 pub mod apply;
 pub mod collection;
 mod index;
+mod invariants;
 pub mod store;
 mod tree;
 pub mod version;
