@@ -142,7 +142,7 @@ impl Table {
         }
         item.queued = false;
         if item.head.row.is_none() {
-            *floor = (*floor).max(item.head.sequence);
+            // The floor is no lower than the tombstone: what it superseded went before it.
             self.items.remove(key);
             self.bytes -= index::heap_bytes(key.len());
         }

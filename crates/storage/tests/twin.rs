@@ -1,6 +1,7 @@
 //! The store against a naive twin that keeps every version and never hurries: random transactions
 //! in random timestamp order, snapshots, ranges of both kinds of index, garbage collection.
 
+#[allow(dead_code, reason = "each test binary uses a part")]
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -71,7 +71,13 @@ pub(crate) fn key(id: i32) -> Key {
     key
 }
 
-pub(crate) fn row(schema: &Schema, id: i32, group: Option<i32>, name: Option<&str>, total: i64) -> Row {
+pub(crate) fn row(
+    schema: &Schema,
+    id: i32,
+    group: Option<i32>,
+    name: Option<&str>,
+    total: i64,
+) -> Row {
     let values = [
         Value::Int((id % 2).into()),
         Value::Int(id.into()),

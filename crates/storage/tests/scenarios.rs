@@ -1,0 +1,348 @@
+//! One story a test: what a user of the store relies on.
+
+#[allow(dead_code, reason = "each test binary uses a part")]
+mod support;
+
+use std::sync::Arc;
+
+use anabranch_storage::{
+    ApplyError, Commit, CommitSequence, ItemTag, LoadError, Siblings, SlotValues, Store,
+    StoreSettings,
+};
+use anabranch_types::{
+    Effect, Fetched, Key, NodeId, PartitionId, Patch, Read, SlotId, TableId, Ticks, Timestamp,
+    Value,
+};
+use smallvec::smallvec;
+use support::*;
+
+fn loaded(ids: &[i32]) -> Store {
+    let mut store = Store::new(&schema(), StoreSettings::default());
+    for id in ids {
+        let row = row(&schema(), *id, Some(0), Some(&format!("n{id}")), 10);
+        store.load(TABLE, key(*id), row).unwrap();
+    }
+    store
+}
+
+fn at(time: u64) -> Timestamp {
+    Timestamp::new(time, NodeId(0))
+}
+
+fn add(id: i32, amount: i64, outputs: Option<SlotId>) -> Effect {
+    let arguments = Box::new([Value::Int(amount)]);
+    Effect::Update {
+        table: TABLE,
+        key: key(id),
+        program: ADD,
+        arguments,
+        outputs,
+    }
+}
+
+fn insert(id: i32, name: &str) -> Effect {
+    let row = row(&schema(), id, None, Some(name), 0);
+    Effect::Insert {
+        table: TABLE,
+        key: key(id),
+        row,
+        patches: smallvec![],
+    }
+}
+
+fn commit(
+    store: &mut Store,
+    now: Ticks,
+    time: u64,
+    effects: Vec<Effect>,
+) -> Result<CommitSequence, ApplyError> {
+    let commit = Commit {
+        timestamp: at(time),
+        effects,
+        siblings: None,
+    };
+    store.apply(
+        now,
+        commit,
+        &mut SlotValues::default(),
+        &Programs(schema()),
+        &|_| true,
+    )
+}
+
+fn total(store: &Store, id: i32, snapshot: Option<CommitSequence>) -> Option<i64> {
+    let read = Read::Point {
+        table: TABLE,
+        key: key(id),
+    };
+    match store.fetch(&read, snapshot).unwrap() {
+        Fetched::Point(row) => row?.get_int(&schema().table(TABLE).layout, TOTAL),
+        Fetched::Range(_) => unreachable!("a point is answered by a point"),
+    }
+}
+
+#[test]
+fn a_failing_effect_last_leaves_no_trace() {
+    let mut store = loaded(&[1, 2]);
+    let before = store.memory();
+    let refused = Effect::Update {
+        table: TABLE,
+        key: key(2),
+        program: REFUSE,
+        arguments: Box::new([]),
+        outputs: None,
+    };
+    let mut slots = SlotValues::default();
+    let effects = vec![
+        add(1, 5, Some(SlotId(0))),
+        insert(3, "n3"),
+        Effect::Delete {
+            table: TABLE,
+            key: key(2),
+        },
+        insert(2, "again"),
+        refused,
+    ];
+    let commit = Commit {
+        timestamp: at(1),
+        effects,
+        siblings: None,
+    };
+    let applied = store.apply(Ticks(1), commit, &mut slots, &Programs(schema()), &|_| true);
+    assert!(matches!(applied, Err(ApplyError::Effect(ref error)) if error.code == "23514"));
+    assert_eq!(
+        (store.last(), store.memory(), slots.get(SlotId(0))),
+        (CommitSequence(0), before, None)
+    );
+    assert_eq!(
+        (total(&store, 1, None), total(&store, 3, None)),
+        (Some(10), None)
+    );
+    store.check_invariants().unwrap();
+}
+
+#[test]
+fn a_deferred_id_reaches_rows_and_keys() {
+    let mut store = loaded(&[1]);
+    let slot = SlotId(3);
+    let patches = smallvec![Patch {
+        slot,
+        offset: 90,
+        column: ID
+    }];
+    let inserted = Effect::Insert {
+        table: TABLE,
+        // Shard 1, id 0: the id is 101 once it is known.
+        key: Key::from_bytes(&[0x80, 0, 0, 1, 0x80, 0, 0, 0]),
+        row: row(&schema(), 1, None, None, 7)
+            .with(&schema().table(TABLE).layout, &[(ID, Value::Int(0))])
+            .unwrap(),
+        patches,
+    };
+    let effects = vec![add(1, 1, Some(slot)), inserted];
+    let checked = store.check(at(1), &effects, &Programs(schema()));
+    assert!(checked.is_ok());
+    let mut slots = SlotValues::default();
+    let commit = Commit {
+        timestamp: at(1),
+        effects,
+        siblings: None,
+    };
+    store
+        .apply(Ticks(1), commit, &mut slots, &Programs(schema()), &|_| true)
+        .unwrap();
+    assert_eq!(slots.get(slot), Some(&Value::Int(11)));
+    assert_eq!(total(&store, 101, None), Some(7));
+}
+
+#[test]
+fn a_missing_row_matters_only_where_its_result_is_needed() {
+    let mut store = loaded(&[]);
+    assert_eq!(
+        commit(&mut store, Ticks(1), 1, vec![add(1, 1, None)]),
+        Ok(CommitSequence(1))
+    );
+    let needed = commit(&mut store, Ticks(1), 2, vec![add(1, 1, Some(SlotId(0)))]);
+    assert!(matches!(needed, Err(ApplyError::MissingRow { .. })));
+}
+
+#[test]
+fn duplicates_are_named() {
+    let mut store = loaded(&[1, 2]);
+    let message = |applied: Result<CommitSequence, ApplyError>| {
+        let error = applied.unwrap_err().into_effect_error().unwrap();
+        (error.code, error.constraint.unwrap(), error.message)
+    };
+    let primary = message(commit(&mut store, Ticks(1), 1, vec![insert(1, "x")]));
+    assert_eq!((primary.0, &*primary.1), ("23505", "item_pkey"));
+    assert!(
+        primary.2.ends_with("key (shard, id)=(1, 1) already exists"),
+        "{}",
+        primary.2
+    );
+    let unique = message(commit(&mut store, Ticks(1), 1, vec![insert(3, "n2")]));
+    assert_eq!(&*unique.1, "item_name_key");
+    assert!(
+        unique.2.ends_with("key (name)=(n2) already exists"),
+        "{}",
+        unique.2
+    );
+    let within = commit(
+        &mut store,
+        Ticks(1),
+        1,
+        vec![insert(3, "y"), insert(4, "y")],
+    );
+    assert_eq!(&*message(within).1, "item_name_key");
+    let row = row(&schema(), 1, None, None, 0);
+    assert!(matches!(
+        store.load(TABLE, key(1), row),
+        Err(LoadError::Duplicate { .. })
+    ));
+}
+
+/// RAMP trap 1: a reader that paused for longer than the window is told, not given a mixture.
+#[test]
+fn a_reader_paused_beyond_the_window_is_refused() {
+    let mut store = loaded(&[1, 2]);
+    let window = StoreSettings::default().window;
+    let snapshot = commit(
+        &mut store,
+        Ticks(1),
+        1,
+        vec![add(1, 1, None), add(2, 1, None)],
+    )
+    .unwrap();
+    commit(&mut store, Ticks(2), 2, vec![add(1, 1, None)]).unwrap();
+    store.collect(Ticks(2) + window, 100, &|_| true);
+    assert_eq!(
+        total(&store, 1, Some(snapshot)),
+        Some(11),
+        "within the window it is readable"
+    );
+    store.collect(window + window, 100, &|_| true);
+    let read = Read::Point {
+        table: TABLE,
+        key: key(2),
+    };
+    let refused = store.fetch(&read, Some(snapshot)).unwrap_err();
+    assert_eq!((refused.snapshot, refused.floor), (snapshot, store.last()));
+    assert_eq!(total(&store, 1, None), Some(12));
+}
+
+/// RAMP trap 2: an overwritten version stays for as long as a sibling is not installed elsewhere.
+#[test]
+fn an_unstable_version_outlives_the_window() {
+    let mut store = loaded(&[1]);
+    let partitions = Box::new([(PartitionId(1), Box::from([ItemTag::of(TABLE, &key(2))]))]);
+    let siblings = Some(Arc::new(Siblings {
+        timestamp: at(1),
+        partitions,
+    }));
+    let effects = vec![add(1, 1, None)];
+    let first = Commit {
+        timestamp: at(1),
+        effects,
+        siblings,
+    };
+    let programs = Programs(schema());
+    store
+        .apply(
+            Ticks(1),
+            first,
+            &mut SlotValues::default(),
+            &programs,
+            &|_| false,
+        )
+        .unwrap();
+    for time in 2..40 {
+        let now = Ticks::from_millis(1_000 * time);
+        let applied = Commit {
+            timestamp: at(time),
+            effects: vec![add(1, 1, None)],
+            siblings: None,
+        };
+        store
+            .apply(now, applied, &mut SlotValues::default(), &programs, &|_| {
+                false
+            })
+            .unwrap();
+        store.collect(now, 100, &|_| false);
+    }
+    let versions = |store: &Store| store.item(TABLE, &key(1)).unwrap().versions().count();
+    let item = store.item(TABLE, &key(1)).unwrap();
+    assert!(
+        item.version_of(at(1))
+            .is_some_and(|version| version.siblings().is_some())
+    );
+    store.collect(Ticks::from_millis(1_000_000), 100, &|_| true);
+    assert_eq!(versions(&store), 1);
+    store.check_invariants().unwrap();
+}
+
+/// Late effects: registers keep the highest timestamp, counters take every effect.
+#[test]
+fn a_late_assignment_loses_and_a_late_increment_counts() {
+    let mut store = loaded(&[1]);
+    let assign = |group: i64| Effect::Update {
+        table: TABLE,
+        key: key(1),
+        program: ASSIGN,
+        arguments: Box::new([Value::Int(group), Value::Null]),
+        outputs: None,
+    };
+    commit(&mut store, Ticks(1), 50, vec![assign(5), add(1, 1, None)]).unwrap();
+    commit(&mut store, Ticks(2), 30, vec![assign(3), add(1, 1, None)]).unwrap();
+    // Not hidden by the version at 30 that stands above the one at 50.
+    commit(&mut store, Ticks(3), 40, vec![assign(4), add(1, 1, None)]).unwrap();
+    let row = store
+        .item(TABLE, &key(1))
+        .unwrap()
+        .latest()
+        .row()
+        .unwrap()
+        .clone();
+    assert_eq!(row.get_int(&schema().table(TABLE).layout, GROUP), Some(5));
+    assert_eq!(total(&store, 1, None), Some(13));
+    // The row goes at 60; what comes late for 55 finds none, and none comes back.
+    commit(
+        &mut store,
+        Ticks(4),
+        60,
+        vec![Effect::Delete {
+            table: TABLE,
+            key: key(1),
+        }],
+    )
+    .unwrap();
+    commit(&mut store, Ticks(5), 55, vec![insert(1, "late")]).unwrap();
+    assert_eq!(total(&store, 1, None), None);
+    assert!(
+        store
+            .item(TABLE, &key(1))
+            .unwrap()
+            .version_of(at(55))
+            .is_some()
+    );
+}
+
+#[test]
+fn a_long_chain_is_dropped_without_recursion() {
+    let mut store = loaded(&[1]);
+    for time in 1..300_000 {
+        commit(&mut store, Ticks(1), time, vec![add(1, 1, None)]).unwrap();
+    }
+    store.collect(Ticks::from_millis(10_000), 10, &|_| true);
+    assert_eq!(store.item(TABLE, &key(1)).unwrap().versions().count(), 1);
+}
+
+#[test]
+fn tags_tell_items_apart() {
+    let tag = ItemTag::of(TABLE, &key(1));
+    assert_eq!((tag.table(), tag.is_unknown()), (TABLE, false));
+    assert_ne!(tag, ItemTag::of(TABLE, &key(3)));
+    assert_ne!(tag, ItemTag::of(TableId(1), &key(1)));
+    assert!(ItemTag::unknown(TableId(7)).is_unknown());
+    assert_eq!(ItemTag::unknown(TableId(7)).table(), TableId(7));
+    assert_eq!(ItemTag::from_bits(tag.to_bits()), tag);
+}
