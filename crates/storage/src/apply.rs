@@ -143,9 +143,32 @@ impl Store {
         programs: &dyn RowPrograms,
         stable: &dyn Fn(Timestamp) -> bool,
     ) -> Result<CommitSequence, ApplyError> {
+        let Commit {
+            timestamp,
+            effects,
+            siblings,
+        } = commit;
+        let staged = self.stage(timestamp, effects, slots, programs)?;
+        Ok(self.install(now, timestamp, siblings, staged, stable))
+    }
+
+    /// The first pass of [`Store::apply`]: what the effects come to, without a trace in the store.
+    ///
+    /// For a participant that holds every item concerned against all others from here to
+    /// [`Store::install`]: then the values that went into `slots` are final.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    pub fn stage(
+        &self,
+        timestamp: Timestamp,
+        effects: Vec<Effect>,
+        slots: &mut SlotValues,
+        programs: &dyn RowPrograms,
+    ) -> Result<Staged, ApplyError> {
         let slots_before = slots.values.len();
-        let mut staging = Staging::new(self, commit.timestamp, programs, commit.effects.len());
-        for effect in commit.effects {
+        let mut staging = Staging::new(self, timestamp, programs, effects.len());
+        for effect in effects {
             let staged = match effect {
                 Effect::Insert {
                     table,
@@ -170,13 +193,28 @@ impl Store {
                 return Err(error);
             }
         }
-        let changes = staging.changes;
+        Ok(Staged {
+            changes: staging.changes,
+        })
+    }
+
+    /// The second pass of [`Store::apply`]: installs what was staged, at the next sequence.
+    ///
+    /// Nothing that the stage looked at may have changed since.
+    pub fn install(
+        &mut self,
+        now: Ticks,
+        timestamp: Timestamp,
+        siblings: Option<Arc<Siblings>>,
+        staged: Staged,
+        stable: &dyn Fn(Timestamp) -> bool,
+    ) -> CommitSequence {
         self.last = CommitSequence(self.last.0 + 1);
         self.collector.mark(now, self.last);
-        for change in changes {
-            self.install(change, commit.timestamp, commit.siblings.as_ref(), stable);
+        for change in staged.changes {
+            self.install_change(change, timestamp, siblings.as_ref(), stable);
         }
-        Ok(self.last)
+        self.last
     }
 
     /// Whether [`Store::apply`] would succeed now: the dry run of a participant that prepares.
@@ -218,7 +256,7 @@ impl Store {
         })
     }
 
-    fn install(
+    fn install_change(
         &mut self,
         change: Change,
         timestamp: Timestamp,
@@ -281,13 +319,46 @@ fn push(item: &mut Item, mut version: Version) {
     item.head.older = Some(Box::new(older));
 }
 
+/// What a transaction's effects come to on this partition: see [`Store::stage`].
+#[derive(Debug)]
+pub struct Staged {
+    changes: Vec<Change>,
+}
+
+impl Staged {
+    /// One change an item, in the order in which they were first touched.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+}
+
 /// What will be installed for one item.
 #[derive(Debug)]
-struct Change {
+pub struct Change {
     table: TableId,
     key: Key,
     row: Option<Row>,
     assigned: ColumnSet,
+}
+
+impl Change {
+    /// The item's table.
+    #[inline]
+    pub fn table(&self) -> TableId {
+        self.table
+    }
+
+    /// The item's primary key, patched.
+    #[inline]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The new row; `None` when it is deleted.
+    #[inline]
+    pub fn row(&self) -> Option<&Row> {
+        self.row.as_ref()
+    }
 }
 
 /// The first pass: the store as it is, and what the transaction makes of it.

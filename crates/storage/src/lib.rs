@@ -28,6 +28,6 @@ pub mod store;
 mod tree;
 pub mod version;
 
-pub use apply::{ApplyError, Checked, Commit, SlotValues};
+pub use apply::{ApplyError, Change, Checked, Commit, SlotValues, Staged};
 pub use store::{BelowFloor, LoadError, Store, StoreSettings};
 pub use version::{CommitSequence, Item, ItemTag, Siblings, Version};
