@@ -56,7 +56,11 @@ impl<P: Protocol> Cluster<P> {
 
     /// What has been written down since [`Cluster::record`], a line break after each line.
     pub fn transcript(&self) -> String {
-        self.transcript.iter().flatten().map(|line| format!("{line}\n")).collect()
+        self.transcript
+            .iter()
+            .flatten()
+            .map(|line| format!("{line}\n"))
+            .collect()
     }
 
     /// A fresh transaction that `node` coordinates.
@@ -79,7 +83,13 @@ impl<P: Protocol> Cluster<P> {
             let name = self.name(transaction);
             self.note(&format!("{name} at {}: {request:?}", transaction.node));
         }
-        self.step(transaction.node, Input::Request { transaction, request });
+        self.step(
+            transaction.node,
+            Input::Request {
+                transaction,
+                request,
+            },
+        );
     }
 
     /// The reply that the transaction has got since it was last asked, if any.
@@ -96,7 +106,8 @@ impl<P: Protocol> Cluster<P> {
     pub fn ask(&mut self, transaction: TransactionId, request: Request) -> Reply {
         self.request(transaction, request);
         self.deliver_all();
-        self.take_reply(transaction).expect("a quiet cluster has answered every request")
+        self.take_reply(transaction)
+            .expect("a quiet cluster has answered every request")
     }
 
     /// How many messages are under way on a link.
@@ -106,7 +117,11 @@ impl<P: Protocol> Cluster<P> {
 
     /// The links that have messages under way, in order.
     pub fn busy_links(&self) -> Vec<(NodeId, NodeId)> {
-        self.links.iter().filter(|(_, queue)| !queue.is_empty()).map(|(&link, _)| link).collect()
+        self.links
+            .iter()
+            .filter(|(_, queue)| !queue.is_empty())
+            .map(|(&link, _)| link)
+            .collect()
     }
 
     /// Delivers the oldest message of a link.
@@ -161,7 +176,10 @@ impl<P: Protocol> Cluster<P> {
     }
 
     fn name(&self, transaction: TransactionId) -> String {
-        self.names.get(&transaction).cloned().unwrap_or_else(|| format!("{transaction:?}"))
+        self.names
+            .get(&transaction)
+            .cloned()
+            .unwrap_or_else(|| format!("{transaction:?}"))
     }
 
     fn step(&mut self, node: NodeId, input: Input<P::Message>) {
@@ -176,11 +194,15 @@ impl<P: Protocol> Cluster<P> {
                 let name = self.name(transaction);
                 self.note(&format!("{node} => {name}: {reply:?}"));
             }
-            assert_eq!(transaction.node, node, "only its coordinator answers a transaction");
+            assert_eq!(
+                transaction.node, node,
+                "only its coordinator answers a transaction"
+            );
             let earlier = self.replies.insert(transaction, reply);
             assert!(earlier.is_none(), "{transaction:?} is answered twice");
         }
-        self.timers.extend(outbox.timers.drain(..).map(|(at, timer)| (at, node, timer)));
+        self.timers
+            .extend(outbox.timers.drain(..).map(|(at, timer)| (at, node, timer)));
         self.outbox = outbox;
         if let Err(broken) = self.nodes[node.index()].check_invariants() {
             panic!("{node} after a step: {broken}\n{}", self.transcript());

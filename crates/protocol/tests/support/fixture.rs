@@ -9,10 +9,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use anabranch_protocol::{PartitionEffects, PartitionRead};
+use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{
     Access, Applied, ColumnIndex, ColumnSchema, ColumnSet, DataType, Effect, EffectError, Fetched,
     IndexId, IndexSchema, Key, KeyRange, PartitionId, Patch, ProgramId, Read, Row, RowLayout,
-    RowPrograms, Schema, SlotId, TableId, TableSchema, Value,
+    RowPrograms, Schema, SlotId, TableId, TableSchema, Ticks, Value,
 };
 
 /// The table of registers and counters.
@@ -37,6 +38,18 @@ pub const SCARCE: i64 = 1_000_000;
 const REGISTER: ColumnIndex = ColumnIndex(2);
 const COUNT: ColumnIndex = ColumnIndex(3);
 const ID: ColumnIndex = ColumnIndex(1);
+
+/// A store with items `0..items` of one partition, all zero.
+pub fn store(part: u16, items: i64, window: Ticks) -> Store {
+    let mut store = Store::new(&schema(), StoreSettings { window });
+    for id in 0..items {
+        let row = item_row(part, id, 0, 0);
+        store
+            .load(ITEM, item_key(part, id), row)
+            .expect("each item is loaded once");
+    }
+    store
+}
 
 /// The two tables.
 pub fn schema() -> Arc<Schema> {
@@ -71,13 +84,23 @@ pub fn schema() -> Arc<Schema> {
             table(
                 ITEM,
                 "item",
-                &[("part", Int4), ("id", Int4), ("register", Int8), ("count", Int8)],
+                &[
+                    ("part", Int4),
+                    ("id", Int4),
+                    ("register", Int8),
+                    ("count", Int8),
+                ],
                 vec![],
             ),
             table(
                 ENTRY,
                 "entry",
-                &[("part", Int4), ("id", Int8), ("owner", Int8), ("amount", Int8)],
+                &[
+                    ("part", Int4),
+                    ("id", Int8),
+                    ("owner", Int8),
+                    ("amount", Int8),
+                ],
                 vec![by_owner],
             ),
         ],
@@ -91,7 +114,9 @@ pub struct Programs {
 
 /// [`Programs`], shared.
 pub fn programs() -> Arc<dyn RowPrograms> {
-    Arc::new(Programs { layout: schema().table(ITEM).layout.clone() })
+    Arc::new(Programs {
+        layout: schema().table(ITEM).layout.clone(),
+    })
 }
 
 impl RowPrograms for Programs {
@@ -135,7 +160,11 @@ impl RowPrograms for Programs {
             NEXT => [Value::Int(value)].into_iter().collect(),
             _ => Default::default(),
         };
-        Ok(Applied { row, outputs, scarce: column == COUNT && value.abs() > SCARCE })
+        Ok(Applied {
+            row,
+            outputs,
+            scarce: column == COUNT && value.abs() > SCARCE,
+        })
     }
 
     fn assigned(&self, program: ProgramId) -> ColumnSet {
@@ -182,31 +211,67 @@ pub fn item_row(part: u16, id: i64, register: i64, count: i64) -> Row {
 
 fn row(table: TableId, columns: [i64; 4]) -> Row {
     let layout = schema().table(table).layout.clone();
-    layout.encode(&columns.map(Value::Int)).expect("a short row is not too long")
+    layout
+        .encode(&columns.map(Value::Int))
+        .expect("a short row is not too long")
 }
 
 /// Reads one item.
 pub fn read_item(part: u16, id: i64) -> PartitionRead {
-    read(part, Read::Point { table: ITEM, key: item_key(part, id) })
+    read(
+        part,
+        Read::Point {
+            table: ITEM,
+            key: item_key(part, id),
+        },
+    )
 }
 
 /// Reads one entry.
 pub fn read_entry(part: u16, id: i64) -> PartitionRead {
-    read(part, Read::Point { table: ENTRY, key: entry_key(part, id) })
+    read(
+        part,
+        Read::Point {
+            table: ENTRY,
+            key: entry_key(part, id),
+        },
+    )
 }
 
 /// Reads the items of a partition with ids from `low` up to `high`, both included.
 pub fn read_items(part: u16, low: i64, high: i64) -> PartitionRead {
     let bound = |id| Bound::Included(key(&[(DataType::Int4, id)]));
     let prefix = key(&[(DataType::Int4, i64::from(part))]);
-    let range = KeyRange { prefix, lower: bound(low), upper: bound(high) };
-    read(part, Read::Range { table: ITEM, index: None, range, reverse: false, limit: None })
+    let range = KeyRange {
+        prefix,
+        lower: bound(low),
+        upper: bound(high),
+    };
+    read(
+        part,
+        Read::Range {
+            table: ITEM,
+            index: None,
+            range,
+            reverse: false,
+            limit: None,
+        },
+    )
 }
 
 /// Reads all entries of a partition.
 pub fn read_entries(part: u16) -> PartitionRead {
     let range = KeyRange::prefix_of(key(&[(DataType::Int4, i64::from(part))]));
-    read(part, Read::Range { table: ENTRY, index: None, range, reverse: false, limit: None })
+    read(
+        part,
+        Read::Range {
+            table: ENTRY,
+            index: None,
+            range,
+            reverse: false,
+            limit: None,
+        },
+    )
 }
 
 /// Reads the entries of a partition with this owner.
@@ -214,11 +279,24 @@ pub fn read_entries_of(part: u16, owner: i64) -> PartitionRead {
     let prefix = key(&[(DataType::Int4, i64::from(part)), (DataType::Int8, owner)]);
     let range = KeyRange::prefix_of(prefix);
     let index = Some(BY_OWNER);
-    read(part, Read::Range { table: ENTRY, index, range, reverse: false, limit: None })
+    read(
+        part,
+        Read::Range {
+            table: ENTRY,
+            index,
+            range,
+            reverse: false,
+            limit: None,
+        },
+    )
 }
 
 fn read(part: u16, read: Read) -> PartitionRead {
-    PartitionRead { partition: PartitionId(part), read, access: Access::default() }
+    PartitionRead {
+        partition: PartitionId(part),
+        read,
+        access: Access::default(),
+    }
 }
 
 /// The same read, of a guard.
@@ -271,7 +349,13 @@ pub fn insert_drawn(part: u16, slot: u16, offset: i64, owner: i64, amount: i64) 
         table: ENTRY,
         key: entry_key(part, 0),
         row: row(ENTRY, [i64::from(part), 0, owner, amount]),
-        patches: [Patch { slot: SlotId(slot), offset, column: ID }].into_iter().collect(),
+        patches: [Patch {
+            slot: SlotId(slot),
+            offset,
+            column: ID,
+        }]
+        .into_iter()
+        .collect(),
     }
 }
 
@@ -287,23 +371,37 @@ pub fn insert_item(part: u16, id: i64, register: i64, count: i64) -> Effect {
 
 /// Deletes an entry.
 pub fn delete(part: u16, id: i64) -> Effect {
-    Effect::Delete { table: ENTRY, key: entry_key(part, id) }
+    Effect::Delete {
+        table: ENTRY,
+        key: entry_key(part, id),
+    }
 }
 
 /// Deletes an item.
 pub fn delete_item(part: u16, id: i64) -> Effect {
-    Effect::Delete { table: ITEM, key: item_key(part, id) }
+    Effect::Delete {
+        table: ITEM,
+        key: item_key(part, id),
+    }
 }
 
 /// Effects on one partition, none of which writes a guard.
 pub fn on(part: u16, effects: Vec<Effect>) -> PartitionEffects {
-    PartitionEffects { partition: PartitionId(part), effects, guards: Vec::new() }
+    PartitionEffects {
+        partition: PartitionId(part),
+        effects,
+        guards: Vec::new(),
+    }
 }
 
 /// Effects on one partition, all of which write guards.
 pub fn guarding(part: u16, effects: Vec<Effect>) -> PartitionEffects {
     let guards = (0..effects.len() as u32).collect();
-    PartitionEffects { partition: PartitionId(part), effects, guards }
+    PartitionEffects {
+        partition: PartitionId(part),
+        effects,
+        guards,
+    }
 }
 
 /// A row's four columns.

@@ -82,7 +82,11 @@ pub struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Pace { declare: false, ticks_max: Ticks::from_micros(50), turns_max: 1_000_000 }
+        Pace {
+            declare: false,
+            ticks_max: Ticks::from_micros(50),
+            turns_max: 1_000_000,
+        }
     }
 }
 
@@ -115,7 +119,9 @@ pub fn run<P: Protocol>(
 ) -> Vec<Run> {
     let speeds = [1, 1, 4, 16];
     let nodes = cluster.nodes.len();
-    let link_speeds: Vec<u64> = (0..nodes * nodes).map(|_| speeds[random.below(4) as usize]).collect();
+    let link_speeds: Vec<u64> = (0..nodes * nodes)
+        .map(|_| speeds[random.below(4) as usize])
+        .collect();
     let mut sessions: Vec<Session> = clients
         .into_iter()
         .map(|client| Session {
@@ -133,8 +139,10 @@ pub fn run<P: Protocol>(
         turn += 1;
         assert!(turn < pace.turns_max, "not finished after {turn} turns");
         let links = cluster.busy_links();
-        let mut weights: Vec<u64> =
-            links.iter().map(|(from, to)| link_speeds[from.index() * nodes + to.index()]).collect();
+        let mut weights: Vec<u64> = links
+            .iter()
+            .map(|(from, to)| link_speeds[from.index() * nodes + to.index()])
+            .collect();
         weights.extend(sessions.iter().map(|session| {
             let ready = match &session.active {
                 Some(active) => cluster.has_reply(active.transaction),
@@ -144,14 +152,21 @@ pub fn run<P: Protocol>(
         }));
         cluster.advance(Ticks(random.below(pace.ticks_max.0 + 1)));
         if weights.iter().all(|&weight| weight == 0) {
-            let finished = sessions.iter().all(|s| s.active.is_none() && s.waiting.is_empty());
+            let finished = sessions
+                .iter()
+                .all(|s| s.active.is_none() && s.waiting.is_empty());
             if finished {
                 return runs;
             }
-            if sessions.iter().any(|s| s.active.is_none() && s.rest_until > turn) {
+            if sessions
+                .iter()
+                .any(|s| s.active.is_none() && s.rest_until > turn)
+            {
                 continue;
             }
-            let next = cluster.next_timer().expect("a client waits, yet nothing is under way");
+            let next = cluster
+                .next_timer()
+                .expect("a client waits, yet nothing is under way");
             cluster.advance(next.since(cluster.now));
             continue;
         }
@@ -178,15 +193,21 @@ impl Session {
         let procedure = self.waiting.front().expect("a session with work to do");
         let Some(active) = &mut self.active else {
             let transaction = cluster.begin(self.node);
-            self.active =
-                Some(Active { transaction, since: turn, declared: pace.declare, answers: Vec::new() });
+            self.active = Some(Active {
+                transaction,
+                since: turn,
+                declared: pace.declare,
+                answers: Vec::new(),
+            });
             let request = match pace.declare {
                 true => Request::Declare(procedure.declare()),
                 false => procedure.next(&[]),
             };
             return self.ask(client, cluster, request, turn);
         };
-        let reply = cluster.take_reply(active.transaction).expect("chosen because it has one");
+        let reply = cluster
+            .take_reply(active.transaction)
+            .expect("chosen because it has one");
         match reply {
             Reply::Declared => assert!(active.declared, "declared without being asked"),
             Reply::Fetched(rows) => active.answers.push(rows),
@@ -231,7 +252,10 @@ impl Session {
             answers: active.answers,
             retries: std::mem::take(&mut self.retries),
             outcome,
-            procedure: self.waiting.pop_front().expect("what is active is at the front"),
+            procedure: self
+                .waiting
+                .pop_front()
+                .expect("what is active is at the front"),
         }
     }
 }
