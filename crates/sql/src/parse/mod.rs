@@ -12,6 +12,15 @@
 
 pub(crate) mod cursor;
 pub(crate) mod data_type;
+pub(crate) mod declaration;
 pub(crate) mod lexer;
+mod plpgsql;
+pub(crate) mod routine;
+mod scope;
+pub(crate) mod split;
+mod sql_body;
+pub(crate) mod statement;
+mod table;
+mod type_name;
 
 pub use data_type::resolve_data_type;
