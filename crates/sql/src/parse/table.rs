@@ -490,7 +490,7 @@ fn index_column(cursor: &mut Cursor<'_>) -> Parsed<Name> {
     if cursor.eat_word("nulls") && !cursor.eat_word("first") {
         cursor.expect_words(&["last"])?;
     }
-    if !(cursor.at(&Kind::Comma) || cursor.at(&Kind::RParen)) && !cursor.is_done() {
+    if !(cursor.at(&Kind::Comma) || cursor.at(&Kind::RParen) || cursor.is_done()) {
         return Err(unsupported(cursor, "an operator class or index option").help("leave it out"));
     }
     Ok(name)
