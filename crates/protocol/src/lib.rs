@@ -6,7 +6,7 @@
 //! machines. Each protocol has a page under `docs/protocols/`.
 
 pub mod contract;
-pub mod ramp;
+pub mod locking;
 
 pub use contract::{
     AbortReason, Counters, Input, Outbox, PartitionEffects, PartitionRead, Protocol, Reply,

@@ -122,6 +122,15 @@ impl Span {
             ..self
         }
     }
+
+    /// The place just after this span.
+    #[must_use]
+    pub(crate) fn after(self) -> Span {
+        Span {
+            start: self.end,
+            ..self
+        }
+    }
 }
 
 #[cfg(test)]

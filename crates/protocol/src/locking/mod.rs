@@ -1,0 +1,376 @@
+//! Two-phase locking with two-phase commit: the coordination-intensive protocol that the others
+//! are measured against (coordination-avoidance.txt §6.2).
+//!
+//! "Textbook two-phase locking", tuned as the paper's: lock requests are totally ordered across
+//! servers so that nobody deadlocks, those for one server go in one message, and the reads and
+//! writes that they are for go with them. Transactions are serializable; with
+//! [`ReadLocks::Short`], read committed.
+//!
+//! * [`message`]: what nodes say to each other.
+//! * `table`: the lock table, its order and its queues; `span`: what a range lock covers.
+//! * `participant`: one partition's part in every transaction.
+//! * `coordinator`: a transaction as its coordinator sees it.
+//!
+//! The page `docs/protocols/locking.md` has the message table, the states, the numbered invariants
+//! that [`LockingNode::check_invariants`] checks, and the arguments: why transactions are
+//! serializable and why they never wait in a circle.
+//!
+//! What it deliberately does not do: it detects no deadlocks (there are none), sets no timers, and
+//! survives no crash of a node, since the store it works on is in memory.
+
+mod coordinator;
+pub mod message;
+mod participant;
+mod span;
+mod table;
+
+use std::sync::Arc;
+
+use anabranch_storage::Store;
+use anabranch_types::{NodeId, PartitionId, RowPrograms, Schema, TableId, Ticks};
+use rustc_hash::FxHashMap;
+
+use crate::contract::{AbortReason, Counters, Input, Outbox, Protocol, Topology, TransactionId};
+use coordinator::Transaction;
+pub use message::Message;
+use participant::{Participant, Progress};
+use table::Owner;
+
+/// For how long the locks of reads are held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadLocks {
+    /// To the end of the transaction: serializable.
+    #[default]
+    Long,
+    /// Until the rows have been read: read committed. What is read for writing is held to the end.
+    Short,
+}
+
+/// How locking behaves.
+#[derive(Clone, Debug, Default)]
+pub struct LockingOptions {
+    /// For how long the locks of reads are held.
+    pub read_locks: ReadLocks,
+    /// Tables that no transaction writes, such as those on every partition: read without locks.
+    pub unlocked_tables: Vec<TableId>,
+}
+
+impl LockingOptions {
+    fn is_unlocked(&self, table: TableId) -> bool {
+        self.unlocked_tables.contains(&table)
+    }
+}
+
+/// A node: coordinator of the transactions that run here, participant of the own partition.
+///
+/// Wants [`crate::Request::Declare`]: locks that are declared together are taken in their order,
+/// and may be waited for; a lock that is asked for later out of order is had at once or not.
+pub struct LockingNode {
+    own: PartitionId,
+    topology: Arc<Topology>,
+    read_locks: ReadLocks,
+    participant: Participant,
+    /// The transactions that this node coordinates and that have not ended.
+    transactions: FxHashMap<TransactionId, Transaction>,
+    /// The transactions of other coordinators that this partition knows of.
+    guests: FxHashMap<TransactionId, Owner>,
+    counters: Counters,
+}
+
+impl LockingNode {
+    /// A node with the partition that the topology gives it. `store` holds that partition's rows,
+    /// `schema` describes all tables, and `programs` runs the row programs of effects.
+    ///
+    /// # Panics
+    /// When the topology does not give the node exactly one partition.
+    pub fn new(
+        node: NodeId,
+        topology: Arc<Topology>,
+        schema: Arc<Schema>,
+        store: Store,
+        programs: Arc<dyn RowPrograms>,
+        options: LockingOptions,
+    ) -> LockingNode {
+        let mut owned = (0..).map(PartitionId).zip(&topology.owners);
+        let mut owned = owned.by_ref().filter(|(_, owner)| **owner == node);
+        let (Some((own, _)), None) = (owned.next(), owned.next()) else {
+            panic!("{node} does not own exactly one partition");
+        };
+        LockingNode {
+            own,
+            topology,
+            read_locks: options.read_locks,
+            participant: Participant::new(node, schema, store, programs, options),
+            transactions: FxHashMap::default(),
+            guests: FxHashMap::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The own partition's rows.
+    pub fn store(&self) -> &Store {
+        &self.participant.store
+    }
+
+    /// The own partition's rows, to load them. What transactions have locked must not be changed.
+    pub fn store_mut(&mut self) -> &mut Store {
+        &mut self.participant.store
+    }
+
+    /// Whether no transaction is known here: none runs, and no lock is held.
+    pub fn is_idle(&self) -> bool {
+        self.transactions.is_empty() && self.guests.is_empty()
+    }
+
+    fn send(&mut self, to: PartitionId, message: Message, out: &mut Outbox<Message>) {
+        self.counters.messages += 1;
+        out.messages.push((self.topology.owner(to), message));
+    }
+
+    /// Answers another node's transaction.
+    fn reply(&mut self, to: NodeId, message: Message, out: &mut Outbox<Message>) {
+        self.counters.messages += 1;
+        out.messages.push((to, message));
+    }
+
+    fn partition_of(&self, node: NodeId) -> PartitionId {
+        let at = self.topology.owners.iter().position(|owner| *owner == node);
+        PartitionId(at.expect("only the topology's nodes send messages") as u16)
+    }
+
+    fn handle_message(
+        &mut self,
+        now: Ticks,
+        from: NodeId,
+        message: Message,
+        out: &mut Outbox<Message>,
+    ) {
+        let partition = self.partition_of(from);
+        match message {
+            Message::Lock {
+                transaction,
+                reads,
+                wait,
+            } => {
+                let owner = self.guest(transaction);
+                let progress =
+                    self.participant
+                        .lock(now, owner, reads, wait, true, &mut self.counters);
+                self.report(now, transaction, progress, out);
+            }
+            Message::Granted {
+                transaction,
+                rows,
+                clock,
+            } => {
+                self.participant.clock.observe(clock);
+                self.handle_granted(now, transaction, partition, rows, out);
+            }
+            Message::Refused {
+                transaction,
+                reason,
+            } => {
+                self.handle_refused(transaction, partition, reason, out);
+            }
+            Message::Prepare {
+                transaction,
+                effects,
+            } => {
+                let owner = self.guest(transaction);
+                match self.participant.stage(owner, effects, true) {
+                    Ok(slots) => {
+                        let clock = self.participant.tick(now);
+                        self.reply(
+                            from,
+                            Message::Prepared {
+                                transaction,
+                                slots,
+                                clock,
+                            },
+                            out,
+                        );
+                    }
+                    Err(reason) => self.refuse(transaction, reason, out),
+                }
+            }
+            Message::Prepared {
+                transaction,
+                slots,
+                clock,
+            } => {
+                self.participant.clock.observe(clock);
+                self.handle_prepared(now, transaction, slots, out);
+            }
+            Message::Commit {
+                transaction,
+                timestamp,
+            } => {
+                let owner = self.guests[&transaction];
+                self.participant.install(now, owner, timestamp);
+                self.forget(transaction);
+            }
+            Message::Decide {
+                transaction,
+                effects,
+                above,
+            } => {
+                let owner = self.guest(transaction);
+                match self.participant.stage(owner, effects, false) {
+                    Ok(slots) => {
+                        self.participant.clock.observe(above);
+                        let timestamp = self.participant.tick(now);
+                        self.participant.install(now, owner, timestamp);
+                        self.forget(transaction);
+                        let committed = Message::Committed {
+                            transaction,
+                            timestamp,
+                            slots,
+                        };
+                        self.reply(from, committed, out);
+                    }
+                    Err(reason) => self.refuse(transaction, reason, out),
+                }
+            }
+            Message::Committed {
+                transaction,
+                timestamp,
+                slots,
+            } => {
+                self.participant.clock.observe(timestamp);
+                self.handle_committed(now, transaction, timestamp, slots, out);
+            }
+            Message::Release {
+                transaction,
+                committed,
+            } => {
+                if let Some(timestamp) = committed {
+                    self.participant.clock.observe(timestamp);
+                }
+                self.forget(transaction);
+            }
+        }
+    }
+
+    fn guest(&mut self, transaction: TransactionId) -> Owner {
+        let participant = &mut self.participant;
+        *self
+            .guests
+            .entry(transaction)
+            .or_insert_with(|| participant.begin(transaction))
+    }
+
+    /// Releases what another node's transaction holds here. It may have been refused already.
+    fn forget(&mut self, transaction: TransactionId) {
+        if let Some(owner) = self.guests.remove(&transaction) {
+            self.participant.end(owner);
+        }
+    }
+
+    fn refuse(
+        &mut self,
+        transaction: TransactionId,
+        reason: AbortReason,
+        out: &mut Outbox<Message>,
+    ) {
+        self.forget(transaction);
+        self.reply(
+            transaction.node,
+            Message::Refused {
+                transaction,
+                reason,
+            },
+            out,
+        );
+    }
+
+    /// Tells another node's transaction how far its request for locks has come.
+    fn report(
+        &mut self,
+        now: Ticks,
+        transaction: TransactionId,
+        progress: Progress,
+        out: &mut Outbox<Message>,
+    ) {
+        match progress {
+            Progress::Granted(rows) => {
+                let clock = self.participant.tick(now);
+                self.reply(
+                    transaction.node,
+                    Message::Granted {
+                        transaction,
+                        rows,
+                        clock,
+                    },
+                    out,
+                );
+            }
+            Progress::Waiting => {}
+            Progress::Conflict => self.refuse(transaction, AbortReason::Conflict, out),
+        }
+    }
+
+    /// Goes on with the requests that this step's releases have let in.
+    fn resume_woken(&mut self, now: Ticks, out: &mut Outbox<Message>) {
+        while let Some((owner, transaction)) = self.participant.next_woken() {
+            let progress = self.participant.resume(now, owner, &mut self.counters);
+            if self.guests.contains_key(&transaction) {
+                self.report(now, transaction, progress, out);
+                continue;
+            }
+            match progress {
+                Progress::Granted(rows) => {
+                    self.handle_granted(now, transaction, self.own, rows, out);
+                }
+                Progress::Waiting => {}
+                Progress::Conflict => {
+                    self.handle_refused(transaction, self.own, AbortReason::Conflict, out);
+                }
+            }
+        }
+    }
+}
+
+impl Protocol for LockingNode {
+    type Message = Message;
+
+    fn step(&mut self, now: Ticks, input: Input<Message>, out: &mut Outbox<Message>) {
+        match input {
+            Input::Request {
+                transaction,
+                request,
+            } => {
+                self.handle_request(now, transaction, request, out);
+            }
+            Input::Message { from, message } => self.handle_message(now, from, message, out),
+            Input::Timer(_) => {}
+        }
+        self.resume_woken(now, out);
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn check_invariants(&self) -> Result<(), String> {
+        self.participant.check_invariants()?;
+        let mut known = 0;
+        for (owner, id) in self.participant.transactions() {
+            known += 1;
+            let as_own = self
+                .transactions
+                .get(&id)
+                .and_then(|transaction| transaction.owner);
+            if self.guests.get(&id).copied().or(as_own) != Some(owner) {
+                return Err(format!("LOCK-I4: {id:?} has ended and is still known"));
+            }
+        }
+        let own = self
+            .transactions
+            .values()
+            .filter(|transaction| transaction.owner.is_some());
+        if known != self.guests.len() + own.count() {
+            return Err("LOCK-I4: a living transaction has lost its locks".to_string());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,611 @@
+//! One partition's part in every transaction: locks, reads under them, effects.
+//!
+//! Whether the coordinator is this node or another makes no difference here. The partition's
+//! effects reach the store only when their transaction has committed, so the store never shows
+//! what may yet be undone, and abort has nothing to undo.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use anabranch_storage::{SlotValues, Staged, Store};
+use anabranch_types::{
+    Access, Effect, Fetched, HybridClock, IndexId, Key, NodeId, Read, Row, RowPrograms, Schema,
+    SlotId, TableId, TableSchema, Ticks, Timestamp, Value,
+};
+
+use super::LockingOptions;
+use super::ReadLocks;
+use super::span::{Span, just_above};
+use super::table::{LockTable, Mode, Outcome, Owner, SpaceId};
+use crate::contract::{AbortReason, Counters, TransactionId};
+
+/// How far a transaction's request for locks has come.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// Everything is held; the rows, if they were asked for.
+    Granted(Vec<Fetched>),
+    /// Some lock is waited for. The owner will be among the woken.
+    Waiting,
+    /// Some lock cannot be had.
+    Conflict,
+}
+
+/// A request for locks that is under way.
+#[derive(Debug)]
+struct LockRequest {
+    reads: Vec<(Read, Access)>,
+    /// Whether the rows are wanted, or only the locks.
+    fetch: bool,
+    wait: bool,
+    /// The locks still to take, the next one last.
+    left: Vec<Wanted>,
+    /// Since when one of them is waited for.
+    waiting_since: Option<Ticks>,
+    /// Whether it has waited at all: what was found before may have changed.
+    has_waited: bool,
+}
+
+/// One lock of a request. Sorted, they are the order in which they are taken.
+#[derive(Debug)]
+struct Wanted {
+    space: SpaceId,
+    low: Key,
+    mode: Mode,
+    /// The read whose range is meant; `None` is the key `low` alone.
+    range: Option<usize>,
+}
+
+impl Wanted {
+    /// The order of places; at one place the stronger lock first, so that none is upgraded.
+    fn order(&self, other: &Wanted) -> Ordering {
+        (self.space, &self.low, other.mode).cmp(&(other.space, &other.low, self.mode))
+    }
+}
+
+/// What is known of a transaction here.
+#[derive(Debug)]
+struct Local {
+    transaction: TransactionId,
+    request: Option<LockRequest>,
+    /// What it will have done here if it commits: there from its vote to the decision.
+    staged: Option<Staged>,
+}
+
+/// See the module's documentation.
+pub(super) struct Participant {
+    schema: Arc<Schema>,
+    pub(super) store: Store,
+    programs: Arc<dyn RowPrograms>,
+    options: LockingOptions,
+    pub(super) clock: HybridClock,
+    table: LockTable,
+    locals: Vec<Option<Local>>,
+    free: Vec<Owner>,
+    /// Owners whose lock was granted by a release and who have not been resumed yet.
+    woken: VecDeque<Owner>,
+}
+
+impl Participant {
+    pub(super) fn new(
+        node: NodeId,
+        schema: Arc<Schema>,
+        store: Store,
+        programs: Arc<dyn RowPrograms>,
+        options: LockingOptions,
+    ) -> Participant {
+        Participant {
+            table: LockTable::new(&schema),
+            clock: HybridClock::new(node),
+            schema,
+            store,
+            programs,
+            options,
+            locals: Vec::new(),
+            free: Vec::new(),
+            woken: VecDeque::new(),
+        }
+    }
+
+    /// Makes room for a transaction.
+    pub(super) fn begin(&mut self, transaction: TransactionId) -> Owner {
+        let local = Some(Local {
+            transaction,
+            request: None,
+            staged: None,
+        });
+        match self.free.pop() {
+            Some(owner) => {
+                self.locals[owner as usize] = local;
+                owner
+            }
+            None => {
+                self.locals.push(local);
+                (self.locals.len() - 1) as Owner
+            }
+        }
+    }
+
+    /// Releases everything of a transaction and forgets it.
+    pub(super) fn end(&mut self, owner: Owner) {
+        self.table.release(owner, &mut self.woken);
+        let ended = self.locals[owner as usize].take();
+        assert!(ended.is_some(), "a transaction ends once");
+        self.free.push(owner);
+    }
+
+    /// Whether the transaction holds no lock here.
+    pub(super) fn holds_nothing(&self, owner: Owner) -> bool {
+        self.table.is_free(owner)
+    }
+
+    /// The next transaction that a release has let go on.
+    pub(super) fn next_woken(&mut self) -> Option<(Owner, TransactionId)> {
+        while let Some(owner) = self.woken.pop_front() {
+            // It may have ended since, by the same input that woke it.
+            if let Some(Some(local)) = self.locals.get(owner as usize)
+                && local.request.is_some()
+                && !self.table.is_waiting(owner)
+            {
+                return Some((owner, local.transaction));
+            }
+        }
+        None
+    }
+
+    /// Takes the locks for these reads, in order, and does the reads when all are held.
+    pub(super) fn lock(
+        &mut self,
+        now: Ticks,
+        owner: Owner,
+        reads: Vec<(Read, Access)>,
+        wait: bool,
+        fetch: bool,
+        counters: &mut Counters,
+    ) -> Progress {
+        let mut left = Vec::with_capacity(reads.len());
+        for (number, (read, access)) in reads.iter().enumerate() {
+            if self.needs_lock(read, *access, fetch) {
+                left.push(self.wanted(number, read, *access));
+            }
+        }
+        left.sort_by(|a, b| b.order(a));
+        let request = LockRequest {
+            reads,
+            fetch,
+            wait,
+            left,
+            waiting_since: None,
+            has_waited: false,
+        };
+        self.go_on(now, owner, request, counters)
+    }
+
+    /// Goes on with a request after the lock that it waited for was granted.
+    pub(super) fn resume(&mut self, now: Ticks, owner: Owner, counters: &mut Counters) -> Progress {
+        let local = self.locals[owner as usize]
+            .as_mut()
+            .expect("only the living are woken");
+        let mut request = local.request.take().expect("who was woken had a request");
+        if let Some(since) = request.waiting_since.take() {
+            counters.blocked_ticks += now.since(since).0;
+        }
+        self.go_on(now, owner, request, counters)
+    }
+
+    fn go_on(
+        &mut self,
+        now: Ticks,
+        owner: Owner,
+        mut request: LockRequest,
+        counters: &mut Counters,
+    ) -> Progress {
+        loop {
+            while let Some(next) = request.left.last() {
+                match self.take(owner, next, &request) {
+                    Outcome::Granted => {
+                        let taken = request.left.pop().expect("looked at above");
+                        self.add_rows_found(owner, &taken, &mut request);
+                    }
+                    Outcome::Conflict if self.is_short(next.mode) => {
+                        request.left.pop();
+                    }
+                    Outcome::Conflict => return Progress::Conflict,
+                    Outcome::Queued => {
+                        counters.waits += 1;
+                        request.waiting_since = Some(now);
+                        request.has_waited = true;
+                        let local = self.locals[owner as usize].as_mut();
+                        local.expect("only the living ask").request = Some(request);
+                        return Progress::Waiting;
+                    }
+                }
+            }
+            let rows = self.fetch(&request);
+            if request.has_waited && self.add_what_changed(owner, &mut request, &rows) {
+                continue;
+            }
+            if self.options.read_locks == ReadLocks::Short {
+                self.table.release_shared(owner, &mut self.woken);
+            }
+            return Progress::Granted(rows.into_iter().flatten().collect());
+        }
+    }
+
+    /// Whether a read takes a lock at all: nobody writes replicated tables, and a short lock that
+    /// reads nothing would be released as it is taken.
+    fn needs_lock(&self, read: &Read, access: Access, fetch: bool) -> bool {
+        !self.options.is_unlocked(read.table()) && (fetch || !self.is_short(mode(access)))
+    }
+
+    fn is_short(&self, mode: Mode) -> bool {
+        mode == Mode::Shared && self.options.read_locks == ReadLocks::Short
+    }
+
+    fn wanted(&self, number: usize, read: &Read, access: Access) -> Wanted {
+        let (index, low, range) = match read {
+            Read::Point { key, .. } => (None, key.clone(), None),
+            Read::Range { index, range, .. } => (
+                *index,
+                range.start().unwrap_or_else(|| range.prefix.clone()),
+                Some(number),
+            ),
+        };
+        let space = self.table.space(read.table(), index);
+        Wanted {
+            space,
+            low,
+            mode: mode(access),
+            range,
+        }
+    }
+
+    fn take(&mut self, owner: Owner, wanted: &Wanted, request: &LockRequest) -> Outcome {
+        match wanted.range {
+            None => self
+                .table
+                .acquire(owner, wanted.space, &wanted.low, wanted.mode, request.wait),
+            Some(number) => {
+                let span = self.span_to_lock(&request.reads[number].0);
+                self.table
+                    .acquire_span(owner, wanted.space, span, wanted.mode, request.wait)
+            }
+        }
+    }
+
+    /// What a range read depends on: its range or, if it stops at a limit, only as far as it goes.
+    fn span_to_lock(&self, read: &Read) -> Span {
+        let Read::Range {
+            index,
+            range,
+            limit,
+            ..
+        } = read
+        else {
+            unreachable!("only range reads lock spans");
+        };
+        match (index, limit) {
+            (None, Some(_)) => visited_span(read, &self.read(read)),
+            _ => Span::of(range),
+        }
+    }
+
+    /// After the span of a secondary index, the rows found in it are locked: whoever changes one
+    /// without moving it in the index holds the row alone.
+    fn add_rows_found(&self, owner: Owner, taken: &Wanted, request: &mut LockRequest) {
+        let Some(number) = taken.range else { return };
+        let (read, _) = &request.reads[number];
+        if let Read::Range { index: Some(_), .. } = read {
+            let rows = self.read(read);
+            self.add_rows(owner, read.table(), taken.mode, &rows, &mut request.left);
+        }
+    }
+
+    fn add_rows(
+        &self,
+        owner: Owner,
+        table: TableId,
+        mode: Mode,
+        rows: &Fetched,
+        left: &mut Vec<Wanted>,
+    ) {
+        let Fetched::Range(rows) = rows else { return };
+        let space = self.table.space(table, None);
+        for (key, _) in rows {
+            if !self.table.holds(owner, space, key, mode) {
+                let wanted = Wanted {
+                    space,
+                    low: key.clone(),
+                    mode,
+                    range: None,
+                };
+                let at = left.partition_point(|other| wanted.order(other).is_lt());
+                left.insert(at, wanted);
+            }
+        }
+    }
+
+    /// What a range reads may have changed while its request waited for another lock. Adds the
+    /// locks that it needs besides; tells whether there are any.
+    fn add_what_changed(
+        &self,
+        owner: Owner,
+        request: &mut LockRequest,
+        rows: &[Option<Fetched>],
+    ) -> bool {
+        let mut left = Vec::new();
+        for (number, (read, access)) in request.reads.iter().enumerate() {
+            let Read::Range {
+                table,
+                index,
+                limit,
+                ..
+            } = read
+            else {
+                continue;
+            };
+            let mode = mode(*access);
+            if self.options.is_unlocked(*table) || self.is_short(mode) {
+                continue;
+            }
+            let rows = rows[number]
+                .as_ref()
+                .expect("ranges are read when there was a wait");
+            if index.is_some() {
+                self.add_rows(owner, *table, mode, rows, &mut left);
+            } else if limit.is_some() {
+                let space = self.table.space(*table, None);
+                let span = visited_span(read, rows);
+                if !self.table.covers(owner, space, span, mode) {
+                    left.push(self.wanted(number, read, *access));
+                }
+            }
+        }
+        left.sort_by(|a, b| b.order(a));
+        request.left = left;
+        !request.left.is_empty()
+    }
+
+    fn fetch(&self, request: &LockRequest) -> Vec<Option<Fetched>> {
+        let needed = |read: &Read| {
+            request.fetch || (request.has_waited && matches!(read, Read::Range { .. }))
+        };
+        if !request.fetch && !request.has_waited {
+            return Vec::new();
+        }
+        request
+            .reads
+            .iter()
+            .map(|(read, _)| needed(read).then(|| self.read(read)))
+            .collect()
+    }
+
+    fn read(&self, read: &Read) -> Fetched {
+        self.store
+            .fetch(read, None)
+            .expect("the newest versions are always kept")
+    }
+}
+
+/// Effects.
+impl Participant {
+    /// Works out what the effects do, and sees to it that nobody else's lock stands against it.
+    /// Never waits. With `hold`, takes the locks, so that from now on nothing can keep the
+    /// transaction from being committed; otherwise the caller installs or ends it in this step.
+    /// The values of deferred effects are returned: final, since their rows are this transaction's
+    /// alone.
+    pub(super) fn stage(
+        &mut self,
+        owner: Owner,
+        effects: Vec<Effect>,
+        hold: bool,
+    ) -> Result<Vec<(SlotId, Value)>, AbortReason> {
+        let mut has_patches = false;
+        for effect in &effects {
+            match effect {
+                // Its key is known only when it is staged.
+                Effect::Insert { patches, .. } if !patches.is_empty() => has_patches = true,
+                _ => {
+                    let space = self.table.space(effect.table(), None);
+                    self.take_at_once(owner, space, effect.key(), hold)?;
+                }
+            }
+        }
+        let mut slots = SlotValues::default();
+        // No version that it meets will be above its timestamp: LOCK-I6.
+        let last = Timestamp::from_bits(u64::MAX);
+        let staged = self.store.stage(last, effects, &mut slots, &*self.programs);
+        let staged = staged.map_err(|error| match error.into_effect_error() {
+            None => AbortReason::RowMissing,
+            Some(error) => AbortReason::Failed(error),
+        })?;
+        for change in staged.changes() {
+            if has_patches {
+                let space = self.table.space(change.table(), None);
+                self.take_at_once(owner, space, change.key(), hold)?;
+            }
+            if let Some(row) = change.row()
+                && !self.schema.table(change.table()).indexes.is_empty()
+            {
+                self.take_new_entries(owner, change.table(), change.key(), row, hold)?;
+            }
+        }
+        let local = self.locals[owner as usize]
+            .as_mut()
+            .expect("only the living commit");
+        local.staged = Some(staged);
+        Ok(slots.into_vec())
+    }
+
+    fn take_at_once(
+        &mut self,
+        owner: Owner,
+        space: SpaceId,
+        key: &Key,
+        hold: bool,
+    ) -> Result<(), AbortReason> {
+        let taken = match hold {
+            true => {
+                let outcome = self
+                    .table
+                    .acquire(owner, space, key, Mode::Exclusive, false);
+                outcome == Outcome::Granted
+            }
+            false => !self.table.is_kept_out(owner, space, key, Mode::Exclusive),
+        };
+        if taken {
+            Ok(())
+        } else {
+            Err(AbortReason::Conflict)
+        }
+    }
+
+    /// Takes the entries of secondary indexes that a row will have and has not yet. Entries that
+    /// it loses need no lock of their own: whoever has found the row by them holds the row.
+    fn take_new_entries(
+        &mut self,
+        owner: Owner,
+        table: TableId,
+        key: &Key,
+        row: &Row,
+        hold: bool,
+    ) -> Result<(), AbortReason> {
+        let schema = Arc::clone(&self.schema);
+        let schema = schema.table(table);
+        let before = self
+            .store
+            .item(table, key)
+            .and_then(|item| item.latest().row())
+            .cloned();
+        for index in &schema.indexes {
+            let mut entry = entry_prefix(schema, index.id, row);
+            let before = before
+                .as_ref()
+                .map(|before| entry_prefix(schema, index.id, before));
+            if before.is_some_and(|before| before == entry) {
+                continue;
+            }
+            let space = self.table.space(table, Some(index.id));
+            let has_null = index
+                .columns
+                .iter()
+                .any(|column| row.is_null(&schema.layout, *column));
+            if index.unique && !has_null && self.table.is_prefix_held(owner, space, entry.clone()) {
+                return Err(AbortReason::Conflict);
+            }
+            entry.push_bytes(key.as_bytes());
+            self.take_at_once(owner, space, &entry, hold)?;
+        }
+        Ok(())
+    }
+
+    /// Makes what was staged part of the store.
+    pub(super) fn install(&mut self, now: Ticks, owner: Owner, timestamp: Timestamp) {
+        self.clock.observe(timestamp);
+        let local = self.locals[owner as usize]
+            .as_mut()
+            .expect("only the living commit");
+        let Some(staged) = local.staged.take() else {
+            return;
+        };
+        for change in staged.changes() {
+            let newest = self.store.item(change.table(), change.key());
+            let newest = newest.map_or(Timestamp::ZERO, |item| item.latest().timestamp());
+            assert!(
+                newest < timestamp,
+                "LOCK-I6: {} {} has {newest} when {timestamp} commits",
+                change.table(),
+                change.key(),
+            );
+        }
+        self.store.install(now, timestamp, None, staged, &|_| true);
+    }
+
+    /// A timestamp above every one seen here.
+    pub(super) fn tick(&mut self, now: Ticks) -> Timestamp {
+        self.clock.next(now)
+    }
+}
+
+/// Invariants.
+impl Participant {
+    /// Checks what one partition can see of LOCK-I1 to LOCK-I5.
+    pub(super) fn check_invariants(&self) -> Result<(), String> {
+        self.table.check_invariants()?;
+        for owner in self.table.owners() {
+            let local = self.locals.get(owner as usize).and_then(Option::as_ref);
+            let Some(local) = local else {
+                return Err(format!("LOCK-I4: {owner} has locks and no transaction"));
+            };
+            if self.table.is_waiting(owner) != local.request.is_some() {
+                return Err(format!(
+                    "LOCK-I4: {:?} waits without a request",
+                    local.transaction
+                ));
+            }
+            if local.staged.is_some() && local.request.is_some() {
+                return Err(format!(
+                    "LOCK-I5: {:?} prepared while it waits",
+                    local.transaction
+                ));
+            }
+        }
+        if !self.woken.is_empty() {
+            return Err("LOCK-I3: a granted request is left lying".to_string());
+        }
+        Ok(())
+    }
+
+    /// The transactions that are alive here.
+    pub(super) fn transactions(&self) -> impl Iterator<Item = (Owner, TransactionId)> {
+        self.locals.iter().enumerate().filter_map(|(owner, local)| {
+            local
+                .as_ref()
+                .map(|local| (owner as Owner, local.transaction))
+        })
+    }
+}
+
+fn mode(access: Access) -> Mode {
+    match access.for_write {
+        true => Mode::Exclusive,
+        false => Mode::Shared,
+    }
+}
+
+/// How far a range read of the primary key goes: to the end of its range or, when its limit has
+/// stopped it, to the last row that it has found.
+fn visited_span(read: &Read, rows: &Fetched) -> Span {
+    let (
+        Read::Range {
+            range,
+            reverse,
+            limit,
+            ..
+        },
+        Fetched::Range(rows),
+    ) = (read, rows)
+    else {
+        unreachable!("a range read is answered by a range");
+    };
+    let mut span = Span::of(range);
+    if limit.is_some_and(|limit| rows.len() >= limit as usize) {
+        match rows.last() {
+            Some((last, _)) if *reverse => span.low = last.clone(),
+            Some((last, _)) => span.high = Some(just_above(last)),
+            None => span.high = Some(span.low.clone()),
+        }
+    }
+    span
+}
+
+/// The indexed columns of a row as its index encodes them.
+fn entry_prefix(schema: &TableSchema, index: IndexId, row: &Row) -> Key {
+    let mut prefix = Key::empty();
+    for column in schema.key_columns(Some(index)) {
+        let declared = &schema.columns[column.index()];
+        let value = row.get(&schema.layout, *column);
+        prefix.push_value(&declared.data_type, declared.nullable, &value);
+    }
+    prefix
+}

@@ -1,0 +1,159 @@
+//! What a lock covers, as half-open intervals of key bytes.
+//!
+//! The bounds of a [`KeyRange`] are prefixes, included or not. Locks say the same with two byte
+//! strings, which also have a place in the order of all locks.
+
+use std::ops::Bound;
+
+use anabranch_types::{Key, KeyRange};
+
+/// The keys from `low` up to but without `high` (`None`: no end).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) low: Key,
+    pub(super) high: Option<Key>,
+}
+
+impl Span {
+    /// The keys that are in `range`. May be empty.
+    pub(super) fn of(range: &KeyRange) -> Span {
+        match range.start() {
+            Some(low) => Span {
+                low,
+                high: range.end(),
+            },
+            // Nothing is above the lower bound: an empty span at the prefix's place.
+            None => Span {
+                low: range.prefix.clone(),
+                high: Some(range.prefix.clone()),
+            },
+        }
+    }
+
+    /// The keys that start with `prefix`.
+    pub(super) fn of_prefix(prefix: Key) -> Span {
+        Span {
+            high: prefix.successor(),
+            low: prefix,
+        }
+    }
+
+    /// Whether no key is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.high.as_ref().is_some_and(|high| *high <= self.low)
+    }
+
+    /// Whether `key` is in it.
+    pub(super) fn contains(&self, key: &Key) -> bool {
+        self.low <= *key && self.high.as_ref().is_none_or(|high| key < high)
+    }
+
+    /// Whether some key may be in both.
+    pub(super) fn overlaps(&self, other: &Span) -> bool {
+        !self.is_empty()
+            && !other.is_empty()
+            && other.high.as_ref().is_none_or(|high| self.low < *high)
+            && self.high.as_ref().is_none_or(|high| other.low < *high)
+    }
+
+    /// Whether every key of `other` is in it.
+    #[cfg(test)]
+    pub(super) fn covers(&self, other: &Span) -> bool {
+        other.is_empty()
+            || (self.low <= other.low
+                && match (&self.high, &other.high) {
+                    (None, _) => true,
+                    (Some(_), None) => false,
+                    (Some(mine), Some(its)) => mine >= its,
+                })
+    }
+
+    /// As bounds for a map of keys. Not to be asked of an empty span.
+    pub(super) fn bounds(&self) -> (Bound<&Key>, Bound<&Key>) {
+        let high = self.high.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        (Bound::Included(&self.low), high)
+    }
+}
+
+/// The smallest key above `key`.
+pub(super) fn just_above(key: &Key) -> Key {
+    let mut above = key.clone();
+    above.push_bytes(&[0]);
+    above
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(bytes: &[u8]) -> Key {
+        Key::from_bytes(bytes)
+    }
+
+    #[test]
+    fn a_span_holds_the_keys_of_its_range() {
+        let strings: Vec<Vec<u8>> = vec![
+            vec![],
+            vec![0],
+            vec![0, 0],
+            vec![0, 7],
+            vec![7],
+            vec![7, 0],
+            vec![7, 255],
+            vec![255],
+            vec![255, 255],
+        ];
+        let bounds: Vec<Bound<Key>> = strings
+            .iter()
+            .flat_map(|s| [Bound::Included(key(s)), Bound::Excluded(key(s))])
+            .chain([Bound::Unbounded])
+            .collect();
+        for prefix in &strings {
+            for lower in &bounds {
+                for upper in &bounds {
+                    let range = KeyRange {
+                        prefix: key(prefix),
+                        lower: lower.clone(),
+                        upper: upper.clone(),
+                    };
+                    let span = Span::of(&range);
+                    for suffix in &strings {
+                        let mut k = key(prefix);
+                        k.push_bytes(suffix);
+                        let expected = range.contains(&k);
+                        assert_eq!(span.contains(&k), expected, "{range:?} {k}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn spans_overlap_when_they_share_a_key() {
+        let spans = [
+            Span {
+                low: key(&[1]),
+                high: Some(key(&[3])),
+            },
+            Span {
+                low: key(&[3]),
+                high: Some(key(&[5])),
+            },
+            Span {
+                low: key(&[2]),
+                high: None,
+            },
+            Span {
+                low: key(&[4]),
+                high: Some(key(&[4])),
+            },
+        ];
+        let keys: Vec<Key> = (0..8).map(|n| key(&[n])).collect();
+        for a in &spans {
+            for b in &spans {
+                let shared = keys.iter().any(|k| a.contains(k) && b.contains(k));
+                assert_eq!(a.overlaps(b), shared, "{a:?} {b:?}");
+            }
+        }
+    }
+}

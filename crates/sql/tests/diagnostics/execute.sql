@@ -1,5 +1,0 @@
-CREATE FUNCTION f(t text) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    EXECUTE 'DELETE FROM ' || t;
-END;
-$$;

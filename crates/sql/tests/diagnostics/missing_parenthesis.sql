@@ -1,5 +1,0 @@
-CREATE TABLE t (
-    a integer PRIMARY KEY,
-    b integer;
-
-CREATE TABLE u (c integr);

@@ -1,4 +1,0 @@
-CREATE TABLE t (
-    a integer PRIMARY KEY
-)
-CREATE TABLE u (b integer);

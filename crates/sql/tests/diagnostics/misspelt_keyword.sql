@@ -1,2 +1,0 @@
-CREAT TABLE t (a integer);
-CREATE TABEL u (b integer);

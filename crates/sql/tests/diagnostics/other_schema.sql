@@ -1,1 +1,0 @@
-CREATE TABLE sales.orders (id integer);

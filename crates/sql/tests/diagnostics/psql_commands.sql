@@ -1,2 +1,0 @@
-CREATE TABLE t (a integer);
-\copy t FROM 'rows.csv'

@@ -1,2 +1,0 @@
-CREATE TABLE order (id integer PRIMARY KEY);
-CREATE TABLE t (user text);

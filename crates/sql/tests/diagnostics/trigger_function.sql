@@ -1,5 +1,0 @@
-CREATE FUNCTION guard() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    RETURN NEW;
-END;
-$$;

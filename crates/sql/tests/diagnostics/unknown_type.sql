@@ -1,5 +1,0 @@
-CREATE TABLE account (
-    id      integr PRIMARY KEY,
-    details jsonb,
-    balance money NOT NULL
-);

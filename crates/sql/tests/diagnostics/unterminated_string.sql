@@ -1,2 +1,0 @@
-CREATE TABLE t (a text DEFAULT 'open);
-CREATE TABLE u (b integer);

@@ -1,3 +1,0 @@
-CREATE TABLE "Größe" (
-	"日本" text,	maß	integr
-);
