@@ -1,7 +1,7 @@
 //! The project's own chores, in Rust so that they need nothing but the toolchain.
 //!
 //! * `cargo xtask test` finds what the tests need, runs `tidy`, runs every test and closes with
-//!   one count. See [`test`].
+//!   one count. See [`mod@test`].
 //! * `cargo xtask tidy` holds the habits of CONTRIBUTING.md and the invariants of
 //!   ARCHITECTURE.md, one file a rule. See [`tidy`].
 //!

@@ -7,6 +7,7 @@
 
 pub mod contract;
 pub mod locking;
+pub mod ramp;
 
 pub use contract::{
     AbortReason, Counters, Input, Outbox, PartitionEffects, PartitionRead, Protocol, Reply,

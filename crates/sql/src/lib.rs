@@ -18,4 +18,7 @@ pub mod source;
 pub mod summary;
 pub mod transaction;
 
+pub use catalog::{Catalog, load};
+pub use diagnostic::{Diagnostic, render};
+pub use source::{SourceFile, Span};
 pub use transaction::{Transaction, TransactionError};

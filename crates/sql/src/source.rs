@@ -122,15 +122,6 @@ impl Span {
             ..self
         }
     }
-
-    /// The place just after this span.
-    #[must_use]
-    pub(crate) fn after(self) -> Span {
-        Span {
-            start: self.end,
-            ..self
-        }
-    }
 }
 
 #[cfg(test)]

@@ -85,11 +85,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
         postgres.folder.display()
     );
 
+    let tidied = tidy::run(root, options.depth)?;
     let mut counts = Counts::default();
-    match tidy::run(root, options.depth)? {
-        Outcome::Clean => counts.passed += 1,
-        Outcome::Findings => counts.failed += 1,
-    }
 
     let mut command = cargo();
     command.current_dir(root).args(options.cargo_arguments());
@@ -115,6 +112,10 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
     if !status.success() && counts.failed == 0 {
         println!("cargo test ended with {status} before its tests could report");
         counts.failed += 1;
+    }
+    match tidied {
+        Outcome::Clean => counts.passed += 1,
+        Outcome::Findings => counts.failed += 1,
     }
 
     if options.depth == Depth::Quick {

@@ -1,4 +1,4 @@
-//! No clock, thread, socket or unseeded randomness below `server`.
+//! No clock, thread, socket, file or unseeded randomness below `server`.
 //!
 //! The same code runs in one process, across machines and in the simulator, where a seed must give
 //! the same run twice; so time, chance and messages come in through the contract's inputs. What is
@@ -25,6 +25,9 @@ const BANNED: &[(&str, &str)] = &[
     ("std::net", SOCKET),
     ("std::os::unix::net", SOCKET),
     ("std::random", CHANCE),
+    ("std::fs", MACHINE),
+    ("std::env", MACHINE),
+    ("std::process", MACHINE),
     ("tokio", THREAD),
     ("rayon", THREAD),
     ("crossbeam", THREAD),
@@ -52,6 +55,7 @@ const BANNED_WORDS: &[(&str, &str)] = &[
 const CLOCK: &str = "reads a clock; take `now: Ticks` from the caller";
 const THREAD: &str = "brings in threads; whoever drives a node, in `server`, has them";
 const SOCKET: &str = "opens a socket; put the message into the outbox";
+const MACHINE: &str = "touches the machine; take text and bytes from the caller";
 const CHANCE: &str = "is chance without a seed; take a seeded generator from the caller";
 
 /// Looks at every path in the sources of the crates below `server`.
@@ -219,6 +223,7 @@ mod tests {
             lines("fn f(s: std::net::TcpStream) {}"),
             ["std::net::TcpStream"]
         );
+        assert_eq!(lines("fn f() { std::fs::read(p) }"), ["std::fs::read"]);
         assert_eq!(lines("fn f() { thread_rng() }"), ["thread_rng"]);
         assert_eq!(
             lines("use std::collections::hash_map::RandomState;"),
@@ -249,7 +254,9 @@ mod tests {
         let clean = r##"
             //! Never `std::time::Instant`.
             use std::time::Duration;
+            use std::io;
             use std::{collections::BTreeMap, fmt::{self, Display}};
+            fn g(error: std::io::Error, file: &str) {}
             use crate::{time, rand::Seeded, thread::Thread};
             /* use std::thread; */
             fn f<'rand>(rand: &'rand str) -> impl Sized + use<'rand> {

@@ -21,7 +21,10 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
         "--message-format",
         "short",
     ]);
-    command.env("RUSTDOCFLAGS", "-D warnings");
+    command.env(
+        "RUSTDOCFLAGS",
+        "-D warnings -A rustdoc::private_intra_doc_links",
+    );
     let reason = "documentation that misleads is worse than none";
     toolchain::findings(&tree.root, NAME, reason, &mut command)
 }
@@ -40,6 +43,12 @@ mod tests {
             (findings[0].path.as_str(), findings[0].line),
             ("src/lib.rs", 1)
         );
+    }
+
+    #[test]
+    fn a_chapter_may_point_to_a_private_module() {
+        let package = package("//! See [`inner`].\n\nmod inner {\n    //! Here.\n}\n");
+        assert_eq!(check(&Tree::read(package.path()).unwrap()).unwrap(), []);
     }
 
     #[test]

@@ -9,10 +9,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use anabranch_protocol::{PartitionEffects, PartitionRead};
+use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{
     Access, Applied, ColumnIndex, ColumnSchema, ColumnSet, DataType, Effect, EffectError, Fetched,
     IndexId, IndexSchema, Key, KeyRange, PartitionId, Patch, ProgramId, Read, Row, RowLayout,
-    RowPrograms, Schema, SlotId, TableId, TableSchema, Value,
+    RowPrograms, Schema, SlotId, TableId, TableSchema, Ticks, Value,
 };
 
 /// The table of registers and counters.
@@ -37,6 +38,18 @@ pub const SCARCE: i64 = 1_000_000;
 const REGISTER: ColumnIndex = ColumnIndex(2);
 const COUNT: ColumnIndex = ColumnIndex(3);
 const ID: ColumnIndex = ColumnIndex(1);
+
+/// A store with items `0..items` of one partition, all zero.
+pub fn store(part: u16, items: i64, window: Ticks) -> Store {
+    let mut store = Store::new(&schema(), StoreSettings { window });
+    for id in 0..items {
+        let row = item_row(part, id, 0, 0);
+        store
+            .load(ITEM, item_key(part, id), row)
+            .expect("each item is loaded once");
+    }
+    store
+}
 
 /// The two tables.
 pub fn schema() -> Arc<Schema> {

@@ -3,12 +3,20 @@
 //! Expressions in it (checks, defaults, views, assertions) are kept as `sqlparser`'s syntax trees
 //! with the place they came from, and are bound where they are used.
 
+mod load;
+mod lookup;
+mod names;
+mod tables;
+
 use std::sync::Arc;
 
 use anabranch_types::{ColumnIndex, DataType, Schema, TableId};
 use sqlparser::ast;
 
 use crate::source::{SourceFile, Span};
+
+pub use load::load;
+pub use lookup::describe;
 
 /// Everything that an application declares, in order of declaration.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +56,12 @@ pub struct Table {
 }
 
 /// What a column gets when an INSERT names no value for it.
+#[expect(clippy::large_enum_variant, reason = "an application has few of them")]
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one a column, while a file is loaded"
+)]
 pub enum ColumnDefault {
     /// NULL.
     Null,
@@ -77,11 +90,12 @@ pub struct Check {
 pub struct ForeignKey {
     /// Its name, PostgreSQL's default name where none was given.
     pub name: String,
-    /// The referencing columns of this table.
+    /// The referencing columns of this table, in the order of `parent_columns`.
     pub columns: Vec<ColumnIndex>,
     /// The referenced table.
     pub parent: TableId,
-    /// The referenced columns: the parent's primary key, or a unique index's columns.
+    /// The referenced columns: all those of the parent's primary key or of a unique index, in that
+    /// key's order.
     pub parent_columns: Vec<ColumnIndex>,
     /// What becomes of a child when its parent is deleted.
     pub on_delete: ReferentialAction,
@@ -214,8 +228,13 @@ pub enum VariableType {
 }
 
 /// A statement of a procedure's body.
+#[expect(clippy::large_enum_variant, reason = "an application has few of them")]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one a statement, while a file is loaded"
+)]
 pub enum Statement {
     /// SQL: SELECT, INSERT, UPDATE, DELETE, with where its result goes.
     Sql {
@@ -301,7 +320,9 @@ pub enum Statement {
     },
     /// `RETURN [expression]`.
     Return(Option<ast::Expr>),
-    /// `RETURN QUERY query`.
+    /// `RETURN QUERY query`. In a `LANGUAGE SQL` body it is the last statement, whose rows are the
+    /// result: for a routine that returns one value or OUT parameters the first row of them, and
+    /// NULLs where there is none.
     ReturnQuery(Box<ast::Statement>),
     /// `RETURN NEXT [expression]`.
     ReturnNext(Option<ast::Expr>),

@@ -61,6 +61,16 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// All of `tokens`, behind which stands the token with this place.
+    pub(crate) fn ending_at(file: &'a SourceFile, tokens: &'a [Token], end: Span) -> Cursor<'a> {
+        Cursor {
+            file,
+            tokens,
+            position: 0,
+            behind: Behind::Token(end),
+        }
+    }
+
     /// The file that the tokens stand in.
     pub(crate) fn file(&self) -> &'a SourceFile {
         self.file
@@ -99,6 +109,21 @@ impl<'a> Cursor<'a> {
             (Some(token), _) => token.span,
             (None, Behind::Token(span) | Behind::End(span)) => span,
         }
+    }
+
+    /// The place of what stands behind the last token.
+    pub(crate) fn end_span(&self) -> Span {
+        match self.behind {
+            Behind::Token(span) | Behind::End(span) => span,
+        }
+    }
+
+    /// From the next token to the last.
+    pub(crate) fn whole_span(&self) -> Span {
+        let start = self.span();
+        self.tokens_left()
+            .last()
+            .map_or(start, |last| start.to(last.span))
     }
 
     /// The place of the last token that was consumed.
@@ -282,11 +307,10 @@ impl<'a> Cursor<'a> {
             kind: Kind::Number(digits, _),
             span,
         }) = self.peek()
+            && let Ok(number) = digits.parse()
         {
-            if let Ok(number) = digits.parse() {
-                self.position += 1;
-                return Ok((number, *span));
-            }
+            self.position += 1;
+            return Ok((number, *span));
         }
         Err(self.expected("a whole number"))
     }

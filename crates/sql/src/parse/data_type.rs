@@ -1,6 +1,6 @@
 //! Names of types.
 
-use anabranch_types::{DataType, NumericBounds};
+use anabranch_types::{DataType, NumericBounds, decimal::DIGITS_MAX};
 use sqlparser::{ast, tokenizer::Token as Kind};
 
 use super::{
@@ -40,9 +40,9 @@ pub fn resolve_data_type(data_type: &ast::DataType) -> Result<DataType, Diagnost
     let mut cursor = Cursor::new(&file, &tokens, end);
     let parsed = match error {
         Some(error) => Err(error),
-        None => declared(&mut cursor).and_then(|declared| {
+        None => serialless(&mut cursor).and_then(|data_type| {
             cursor.finish("the end of the type")?;
-            Ok(declared.data_type)
+            Ok(data_type)
         }),
     };
     // The places are those of a text of our own: the caller knows better.
@@ -95,6 +95,17 @@ pub(crate) fn declared(cursor: &mut Cursor<'_>) -> Parsed<Declared> {
         serial,
         span,
     })
+}
+
+/// A type that is not `serial` or its kin, which are for columns.
+pub(crate) fn serialless(cursor: &mut Cursor<'_>) -> Parsed<DataType> {
+    let declared = declared(cursor)?;
+    if declared.serial {
+        let message = "type \"serial\" does not exist outside of CREATE TABLE";
+        return Err(Diagnostic::new("42704", message, declared.span)
+            .help(format!("write {}", declared.data_type)));
+    }
+    Ok(declared.data_type)
 }
 
 fn scalar(cursor: &mut Cursor<'_>) -> Parsed<(DataType, bool)> {
@@ -197,7 +208,7 @@ fn unknown(name: &str, span: Span) -> Diagnostic {
 
 /// The digits that PostgreSQL allows a declared `numeric`.
 const PRECISION_MAX: u32 = 1_000;
-/// The digits that are held here: see [`anabranch_types::Decimal`].
+/// The characters that PostgreSQL allows a declared `varchar` or `char`.
 const LENGTH_MAX: u32 = 10_485_760;
 
 fn numeric(cursor: &mut Cursor<'_>) -> Parsed<DataType> {
@@ -208,6 +219,12 @@ fn numeric(cursor: &mut Cursor<'_>) -> Parsed<DataType> {
     if precision == 0 || precision > PRECISION_MAX {
         let message = format!("NUMERIC precision {precision} must be between 1 and 1000");
         return Err(Diagnostic::new("22023", message, span));
+    }
+    if precision > DIGITS_MAX {
+        return Err(
+            Diagnostic::unsupported(format!("a numeric of {precision} digits"), span)
+                .help(format!("at most {DIGITS_MAX} digits are held")),
+        );
     }
     let mut scale = 0;
     if cursor.eat(&Kind::Comma) {

@@ -204,14 +204,16 @@ impl Lexer<'_> {
             }
         }
         let rest = self.rest().as_bytes();
-        if rest.len() > 2 && rest[0].eq_ignore_ascii_case(&b'u') && rest[1] == b'&' {
-            if let b'\'' | b'"' = rest[2] {
-                return Err(Diagnostic::unsupported(
-                    "a U& literal",
-                    self.source.span(start, start + 3),
-                )
-                .help("write the characters themselves, or \\u escapes in an E'…' string"));
-            }
+        if rest.len() > 2
+            && rest[0].eq_ignore_ascii_case(&b'u')
+            && rest[1] == b'&'
+            && let b'\'' | b'"' = rest[2]
+        {
+            return Err(Diagnostic::unsupported(
+                "a U& literal",
+                self.source.span(start, start + 3),
+            )
+            .help("write the characters themselves, or \\u escapes in an E'…' string"));
         }
         let name = self.take_while(is_name_part).to_ascii_lowercase();
         self.push(start, Kind::make_word(cut_name(&name), None));

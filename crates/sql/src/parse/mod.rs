@@ -12,6 +12,85 @@
 
 pub(crate) mod cursor;
 pub(crate) mod data_type;
+pub(crate) mod declaration;
 pub(crate) mod lexer;
+mod plpgsql;
+pub(crate) mod routine;
+mod scope;
+pub(crate) mod split;
+mod sql_body;
+pub(crate) mod statement;
+mod table;
+mod type_name;
 
 pub use data_type::resolve_data_type;
+
+use sqlparser::ast;
+
+use crate::{
+    diagnostic::Diagnostic,
+    source::{SourceFile, Span},
+};
+
+/// The statements of a text that is no application file: what a client sends. `number` is the
+/// file's number in their places.
+///
+/// # Errors
+/// The first thing that is wrong with the text.
+pub fn parse_statements(
+    file: &SourceFile,
+    number: u16,
+) -> Result<Vec<(ast::Statement, Span)>, Diagnostic> {
+    let text = lexer::Text {
+        file: number,
+        text: &file.text,
+        places: lexer::Places::From(0),
+    };
+    let (tokens, error) = lexer::lex(text);
+    if let Some(error) = error {
+        return Err(error);
+    }
+    let end = u32::try_from(file.text.len()).unwrap_or(u32::MAX);
+    let text_end = Span {
+        file: number,
+        start: end,
+        end,
+    };
+    let parse = |statement| {
+        let cursor = statement::cursor_of(file, statement);
+        Ok((cursor.statement()?, cursor.whole_span()))
+    };
+    split::statements(&tokens, text_end)
+        .into_iter()
+        .map(parse)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clients_statements_have_their_places() {
+        let file = SourceFile::new("query", "SELECT A FROM t; DELETE FROM \"T\" WHERE b = 'x;'");
+        let statements = parse_statements(&file, 7).unwrap();
+        let shown: Vec<String> = statements
+            .iter()
+            .map(|(tree, _)| tree.to_string())
+            .collect();
+        assert_eq!(
+            shown,
+            ["SELECT a FROM t", "DELETE FROM \"T\" WHERE b = 'x;'"]
+        );
+        assert_eq!(
+            statements[1].1,
+            Span {
+                file: 7,
+                start: 17,
+                end: 47
+            }
+        );
+        let error = parse_statements(&SourceFile::new("query", "SELECT 1 FROM"), 0).unwrap_err();
+        assert_eq!(error.message, "syntax error at end of input");
+    }
+}

@@ -6,27 +6,22 @@
 //! `.values()`, `.drain(` and their kin, and `for … in &map`. `retain` is permitted: its predicate
 //! has no business with order.
 //!
-//! This is done by name within a file, without types. A field is known by its declaration and met
-//! as `.name`; a local or a parameter is met as `name` until its block ends or the name is bound
-//! again. What crosses files, hides behind a function or is built by a macro is not seen; the
-//! simulator's double runs are the second net.
+//! This is done by name within a file, without types; [`names`] says how. What crosses files,
+//! hides behind a function or is built by a macro is not seen; the simulator's double runs will be
+//! the second net.
 //!
 //! Where the order truly cannot matter (a sum, a sort that follows), the line or the one above
 //! says so: `// tidy: order-free because …`.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod names;
 
 use super::Finding;
 use super::lexer::Code;
 use super::tree::Tree;
 use crate::Trouble;
+use names::Names;
 
 pub(super) const NAME: &str = "hash-order";
-
-const HASH_TYPES: &[&str] = &["HashMap", "HashSet", "FxHashMap", "FxHashSet"];
-
-/// What may stand around a hash type without changing what iterating it means.
-const WRAPPERS: &[&str] = &["Box", "Rc", "Arc", "RefCell", "Option"];
 
 const WALKS: &[&str] = &[
     "iter",
@@ -63,8 +58,8 @@ const ESCAPE: &str = "tidy: order-free because";
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
     let mut findings = Vec::new();
     for (file, code) in tree.rust_below_server() {
-        let declared = Declared::of(code);
-        for (name, lines) in walks(code, &declared) {
+        let names = Names::of(code);
+        for (name, lines) in walks(code, &names) {
             if !lines.clone().any(|line| is_excused(code, line)) {
                 findings.push(file.finding(
                     NAME,
@@ -92,195 +87,11 @@ fn is_excused(code: &Code, line: usize) -> bool {
     })
 }
 
-/// The names that stand for hash maps and sets in one file.
-struct Declared {
-    /// Met as `.name`.
-    fields: BTreeSet<String>,
-    /// Met as `name`, between these tokens.
-    locals: BTreeMap<String, Vec<std::ops::Range<usize>>>,
-}
-
-impl Declared {
-    fn of(code: &Code) -> Declared {
-        let types = hash_types(code);
-        let blocks = Blocks::of(code);
-        let mut declared = Declared {
-            fields: BTreeSet::new(),
-            locals: BTreeMap::new(),
-        };
-        for at in 0..code.tokens.len() {
-            if !code.is_word(at) {
-                continue;
-            }
-            let bound = is_bound_here(code, at);
-            let typed = code.text(at + 1) == ":" && is_hash_type(code, at + 2, &types);
-            if bound && (typed || is_hash_value(code, at + 1, &types, &declared.fields)) {
-                declared.local(code, at, blocks.end_of_block(at));
-            } else if typed && blocks.opener(at).is_some_and(|open| code.text(open) == "(") {
-                declared.local(code, at, blocks.end_of_body(code, at));
-            } else if typed {
-                declared.fields.insert(code.text(at).to_string());
-            }
-        }
-        declared
-    }
-
-    /// Notes a local from `at` on, until `end` or until its name is bound again.
-    fn local(&mut self, code: &Code, at: usize, end: usize) {
-        let name = code.text(at);
-        let rebound = (at + 1..end).find(|&i| code.text(i) == name && is_bound_here(code, i));
-        let range = at..rebound.unwrap_or(end);
-        self.locals.entry(name.to_string()).or_default().push(range);
-    }
-
-    /// Whether the word at `at` stands for a hash map or set.
-    fn contains(&self, code: &Code, at: usize) -> bool {
-        let name = code.text(at);
-        if at > 0 && code.text(at - 1) == "." {
-            return self.fields.contains(name);
-        }
-        self.locals
-            .get(name)
-            .is_some_and(|ranges| ranges.iter().any(|range| range.contains(&at)))
-    }
-}
-
-/// Whether a `let` binds the word at `at`.
-fn is_bound_here(code: &Code, at: usize) -> bool {
-    let before = |back: usize| at.checked_sub(back).map_or("", |index| code.text(index));
-    before(1) == "let" || (before(1) == "mut" && before(2) == "let")
-}
-
-/// The hash types' names in this file: the usual ones, and what it calls them besides.
-fn hash_types(code: &Code) -> BTreeSet<String> {
-    let mut types: BTreeSet<String> = HASH_TYPES.iter().map(|name| name.to_string()).collect();
-    for at in 0..code.tokens.len() {
-        if code.text(at + 1) == "as" && types.contains(code.text(at)) && code.is_word(at + 2) {
-            types.insert(code.text(at + 2).to_string());
-        }
-        if code.text(at) == "type" && code.is_word(at + 1) {
-            let value = (at + 2..code.tokens.len())
-                .take_while(|&i| code.text(i) != ";")
-                .find(|&i| code.text(i) == "=");
-            if value.is_some_and(|value| is_hash_type(code, value + 1, &types)) {
-                types.insert(code.text(at + 1).to_string());
-            }
-        }
-    }
-    types
-}
-
-/// Whether a type that begins at `at` is a hash type, perhaps behind references and wrappers.
-fn is_hash_type(code: &Code, mut at: usize, types: &BTreeSet<String>) -> bool {
-    loop {
-        let text = code.text(at);
-        if types.contains(text) && code.text(at + 1) != "::" {
-            return true;
-        }
-        if matches!(text, "&" | "mut") || text.starts_with('\'') {
-            at += 1;
-        } else if code.is_word(at) && code.text(at + 1) == "::"
-            || (WRAPPERS.contains(&text) && code.text(at + 1) == "<")
-        {
-            at += 2;
-        } else {
-            return false;
-        }
-    }
-}
-
-/// Whether what follows a `let`'s name, type or `=` first, makes it a hash map or set: a
-/// constructor, a `collect`, or a declared field by itself.
-fn is_hash_value(
-    code: &Code,
-    at: usize,
-    types: &BTreeSet<String>,
-    fields: &BTreeSet<String>,
-) -> bool {
-    if code.text(at) != "=" {
-        return false;
-    }
-    let mut start = at + 1;
-    while matches!(code.text(start), "&" | "mut") {
-        start += 1;
-    }
-    let mut last = start;
-    while code.is_word(last) && matches!(code.text(last + 1), "::" | ".") {
-        if types.contains(code.text(last)) && code.text(last + 1) == "::" {
-            return true;
-        }
-        last += 2;
-    }
-    if code.text(last + 1) == ";" && code.text(last - 1) == "." {
-        return fields.contains(code.text(last));
-    }
-    let end = (start..code.tokens.len())
-        .find(|&i| code.text(i) == ";")
-        .unwrap_or(start);
-    (start..end).any(|i| {
-        code.matches(i, &["collect", "::", "<"])
-            && is_hash_type(code, i + 3, types)
-            // The last thing that is done, not a step on the way.
-            && code.text(end - 1) == ")"
-            && !(i..end).any(|j| code.text(j) == ".")
-    })
-}
-
-/// Which bracket each token stands in, and where each closes.
-struct Blocks {
-    opener: Vec<Option<usize>>,
-    closer: BTreeMap<usize, usize>,
-}
-
-impl Blocks {
-    fn of(code: &Code) -> Blocks {
-        let mut open = Vec::new();
-        let mut blocks = Blocks {
-            opener: Vec::new(),
-            closer: BTreeMap::new(),
-        };
-        for at in 0..code.tokens.len() {
-            if matches!(code.text(at), ")" | "]" | "}")
-                && let Some(opener) = open.pop()
-            {
-                blocks.closer.insert(opener, at);
-            }
-            blocks.opener.push(open.last().copied());
-            if matches!(code.text(at), "(" | "[" | "{") {
-                open.push(at);
-            }
-        }
-        blocks
-    }
-
-    /// The bracket that the token stands in.
-    fn opener(&self, at: usize) -> Option<usize> {
-        self.opener.get(at).copied().flatten()
-    }
-
-    /// Where the bracket that the token stands in closes.
-    fn end_of_block(&self, at: usize) -> usize {
-        let opener = self.opener(at);
-        opener
-            .and_then(|open| self.closer.get(&open).copied())
-            .unwrap_or(self.opener.len())
-    }
-
-    /// Where the body of the function ends whose parameter the token is; at once if it has none.
-    fn end_of_body(&self, code: &Code, at: usize) -> usize {
-        let parameters = self.end_of_block(at);
-        (parameters..code.tokens.len())
-            .find(|&i| matches!(code.text(i), "{" | ";"))
-            .and_then(|i| self.closer.get(&i).copied())
-            .unwrap_or(parameters)
-    }
-}
-
 /// Every walk over a declared name, with the lines that it takes up.
-fn walks(code: &Code, declared: &Declared) -> Vec<(String, std::ops::RangeInclusive<usize>)> {
+fn walks(code: &Code, names: &Names) -> Vec<(String, std::ops::RangeInclusive<usize>)> {
     let mut found = Vec::new();
     for at in 0..code.tokens.len() {
-        if !code.is_word(at) || !declared.contains(code, at) {
+        if !code.is_word(at) || !names.contains(code, at) {
             continue;
         }
         let walked = method_walk(code, at).or_else(|| loop_walk(code, at));
@@ -336,8 +147,8 @@ fn loop_walk(code: &Code, at: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::found;
     use super::*;
+    use crate::tidy::tests::found;
 
     fn lines(text: &str) -> Vec<usize> {
         found(check, &[("crates/engine/src/lib.rs", text)])
@@ -397,6 +208,23 @@ mod tests {
         ] {
             assert_eq!(lines(&format!("{FIELDS}{body}\n")), [0; 0], "{body}");
         }
+    }
+
+    #[test]
+    fn fields_of_one_name_are_told_apart_by_their_struct() {
+        let two = "struct A<T> { map: FxHashMap<u8, T> }\nstruct B { map: Vec<u8> }\n";
+        let implementing = |owner: &str| {
+            lines(&format!(
+                "{two}impl{owner} {{ fn f(&self) {{ self.map.iter(); }} }}\n"
+            ))
+        };
+        assert_eq!(implementing("<T: Fn(u8)> A<T> where T: Eq"), [3]);
+        assert_eq!(implementing(" fmt::Display for A<u8>"), [3]);
+        assert_eq!(implementing(" B"), [0; 0]);
+        assert_eq!(
+            lines(&format!("{two}fn f(either: &B) {{ either.map.iter(); }}\n")),
+            [0; 0]
+        );
     }
 
     #[test]

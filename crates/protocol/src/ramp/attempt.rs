@@ -1,0 +1,125 @@
+//! One attempt of one transaction, as its coordinator knows it.
+
+use anabranch_storage::{CommitSequence, ItemTag};
+use anabranch_types::{NodeId, PartitionId, Read, Timestamp};
+use smallvec::SmallVec;
+
+use super::message::{Evidence, Got, Slots};
+use crate::AbortReason;
+
+/// The items that were read on a partition; a range counts as its whole table.
+pub(super) type Footprint = SmallVec<[ItemTag; 8]>;
+
+/// What a coordinator knows of a transaction.
+#[derive(Debug, Default)]
+pub(super) struct Attempt {
+    /// One for each partition whose rows the procedure has been given.
+    pub(super) views: SmallVec<[View; 2]>,
+    /// Transactions that some snapshot of this attempt includes; each once.
+    pub(super) evidence: Vec<Evidence>,
+    /// The guards that were read.
+    pub(super) guards: Vec<(PartitionId, Read)>,
+    pub(super) phase: Phase,
+}
+
+/// A partition as the procedure has seen it. Its snapshot is fixed.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) partition: PartitionId,
+    pub(super) snapshot: CommitSequence,
+    pub(super) footprint: Footprint,
+    pub(super) includes: Includes,
+}
+
+/// The transactions that a snapshot is known to include.
+#[derive(Debug, Default)]
+pub(super) struct Includes {
+    /// By commit timestamp.
+    pub(super) named: Vec<Timestamp>,
+    /// The owner's watermark when it took the snapshot: of its own transactions, all up to here.
+    pub(super) stable: Timestamp,
+}
+
+impl Includes {
+    pub(super) fn contains(&self, commit: Timestamp, owner: NodeId) -> bool {
+        (commit.node() == owner && commit <= self.stable) || self.named.contains(&commit)
+    }
+}
+
+/// What the attempt waits for.
+#[derive(Debug, Default)]
+pub(super) enum Phase {
+    /// The next request. Everything given to the procedure is an atomic view.
+    #[default]
+    Idle,
+    /// Answers to reads.
+    Reading(Box<Batch>),
+    /// The owner of the only partition that takes part.
+    Alone,
+    /// Votes. Nothing is shown anywhere.
+    Preparing(Box<Deciding>),
+    /// Acknowledgements. All participants have voted yes, and the own one has committed.
+    Committing(Box<Deciding>),
+}
+
+/// One batch of reads, none of whose rows the procedure has been given.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) parts: SmallVec<[Part; 2]>,
+    /// Answers to come.
+    pub(super) waiting: usize,
+    /// Repairs so far.
+    pub(super) rounds: u32,
+    /// What was required of snapshots in Gets that are not answered.
+    pub(super) asked: Vec<(PartitionId, Timestamp)>,
+}
+
+/// The part of a batch that one partition answers.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) partition: PartitionId,
+    pub(super) reads: Vec<Read>,
+    /// Which of the reads are of guards.
+    pub(super) guards: SmallVec<[u32; 2]>,
+    pub(super) footprint: Footprint,
+    /// The snapshot that rows given earlier have fixed.
+    pub(super) fixed: Option<CommitSequence>,
+    pub(super) includes: Includes,
+    pub(super) got: Option<Got>,
+}
+
+/// A transaction on its way through two phases.
+#[derive(Debug)]
+pub(super) struct Deciding {
+    pub(super) prepared: Timestamp,
+    /// Zero before the decision.
+    pub(super) commit: Timestamp,
+    /// The other nodes that take part.
+    pub(super) others: SmallVec<[NodeId; 4]>,
+    /// Whether the own partition takes part.
+    pub(super) own: bool,
+    /// Whether it writes on several partitions.
+    pub(super) several: bool,
+    pub(super) waiting: usize,
+    pub(super) slots: Slots,
+    /// A participant refused Commit: the outcome is in doubt.
+    pub(super) refused: Option<AbortReason>,
+}
+
+/// Whether what a transaction wrote may be among what was read on the same partition.
+pub(super) fn touches(written: &[ItemTag], read: &[ItemTag]) -> bool {
+    written.iter().any(|written| {
+        read.iter().any(|read| {
+            written == read
+                || (written.table() == read.table() && (written.is_unknown() || read.is_unknown()))
+        })
+    })
+}
+
+/// What a read counts as in a footprint.
+pub(super) fn footprint_of(read: &Read) -> ItemTag {
+    match read {
+        Read::Point { table, key } => ItemTag::of(*table, key),
+        Read::Range { table, .. } => ItemTag::unknown(*table),
+    }
+}

@@ -1,0 +1,320 @@
+//! The commits of the transactions that run at a node (ramp.txt, Algorithm 1, PUT_ALL).
+
+use std::sync::Arc;
+
+use anabranch_storage::{ItemTag, Siblings};
+use anabranch_types::{EffectError, NodeId, PartitionId, Timestamp};
+use smallvec::SmallVec;
+
+use super::RampNode;
+use super::attempt::{Attempt, Deciding, Phase};
+use super::message::{CommitAlone, Message, Prepare, Required, Slots, Stamped, Work};
+use super::participant::{Drawing, tag};
+use crate::{AbortReason, Outbox, PartitionEffects, Reply, TransactionId};
+
+impl RampNode {
+    pub(super) fn commit(
+        &mut self,
+        transaction: TransactionId,
+        effects: Vec<PartitionEffects>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let mut attempt = self.take(transaction).unwrap_or_default();
+        let mut works = works(&attempt, effects);
+        match works.len() {
+            0 => {
+                let timestamp = self.context.clock.next(self.context.now);
+                self.committed(transaction, timestamp, Slots::new(), out);
+            }
+            1 => {
+                let (partition, work) = works.pop().expect("there is one");
+                if partition == self.partition {
+                    let result = self.participant.commit_alone(&mut self.context, work);
+                    self.handle_committed_alone(transaction, result, out);
+                } else {
+                    attempt.phase = Phase::Alone;
+                    self.wait(transaction, attempt);
+                    let alone = Message::CommitAlone(Box::new(CommitAlone { transaction, work }));
+                    self.send(self.owner(partition), alone, out);
+                }
+            }
+            _ => self.prepare(transaction, attempt, works, out),
+        }
+    }
+
+    fn committed(
+        &mut self,
+        transaction: TransactionId,
+        timestamp: Timestamp,
+        slots: Slots,
+        out: &mut Outbox<Stamped>,
+    ) {
+        self.counters.commits += 1;
+        out.replies
+            .push((transaction, Reply::Committed { timestamp, slots }));
+    }
+
+    pub(super) fn handle_committed_alone(
+        &mut self,
+        transaction: TransactionId,
+        result: Result<(Timestamp, Slots), AbortReason>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        self.take(transaction);
+        match result {
+            Ok((timestamp, slots)) => {
+                self.context.clock.observe(timestamp);
+                self.committed(transaction, timestamp, slots, out);
+            }
+            Err(reason) => self.abort(transaction, reason, out),
+        }
+    }
+
+    /// The first phase. The own partition votes first: its no costs no message.
+    fn prepare(
+        &mut self,
+        transaction: TransactionId,
+        mut attempt: Attempt,
+        works: Vec<(PartitionId, Work)>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let prepared = self.context.clock.next(self.context.now);
+        let siblings = siblings(prepared, &works);
+        let mut deciding = Box::new(Deciding {
+            prepared,
+            commit: Timestamp::ZERO,
+            others: SmallVec::new(),
+            own: false,
+            several: siblings.is_some(),
+            waiting: 0,
+            slots: Slots::new(),
+            refused: None,
+        });
+        let mut elsewhere = Vec::with_capacity(works.len());
+        for (partition, work) in works {
+            let siblings = if work.effects.is_empty() {
+                None
+            } else {
+                siblings.clone()
+            };
+            if partition != self.partition {
+                elsewhere.push((self.owner(partition), work, siblings));
+                continue;
+            }
+            deciding.own = true;
+            let drawing = Drawing::MayFail;
+            let vote =
+                self.participant
+                    .prepare(&mut self.context, prepared, work, siblings, drawing);
+            if let Err(reason) = vote {
+                return self.abort(transaction, reason, out);
+            }
+        }
+        for (node, work, siblings) in elsewhere {
+            deciding.others.push(node);
+            deciding.waiting += 1;
+            let prepare = Prepare {
+                transaction,
+                prepared,
+                work,
+                siblings,
+            };
+            self.send(node, Message::Prepare(Box::new(prepare)), out);
+        }
+        attempt.phase = Phase::Preparing(deciding);
+        self.wait(transaction, attempt);
+    }
+
+    pub(super) fn handle_vote(
+        &mut self,
+        transaction: TransactionId,
+        from: NodeId,
+        vote: Result<Timestamp, AbortReason>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        // Another participant's no may have ended the transaction.
+        let Some(attempt) = self.attempts.get_mut(&transaction) else {
+            return;
+        };
+        let Phase::Preparing(deciding) = &mut attempt.phase else {
+            return;
+        };
+        let phase = match vote {
+            Ok(seen) => {
+                self.context.clock.observe(seen);
+                deciding.waiting -= 1;
+                if deciding.waiting > 0 {
+                    return;
+                }
+                std::mem::take(&mut attempt.phase)
+            }
+            Err(reason) => {
+                let phase = std::mem::take(&mut attempt.phase);
+                let Phase::Preparing(deciding) = phase else {
+                    unreachable!()
+                };
+                self.attempts.remove(&transaction);
+                return self.give_up(transaction, *deciding, Some(from), reason, out);
+            }
+        };
+        let Phase::Preparing(deciding) = phase else {
+            unreachable!()
+        };
+        self.decide(transaction, deciding, out);
+    }
+
+    /// All participants have voted yes: the second phase. The own partition commits first, because
+    /// it alone may still refuse (a key drawn at commit may be taken).
+    fn decide(
+        &mut self,
+        transaction: TransactionId,
+        mut deciding: Box<Deciding>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let commit = self.context.clock.next(self.context.now);
+        deciding.commit = commit;
+        let decided = Required {
+            prepared: deciding.prepared,
+            commit,
+        };
+        if deciding.own {
+            match self.participant.commit_first(&mut self.context, decided) {
+                Ok(slots) => deciding.slots = slots,
+                Err(reason) => {
+                    self.attempts.remove(&transaction);
+                    return self.give_up(transaction, *deciding, None, reason, out);
+                }
+            }
+        }
+        if deciding.several {
+            self.context
+                .stability
+                .decided(commit, deciding.others.iter().copied());
+        }
+        deciding.waiting = deciding.others.len();
+        for node in deciding.others.clone() {
+            self.send(
+                node,
+                Message::Commit {
+                    transaction,
+                    decided,
+                },
+                out,
+            );
+        }
+        let attempt = self
+            .attempts
+            .get_mut(&transaction)
+            .expect("it waits for votes");
+        attempt.phase = Phase::Committing(deciding);
+    }
+
+    fn give_up(
+        &mut self,
+        transaction: TransactionId,
+        deciding: Deciding,
+        refused: Option<NodeId>,
+        reason: AbortReason,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let prepared = deciding.prepared;
+        if deciding.own {
+            self.participant.abort(prepared);
+        }
+        for node in deciding.others {
+            if Some(node) != refused {
+                self.send(node, Message::Abort { prepared }, out);
+            }
+        }
+        self.abort(transaction, reason, out);
+    }
+
+    pub(super) fn handle_committed(
+        &mut self,
+        transaction: TransactionId,
+        slots: Result<Slots, EffectError>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let Some(attempt) = self.attempts.get_mut(&transaction) else {
+            return;
+        };
+        let Phase::Committing(deciding) = &mut attempt.phase else {
+            return;
+        };
+        match slots {
+            Ok(slots) => deciding.slots.extend(slots),
+            Err(error) => deciding.refused = Some(AbortReason::Failed(error)),
+        }
+        deciding.waiting -= 1;
+        if deciding.waiting > 0 {
+            return;
+        }
+        let Phase::Committing(deciding) = std::mem::take(&mut attempt.phase) else {
+            unreachable!()
+        };
+        self.attempts.remove(&transaction);
+        if let Some(reason) = deciding.refused {
+            // In doubt for ever: its metadata is kept, and readers are told of it (RAMP-I1).
+            return self.abort(transaction, reason, out);
+        }
+        if deciding.several {
+            self.context.stability.done(deciding.commit);
+            self.participant.settle(&self.context.stability);
+            self.announce_later(out);
+        }
+        self.committed(transaction, deciding.commit, deciding.slots, out);
+    }
+}
+
+/// What each participant is to do, sorted by partition.
+fn works(attempt: &Attempt, effects: Vec<PartitionEffects>) -> Vec<(PartitionId, Work)> {
+    let mut works: Vec<(PartitionId, Work)> = effects
+        .into_iter()
+        .filter(|on| !on.effects.is_empty())
+        .map(|on| {
+            (
+                on.partition,
+                Work {
+                    effects: on.effects,
+                    guards: on.guards,
+                    ..Work::default()
+                },
+            )
+        })
+        .collect();
+    for (partition, read) in &attempt.guards {
+        let work = match works.binary_search_by_key(partition, |(at, _)| *at) {
+            Ok(at) => &mut works[at].1,
+            Err(at) => {
+                works.insert(at, (*partition, Work::default()));
+                &mut works[at].1
+            }
+        };
+        let view = attempt
+            .views
+            .iter()
+            .find(|view| view.partition == *partition);
+        work.snapshot = view.map(|view| view.snapshot);
+        work.guard_reads.push(read.clone());
+    }
+    works
+}
+
+/// The metadata of a transaction that writes on several partitions.
+fn siblings(prepared: Timestamp, works: &[(PartitionId, Work)]) -> Option<Arc<Siblings>> {
+    let writing = || works.iter().filter(|(_, work)| !work.effects.is_empty());
+    writing().nth(1)?;
+    let tags = |work: &Work| {
+        let mut tags: Vec<ItemTag> = work.effects.iter().map(tag).collect();
+        tags.sort_unstable();
+        tags.dedup();
+        tags.into_boxed_slice()
+    };
+    let partitions = writing()
+        .map(|(partition, work)| (*partition, tags(work)))
+        .collect();
+    Some(Arc::new(Siblings {
+        timestamp: prepared,
+        partitions,
+    }))
+}

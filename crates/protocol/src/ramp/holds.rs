@@ -1,0 +1,231 @@
+//! What prepared transactions hold until they commit or abort.
+//!
+//! A participant that has voted yes has promised that the effects can be installed later, whatever
+//! commits in between. So it holds what could break the promise, and the guards. Nobody waits for
+//! a hold: whoever meets one that excludes him is aborted and tries again, so there is no deadlock.
+//!
+//! Items are held by their 8-byte tags. Two items with the same tag exclude each other needlessly,
+//! once in 2^48; never wrongly.
+
+use anabranch_storage::ItemTag;
+use anabranch_types::{Key, KeyRange, Read, TableId, Timestamp};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// How an item is held, or wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// A row program will run that cannot fail as long as no result comes near a limit.
+    Update,
+    /// As `Update`, and the row must be there: the program has outputs.
+    Present,
+    /// A row program will run that may meet a limit: nobody else may move the row.
+    Exclusive,
+    /// The key will be taken.
+    Insert,
+    /// The row will go.
+    Delete,
+    /// A guard was read and must stay as it is.
+    GuardRead,
+    /// A guard will be written.
+    GuardWrite,
+    /// Of a table ([`ItemTag::unknown`]): a row with a key that is known will be inserted.
+    Known,
+    /// Of a table: a row will be inserted whose key is drawn at commit, which may still fail.
+    Drawn,
+    /// Of a table: a row will be inserted whose key is drawn at commit, which must not fail.
+    DrawnHeld,
+    /// Of a table: a key of a unique secondary index may be taken.
+    Unique,
+}
+
+impl Mode {
+    /// Whether one transaction may not have `self` while another holds `other`.
+    fn excludes(self, other: Mode) -> bool {
+        use Mode::*;
+        let one_way = |a, b| {
+            matches!(
+                (a, b),
+                (Exclusive, Exclusive | Update | Present)
+                    | (Insert, Insert | Delete)
+                    | (Delete, Present)
+                    | (GuardWrite, GuardWrite | GuardRead)
+                    | (Known, Drawn | DrawnHeld)
+                    | (DrawnHeld, Drawn | DrawnHeld)
+                    | (Unique, Unique)
+            )
+        };
+        one_way(self, other) || one_way(other, self)
+    }
+}
+
+/// What a transaction wants to hold.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    pub(super) items: SmallVec<[(ItemTag, Mode); 8]>,
+    /// Ranges read as guards.
+    pub(super) ranges: Vec<GuardRange>,
+    /// Guards written: what a range read may cover.
+    pub(super) guard_writes: Vec<(TableId, Option<Key>)>,
+}
+
+/// A range read as a guard.
+#[derive(Debug)]
+pub(super) struct GuardRange {
+    table: TableId,
+    /// `None` for a range of a secondary index: any write to the table may be in it.
+    range: Option<KeyRange>,
+}
+
+impl GuardRange {
+    pub(super) fn of(read: &Read) -> Option<GuardRange> {
+        match read {
+            Read::Point { .. } => None,
+            Read::Range {
+                table,
+                index,
+                range,
+                ..
+            } => Some(GuardRange {
+                table: *table,
+                range: index.is_none().then(|| range.clone()),
+            }),
+        }
+    }
+
+    fn covers(&self, table: TableId, key: Option<&Key>) -> bool {
+        self.table == table
+            && match (&self.range, key) {
+                (Some(range), Some(key)) => range.contains(key),
+                _ => true,
+            }
+    }
+}
+
+/// All holds of one participant.
+#[derive(Debug, Default)]
+pub(super) struct Holds {
+    items: FxHashMap<ItemTag, SmallVec<[(Timestamp, Mode); 2]>>,
+    ranges: Vec<(Timestamp, GuardRange)>,
+    guard_writes: Vec<(Timestamp, TableId, Option<Key>)>,
+}
+
+impl Holds {
+    /// Whether nothing is held.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.ranges.is_empty() && self.guard_writes.is_empty()
+    }
+
+    /// Whether somebody else's hold excludes this one.
+    pub(super) fn excludes(&self, item: ItemTag, mode: Mode) -> bool {
+        self.items
+            .get(&item)
+            .is_some_and(|held| held.iter().any(|(_, other)| mode.excludes(*other)))
+    }
+
+    /// Whether a row program of somebody else is prepared on the item.
+    pub(super) fn has_update(&self, item: ItemTag) -> bool {
+        self.excludes(item, Mode::Exclusive)
+    }
+
+    /// Whether somebody else holds a range that covers this write of a guard.
+    pub(super) fn range_excludes(&self, table: TableId, key: Option<&Key>) -> bool {
+        self.ranges
+            .iter()
+            .any(|(_, range)| range.covers(table, key))
+    }
+
+    /// Whether somebody else will write a guard in this range.
+    pub(super) fn write_excludes(&self, range: &GuardRange) -> bool {
+        self.guard_writes
+            .iter()
+            .any(|(_, table, key)| range.covers(*table, key.as_ref()))
+    }
+
+    /// Whether somebody's hold excludes something of this.
+    pub(super) fn exclude(&self, wanted: &Wanted) -> bool {
+        !self.is_empty()
+            && (wanted
+                .items
+                .iter()
+                .any(|(item, mode)| self.excludes(*item, *mode))
+                || wanted.ranges.iter().any(|range| self.write_excludes(range))
+                || wanted
+                    .guard_writes
+                    .iter()
+                    .any(|(t, key)| self.range_excludes(*t, key.as_ref())))
+    }
+
+    /// Takes what nobody's hold excludes. Returns the items to give back.
+    pub(super) fn take(
+        &mut self,
+        prepared: Timestamp,
+        wanted: Wanted,
+    ) -> SmallVec<[(ItemTag, Mode); 8]> {
+        for (item, mode) in &wanted.items {
+            self.items.entry(*item).or_default().push((prepared, *mode));
+        }
+        self.ranges
+            .extend(wanted.ranges.into_iter().map(|range| (prepared, range)));
+        self.guard_writes.extend(
+            wanted
+                .guard_writes
+                .into_iter()
+                .map(|(table, key)| (prepared, table, key)),
+        );
+        wanted.items
+    }
+
+    /// Gives back what was taken.
+    pub(super) fn release(&mut self, prepared: Timestamp, items: &[(ItemTag, Mode)]) {
+        for (item, _) in items {
+            if let Some(held) = self.items.get_mut(item) {
+                held.retain(|(holder, _)| *holder != prepared);
+                if held.is_empty() {
+                    self.items.remove(item);
+                }
+            }
+        }
+        if !self.ranges.is_empty() {
+            self.ranges.retain(|(holder, _)| *holder != prepared);
+        }
+        if !self.guard_writes.is_empty() {
+            self.guard_writes
+                .retain(|(holder, _, _)| *holder != prepared);
+        }
+    }
+
+    /// How many items are held, with how many holds.
+    pub(super) fn count(&self) -> (usize, usize) {
+        (
+            self.items.len(),
+            self.items.values().map(SmallVec::len).sum(),
+        )
+    }
+
+    /// RAMP-I5: the holds on an item that exclude each other are one transaction's.
+    pub(super) fn check_invariants(
+        &self,
+        is_prepared: impl Fn(Timestamp) -> bool,
+    ) -> Result<(), String> {
+        let mut items: Vec<_> = self.items.iter().collect();
+        items.sort_unstable_by_key(|(item, _)| **item);
+        for (item, held) in items {
+            for (at, (holder, mode)) in held.iter().enumerate() {
+                if !is_prepared(*holder) {
+                    return Err(format!(
+                        "RAMP-I5: {holder} holds {item:?} and is not prepared"
+                    ));
+                }
+                let clash = held[..at]
+                    .iter()
+                    .find(|(o, m)| o != holder && m.excludes(*mode));
+                if let Some((other, _)) = clash {
+                    return Err(format!("RAMP-I5: {holder} and {other} both hold {item:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}

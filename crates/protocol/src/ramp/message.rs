@@ -1,0 +1,180 @@
+//! What RAMP's nodes say to each other. The page `docs/protocols/ramp.md` has the table.
+
+use std::sync::Arc;
+
+use anabranch_storage::{CommitSequence, Siblings};
+use anabranch_types::{Effect, EffectError, Fetched, Read, SlotId, Timestamp, Value};
+
+use crate::{AbortReason, TransactionId};
+
+/// A message, and what its sender knows to be stable.
+#[derive(Clone, Debug)]
+pub struct Stamped {
+    /// Every transaction over several partitions that the sender coordinated, with a commit
+    /// timestamp up to this one, is committed on all its partitions (or has left no trace).
+    pub stable: Timestamp,
+    /// The message.
+    pub message: Message,
+}
+
+/// The messages.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// Coordinator to owner: read in one snapshot (ramp.txt, Algorithm 1, GET, for several items).
+    Get {
+        /// Who asks.
+        transaction: TransactionId,
+        /// The snapshot that earlier reads have fixed; none for the first read at this owner and
+        /// for every later round of it.
+        at: Option<CommitSequence>,
+        /// What to read.
+        reads: Vec<Read>,
+        /// Transactions that have committed elsewhere and must be in the snapshot.
+        require: Vec<Required>,
+    },
+    /// Owner to coordinator: the answer to Get.
+    Got {
+        /// Who asked.
+        transaction: TransactionId,
+        /// The rows, or why there are none.
+        result: Result<Got, Refusal>,
+    },
+    /// Coordinator to participant: check, hold, keep, but do not show (PREPARE).
+    Prepare(Box<Prepare>),
+    /// Participant to coordinator: the answer to Prepare. Yes with a timestamp above everything
+    /// committed there so far, or the reason for no; then nothing is held.
+    Vote {
+        /// Whose.
+        transaction: TransactionId,
+        /// Yes or no.
+        vote: Result<Timestamp, AbortReason>,
+    },
+    /// Coordinator to participant: show it (COMMIT).
+    Commit {
+        /// Whose.
+        transaction: TransactionId,
+        /// What was prepared, and at which timestamp it commits.
+        decided: Required,
+    },
+    /// Participant to coordinator: it is shown.
+    Committed {
+        /// Whose.
+        transaction: TransactionId,
+        /// The values that its deferred effects produced there; an error breaks RAMP-I1.
+        slots: Result<Slots, EffectError>,
+    },
+    /// Coordinator to participant: forget what was prepared. Not answered; a participant that
+    /// voted no, or never will vote yes, may get it too.
+    Abort {
+        /// The timestamp of Prepare.
+        prepared: Timestamp,
+    },
+    /// Coordinator to owner: check, and commit at once. The transaction has no other participant.
+    CommitAlone(Box<CommitAlone>),
+    /// Owner to coordinator: the answer to CommitAlone.
+    CommittedAlone {
+        /// Whose.
+        transaction: TransactionId,
+        /// The timestamp that the owner gave it and its deferred values, or why it is aborted.
+        result: Result<(Timestamp, Slots), AbortReason>,
+    },
+    /// To a participant of an earlier transaction, when no other message has told it that the
+    /// transaction is stable (ramp.txt §4.8, the third round). Not answered.
+    Stable,
+}
+
+/// The values of deferred effects.
+pub type Slots = Vec<(SlotId, Value)>;
+
+/// A transaction that has committed somewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Required {
+    /// The timestamp under which it was prepared: its name.
+    pub prepared: Timestamp,
+    /// The timestamp under which it commits: its place among the writers of a register.
+    pub commit: Timestamp,
+}
+
+/// A transaction seen in a snapshot, which readers of its siblings must see too.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// Its commit timestamp.
+    pub commit: Timestamp,
+    /// What it wrote where; names it by the timestamp of Prepare.
+    pub siblings: Arc<Siblings>,
+}
+
+impl Evidence {
+    /// The transaction.
+    pub fn required(&self) -> Required {
+        Required {
+            prepared: self.siblings.timestamp,
+            commit: self.commit,
+        }
+    }
+}
+
+/// Rows from one snapshot.
+#[derive(Clone, Debug)]
+pub struct Got {
+    /// The snapshot.
+    pub snapshot: CommitSequence,
+    /// One answer a read, in order.
+    pub fetched: Vec<Fetched>,
+    /// The transactions over several partitions that have a version in the visible history of
+    /// what was read, as far as they are not known to be stable. Each once.
+    pub evidence: Vec<Evidence>,
+}
+
+/// Why a read got no rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The fixed snapshot lacks a required transaction.
+    Fractured,
+    /// The snapshot, or a required transaction, is older than what is kept.
+    BelowFloor,
+}
+
+impl From<Refusal> for AbortReason {
+    fn from(refusal: Refusal) -> AbortReason {
+        match refusal {
+            Refusal::Fractured => AbortReason::Fractured,
+            Refusal::BelowFloor => AbortReason::BelowFloor,
+        }
+    }
+}
+
+/// What one participant is to do for a transaction.
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    /// The effects, in order of execution.
+    pub effects: Vec<Effect>,
+    /// Which of them write guards, ascending.
+    pub guards: Vec<u32>,
+    /// The guards read here, each still to be as it was in `snapshot`.
+    pub guard_reads: Vec<Read>,
+    /// The snapshot of the transaction's reads here; `None` if it read nothing.
+    pub snapshot: Option<CommitSequence>,
+}
+
+/// See [`Message::Prepare`].
+#[derive(Clone, Debug)]
+pub struct Prepare {
+    /// Whose.
+    pub transaction: TransactionId,
+    /// Names the transaction among participants.
+    pub prepared: Timestamp,
+    /// What to do.
+    pub work: Work,
+    /// The whole write set; `None` when the transaction writes on one partition alone.
+    pub siblings: Option<Arc<Siblings>>,
+}
+
+/// See [`Message::CommitAlone`].
+#[derive(Clone, Debug)]
+pub struct CommitAlone {
+    /// Whose.
+    pub transaction: TransactionId,
+    /// What to do.
+    pub work: Work,
+}

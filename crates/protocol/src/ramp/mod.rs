@@ -1,0 +1,298 @@
+//! RAMP-Fast (ramp.txt §4.1), for read-write transactions, ranges, counters and guards.
+//!
+//! Readers see all of a transaction's effects or none, and nobody waits for anybody. A transaction
+//! over several partitions is *prepared* on each of them before it is shown on any, and every
+//! version that it writes names what it wrote elsewhere. So a reader that meets it on one
+//! partition knows where else to look, and what it misses there is prepared at least: the owner
+//! shows it on demand.
+//!
+//! What differs from the paper, in short (the page `docs/protocols/ramp.md` has the reasons, the
+//! message table and the numbered invariants):
+//!
+//! * An owner installs versions in one order, and a reader reads one *snapshot* of each partition,
+//!   a prefix of that order. So whether a reader includes a transaction is one comparison of
+//!   sequences, also for counters, where a higher timestamp says nothing about inclusion.
+//! * A reader that lacks a transaction asks for a newer snapshot that *includes* it, instead of for
+//!   one version by its timestamp. If it has shown rows of the older snapshot to the procedure
+//!   already, it is restarted.
+//! * Metadata names items by 8-byte tags; transactions on one partition carry none.
+//! * Guards are validated and held from the vote to the commit; a conflict is a no, never a wait.
+//!
+//! * [`message`]: what nodes say to each other.
+//! * `attempt`: what a coordinator knows of a transaction.
+//! * `reads`, `commits`: the rounds of the transactions that run at a node.
+//! * `participant`: the owner of a partition: snapshots, evidence, prepared transactions.
+//! * `holds`: what prepared transactions hold.
+//! * `stability`: which transactions need no metadata any more.
+//! * [`nwnr`]: the same contract without any concurrency control, as the upper bound.
+
+mod attempt;
+mod commits;
+mod holds;
+pub mod message;
+pub mod nwnr;
+mod participant;
+mod reads;
+mod stability;
+
+use std::sync::Arc;
+
+use anabranch_storage::Store;
+use anabranch_types::{HybridClock, NodeId, PartitionId, RowPrograms, Ticks};
+use rustc_hash::FxHashMap;
+
+use self::attempt::Attempt;
+use self::message::{Message, Stamped};
+use self::participant::{Context, Participant};
+use self::stability::Stability;
+use crate::{Counters, Input, Outbox, Protocol, Request, TimerId, Topology, TransactionId};
+
+pub use self::nwnr::NwnrNode;
+
+/// How a RAMP node behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RampOptions {
+    /// For how long a node may keep to itself what has become stable when it has nothing else to
+    /// say to a participant.
+    pub announce_after: Ticks,
+    /// After how many repairs of one batch of reads the transaction is restarted.
+    pub rounds_max: u32,
+}
+
+impl Default for RampOptions {
+    /// 10 ms, 8 rounds.
+    fn default() -> Self {
+        RampOptions {
+            announce_after: Ticks::from_millis(10),
+            rounds_max: 8,
+        }
+    }
+}
+
+/// A node: the owner of one partition, and the coordinator of the transactions that run at it.
+pub struct RampNode {
+    partition: PartitionId,
+    topology: Arc<Topology>,
+    options: RampOptions,
+    context: Context,
+    participant: Participant,
+    /// The attempt that was answered last within its step. A transaction that stays on this
+    /// partition is found here and never enters the map.
+    current: Option<(TransactionId, Attempt)>,
+    attempts: FxHashMap<TransactionId, Attempt>,
+    announcing: bool,
+    counters: Counters,
+}
+
+/// The only timer: tell participants what is stable.
+const ANNOUNCE: TimerId = TimerId(0);
+
+impl RampNode {
+    /// A node that owns the partition whose items `store` holds.
+    ///
+    /// # Panics
+    /// When the topology does not give the node exactly one partition.
+    pub fn new(
+        node: NodeId,
+        topology: Arc<Topology>,
+        store: Store,
+        programs: Arc<dyn RowPrograms>,
+        options: RampOptions,
+    ) -> RampNode {
+        let partition = own_partition(node, &topology);
+        let nodes = nodes(&topology);
+        RampNode {
+            partition,
+            topology,
+            options,
+            context: Context {
+                now: Ticks::default(),
+                clock: HybridClock::new(node),
+                stability: Stability::new(node, nodes),
+            },
+            participant: Participant::new(store, programs, nodes),
+            current: None,
+            attempts: FxHashMap::default(),
+            announcing: false,
+            counters: Counters::default(),
+        }
+    }
+
+    /// The partition's items.
+    pub fn store(&self) -> &Store {
+        &self.participant.store
+    }
+
+    /// The partition's items, to load them. Not to be written while transactions run.
+    pub fn store_mut(&mut self) -> &mut Store {
+        &mut self.participant.store
+    }
+
+    /// How many transactions are prepared here and neither committed nor aborted.
+    pub fn prepared(&self) -> usize {
+        self.participant.prepared()
+    }
+
+    /// Whether no transaction runs, is prepared, or waits for an acknowledgement here.
+    pub fn is_idle(&self) -> bool {
+        self.current.is_none()
+            && self.attempts.is_empty()
+            && self.prepared() == 0
+            && self.context.stability.is_idle()
+    }
+
+    fn send(&mut self, to: NodeId, message: Message, out: &mut Outbox<Stamped>) {
+        let stable = self.context.stability.tell(to);
+        self.counters.messages += 1;
+        out.messages.push((to, Stamped { stable, message }));
+    }
+
+    fn owner(&self, partition: PartitionId) -> NodeId {
+        self.topology.owner(partition)
+    }
+
+    fn handle_message(&mut self, from: NodeId, stamped: Stamped, out: &mut Outbox<Stamped>) {
+        if self.context.stability.heard(from, stamped.stable) {
+            self.participant.settle(&self.context.stability);
+        }
+        match stamped.message {
+            Message::Get {
+                transaction,
+                at,
+                reads,
+                require,
+            } => {
+                let result = self
+                    .participant
+                    .get(&mut self.context, at, reads.iter(), &require);
+                self.send(
+                    from,
+                    Message::Got {
+                        transaction,
+                        result,
+                    },
+                    out,
+                );
+            }
+            Message::Got {
+                transaction,
+                result,
+            } => {
+                self.handle_got(transaction, from, stamped.stable, result, out);
+            }
+            Message::Prepare(prepare) => {
+                self.context.clock.observe(prepare.prepared);
+                let drawing = participant::Drawing::Held;
+                let vote = self.participant.prepare(
+                    &mut self.context,
+                    prepare.prepared,
+                    prepare.work,
+                    prepare.siblings,
+                    drawing,
+                );
+                let transaction = prepare.transaction;
+                self.send(from, Message::Vote { transaction, vote }, out);
+            }
+            Message::Vote { transaction, vote } => self.handle_vote(transaction, from, vote, out),
+            Message::Commit {
+                transaction,
+                decided,
+            } => {
+                let slots = self.participant.commit(&mut self.context, decided);
+                self.send(from, Message::Committed { transaction, slots }, out);
+            }
+            Message::Committed { transaction, slots } => {
+                self.handle_committed(transaction, slots, out);
+            }
+            Message::Abort { prepared } => self.participant.abort(prepared),
+            Message::CommitAlone(alone) => {
+                let result = self.participant.commit_alone(&mut self.context, alone.work);
+                let transaction = alone.transaction;
+                self.send(
+                    from,
+                    Message::CommittedAlone {
+                        transaction,
+                        result,
+                    },
+                    out,
+                );
+            }
+            Message::CommittedAlone {
+                transaction,
+                result,
+            } => {
+                self.handle_committed_alone(transaction, result, out);
+            }
+            Message::Stable => {}
+        }
+    }
+
+    /// Sets the timer if somebody waits to be told what is stable.
+    fn announce_later(&mut self, out: &mut Outbox<Stamped>) {
+        if !self.announcing && self.context.stability.untold().next().is_some() {
+            self.announcing = true;
+            out.timers
+                .push((self.context.now + self.options.announce_after, ANNOUNCE));
+        }
+    }
+
+    fn announce(&mut self, out: &mut Outbox<Stamped>) {
+        self.announcing = false;
+        let untold: Vec<NodeId> = self.context.stability.untold().collect();
+        for node in untold {
+            self.send(node, Message::Stable, out);
+        }
+        self.participant.collect(&self.context);
+    }
+}
+
+impl Protocol for RampNode {
+    type Message = Stamped;
+
+    fn step(&mut self, now: Ticks, input: Input<Stamped>, out: &mut Outbox<Stamped>) {
+        self.context.now = now;
+        match input {
+            Input::Request {
+                transaction,
+                request,
+            } => match request {
+                Request::Declare(_) => out.replies.push((transaction, crate::Reply::Declared)),
+                Request::Read(reads) => self.read(transaction, reads, out),
+                Request::Commit(effects) => self.commit(transaction, effects, out),
+                Request::Abort => self.forget(transaction),
+            },
+            Input::Message { from, message } => self.handle_message(from, message, out),
+            Input::Timer(_) => self.announce(out),
+        }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn check_invariants(&self) -> Result<(), String> {
+        self.context.stability.check_invariants()?;
+        self.participant.check_invariants(&self.context.stability)?;
+        self.check_attempts()
+    }
+}
+
+/// The partition that a node owns.
+fn own_partition(node: NodeId, topology: &Topology) -> PartitionId {
+    let mut owned = (0u16..)
+        .zip(&topology.owners)
+        .filter(|(_, owner)| **owner == node);
+    let (partition, _) = owned.next().expect("a node owns a partition");
+    assert!(owned.next().is_none(), "{node} owns one partition");
+    PartitionId(partition)
+}
+
+/// How many nodes there are, counted to the highest.
+fn nodes(topology: &Topology) -> usize {
+    topology
+        .owners
+        .iter()
+        .map(|owner| owner.index() + 1)
+        .max()
+        .unwrap_or(0)
+}

@@ -1,0 +1,604 @@
+//! The owner of a partition: answers reads, prepares, commits, and knows what is unstable.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use anabranch_storage::{ApplyError, Commit, CommitSequence, ItemTag, Siblings, SlotValues, Store};
+use anabranch_types::{
+    Effect, EffectError, Fetched, HybridClock, Key, Read, RowPrograms, TableId, Ticks, Timestamp,
+};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::holds::{GuardRange, Holds, Mode, Wanted};
+use super::message::{Evidence, Got, Refusal, Required, Slots, Work};
+use super::stability::Stability;
+use crate::AbortReason;
+
+/// How many items are looked at when versions are dropped on a timer.
+const COLLECT_BUDGET: usize = 256;
+
+/// What a node's participant and coordinator share.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) now: Ticks,
+    pub(super) clock: HybridClock,
+    pub(super) stability: Stability,
+}
+
+/// Which side of the vote a prepared insert with a key drawn at commit is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drawing {
+    /// The coordinator's own partition: it commits first, and all abort if it cannot.
+    MayFail,
+    /// Any other: what draws the key is held, so that the key checked is the key inserted.
+    Held,
+}
+
+/// Prepared: checked and held, shown to nobody. All that is known here is that this participant
+/// voted yes; the transaction may be committed elsewhere already.
+#[derive(Debug)]
+struct Prepared {
+    effects: Vec<Effect>,
+    siblings: Option<Arc<Siblings>>,
+    held: SmallVec<[(ItemTag, Mode); 8]>,
+}
+
+/// Committed here, and not known to be committed everywhere.
+#[derive(Debug)]
+struct Recent {
+    sequence: CommitSequence,
+    /// What its deferred effects produced, until Commit asks for it.
+    slots: Slots,
+}
+
+/// One partition's owner.
+pub(super) struct Participant {
+    pub(super) store: Store,
+    programs: Arc<dyn RowPrograms>,
+    holds: Holds,
+    /// By the timestamp of Prepare.
+    prepared: FxHashMap<Timestamp, Prepared>,
+    /// By commit timestamp: transactions over several partitions.
+    recent: FxHashMap<Timestamp, Recent>,
+    /// The keys of `recent` in order of installation. The front is not known to be stable.
+    unstable: VecDeque<(CommitSequence, Timestamp)>,
+    /// Every transaction that has left `recent` was installed here at or before this.
+    settled: CommitSequence,
+    /// By node: the highest timestamp of Prepare seen.
+    prepared_max: Vec<Timestamp>,
+    /// An invariant that was found broken.
+    broken: Option<String>,
+}
+
+impl Participant {
+    pub(super) fn new(store: Store, programs: Arc<dyn RowPrograms>, nodes: usize) -> Participant {
+        Participant {
+            store,
+            programs,
+            holds: Holds::default(),
+            prepared: FxHashMap::default(),
+            recent: FxHashMap::default(),
+            unstable: VecDeque::new(),
+            settled: CommitSequence::LOADED,
+            prepared_max: vec![Timestamp::ZERO; nodes],
+            broken: None,
+        }
+    }
+
+    /// How many transactions are prepared.
+    pub(super) fn prepared(&self) -> usize {
+        self.prepared.len()
+    }
+
+    // Reads
+
+    /// Answers reads in the snapshot `at`, or in one as of now that includes what is required.
+    pub(super) fn get<'r>(
+        &mut self,
+        context: &mut Context,
+        at: Option<CommitSequence>,
+        reads: impl ExactSizeIterator<Item = &'r Read>,
+        require: &[Required],
+    ) -> Result<Got, Refusal> {
+        for required in require {
+            self.include(context, at, *required)?;
+        }
+        let snapshot = at.unwrap_or(self.store.last());
+        let mut evidence = Vec::new();
+        let mut fetched = Vec::with_capacity(reads.len());
+        for read in reads {
+            fetched.push(self.fetch(&context.stability, snapshot, read, &mut evidence)?);
+        }
+        Ok(Got {
+            snapshot,
+            fetched,
+            evidence,
+        })
+    }
+
+    /// Makes sure that a snapshot includes a transaction that has committed elsewhere; shows it
+    /// here if nobody has yet (ramp.txt §4.8, faster commit detection).
+    pub(super) fn include(
+        &mut self,
+        context: &mut Context,
+        at: Option<CommitSequence>,
+        required: Required,
+    ) -> Result<(), Refusal> {
+        let latest = if let Some(recent) = self.recent.get(&required.commit) {
+            recent.sequence
+        } else if self.prepared.contains_key(&required.prepared) {
+            // An error is recorded as a broken invariant; there is nobody here to be told.
+            if let Ok(slots) = self.show(context, required)
+                && let Some(recent) = self.recent.get_mut(&required.commit)
+            {
+                recent.slots = slots;
+            }
+            self.store.last()
+        } else if context.stability.is_stable(required.commit) {
+            self.settled
+        } else {
+            self.break_invariant(format!(
+                "RAMP-I1: {required:?} is committed, and unknown here"
+            ));
+            return Err(Refusal::BelowFloor);
+        };
+        match at {
+            Some(snapshot) if latest > snapshot => Err(Refusal::Fractured),
+            _ => Ok(()),
+        }
+    }
+
+    fn fetch(
+        &self,
+        stability: &Stability,
+        snapshot: CommitSequence,
+        read: &Read,
+        evidence: &mut Vec<Evidence>,
+    ) -> Result<Fetched, Refusal> {
+        let first_unstable = match self.unstable.front() {
+            Some((sequence, _)) if *sequence <= snapshot => *sequence,
+            _ => {
+                return self
+                    .store
+                    .fetch(read, Some(snapshot))
+                    .map_err(|_| Refusal::BelowFloor);
+            }
+        };
+        let mut row = None;
+        let mut rows = Vec::new();
+        let point = matches!(read, Read::Point { .. });
+        let visited = self
+            .store
+            .read(read, Some(snapshot), &mut |key, item, version| {
+                // The whole visible history, not the newest version alone: a counter includes what
+                // was added before it (RAMP-I3).
+                for seen in item
+                    .versions()
+                    .skip_while(|seen| seen.sequence() > snapshot)
+                {
+                    if seen.sequence() < first_unstable {
+                        break;
+                    }
+                    if let Some(siblings) = seen.siblings()
+                        && !stability.is_stable(seen.timestamp())
+                        && !evidence.iter().rev().any(|e| e.commit == seen.timestamp())
+                    {
+                        let siblings = Arc::clone(siblings);
+                        evidence.push(Evidence {
+                            commit: seen.timestamp(),
+                            siblings,
+                        });
+                    }
+                }
+                match version.and_then(|version| version.row()) {
+                    Some(found) if point => row = Some(found.clone()),
+                    Some(found) => rows.push((key.clone(), found.clone())),
+                    None => {}
+                }
+            });
+        visited.map_err(|_| Refusal::BelowFloor)?;
+        Ok(if point {
+            Fetched::Point(row)
+        } else {
+            Fetched::Range(rows)
+        })
+    }
+
+    // Commits
+
+    /// Checks and installs a transaction that has no other participant.
+    pub(super) fn commit_alone(
+        &mut self,
+        context: &mut Context,
+        work: Work,
+    ) -> Result<(Timestamp, Slots), AbortReason> {
+        if !self.holds.is_empty() {
+            self.check_against_holds(&work, context)?;
+        }
+        self.validate(&work)?;
+        let timestamp = context.clock.next(context.now);
+        if work.effects.is_empty() {
+            return Ok((timestamp, Slots::new()));
+        }
+        let slots = self
+            .install(context, timestamp, work.effects, None)
+            .map_err(reason)?
+            .1;
+        Ok((timestamp, slots))
+    }
+
+    /// Checks that a transaction can be installed later, and holds what keeps it so.
+    pub(super) fn prepare(
+        &mut self,
+        context: &mut Context,
+        prepared: Timestamp,
+        work: Work,
+        siblings: Option<Arc<Siblings>>,
+        drawing: Drawing,
+    ) -> Result<Timestamp, AbortReason> {
+        let highest = &mut self.prepared_max[prepared.node().index()];
+        if prepared <= *highest {
+            // A timestamp names one transaction for ever: a second one must take a new one.
+            return Err(AbortReason::Conflict);
+        }
+        *highest = prepared;
+        let mut wanted = self.wanted(&work, drawing);
+        if self.holds.exclude(&wanted) {
+            return Err(AbortReason::Conflict);
+        }
+        self.validate(&work)?;
+        if !work.effects.is_empty() {
+            let checked = self
+                .store
+                .check(prepared, &work.effects, &*self.programs)
+                .map_err(reason)?;
+            if checked.scarce {
+                for (item, mode) in &mut wanted.items {
+                    if *mode == Mode::Update {
+                        *mode = Mode::Exclusive;
+                    } else if *mode == Mode::Present && self.holds.has_update(*item) {
+                        return Err(AbortReason::Conflict);
+                    }
+                }
+                let present = wanted
+                    .items
+                    .iter()
+                    .filter(|(_, mode)| *mode == Mode::Present);
+                let also: SmallVec<[_; 4]> =
+                    present.map(|(item, _)| (*item, Mode::Exclusive)).collect();
+                wanted.items.extend(also);
+                if self.holds.exclude(&wanted) {
+                    return Err(AbortReason::Conflict);
+                }
+            }
+        }
+        let held = self.holds.take(prepared, wanted);
+        self.prepared.insert(
+            prepared,
+            Prepared {
+                effects: work.effects,
+                siblings,
+                held,
+            },
+        );
+        Ok(context.clock.next(context.now))
+    }
+
+    /// Shows a prepared transaction. Returns the values of its deferred effects, which are given
+    /// out once.
+    pub(super) fn commit(
+        &mut self,
+        context: &mut Context,
+        decided: Required,
+    ) -> Result<Slots, EffectError> {
+        if let Some(recent) = self.recent.get_mut(&decided.commit) {
+            return Ok(std::mem::take(&mut recent.slots));
+        }
+        if self.prepared.contains_key(&decided.prepared) {
+            let shown = self.show(context, decided);
+            if let Err(error) = &shown {
+                let what = format!("RAMP-I1: {decided:?} cannot be installed: {error}");
+                self.break_invariant(what);
+            }
+            return shown.map_err(|error| error.into_effect_error().unwrap_or_else(missing_row));
+        }
+        self.break_invariant(format!(
+            "RAMP-I1: {decided:?} is committed, and unknown here"
+        ));
+        Err(in_doubt(
+            "its commit met a participant that had not prepared it",
+        ))
+    }
+
+    /// Shows a transaction on the coordinator's own partition, where it may still fail.
+    pub(super) fn commit_first(
+        &mut self,
+        context: &mut Context,
+        decided: Required,
+    ) -> Result<Slots, AbortReason> {
+        self.show(context, decided).map_err(reason)
+    }
+
+    fn show(&mut self, context: &mut Context, decided: Required) -> Result<Slots, ApplyError> {
+        let prepared = self
+            .prepared
+            .remove(&decided.prepared)
+            .expect("the caller has looked");
+        self.holds.release(decided.prepared, &prepared.held);
+        context.clock.observe(decided.commit);
+        if prepared.effects.is_empty() {
+            return Ok(Slots::new());
+        }
+        let several = prepared.siblings.is_some();
+        let (sequence, slots) =
+            self.install(context, decided.commit, prepared.effects, prepared.siblings)?;
+        if several {
+            self.unstable.push_back((sequence, decided.commit));
+            self.recent.insert(
+                decided.commit,
+                Recent {
+                    sequence,
+                    slots: Slots::new(),
+                },
+            );
+        }
+        Ok(slots)
+    }
+
+    fn install(
+        &mut self,
+        context: &Context,
+        timestamp: Timestamp,
+        effects: Vec<Effect>,
+        siblings: Option<Arc<Siblings>>,
+    ) -> Result<(CommitSequence, Slots), ApplyError> {
+        let stable = |timestamp| context.stability.is_stable(timestamp);
+        let budget = effects.len() + 1;
+        let mut slots = SlotValues::default();
+        let commit = Commit {
+            timestamp,
+            effects,
+            siblings,
+        };
+        let sequence =
+            self.store
+                .apply(context.now, commit, &mut slots, &*self.programs, &stable)?;
+        self.store.collect(context.now, budget, &stable);
+        Ok((sequence, slots.into_vec()))
+    }
+
+    /// Forgets a prepared transaction. One that is not prepared here was refused here.
+    pub(super) fn abort(&mut self, prepared: Timestamp) {
+        if let Some(dropped) = self.prepared.remove(&prepared) {
+            self.holds.release(prepared, &dropped.held);
+        }
+    }
+
+    /// Drops versions that nobody can ask for any more, as far as they are due.
+    pub(super) fn collect(&mut self, context: &Context) {
+        let stable = |timestamp| context.stability.is_stable(timestamp);
+        self.store.collect(context.now, COLLECT_BUDGET, &stable);
+    }
+
+    /// Forgets what is known to be stable by now.
+    pub(super) fn settle(&mut self, stability: &Stability) {
+        while let Some((sequence, commit)) = self.unstable.front()
+            && stability.is_stable(*commit)
+        {
+            self.settled = *sequence;
+            self.recent.remove(commit);
+            self.unstable.pop_front();
+        }
+    }
+
+    // Guards and holds
+
+    /// Whether every guard read is still as the transaction saw it.
+    fn validate(&self, work: &Work) -> Result<(), AbortReason> {
+        let Some(snapshot) = work.snapshot else {
+            return Ok(());
+        };
+        if work.guard_reads.is_empty() || snapshot == self.store.last() {
+            return Ok(());
+        }
+        if snapshot < self.store.floor() {
+            return Err(AbortReason::BelowFloor);
+        }
+        let mut changed = false;
+        for read in &work.guard_reads {
+            let visited = self.store.read(read, None, &mut |_, item, _| {
+                changed |= item.latest().sequence() > snapshot;
+            });
+            visited.expect("the newest versions are always there");
+        }
+        if changed {
+            Err(AbortReason::Conflict)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn check_against_holds(&self, work: &Work, context: &mut Context) -> Result<(), AbortReason> {
+        let wanted = self.wanted(work, Drawing::MayFail);
+        if self.holds.exclude(&wanted) {
+            return Err(AbortReason::Conflict);
+        }
+        // A prepared program may not meet a limit because of what is installed before it.
+        let moves_prepared = wanted.items.iter().any(|(item, mode)| {
+            matches!(mode, Mode::Update | Mode::Present) && self.holds.has_update(*item)
+        });
+        if moves_prepared {
+            let timestamp = context.clock.next(context.now);
+            let checked = self.store.check(timestamp, &work.effects, &*self.programs);
+            if checked.map_err(reason)?.scarce {
+                return Err(AbortReason::Conflict);
+            }
+        }
+        Ok(())
+    }
+
+    /// What must be held for this work.
+    fn wanted(&self, work: &Work, drawing: Drawing) -> Wanted {
+        let mut wanted = Wanted::default();
+        let draws = work
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Insert { patches, .. } if !patches.is_empty()));
+        for effect in &work.effects {
+            let table = effect.table();
+            let item = || ItemTag::of(table, effect.key());
+            match effect {
+                Effect::Insert { patches, .. } => {
+                    let mode = match (patches.is_empty(), drawing) {
+                        (true, _) => {
+                            wanted.items.push((item(), Mode::Insert));
+                            Mode::Known
+                        }
+                        (false, Drawing::MayFail) => Mode::Drawn,
+                        (false, Drawing::Held) => Mode::DrawnHeld,
+                    };
+                    wanted.want_table(table, mode);
+                }
+                Effect::Update {
+                    program, outputs, ..
+                } => {
+                    let held_draw = draws && drawing == Drawing::Held && outputs.is_some();
+                    let exclusive = held_draw || self.programs.may_violate(*program);
+                    match (exclusive, outputs.is_some()) {
+                        (false, false) => wanted.items.push((item(), Mode::Update)),
+                        (false, true) => wanted.items.push((item(), Mode::Present)),
+                        (true, false) => wanted.items.push((item(), Mode::Exclusive)),
+                        (true, true) => {
+                            wanted.items.push((item(), Mode::Exclusive));
+                            wanted.items.push((item(), Mode::Present));
+                        }
+                    }
+                }
+                Effect::Delete { .. } => wanted.items.push((item(), Mode::Delete)),
+            }
+            let unique = self
+                .store
+                .schema(table)
+                .indexes
+                .iter()
+                .any(|index| index.unique);
+            if unique && !matches!(effect, Effect::Delete { .. }) {
+                wanted.want_table(table, Mode::Unique);
+            }
+        }
+        for guard in &work.guards {
+            let effect = &work.effects[*guard as usize];
+            let key = known_key(effect);
+            if let Some(key) = &key {
+                wanted
+                    .items
+                    .push((ItemTag::of(effect.table(), key), Mode::GuardWrite));
+            }
+            wanted.guard_writes.push((effect.table(), key));
+        }
+        for read in &work.guard_reads {
+            match read {
+                Read::Point { table, key } => {
+                    wanted
+                        .items
+                        .push((ItemTag::of(*table, key), Mode::GuardRead));
+                }
+                Read::Range { .. } => wanted.ranges.extend(GuardRange::of(read)),
+            }
+        }
+        wanted
+    }
+
+    // Invariants
+
+    fn break_invariant(&mut self, what: String) {
+        self.broken.get_or_insert(what);
+    }
+
+    /// The invariants that an owner can see.
+    pub(super) fn check_invariants(&self, stability: &Stability) -> Result<(), String> {
+        if let Some(broken) = &self.broken {
+            return Err(broken.clone());
+        }
+        self.holds
+            .check_invariants(|prepared| self.prepared.contains_key(&prepared))?;
+        let held: usize = self
+            .prepared
+            .values()
+            .map(|prepared| prepared.held.len())
+            .sum();
+        let (_, in_table) = self.holds.count();
+        if held != in_table {
+            return Err(format!(
+                "RAMP-I5: {held} holds are taken and {in_table} stand"
+            ));
+        }
+        let mut before = self.settled;
+        for (sequence, commit) in &self.unstable {
+            if *sequence <= before {
+                return Err(format!(
+                    "RAMP-I2: {commit} at {sequence} is not after {before}"
+                ));
+            }
+            before = *sequence;
+            if self.recent.get(commit).map(|recent| recent.sequence) != Some(*sequence) {
+                return Err(format!("RAMP-I2: {commit} is not remembered at {sequence}"));
+            }
+        }
+        if self.recent.len() != self.unstable.len() || before > self.store.last() {
+            return Err("RAMP-I2: more is remembered than was installed".to_string());
+        }
+        match self.unstable.front() {
+            Some((_, commit)) if stability.is_stable(*commit) => Err(format!(
+                "RAMP-I6: {commit} is stable and still carries evidence"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The key of what an effect writes, where it is known before commit.
+fn known_key(effect: &Effect) -> Option<Key> {
+    match effect {
+        Effect::Insert { patches, .. } if !patches.is_empty() => None,
+        _ => Some(effect.key().clone()),
+    }
+}
+
+/// The tag under which a reader finds what an effect writes.
+pub(super) fn tag(effect: &Effect) -> ItemTag {
+    match effect {
+        Effect::Insert { patches, table, .. } if !patches.is_empty() => ItemTag::unknown(*table),
+        _ => ItemTag::of(effect.table(), effect.key()),
+    }
+}
+
+impl Wanted {
+    /// Adds a hold of a table once.
+    fn want_table(&mut self, table: TableId, mode: Mode) {
+        let wanted = (ItemTag::unknown(table), mode);
+        if !self.items.contains(&wanted) {
+            self.items.push(wanted);
+        }
+    }
+}
+
+pub(super) fn reason(error: ApplyError) -> AbortReason {
+    match error.into_effect_error() {
+        Some(error) => AbortReason::Failed(error),
+        None => AbortReason::RowMissing,
+    }
+}
+
+fn missing_row() -> EffectError {
+    in_doubt("a row whose value it needs has gone")
+}
+
+fn in_doubt(why: &str) -> EffectError {
+    EffectError {
+        code: "XX000",
+        message: format!("the transaction is committed in part: {why}"),
+        constraint: None,
+    }
+}

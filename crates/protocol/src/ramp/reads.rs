@@ -1,0 +1,515 @@
+//! The rounds of reads of the transactions that run at a node (ramp.txt, Algorithm 1, GET_ALL).
+
+use anabranch_types::{NodeId, PartitionId, Timestamp};
+use smallvec::SmallVec;
+
+use super::RampNode;
+use super::attempt::{
+    Attempt, Batch, Footprint, Includes, Part, Phase, View, footprint_of, touches,
+};
+use super::message::{Evidence, Got, Message, Refusal, Required, Stamped};
+use crate::{AbortReason, Outbox, PartitionRead, Reply, TransactionId};
+
+impl RampNode {
+    // Attempts
+
+    pub(super) fn take(&mut self, transaction: TransactionId) -> Option<Attempt> {
+        match &self.current {
+            Some((current, _)) if *current == transaction => self.current.take().map(|(_, a)| a),
+            _ if self.attempts.is_empty() => None,
+            _ => self.attempts.remove(&transaction),
+        }
+    }
+
+    /// Keeps an attempt that waits for its procedure.
+    fn keep(&mut self, transaction: TransactionId, attempt: Attempt) {
+        if let Some((other, idle)) = self.current.replace((transaction, attempt)) {
+            self.attempts.insert(other, idle);
+        }
+    }
+
+    /// Keeps an attempt that waits for other nodes.
+    pub(super) fn wait(&mut self, transaction: TransactionId, attempt: Attempt) {
+        self.attempts.insert(transaction, attempt);
+    }
+
+    /// The procedure gave up. Answers that are under way will find nobody.
+    pub(super) fn forget(&mut self, transaction: TransactionId) {
+        self.take(transaction);
+        self.counters.aborts += 1;
+    }
+
+    pub(super) fn abort(
+        &mut self,
+        transaction: TransactionId,
+        reason: AbortReason,
+        out: &mut Outbox<Stamped>,
+    ) {
+        self.counters.aborts += 1;
+        out.replies.push((transaction, Reply::Aborted(reason)));
+    }
+
+    // Reads
+
+    pub(super) fn read(
+        &mut self,
+        transaction: TransactionId,
+        reads: Vec<PartitionRead>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let attempt = self.take(transaction).unwrap_or_default();
+        let own = self.partition;
+        let local = reads.iter().all(|read| read.partition == own)
+            && attempt.views.iter().all(|view| view.partition == own);
+        if local {
+            self.read_here(transaction, attempt, reads, out);
+        } else {
+            self.read_batch(transaction, attempt, reads, out);
+        }
+    }
+
+    /// The hot path: nothing but the own partition is known of the transaction.
+    fn read_here(
+        &mut self,
+        transaction: TransactionId,
+        mut attempt: Attempt,
+        reads: Vec<PartitionRead>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let at = attempt.views.first().map(|view| view.snapshot);
+        let asked = reads.iter().map(|read| &read.read);
+        let got = match self.participant.get(&mut self.context, at, asked, &[]) {
+            Ok(got) => got,
+            Err(refusal) => return self.abort(transaction, refusal.into(), out),
+        };
+        if attempt.views.is_empty() {
+            attempt.views.push(View {
+                partition: self.partition,
+                snapshot: got.snapshot,
+                footprint: Footprint::new(),
+                includes: Includes::default(),
+            });
+        }
+        let view = &mut attempt.views[0];
+        if self.topology.owners.len() > 1 {
+            view.footprint
+                .extend(reads.iter().map(|read| footprint_of(&read.read)));
+            collect(&mut attempt.evidence, &mut view.includes, got.evidence);
+        }
+        for read in reads {
+            if read.access.guard {
+                attempt.guards.push((read.partition, read.read));
+            }
+        }
+        out.replies.push((transaction, Reply::Fetched(got.fetched)));
+        self.keep(transaction, attempt);
+    }
+
+    /// The first round of a batch that reaches beyond the own partition.
+    fn read_batch(
+        &mut self,
+        transaction: TransactionId,
+        mut attempt: Attempt,
+        reads: Vec<PartitionRead>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let mut batch = Box::new(Batch {
+            parts: parts(&attempt, reads),
+            ..Batch::default()
+        });
+        // The own partition first: what it shows can be required of the others at once.
+        for at in self.own_first(&batch) {
+            if let Err(refusal) = self.ask(transaction, &mut attempt, &mut batch, at, &[], out) {
+                return self.abort(transaction, refusal.into(), out);
+            }
+        }
+        if batch.waiting == 0 {
+            return self.close(transaction, attempt, batch, out);
+        }
+        attempt.phase = Phase::Reading(batch);
+        self.wait(transaction, attempt);
+    }
+
+    fn own_first(&self, batch: &Batch) -> SmallVec<[usize; 4]> {
+        let own = |at: &usize| batch.parts[*at].partition == self.partition;
+        let order = 0..batch.parts.len();
+        order
+            .clone()
+            .filter(own)
+            .chain(order.filter(|at| !own(at)))
+            .collect()
+    }
+
+    /// Asks the owner of one part for its rows, in a snapshot that includes whatever is known to
+    /// have committed and to have written there, and `missing`.
+    fn ask(
+        &mut self,
+        transaction: TransactionId,
+        attempt: &mut Attempt,
+        batch: &mut Batch,
+        at: usize,
+        missing: &[Required],
+        out: &mut Outbox<Stamped>,
+    ) -> Result<(), Refusal> {
+        let part = &mut batch.parts[at];
+        let owner = self.topology.owner(part.partition);
+        let mut require: Vec<Required> = missing.to_vec();
+        for evidence in &attempt.evidence {
+            let written = evidence.siblings.on(part.partition);
+            if part.includes.contains(evidence.commit, owner)
+                || require
+                    .iter()
+                    .any(|required| required.commit == evidence.commit)
+                || !touches(written, &part.footprint)
+            {
+                continue;
+            }
+            if part.fixed.is_none() && self.context.stability.is_stable(evidence.commit) {
+                // It is committed there; whatever snapshot is taken from now on includes it.
+                part.includes.named.push(evidence.commit);
+            } else {
+                require.push(evidence.required());
+            }
+        }
+        if part.partition == self.partition {
+            let reads = part.reads.iter();
+            let got = self
+                .participant
+                .get(&mut self.context, part.fixed, reads, &require)?;
+            part.includes
+                .named
+                .extend(require.iter().map(|required| required.commit));
+            part.accept(&mut attempt.evidence, got);
+        } else {
+            let partition = part.partition;
+            batch
+                .asked
+                .extend(require.iter().map(|required| (partition, required.commit)));
+            batch.waiting += 1;
+            let get = Message::Get {
+                transaction,
+                at: part.fixed,
+                reads: part.reads.clone(),
+                require,
+            };
+            self.send(owner, get, out);
+        }
+        Ok(())
+    }
+
+    pub(super) fn handle_got(
+        &mut self,
+        transaction: TransactionId,
+        from: NodeId,
+        stable: Timestamp,
+        result: Result<Got, Refusal>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        // The transaction may have been aborted by another answer of the same round.
+        let Some(attempt) = self.attempts.get_mut(&transaction) else {
+            return;
+        };
+        let Phase::Reading(batch) = &mut attempt.phase else {
+            return;
+        };
+        let got = match result {
+            Ok(got) => got,
+            Err(refusal) => {
+                self.attempts.remove(&transaction);
+                return self.abort(transaction, refusal.into(), out);
+            }
+        };
+        batch.waiting -= 1;
+        let owners = &self.topology.owners;
+        let part = batch
+            .parts
+            .iter_mut()
+            .find(|part| owners[part.partition.index()] == from);
+        let includes = match part {
+            Some(part) => {
+                if part.fixed.is_none() {
+                    part.includes.stable = stable;
+                }
+                if part.fixed.is_none() || part.got.is_none() {
+                    part.accept(&mut attempt.evidence, got);
+                }
+                &mut part.includes
+            }
+            None => {
+                let view = attempt.views.iter_mut();
+                let mut view = view.filter(|view| owners[view.partition.index()] == from);
+                &mut view
+                    .next()
+                    .expect("only partitions that were read are asked")
+                    .includes
+            }
+        };
+        batch.asked.retain(|(partition, commit)| {
+            let answered = owners[partition.index()] == from;
+            if answered {
+                includes.named.push(*commit);
+            }
+            !answered
+        });
+        if batch.waiting == 0 {
+            let mut attempt = self
+                .attempts
+                .remove(&transaction)
+                .expect("it was just found");
+            let Phase::Reading(batch) = std::mem::take(&mut attempt.phase) else {
+                unreachable!()
+            };
+            self.close(transaction, attempt, batch, out);
+        }
+    }
+
+    /// All answers are there: gives them to the procedure if they are an atomic view together with
+    /// what it has been given before, and repairs or restarts otherwise.
+    fn close(
+        &mut self,
+        transaction: TransactionId,
+        mut attempt: Attempt,
+        mut batch: Box<Batch>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        loop {
+            let missing = self.missing(&attempt, &batch);
+            if missing.is_empty() {
+                return self.deliver(transaction, attempt, batch, out);
+            }
+            batch.rounds += 1;
+            self.counters.second_rounds += 1;
+            if batch.rounds > self.options.rounds_max {
+                return self.abort(transaction, AbortReason::Fractured, out);
+            }
+            for (partition, required) in missing {
+                let repaired = self.repair(
+                    transaction,
+                    &mut attempt,
+                    &mut batch,
+                    partition,
+                    &required,
+                    out,
+                );
+                if let Err(refusal) = repaired {
+                    return self.abort(transaction, refusal.into(), out);
+                }
+            }
+            if batch.waiting > 0 {
+                attempt.phase = Phase::Reading(batch);
+                return self.wait(transaction, attempt);
+            }
+        }
+    }
+
+    /// By partition: what some snapshot includes, and the snapshot there is not known to include
+    /// although it may matter to what was read there (RAMP-I4 asks for none).
+    fn missing(&self, attempt: &Attempt, batch: &Batch) -> Vec<(PartitionId, Vec<Required>)> {
+        let mut missing: Vec<(PartitionId, Vec<Required>)> = Vec::new();
+        for evidence in &attempt.evidence {
+            for (partition, written) in &evidence.siblings.partitions {
+                let owner = self.owner(*partition);
+                let part = batch.parts.iter().find(|part| part.partition == *partition);
+                let view = attempt
+                    .views
+                    .iter()
+                    .find(|view| view.partition == *partition);
+                let lacks = |includes: &Includes, read: &Footprint| {
+                    !includes.contains(evidence.commit, owner) && touches(written, read)
+                };
+                // A part of a fixed partition starts from what the view is known to include.
+                let lacking = match (part, view) {
+                    (Some(part), None) => lacks(&part.includes, &part.footprint),
+                    (None, Some(view)) => lacks(&view.includes, &view.footprint),
+                    (Some(part), Some(view)) => {
+                        !view.includes.contains(evidence.commit, owner)
+                            && lacks(&part.includes, &part.footprint)
+                            || !part.includes.contains(evidence.commit, owner)
+                                && lacks(&view.includes, &view.footprint)
+                    }
+                    (None, None) => false,
+                };
+                if lacking {
+                    let required = evidence.required();
+                    match missing.iter_mut().find(|(at, _)| at == partition) {
+                        Some((_, list)) => list.push(required),
+                        None => missing.push((*partition, vec![required])),
+                    }
+                }
+            }
+        }
+        missing
+    }
+
+    /// The second round for one partition: a newer snapshot if nobody has seen the older one,
+    /// otherwise the question whether the fixed one includes what is missing after all.
+    fn repair(
+        &mut self,
+        transaction: TransactionId,
+        attempt: &mut Attempt,
+        batch: &mut Batch,
+        partition: PartitionId,
+        required: &[Required],
+        out: &mut Outbox<Stamped>,
+    ) -> Result<(), Refusal> {
+        let part = batch
+            .parts
+            .iter()
+            .position(|part| part.partition == partition);
+        if let Some(at) = part
+            && batch.parts[at].fixed.is_none()
+        {
+            return self.ask(transaction, attempt, batch, at, required, out);
+        }
+        let view = attempt
+            .views
+            .iter_mut()
+            .find(|view| view.partition == partition);
+        let view = view.expect("what is fixed has been given to the procedure");
+        if partition == self.partition {
+            for required in required {
+                self.participant
+                    .include(&mut self.context, Some(view.snapshot), *required)?;
+                view.includes.named.push(required.commit);
+            }
+            return Ok(());
+        }
+        batch
+            .asked
+            .extend(required.iter().map(|required| (partition, required.commit)));
+        batch.waiting += 1;
+        let get = Message::Get {
+            transaction,
+            at: Some(view.snapshot),
+            reads: Vec::new(),
+            require: required.to_vec(),
+        };
+        self.send(self.topology.owner(partition), get, out);
+        Ok(())
+    }
+
+    fn deliver(
+        &mut self,
+        transaction: TransactionId,
+        mut attempt: Attempt,
+        batch: Box<Batch>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let mut fetched = Vec::new();
+        for part in batch.parts {
+            let got = part.got.expect("every part is answered before delivery");
+            fetched.extend(got.fetched);
+            match attempt
+                .views
+                .iter_mut()
+                .find(|view| view.partition == part.partition)
+            {
+                Some(view) => {
+                    view.footprint.extend(part.footprint);
+                    view.includes.named.extend(part.includes.named);
+                }
+                None => attempt.views.push(View {
+                    partition: part.partition,
+                    snapshot: got.snapshot,
+                    footprint: part.footprint,
+                    includes: part.includes,
+                }),
+            }
+            for (at, read) in (0u32..).zip(part.reads) {
+                if part.guards.contains(&at) {
+                    attempt.guards.push((part.partition, read));
+                }
+            }
+        }
+        attempt.phase = Phase::Idle;
+        out.replies.push((transaction, Reply::Fetched(fetched)));
+        self.keep(transaction, attempt);
+    }
+
+    // Invariants
+
+    /// The invariants that a coordinator can see.
+    pub(super) fn check_attempts(&self) -> Result<(), String> {
+        let mut attempts: Vec<_> = self
+            .attempts
+            .iter()
+            .map(|(id, attempt)| (*id, attempt))
+            .collect();
+        attempts.extend(self.current.as_ref().map(|(id, attempt)| (*id, attempt)));
+        attempts.sort_unstable_by_key(|(id, _)| *id);
+        for (id, attempt) in attempts {
+            let idle = matches!(attempt.phase, Phase::Idle);
+            if idle
+                && !self.missing(attempt, &Batch::default()).is_empty()
+                && attempt.views.len() > 1
+            {
+                return Err(format!("RAMP-I4: {id:?} has been given a fractured view"));
+            }
+            let mut partitions: Vec<_> = attempt.views.iter().map(|view| view.partition).collect();
+            partitions.sort_unstable();
+            partitions.dedup();
+            if partitions.len() != attempt.views.len() {
+                return Err(format!(
+                    "RAMP-I3: {id:?} reads a partition in two snapshots"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    /// Takes an answer, and what it shows to be committed.
+    fn accept(&mut self, evidence: &mut Vec<Evidence>, mut got: Got) {
+        let seen = std::mem::take(&mut got.evidence);
+        collect(evidence, &mut self.includes, seen);
+        self.got = Some(got);
+    }
+}
+
+/// Adds what a snapshot shows to what is known to have committed.
+fn collect(evidence: &mut Vec<Evidence>, includes: &mut Includes, seen: Vec<Evidence>) {
+    for new in seen {
+        if !includes.named.contains(&new.commit) {
+            includes.named.push(new.commit);
+        }
+        if !evidence.iter().any(|old| old.commit == new.commit) {
+            evidence.push(new);
+        }
+    }
+}
+
+/// A batch by partition. The reads come sorted by partition.
+fn parts(attempt: &Attempt, reads: Vec<PartitionRead>) -> SmallVec<[Part; 2]> {
+    let mut parts: SmallVec<[Part; 2]> = SmallVec::new();
+    for read in reads {
+        let partition = read.partition;
+        if parts.last().is_none_or(|part| part.partition != partition) {
+            let view = attempt
+                .views
+                .iter()
+                .find(|view| view.partition == partition);
+            parts.push(Part {
+                partition,
+                reads: Vec::new(),
+                guards: SmallVec::new(),
+                footprint: Footprint::new(),
+                fixed: view.map(|view| view.snapshot),
+                includes: Includes {
+                    named: view
+                        .map(|view| view.includes.named.clone())
+                        .unwrap_or_default(),
+                    stable: view.map(|view| view.includes.stable).unwrap_or_default(),
+                },
+                got: None,
+            });
+        }
+        let part = parts.last_mut().expect("one was just pushed");
+        if read.access.guard {
+            part.guards.push(part.reads.len() as u32);
+        }
+        part.footprint.push(footprint_of(&read.read));
+        part.reads.push(read.read);
+    }
+    parts
+}

@@ -1,0 +1,33 @@
+//! RAMP's tests: stories by hand, and random schedules under a checker.
+
+mod commits;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::sync::Arc;
+
+use anabranch_protocol::Topology;
+use anabranch_protocol::ramp::{RampNode, RampOptions};
+use anabranch_types::{NodeId, Ticks};
+use support::cluster::Cluster;
+use support::fixture;
+
+/// A cluster of RAMP nodes, each with items `0..8` of its partition.
+fn cluster(partitions: u16) -> Cluster<RampNode> {
+    cluster_with(partitions, Ticks::from_millis(500), RampOptions::default())
+}
+
+fn cluster_with(partitions: u16, window: Ticks, options: RampOptions) -> Cluster<RampNode> {
+    let topology = Arc::new(Topology::one_each(partitions));
+    let node = |part| {
+        let store = fixture::store(part, 8, window);
+        RampNode::new(
+            NodeId(part),
+            topology.clone(),
+            store,
+            fixture::programs(),
+            options,
+        )
+    };
+    Cluster::new((0..partitions).map(node).collect())
+}

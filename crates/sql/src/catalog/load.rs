@@ -1,0 +1,307 @@
+//! Files in, a [`Catalog`] out.
+//!
+//! 1. Every file is cut into statements and each is parsed; what is wrong with one does not keep
+//!    the others from being read.
+//! 2. Tables are declared, then their keys, other constraints, indexes and foreign keys (see
+//!    [`super::tables`]), so that a foreign key may point to a table that is declared later, or in
+//!    another file.
+//! 3. Views, assertions and procedures follow; the latter may name the types of any table's
+//!    columns.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{
+    Assertion, Catalog, View,
+    tables::{Relations, Tables},
+};
+use crate::{
+    diagnostic::Diagnostic,
+    parse::{
+        cursor::Name,
+        declaration::{Declaration, ViewDeclaration},
+        lexer::{Places, Text, Token, lex},
+        routine::routine,
+        split::{StatementTokens, statements},
+        statement::{cursor_of, declaration},
+    },
+    source::{SourceFile, Span},
+};
+
+/// The most findings that are reported at once.
+const DIAGNOSTICS_MAX: usize = 50;
+
+/// Loads an application's files, in the order given.
+///
+/// # Errors
+/// Everything that is wrong with them, as far as it can be told at once, in order of place.
+pub fn load(files: Vec<SourceFile>) -> Result<Catalog, Vec<Diagnostic>> {
+    let mut loader = Loader::default();
+    let lexed = loader.lex(&files);
+    let mut declared = Vec::new();
+    for (file, tokens, text_end) in &lexed {
+        for statement in statements(tokens, *text_end) {
+            match declaration(file, statement) {
+                Ok(declaration) => declared.push((*file, statement, declaration)),
+                Err(error) => loader.note_broken(statement, error),
+            }
+        }
+    }
+    let mut catalog = loader.build(declared);
+    let mut errors = loader.errors;
+    if errors.is_empty() {
+        catalog.files = files;
+        return Ok(catalog);
+    }
+    errors.sort_by_key(|error| error.span.map(|span| (span.file, span.start)));
+    errors.dedup();
+    errors.truncate(DIAGNOSTICS_MAX);
+    Err(errors)
+}
+
+#[derive(Default)]
+struct Loader {
+    errors: Vec<Diagnostic>,
+    /// Names whose declaration could not be read: that they are missing is not told again.
+    broken: BTreeSet<String>,
+}
+
+type Lexed<'a> = (&'a SourceFile, Vec<Token>, Span);
+type Declared<'a> = (&'a SourceFile, StatementTokens<'a>, Declaration);
+
+impl Loader {
+    fn lex<'a>(&mut self, files: &'a [SourceFile]) -> Vec<Lexed<'a>> {
+        let mut lexed = Vec::new();
+        for (number, file) in files.iter().enumerate() {
+            let (Ok(number), Ok(end)) = (u16::try_from(number), u32::try_from(file.text.len()))
+            else {
+                let message = format!("\"{}\" is one file too many, or too long", file.name);
+                let error = Diagnostic {
+                    code: "54000",
+                    message,
+                    span: None,
+                    help: None,
+                };
+                self.errors.push(error);
+                break;
+            };
+            let text = Text {
+                file: number,
+                text: &file.text,
+                places: Places::From(0),
+            };
+            let (mut tokens, error) = lex(text);
+            if let Some(error) = error {
+                // Where the file goes on is anybody's guess: what was begun is left out.
+                let complete = tokens
+                    .iter()
+                    .rposition(|token| token.kind == sqlparser::tokenizer::Token::SemiColon);
+                self.note_broken_tokens(&tokens[complete.map_or(0, |at| at + 1)..]);
+                tokens.truncate(complete.map_or(0, |at| at + 1));
+                self.errors.push(error);
+            }
+            lexed.push((
+                file,
+                tokens,
+                Span {
+                    file: number,
+                    start: end,
+                    end,
+                },
+            ));
+        }
+        lexed
+    }
+
+    fn note_broken(&mut self, statement: StatementTokens<'_>, mut error: Diagnostic) {
+        self.note_broken_tokens(statement.tokens);
+        const STARTS: [&str; 6] = ["create", "alter", "comment", "grant", "drop", "set"];
+        let blamed = statement
+            .tokens
+            .iter()
+            .skip(1)
+            .find(|t| Some(t.span) == error.span);
+        if error.code == "42601"
+            && blamed.is_some_and(|token| STARTS.iter().any(|word| token.is_word(word)))
+        {
+            error.help = Some("is a \";\" missing before it?".to_owned());
+        }
+        self.errors.push(error);
+    }
+
+    /// Remembers the name of a table that cannot be read.
+    fn note_broken_tokens(&mut self, tokens: &[Token]) {
+        let is_table = tokens.first().is_some_and(|token| token.is_word("create"));
+        let words = tokens.iter().skip(2).filter_map(|token| match &token.kind {
+            sqlparser::tokenizer::Token::Word(word) => Some(&word.value),
+            _ => None,
+        });
+        const SKIPPED: [&str; 5] = ["if", "not", "exists", "public", "view"];
+        let name = words
+            .into_iter()
+            .find(|word| !SKIPPED.contains(&word.as_str()));
+        if let (true, Some(name)) = (is_table, name) {
+            self.broken.insert(name.clone());
+        }
+    }
+
+    fn build(&mut self, declared: Vec<Declared<'_>>) -> Catalog {
+        let mut tables = Tables::default();
+        let mut views = Vec::new();
+        let mut assertions = Vec::new();
+        let mut routines = Vec::new();
+        let mut constraints = Vec::new();
+        let mut indexes = Vec::new();
+        for (file, statement, declaration) in declared {
+            match declaration {
+                Declaration::Table(table) => tables.declare(table, &mut self.errors),
+                Declaration::Constraints {
+                    table,
+                    constraints: added,
+                } => {
+                    constraints.push((table, added));
+                }
+                Declaration::Index(index) => indexes.push(index),
+                Declaration::View(view) => views.push(view),
+                Declaration::Assertion {
+                    name,
+                    expression,
+                    span,
+                } => {
+                    assertions.push((
+                        name,
+                        Assertion {
+                            name: String::new(),
+                            expression,
+                            span,
+                        },
+                    ));
+                }
+                Declaration::Routine => routines.push((file, statement)),
+                Declaration::Nothing => {}
+            }
+        }
+        for (table, added) in constraints {
+            tables.add_constraints(&table, added, &self.broken, &mut self.errors);
+        }
+        tables.resolve(indexes, &self.broken, &mut self.errors);
+        let mut catalog = Catalog::default();
+        let mut relations = tables.finish(&mut catalog);
+        self.views(views, &mut relations, &mut catalog);
+        self.assertions(assertions, &mut catalog);
+        self.routines(routines, &mut catalog);
+        catalog
+    }
+
+    fn views(
+        &mut self,
+        views: Vec<ViewDeclaration>,
+        relations: &mut Relations,
+        catalog: &mut Catalog,
+    ) {
+        for declared in views {
+            let ViewDeclaration {
+                name,
+                or_replace,
+                columns,
+                query,
+                span,
+            } = declared;
+            let mut seen = BTreeSet::new();
+            if let Some(twice) = columns.iter().find(|column| !seen.insert(&column.text)) {
+                let message = format!("column \"{}\" specified more than once", twice.text);
+                self.errors
+                    .push(Diagnostic::new("42701", message, twice.span));
+            }
+            let view = View {
+                name: name.text.clone(),
+                columns: columns.iter().map(|column| column.text.clone()).collect(),
+                query,
+                span,
+            };
+            let replaced = catalog
+                .views
+                .iter_mut()
+                .find(|old| or_replace && old.name == view.name);
+            if let Some(replaced) = replaced {
+                *replaced = view;
+            } else if relations.claim(&name, &mut self.errors) {
+                catalog.views.push(view);
+            }
+        }
+    }
+
+    fn assertions(&mut self, assertions: Vec<(Name, Assertion)>, catalog: &mut Catalog) {
+        for (name, assertion) in assertions {
+            if catalog
+                .assertions
+                .iter()
+                .any(|other| other.name == name.text)
+            {
+                let message = format!("assertion \"{}\" already exists", name.text);
+                self.errors
+                    .push(Diagnostic::new("42710", message, name.span));
+                continue;
+            }
+            catalog.assertions.push(Assertion {
+                name: name.text,
+                ..assertion
+            });
+        }
+    }
+
+    fn routines(
+        &mut self,
+        routines: Vec<(&SourceFile, StatementTokens<'_>)>,
+        catalog: &mut Catalog,
+    ) {
+        for (file, statement) in routines {
+            let mut errors = Vec::new();
+            let parsed = routine(cursor_of(file, statement), catalog, &mut errors);
+            for error in errors {
+                self.push_unless_broken(error);
+            }
+            let routine = match parsed {
+                Ok(routine) => routine,
+                Err(error) => {
+                    self.push_unless_broken(error);
+                    continue;
+                }
+            };
+            let name = &routine.name;
+            let same = catalog
+                .procedures
+                .iter()
+                .position(|other| other.name == name.text);
+            let procedure = Arc::new(routine.procedure);
+            match same {
+                None => catalog.procedures.push(procedure),
+                Some(old) if routine.or_replace => catalog.procedures[old] = procedure,
+                Some(old) => {
+                    let same_types = catalog.procedures[old]
+                        .parameters
+                        .iter()
+                        .map(|parameter| &parameter.data_type)
+                        .eq(procedure
+                            .parameters
+                            .iter()
+                            .map(|parameter| &parameter.data_type));
+                    self.errors.push(if same_types {
+                        let message = format!("function \"{}\" already exists", name.text);
+                        Diagnostic::new("42723", message, name.span)
+                    } else {
+                        let construct = format!("a second function named \"{}\"", name.text);
+                        Diagnostic::unsupported(construct, name.span)
+                            .help("give each procedure a name of its own")
+                    });
+                }
+            }
+        }
+    }
+
+    fn push_unless_broken(&mut self, error: Diagnostic) {
+        let quoted = error.message.split('"').nth(1).unwrap_or("");
+        if error.code != "42P01" || !self.broken.contains(quoted) {
+            self.errors.push(error);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What statements of data definition declare, before any name is looked up.
+
+use sqlparser::ast;
+
+use super::{cursor::Name, data_type::Declared};
+use crate::{
+    catalog::{ColumnDefault, ReferentialAction},
+    source::Span,
+};
+
+/// One statement of a file.
+#[expect(clippy::large_enum_variant, reason = "an application has few of them")]
+#[derive(Debug)]
+pub(crate) enum Declaration {
+    Table(TableDeclaration),
+    /// `ALTER TABLE … ADD constraint`.
+    Constraints {
+        table: Name,
+        constraints: Vec<ConstraintDeclaration>,
+    },
+    Index(IndexDeclaration),
+    View(ViewDeclaration),
+    Assertion {
+        name: Name,
+        expression: ast::Expr,
+        span: Span,
+    },
+    /// A procedure or function, parsed once the tables are known.
+    Routine,
+    /// A statement that changes nothing here.
+    Nothing,
+}
+
+/// `CREATE TABLE`.
+#[derive(Debug)]
+pub(crate) struct TableDeclaration {
+    pub(crate) name: Name,
+    pub(crate) if_not_exists: bool,
+    pub(crate) columns: Vec<ColumnDeclaration>,
+    /// Those of columns too.
+    pub(crate) constraints: Vec<ConstraintDeclaration>,
+    pub(crate) span: Span,
+}
+
+/// A column of a `CREATE TABLE`.
+#[derive(Debug)]
+pub(crate) struct ColumnDeclaration {
+    pub(crate) name: Name,
+    pub(crate) declared: Declared,
+    pub(crate) not_null: bool,
+    pub(crate) default: ColumnDefault,
+}
+
+/// A constraint of a table or of a column.
+#[derive(Debug)]
+pub(crate) struct ConstraintDeclaration {
+    pub(crate) name: Option<Name>,
+    pub(crate) kind: ConstraintKind,
+    pub(crate) span: Span,
+}
+
+/// What a constraint demands.
+#[expect(clippy::large_enum_variant, reason = "an application has few of them")]
+#[derive(Debug)]
+pub(crate) enum ConstraintKind {
+    PrimaryKey(Vec<Name>),
+    Unique(Vec<Name>),
+    Check {
+        expression: ast::Expr,
+        /// The names that stand in it: PostgreSQL names the constraint after the column when
+        /// there is just one.
+        words: Vec<String>,
+    },
+    ForeignKey {
+        columns: Vec<Name>,
+        parent: Name,
+        /// Empty: the parent's primary key.
+        parent_columns: Vec<Name>,
+        on_delete: ReferentialAction,
+        on_update: ReferentialAction,
+    },
+}
+
+/// `CREATE INDEX`.
+#[derive(Debug)]
+pub(crate) struct IndexDeclaration {
+    pub(crate) name: Option<Name>,
+    pub(crate) if_not_exists: bool,
+    pub(crate) table: Name,
+    pub(crate) columns: Vec<Name>,
+    pub(crate) unique: bool,
+    pub(crate) span: Span,
+}
+
+/// `CREATE VIEW`.
+#[derive(Debug)]
+pub(crate) struct ViewDeclaration {
+    pub(crate) name: Name,
+    pub(crate) or_replace: bool,
+    pub(crate) columns: Vec<Name>,
+    pub(crate) query: Box<ast::Query>,
+    pub(crate) span: Span,
+}

@@ -1,0 +1,497 @@
+//! `CREATE TABLE`, `ALTER TABLE … ADD constraint`, `CREATE INDEX`.
+
+use sqlparser::tokenizer::Token as Kind;
+
+use super::{
+    cursor::{Cursor, Name, Parsed},
+    data_type,
+    declaration::{
+        ColumnDeclaration, ConstraintDeclaration, ConstraintKind, IndexDeclaration,
+        TableDeclaration,
+    },
+};
+use crate::{
+    catalog::{ColumnDefault, ReferentialAction},
+    diagnostic::Diagnostic,
+    source::Span,
+};
+
+/// `CREATE TABLE`, from after these two words.
+pub(crate) fn create_table(cursor: &mut Cursor<'_>, start: Span) -> Parsed<TableDeclaration> {
+    let if_not_exists = cursor.eat_words(&["if", "not", "exists"]);
+    let name = cursor.schema_name("a table name")?;
+    if cursor.at_words(&["partition", "of"]) || cursor.at_word("of") {
+        return Err(unsupported(cursor, "PARTITION OF or OF"));
+    }
+    if cursor.at_word("as") {
+        return Err(unsupported(cursor, "CREATE TABLE AS").help("declare its columns"));
+    }
+    cursor.expect(&Kind::LParen)?;
+    let mut table = TableDeclaration {
+        name,
+        if_not_exists,
+        columns: Vec::new(),
+        constraints: Vec::new(),
+        span: start,
+    };
+    if !cursor.eat(&Kind::RParen) {
+        loop {
+            element(cursor, &mut table)?;
+            if cursor.eat(&Kind::RParen) {
+                break;
+            }
+            if !cursor.eat(&Kind::Comma) {
+                return Err(cursor.expected("\",\" or \")\" after a column or constraint"));
+            }
+        }
+    }
+    table_options(cursor)?;
+    table.span = cursor.since(start);
+    Ok(table)
+}
+
+fn unsupported(cursor: &Cursor<'_>, construct: &str) -> Diagnostic {
+    Diagnostic::unsupported(construct, cursor.span())
+}
+
+/// What may follow a table's closing parenthesis: storage parameters and tablespaces change
+/// nothing here.
+fn table_options(cursor: &mut Cursor<'_>) -> Parsed<()> {
+    loop {
+        if cursor.is_done() {
+            return Ok(());
+        } else if cursor.eat_word("with") {
+            cursor.parenthesised()?;
+        } else if cursor.eat_word("tablespace") {
+            cursor.name("a tablespace")?;
+        } else if cursor.eat_words(&["without", "oids"]) {
+        } else if cursor.at_word("inherits") {
+            return Err(unsupported(cursor, "INHERITS").help("repeat the columns"));
+        } else if cursor.at_words(&["partition", "by"]) {
+            return Err(unsupported(cursor, "PARTITION BY")
+                .help("leave it out: tables are partitioned by the plan"));
+        } else {
+            return Err(cursor.expected("\";\" at the end of the statement"));
+        }
+    }
+}
+
+fn element(cursor: &mut Cursor<'_>, table: &mut TableDeclaration) -> Parsed<()> {
+    if cursor.at_word("like") {
+        return Err(unsupported(cursor, "LIKE in CREATE TABLE").help("repeat the columns"));
+    }
+    if is_table_constraint(cursor) {
+        table.constraints.push(table_constraint(cursor)?);
+        return Ok(());
+    }
+    column(cursor, table)
+}
+
+fn is_table_constraint(cursor: &Cursor<'_>) -> bool {
+    cursor.at_any(&["constraint", "check", "foreign", "unique", "primary"])
+        || cursor.at_word("exclude")
+            && cursor
+                .peek_at(1)
+                .is_some_and(|t| t.is_word("using") || t.kind == Kind::LParen)
+}
+
+/// A constraint of a table, in CREATE TABLE or after `ALTER TABLE … ADD`.
+pub(crate) fn table_constraint(cursor: &mut Cursor<'_>) -> Parsed<ConstraintDeclaration> {
+    let start = cursor.span();
+    let name = constraint_name(cursor)?;
+    let kind = if cursor.eat_word("check") {
+        check(cursor)?
+    } else if cursor.eat_word("unique") {
+        nulls_distinct(cursor)?;
+        let columns = constraint_columns(cursor)?;
+        ConstraintKind::Unique(columns)
+    } else if cursor.eat_word("primary") {
+        cursor.expect_words(&["key"])?;
+        ConstraintKind::PrimaryKey(constraint_columns(cursor)?)
+    } else if cursor.eat_word("foreign") {
+        cursor.expect_words(&["key"])?;
+        let columns = cursor.names("a column name")?;
+        cursor.expect_words(&["references"])?;
+        references(cursor, columns)?
+    } else if cursor.at_word("exclude") {
+        return Err(unsupported(cursor, "an EXCLUDE constraint")
+            .help("declare a UNIQUE constraint, or an assertion"));
+    } else {
+        return Err(cursor.expected("PRIMARY KEY, UNIQUE, FOREIGN KEY or CHECK"));
+    };
+    index_parameters(cursor)?;
+    characteristics(cursor)?;
+    Ok(ConstraintDeclaration {
+        name,
+        kind,
+        span: cursor.since(start),
+    })
+}
+
+fn constraint_columns(cursor: &mut Cursor<'_>) -> Parsed<Vec<Name>> {
+    if cursor.at_words(&["using", "index"]) {
+        return Err(unsupported(cursor, "a constraint USING INDEX").help("name its columns"));
+    }
+    cursor.names("a column name")
+}
+
+/// `INCLUDE`, `WITH`, `USING INDEX TABLESPACE` of a key.
+fn index_parameters(cursor: &mut Cursor<'_>) -> Parsed<()> {
+    if cursor.at_word("include") {
+        return Err(unsupported(cursor, "INCLUDE").help("leave it out: indexes lead to whole rows"));
+    }
+    if cursor.at_word("with") && cursor.peek_at(1).is_some_and(|t| t.kind == Kind::LParen) {
+        cursor.next();
+        cursor.parenthesised()?;
+    }
+    if cursor.eat_words(&["using", "index", "tablespace"]) {
+        cursor.name("a tablespace")?;
+    }
+    Ok(())
+}
+
+fn constraint_name(cursor: &mut Cursor<'_>) -> Parsed<Option<Name>> {
+    if cursor.eat_word("constraint") {
+        return cursor.name("a constraint name").map(Some);
+    }
+    Ok(None)
+}
+
+fn column(cursor: &mut Cursor<'_>, table: &mut TableDeclaration) -> Parsed<()> {
+    let name = cursor.name("a column name")?;
+    if cursor.at(&Kind::Comma) || cursor.at(&Kind::RParen) || cursor.is_done() {
+        return Err(cursor.expected(&format!("the type of column \"{}\"", name.text)));
+    }
+    let declared = data_type::declared(cursor)?;
+    if let anabranch_types::DataType::Array(_) = declared.data_type {
+        return Err(
+            Diagnostic::unsupported("a column of an array type", declared.span)
+                .help("arrays are for parameters; store the elements as rows of a table"),
+        );
+    }
+    let mut column = ColumnDeclaration {
+        not_null: declared.serial,
+        default: match declared.serial {
+            true => ColumnDefault::Generated { always: false },
+            false => ColumnDefault::Null,
+        },
+        name,
+        declared,
+    };
+    let mut nullable = false;
+    while !(cursor.at(&Kind::Comma) || cursor.at(&Kind::RParen) || cursor.is_done()) {
+        let start = cursor.span();
+        column_option(cursor, &mut column, &mut nullable, &mut table.constraints)?;
+        if column.not_null && nullable {
+            let message = format!(
+                "conflicting NULL/NOT NULL declarations for column \"{}\" of table \"{}\"",
+                column.name.text, table.name.text
+            );
+            return Err(Diagnostic::new("42601", message, cursor.since(start)));
+        }
+    }
+    table.columns.push(column);
+    Ok(())
+}
+
+fn column_option(
+    cursor: &mut Cursor<'_>,
+    column: &mut ColumnDeclaration,
+    nullable: &mut bool,
+    constraints: &mut Vec<ConstraintDeclaration>,
+) -> Parsed<()> {
+    let start = cursor.span();
+    let name = constraint_name(cursor)?;
+    let own = || vec![column.name.clone()];
+    let kind = if cursor.eat_words(&["not", "null"]) {
+        column.not_null = true;
+        return Ok(());
+    } else if cursor.eat_word("null") {
+        *nullable = true;
+        return Ok(());
+    } else if cursor.eat_word("default") {
+        let default = default_value(cursor)?;
+        return set_default(column, default, cursor.since(start));
+    } else if cursor.eat_word("generated") {
+        let always = generated(cursor, &column.declared)?;
+        column.not_null = true;
+        return set_default(
+            column,
+            ColumnDefault::Generated { always },
+            cursor.since(start),
+        );
+    } else if cursor.eat_word("collate") {
+        return collation(cursor);
+    } else if cursor.eat_word("check") {
+        check(cursor)?
+    } else if cursor.eat_word("unique") {
+        nulls_distinct(cursor)?;
+        index_parameters(cursor)?;
+        ConstraintKind::Unique(own())
+    } else if cursor.eat_word("primary") {
+        cursor.expect_words(&["key"])?;
+        index_parameters(cursor)?;
+        ConstraintKind::PrimaryKey(own())
+    } else if cursor.eat_word("references") {
+        references(cursor, own())?
+    } else {
+        return Err(cursor.expected("a column constraint, \",\" or \")\""));
+    };
+    characteristics(cursor)?;
+    constraints.push(ConstraintDeclaration {
+        name,
+        kind,
+        span: cursor.since(start),
+    });
+    Ok(())
+}
+
+fn set_default(column: &mut ColumnDeclaration, default: ColumnDefault, span: Span) -> Parsed<()> {
+    if !matches!(column.default, ColumnDefault::Null) {
+        let name = &column.name.text;
+        let message = format!("multiple default values specified for column \"{name}\"");
+        return Err(Diagnostic::new("42601", message, span));
+    }
+    column.default = default;
+    Ok(())
+}
+
+/// The expression after DEFAULT, up to whatever else may be said of a column.
+fn default_value(cursor: &mut Cursor<'_>) -> Parsed<ColumnDefault> {
+    const OPTIONS: [&str; 11] = [
+        "constraint",
+        "not",
+        "null",
+        "check",
+        "primary",
+        "unique",
+        "references",
+        "generated",
+        "default",
+        "collate",
+        "deferrable",
+    ];
+    let start = cursor.span();
+    let tokens_left = cursor.left();
+    let expression = cursor
+        .take_until(|at| at.at(&Kind::Comma) || at.left() < tokens_left && at.at_any(&OPTIONS));
+    Ok(ColumnDefault::Expression(
+        expression.expression()?,
+        cursor.since(start),
+    ))
+}
+
+fn generated(cursor: &mut Cursor<'_>, declared: &data_type::Declared) -> Parsed<bool> {
+    let start = cursor.last_span();
+    let always = cursor.eat_word("always");
+    if !always {
+        cursor.expect_words(&["by", "default"])?;
+    }
+    cursor.expect_words(&["as"])?;
+    if cursor.at(&Kind::LParen) {
+        cursor.parenthesised()?;
+        cursor.eat_word("stored");
+        return Err(
+            Diagnostic::unsupported("a generated column", cursor.since(start))
+                .help("compute the value where rows are inserted and updated, or in a view"),
+        );
+    }
+    cursor.expect_words(&["identity"])?;
+    if cursor.at(&Kind::LParen) {
+        return Err(
+            unsupported(cursor, "a sequence option of an identity column")
+                .help("leave the options out: the database chooses the numbers"),
+        );
+    }
+    if !declared.data_type.is_integer() {
+        let message = "identity column type must be smallint, integer, or bigint";
+        return Err(Diagnostic::new("22023", message, declared.span));
+    }
+    Ok(always)
+}
+
+fn collation(cursor: &mut Cursor<'_>) -> Parsed<()> {
+    let name = cursor.name("a collation")?;
+    if ["C", "POSIX", "ucs_basic"].contains(&name.text.as_str()) {
+        return Ok(());
+    }
+    let message = format!("collation \"{}\"", name.text);
+    Err(Diagnostic::unsupported(message, name.span).help("text is ordered as by COLLATE \"C\""))
+}
+
+fn check(cursor: &mut Cursor<'_>) -> Parsed<ConstraintKind> {
+    let inside = cursor.parenthesised()?;
+    if cursor.at_words(&["no", "inherit"]) {
+        return Err(unsupported(cursor, "NO INHERIT").help("leave it out"));
+    }
+    let words = inside
+        .tokens_left()
+        .iter()
+        .filter_map(|token| match &token.kind {
+            Kind::Word(word) => Some(word.value.clone()),
+            _ => None,
+        })
+        .collect();
+    Ok(ConstraintKind::Check {
+        expression: inside.expression()?,
+        words,
+    })
+}
+
+fn nulls_distinct(cursor: &mut Cursor<'_>) -> Parsed<()> {
+    if cursor.at_words(&["nulls", "not", "distinct"]) {
+        return Err(unsupported(cursor, "NULLS NOT DISTINCT")
+            .help("declare the columns NOT NULL, or let NULLs be distinct"));
+    }
+    cursor.eat_words(&["nulls", "distinct"]);
+    Ok(())
+}
+
+/// After REFERENCES.
+fn references(cursor: &mut Cursor<'_>, columns: Vec<Name>) -> Parsed<ConstraintKind> {
+    let parent = cursor.schema_name("a table name")?;
+    let parent_columns = match cursor.at(&Kind::LParen) {
+        true => cursor.names("a column name")?,
+        false => Vec::new(),
+    };
+    let (mut on_delete, mut on_update) = (ReferentialAction::NoAction, ReferentialAction::NoAction);
+    loop {
+        if cursor.at_word("match") {
+            if !cursor.eat_words(&["match", "simple"]) {
+                return Err(unsupported(cursor, "MATCH FULL or PARTIAL")
+                    .help("declare the columns NOT NULL and use MATCH SIMPLE, the default"));
+            }
+        } else if cursor.eat_words(&["on", "delete"]) {
+            on_delete = action(cursor)?;
+        } else if cursor.eat_words(&["on", "update"]) {
+            on_update = action(cursor)?;
+        } else {
+            break;
+        }
+    }
+    Ok(ConstraintKind::ForeignKey {
+        columns,
+        parent,
+        parent_columns,
+        on_delete,
+        on_update,
+    })
+}
+
+fn action(cursor: &mut Cursor<'_>) -> Parsed<ReferentialAction> {
+    let action = if cursor.eat_words(&["no", "action"]) {
+        ReferentialAction::NoAction
+    } else if cursor.eat_word("restrict") {
+        ReferentialAction::Restrict
+    } else if cursor.eat_word("cascade") {
+        ReferentialAction::Cascade
+    } else if cursor.eat_words(&["set", "null"]) {
+        ReferentialAction::SetNull
+    } else if cursor.eat_words(&["set", "default"]) {
+        ReferentialAction::SetDefault
+    } else {
+        return Err(cursor.expected("NO ACTION, RESTRICT, CASCADE, SET NULL or SET DEFAULT"));
+    };
+    if cursor.at(&Kind::LParen) {
+        return Err(unsupported(cursor, "a column list of a referential action"));
+    }
+    Ok(action)
+}
+
+/// `[NOT] DEFERRABLE`, `INITIALLY IMMEDIATE`, `NOT VALID`.
+fn characteristics(cursor: &mut Cursor<'_>) -> Parsed<()> {
+    loop {
+        if cursor.at_words(&["initially", "deferred"]) {
+            return Err(unsupported(cursor, "INITIALLY DEFERRED").help(
+                "constraints are checked at the end of each statement; order the statements so \
+                 that they hold there",
+            ));
+        }
+        let more = cursor.eat_words(&["not", "deferrable"])
+            || cursor.eat_word("deferrable")
+            || cursor.eat_words(&["initially", "immediate"])
+            || cursor.eat_words(&["not", "valid"]);
+        if !more {
+            return Ok(());
+        }
+    }
+}
+
+/// `CREATE [UNIQUE] INDEX`, from after INDEX.
+pub(crate) fn create_index(
+    cursor: &mut Cursor<'_>,
+    start: Span,
+    unique: bool,
+) -> Parsed<IndexDeclaration> {
+    cursor.eat_word("concurrently");
+    let if_not_exists = cursor.eat_words(&["if", "not", "exists"]);
+    let name = match cursor.at_word("on") {
+        true => None,
+        false => Some(cursor.schema_name("an index name")?),
+    };
+    cursor.expect_words(&["on"])?;
+    cursor.eat_word("only");
+    let table = cursor.schema_name("a table name")?;
+    if cursor.eat_word("using") && !cursor.eat_word("btree") {
+        return Err(unsupported(cursor, "an index method other than btree")
+            .help("leave USING out: indexes are ordered"));
+    }
+    cursor.expect(&Kind::LParen)?;
+    let mut columns = vec![index_column(cursor)?];
+    while cursor.eat(&Kind::Comma) {
+        columns.push(index_column(cursor)?);
+    }
+    cursor.expect(&Kind::RParen)?;
+    nulls_distinct(cursor)?;
+    index_parameters(cursor)?;
+    if cursor.eat_word("tablespace") {
+        cursor.name("a tablespace")?;
+    }
+    if cursor.at_word("where") {
+        return Err(unsupported(cursor, "a partial index")
+            .help("leave WHERE out, or state the rule as an assertion"));
+    }
+    cursor.finish("\";\" at the end of the statement")?;
+    Ok(IndexDeclaration {
+        name,
+        if_not_exists,
+        table,
+        columns,
+        unique,
+        span: cursor.since(start),
+    })
+}
+
+/// A column of an index. An index only speeds queries up, so that its direction does not matter:
+/// DESC and NULLS are taken note of by nobody, and results are sorted where they are asked to be.
+fn index_column(cursor: &mut Cursor<'_>) -> Parsed<Name> {
+    let start = cursor.span();
+    let is_expression = cursor.at(&Kind::LParen)
+        || cursor
+            .peek_at(1)
+            .is_some_and(|token| token.kind == Kind::LParen);
+    if is_expression {
+        let inside = cursor.take_until(|at| at.at(&Kind::Comma));
+        let span = inside
+            .tokens_left()
+            .last()
+            .map_or(start, |last| start.to(last.span));
+        return Err(
+            Diagnostic::unsupported("an index on an expression", span).help("index plain columns")
+        );
+    }
+    let name = cursor.name("a column name")?;
+    if cursor.eat_word("collate") {
+        collation(cursor)?;
+    }
+    if !cursor.eat_word("asc") {
+        cursor.eat_word("desc");
+    }
+    if cursor.eat_word("nulls") && !cursor.eat_word("first") {
+        cursor.expect_words(&["last"])?;
+    }
+    if !(cursor.at(&Kind::Comma) || cursor.at(&Kind::RParen) || cursor.is_done()) {
+        return Err(unsupported(cursor, "an operator class or index option").help("leave it out"));
+    }
+    Ok(name)
+}

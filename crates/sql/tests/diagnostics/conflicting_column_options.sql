@@ -1,0 +1,3 @@
+CREATE TABLE t (a integer NOT NULL NULL);
+CREATE TABLE u (a integer DEFAULT 1 DEFAULT 2);
+CREATE TABLE v (a integer SPARSE);

@@ -1,0 +1,7 @@
+CREATE TABLE t (a integer, A text);
+CREATE TABLE t (b integer);
+CREATE INDEX i ON t (a);
+CREATE INDEX i ON t (a);
+CREATE VIEW t AS SELECT 1;
+CREATE ASSERTION positive CHECK (1 > 0);
+CREATE ASSERTION positive CHECK (2 > 0);

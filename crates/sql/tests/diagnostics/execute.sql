@@ -1,0 +1,5 @@
+CREATE FUNCTION f(t text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE 'DELETE FROM ' || t;
+END;
+$$;

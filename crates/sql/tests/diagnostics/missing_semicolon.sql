@@ -1,0 +1,4 @@
+CREATE TABLE t (
+    a integer PRIMARY KEY
+)
+CREATE TABLE u (b integer);

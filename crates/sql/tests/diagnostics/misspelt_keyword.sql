@@ -1,0 +1,2 @@
+CREAT TABLE t (a integer);
+CREATE TABEL u (b integer);

@@ -1,0 +1,1 @@
+CREATE TABLE sales.orders (id integer);

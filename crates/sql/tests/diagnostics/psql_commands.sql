@@ -1,0 +1,2 @@
+CREATE TABLE t (a integer);
+\copy t FROM 'rows.csv'

@@ -1,0 +1,3 @@
+CREATE FUNCTION f() RETURNS text AS 'BEGIN
+    RETURN ''it''''s'' || ;
+END;' LANGUAGE plpgsql;

@@ -1,0 +1,2 @@
+CREATE TABLE order (id integer PRIMARY KEY);
+CREATE TABLE t (user text);

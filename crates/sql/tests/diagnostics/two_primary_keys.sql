@@ -1,0 +1,5 @@
+CREATE TABLE t (
+    a integer PRIMARY KEY,
+    b integer NOT NULL,
+    PRIMARY KEY (a, b)
+);

@@ -1,0 +1,5 @@
+CREATE TABLE t (a integer) PARTITION BY RANGE (a);
+CREATE TABLE u (LIKE t);
+CREATE TABLE v (b integer) INHERITS (t);
+CREATE TABLE w AS SELECT 1;
+CREATE TABLE x (a integer, EXCLUDE USING gist (a WITH =));

@@ -1,0 +1,7 @@
+CREATE TABLE t (a integer PRIMARY KEY);
+
+CREATE FUNCTION f() RETURNS integer LANGUAGE plpgsql AS $body$
+BEGIN
+    RETURN 1;
+END;
+$$;

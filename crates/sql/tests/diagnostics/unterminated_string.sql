@@ -1,0 +1,2 @@
+CREATE TABLE t (a text DEFAULT 'open);
+CREATE TABLE u (b integer);

@@ -1,0 +1,3 @@
+CREATE TABLE "Größe" (
+	"日本" text,	maß	integr
+);
