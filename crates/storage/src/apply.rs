@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use crate::collection::Queued;
 use crate::index;
 use crate::store::{Store, Table, row_bytes};
+use crate::tree::Position;
 use crate::version::{CommitSequence, Item, Siblings, Version, hash_bytes};
 
 /// What one transaction does on this partition.
@@ -274,39 +275,45 @@ impl Store {
             older: None,
         };
         let key = &change.key;
-        let due = match table.items.get_mut(key) {
-            Some(item) => {
-                let before = item.head.row.clone();
-                table.live -= usize::from(before.is_some());
-                table.live += usize::from(version.row.is_some());
-                table.bytes += row_bytes(&version) + size_of::<Version>();
-                push(item, version);
-                let queue = !std::mem::replace(&mut item.queued, true);
-                item.until_truncation -= 1;
-                let truncate = item.until_truncation == 0;
-                if !table.indexes.is_empty() {
-                    table.add_entries(key, before.as_ref());
-                }
-                if truncate {
-                    let collector = &mut self.collector;
-                    table.truncate(key, collector.horizon, &mut collector.floor, stable);
-                }
-                queue
+        let found = change
+            .position
+            .and_then(|at| table.items.get_mut_at(at, key));
+        let due = if let Some(item) = found {
+            let before = item
+                .head
+                .row
+                .as_ref()
+                .filter(|_| !table.indexes.is_empty())
+                .cloned();
+            table.live -= usize::from(item.head.row.is_some());
+            table.live += usize::from(version.row.is_some());
+            table.bytes += row_bytes(&version) + size_of::<Version>();
+            push(item, version);
+            let queue = !std::mem::replace(&mut item.queued, true);
+            item.until_truncation -= 1;
+            let truncate = item.until_truncation == 0;
+            if !table.indexes.is_empty() {
+                table.add_entries(key, before.as_ref());
             }
-            None => {
-                let queue = version.siblings.is_some() || version.row.is_none();
-                table.insert_item(key.clone(), version, queue);
-                if !table.indexes.is_empty() {
-                    table.add_entries(key, None);
-                }
-                queue
+            if truncate {
+                let collector = &mut self.collector;
+                table.truncate(key, collector.horizon, &mut collector.floor, stable);
             }
+            queue
+        } else {
+            let queue = version.siblings.is_some() || version.row.is_none();
+            table.insert_item(key.clone(), version, queue);
+            if !table.indexes.is_empty() {
+                table.add_entries(key, None);
+            }
+            queue
         };
         if due {
             self.collector.queue.push_back(Queued {
                 sequence: self.last,
                 table: change.table,
                 key: change.key,
+                position: change.position,
             });
         }
     }
@@ -339,6 +346,8 @@ pub struct Change {
     key: Key,
     row: Option<Row>,
     assigned: ColumnSet,
+    /// Where the item was found; `None` when the store has none.
+    position: Option<Position>,
 }
 
 impl Change {
@@ -401,8 +410,9 @@ impl<'s> Staging<'s> {
         for patch in patches {
             resolve(&held.schema, patch, slots, &mut key, &mut row)?;
         }
-        let (staged, hash) = self.find(table, &key);
-        let item = held.items.get(&key);
+        let (staged, hash) = self.staged(table, &key);
+        let found = held.items.find(&key);
+        let item = found.map(|(_, item)| item);
         let current = match staged {
             Some(staged) => self.changes[staged].row.as_ref(),
             None => item.and_then(|item| item.head.row.as_ref()),
@@ -427,6 +437,7 @@ impl<'s> Staging<'s> {
                 key,
                 row,
                 assigned,
+                position: found.map(|(position, _)| position),
             },
         );
         Ok(())
@@ -442,8 +453,9 @@ impl<'s> Staging<'s> {
         slots: &mut SlotValues,
     ) -> Result<(), ApplyError> {
         let held = &self.store.tables[table.index()];
-        let (staged, hash) = self.find(table, key);
-        let item = held.items.get(key);
+        let (staged, hash) = self.staged(table, key);
+        let found = held.items.find(key);
+        let item = found.map(|(_, item)| item);
         let current = match staged {
             Some(staged) => self.changes[staged].row.as_ref(),
             None => item.and_then(|item| item.head.row.as_ref()),
@@ -477,6 +489,7 @@ impl<'s> Staging<'s> {
                 key: key.clone(),
                 row: Some(applied.row),
                 assigned,
+                position: found.map(|(position, _)| position),
             },
         );
         Ok(())
@@ -484,8 +497,9 @@ impl<'s> Staging<'s> {
 
     fn delete(&mut self, table: TableId, key: &Key) {
         let held = &self.store.tables[table.index()];
-        let (staged, hash) = self.find(table, key);
-        let item = held.items.get(key);
+        let (staged, hash) = self.staged(table, key);
+        let found = held.items.find(key);
+        let item = found.map(|(_, item)| item);
         let current = match staged {
             Some(staged) => self.changes[staged].row.clone(),
             None => item.and_then(|item| item.head.row.clone()),
@@ -507,12 +521,13 @@ impl<'s> Staging<'s> {
                 key: key.clone(),
                 row,
                 assigned,
+                position: found.map(|(position, _)| position),
             },
         );
     }
 
     /// The change that the transaction has made to this item, and the hash to file one under.
-    fn find(&self, table: TableId, key: &Key) -> (Option<usize>, u64) {
+    fn staged(&self, table: TableId, key: &Key) -> (Option<usize>, u64) {
         let hash = hash_bytes(key.as_bytes()).wrapping_add(u64::from(table.0));
         let found = self.hashes.iter().enumerate().find(|(at, held)| {
             **held == hash && self.changes[*at].table == table && self.changes[*at].key == *key
@@ -576,7 +591,7 @@ impl<'s> Staging<'s> {
             .any(|(entry, offset)| {
                 let other = index::primary_key(entry, *offset);
                 other != *key
-                    && self.find(held.schema.id, &other).0.is_none()
+                    && self.staged(held.schema.id, &other).0.is_none()
                     && held
                         .items
                         .get(&other)

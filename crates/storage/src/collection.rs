@@ -17,6 +17,7 @@ use anabranch_types::{Key, Row, TableId, Ticks, Timestamp};
 
 use crate::index;
 use crate::store::{Store, Table, row_bytes};
+use crate::tree::Position;
 use crate::version::{CommitSequence, Item, Version};
 
 /// Chains up to this many versions are left to the sweep.
@@ -28,6 +29,8 @@ pub(crate) struct Queued {
     pub(crate) sequence: CommitSequence,
     pub(crate) table: TableId,
     pub(crate) key: Key,
+    /// Where the item was when it was queued.
+    pub(crate) position: Option<Position>,
 }
 
 /// What a store knows about age.
@@ -104,7 +107,7 @@ impl Store {
             looked_at += 1;
             let table = &mut self.tables[queued.table.index()];
             let floor = &mut self.collector.floor;
-            if let Some(due) = table.sweep(&queued.key, horizon, floor, stable) {
+            if let Some(due) = table.sweep(&queued, horizon, floor, stable) {
                 // An unstable transaction is asked about again with what is installed now.
                 queued.sequence = if due <= horizon { self.last } else { due };
                 self.collector.queue.push_back(queued);
@@ -118,35 +121,31 @@ impl Table {
     /// Drops what may go of one item. Returns the sequence to wait for if something is left.
     fn sweep(
         &mut self,
-        key: &Key,
+        queued: &Queued,
         horizon: CommitSequence,
         floor: &mut CommitSequence,
         stable: &dyn Fn(Timestamp) -> bool,
     ) -> Option<CommitSequence> {
-        self.truncate(key, horizon, floor, stable);
-        let item = self.items.get_mut(key)?;
-        let mut version = Some(&mut item.head);
-        let mut unstable = false;
-        while let Some(current) = version {
-            if current.siblings.is_some() && current.sequence <= horizon {
-                if stable(current.timestamp) {
-                    current.siblings = None;
-                } else {
-                    unstable = true;
-                }
-            }
-            version = current.older.as_deref_mut();
+        let key = &queued.key;
+        let item = match queued.position {
+            Some(position) => self.items.get_mut_at(position, key)?,
+            None => self.items.get_mut(key)?,
+        };
+        let dropped = cut(item, horizon, floor, stable);
+        let unstable = forget_siblings(item, horizon, stable);
+        let rests = item.head.older.is_none() && item.head.sequence <= horizon && !unstable;
+        let due = (!rests).then_some(item.head.sequence);
+        item.queued = !rests;
+        let gone = rests && item.head.row.is_none();
+        if let Some(dropped) = dropped {
+            self.forget(key, &dropped);
         }
-        if item.head.older.is_some() || item.head.sequence > horizon || unstable {
-            return Some(item.head.sequence);
-        }
-        item.queued = false;
-        if item.head.row.is_none() {
+        if gone {
             // The floor is no lower than the tombstone: what it superseded went before it.
             self.items.remove(key);
             self.bytes -= index::heap_bytes(key.len());
         }
-        None
+        due
     }
 
     /// Shortens an item's chain to what a snapshot at or above `horizon` can see, and to what is
@@ -161,15 +160,21 @@ impl Table {
         let Some(item) = self.items.get_mut(key) else {
             return;
         };
-        let Some(dropped) = cut(item, horizon, floor, stable) else {
-            return;
-        };
-        let mut link = Some(&dropped);
+        if let Some(dropped) = cut(item, horizon, floor, stable) {
+            self.forget(key, &dropped);
+        }
+    }
+
+    /// Takes dropped versions out of the books.
+    fn forget(&mut self, key: &Key, dropped: &Version) {
+        let mut link = Some(dropped);
         while let Some(version) = link {
             self.bytes -= row_bytes(version) + size_of::<Version>();
-            link = version.older.as_ref();
+            link = version.older();
         }
-        self.remove_entries(key, &dropped);
+        if !self.indexes.is_empty() {
+            self.remove_entries(key, dropped);
+        }
     }
 
     /// Removes the index entries that only dropped versions had.
@@ -198,6 +203,28 @@ impl Table {
             }
         }
     }
+}
+
+/// Forgets the siblings of transactions that are stable and older than the window. Returns whether
+/// some are not stable.
+fn forget_siblings(
+    item: &mut Item,
+    horizon: CommitSequence,
+    stable: &dyn Fn(Timestamp) -> bool,
+) -> bool {
+    let mut unstable = false;
+    let mut version = Some(&mut item.head);
+    while let Some(current) = version {
+        if current.siblings.is_some() && current.sequence <= horizon {
+            if stable(current.timestamp) {
+                current.siblings = None;
+            } else {
+                unstable = true;
+            }
+        }
+        version = current.older.as_deref_mut();
+    }
+    unstable
 }
 
 /// Takes the tail that may go off the chain.

@@ -251,36 +251,29 @@ impl Table {
     ) {
         let Some(start) = range.start() else { return };
         let end = range.end();
+        let bounds = (&start, end.as_ref());
         let mut left = limit.unwrap_or(u32::MAX);
         if left == 0 {
             return;
         }
         match index {
-            None => walk(
-                self.items.range(&start, end.as_ref()),
-                reverse,
-                |key, item| {
-                    let version = live(item, snapshot);
-                    visit(key, item, version);
-                    left -= u32::from(version.is_some());
-                    left > 0
-                },
-            ),
+            None => walk(&self.items, bounds, reverse, |key, item| {
+                let version = live(item, snapshot);
+                visit(key, item, version);
+                left -= u32::from(version.is_some());
+                left > 0
+            }),
             Some(index) => {
                 let entries = &self.indexes[index.index()].entries;
-                walk(
-                    entries.range(&start, end.as_ref()),
-                    reverse,
-                    |entry, offset| {
-                        let key = index::primary_key(entry, *offset);
-                        let item = self.items.get(&key).expect("an entry's item is kept");
-                        let version = live(item, snapshot)
-                            .filter(|version| self.is_at_entry(index, item, version, &key, entry));
-                        visit(&key, item, version);
-                        left -= u32::from(version.is_some());
-                        left > 0
-                    },
-                );
+                walk(entries, bounds, reverse, |entry, offset| {
+                    let key = index::primary_key(entry, *offset);
+                    let item = self.items.get(&key).expect("an entry's item is kept");
+                    let version = live(item, snapshot)
+                        .filter(|version| self.is_at_entry(index, item, version, &key, entry));
+                    visit(&key, item, version);
+                    left -= u32::from(version.is_some());
+                    left > 0
+                });
             }
         }
     }
@@ -348,21 +341,16 @@ pub(crate) fn row_bytes(version: &Version) -> usize {
 }
 
 /// Goes through the entries in the order asked for, while `visit` says so.
-fn walk<'t, V: 't>(
-    mut entries: impl DoubleEndedIterator<Item = (&'t Key, &'t V)>,
+fn walk<V>(
+    tree: &Tree<V>,
+    (start, end): (&Key, Option<&Key>),
     reverse: bool,
     mut visit: impl FnMut(&Key, &V) -> bool,
 ) {
-    let mut next = || {
-        if reverse {
-            entries.next_back()
-        } else {
-            entries.next()
-        }
-    };
-    while let Some((key, value)) = next() {
-        if !visit(key, value) {
-            return;
-        }
+    if reverse {
+        tree.range_reverse(start, end)
+            .all(|(key, value)| visit(key, value));
+    } else {
+        tree.range(start, end).all(|(key, value)| visit(key, value));
     }
 }

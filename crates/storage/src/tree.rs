@@ -1,64 +1,640 @@
-//! The ordered map beneath tables and indexes. Everything else sees it through these few methods,
-//! so that its structure can change.
-
-use std::collections::BTreeMap;
-use std::ops::Bound;
+//! The ordered map beneath tables and indexes: a B+tree.
+//!
+//! Leaves and inner nodes live in arenas and name each other by number; leaves form a doubly
+//! linked list. Beside each key its first 16 bytes stand as a number ([`Key::head`]), so that most
+//! searches compare numbers that lie side by side and never follow a pointer.
+//!
+//! Departures from the textbook, for tables that grow at the ends of many ranges (the orders of
+//! each district) and shrink at their beginnings:
+//!
+//! * a full leaf is split where the new entry goes if that is its end or just after the entry that
+//!   came last, so that ascending runs leave full leaves behind;
+//! * nodes are not merged when they get small; a leaf goes when it is empty.
 
 use anabranch_types::Key;
+
+/// The most entries of a leaf, and the most children of an inner node.
+const NODE_MAX: usize = 64;
 
 /// Keys in order, each with a value.
 #[derive(Debug)]
 pub(crate) struct Tree<V> {
-    map: BTreeMap<Key, V>,
+    leaves: Vec<Leaf<V>>,
+    free_leaves: Vec<u32>,
+    inners: Vec<Inner>,
+    free_inners: Vec<u32>,
+    root: u32,
+    /// Levels of inner nodes above the leaves.
+    height: usize,
+    /// Grows with each insertion and removal: what a [`Position`] is checked against.
+    edition: u64,
+    /// The length of every key so far, while they have one in common.
+    uniform: Uniform,
+}
+
+/// Among keys of one length that is no longer than a head, equal heads mean equal keys: the keys
+/// themselves, which lie elsewhere in memory, need not be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Uniform {
+    Empty,
+    Length(usize),
+    No,
+}
+
+impl Uniform {
+    fn with(self, key: &Key) -> Uniform {
+        match self {
+            Uniform::Empty if key.len() <= size_of::<u128>() => Uniform::Length(key.len()),
+            Uniform::Length(len) if key.len() == len => self,
+            _ => Uniform::No,
+        }
+    }
+
+    /// Whether heads tell this key from all others.
+    #[inline]
+    fn tells(self, key: &Key) -> bool {
+        self == Uniform::Length(key.len())
+    }
+}
+
+#[derive(Debug)]
+struct Leaf<V> {
+    keys: Keys,
+    values: Vec<V>,
+    previous: Option<u32>,
+    next: Option<u32>,
+    /// Where the last insertion went.
+    inserted: usize,
+}
+
+/// `children[i]` holds the keys from `keys[i]` on and below `keys[i + 1]`. `keys[0]` is never
+/// looked at: everything below `keys[1]` that comes to the node is in `children[0]`.
+#[derive(Debug)]
+struct Inner {
+    keys: Keys,
+    children: Vec<u32>,
+}
+
+/// Sorted keys with their heads.
+#[derive(Debug, Default)]
+struct Keys {
+    heads: Vec<u128>,
+    keys: Vec<Key>,
+}
+
+/// Where an entry is, for as long as none is inserted or removed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Position {
+    leaf: u32,
+    slot: u32,
+    edition: u64,
+}
+
+impl Keys {
+    fn with_capacity(capacity: usize) -> Keys {
+        Keys {
+            heads: Vec::with_capacity(capacity),
+            keys: Vec::with_capacity(capacity),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// How many keys are below this one.
+    #[inline]
+    fn lower_bound(&self, head: u128, key: &Key) -> usize {
+        let first = self.heads.partition_point(|held| *held < head);
+        self.among_equals(first, head, key)
+    }
+
+    /// `first`, or if heads from there on are equal to the key's, the first key not below it.
+    #[inline]
+    fn among_equals(&self, first: usize, head: u128, key: &Key) -> usize {
+        let mut slot = first;
+        while self.heads.get(slot) == Some(&head) && self.keys[slot] < *key {
+            slot += 1;
+        }
+        slot
+    }
+
+    /// The child of an inner node that holds the key: the last one whose key is not above it.
+    #[inline]
+    fn child(&self, head: u128, key: &Key) -> usize {
+        let separators = &self.heads[1..];
+        let first = 1 + separators.partition_point(|held| *held < head);
+        let mut slot = first;
+        while self.heads.get(slot) == Some(&head) && self.keys[slot] <= *key {
+            slot += 1;
+        }
+        slot - 1
+    }
+
+    fn insert(&mut self, at: usize, key: Key) {
+        self.heads.insert(at, key.head());
+        self.keys.insert(at, key);
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.heads.remove(at);
+        self.keys.remove(at);
+    }
+
+    fn split_off(&mut self, at: usize) -> Keys {
+        let mut right = Keys::with_capacity(NODE_MAX);
+        right.heads.extend(self.heads.drain(at..));
+        right.keys.extend(self.keys.drain(at..));
+        right
+    }
+}
+
+impl<V> Leaf<V> {
+    fn empty() -> Leaf<V> {
+        Leaf {
+            keys: Keys::default(),
+            values: Vec::new(),
+            previous: None,
+            next: None,
+            inserted: 0,
+        }
+    }
+
+    /// The slot of the key, or where it would go. `heads_tell`: no other key has its head.
+    #[inline]
+    fn search(&self, head: u128, key: &Key, heads_tell: bool) -> Result<usize, usize> {
+        let slot = self.keys.heads.partition_point(|held| *held < head);
+        if self.keys.heads.get(slot) != Some(&head) {
+            return Err(slot);
+        }
+        if heads_tell {
+            return Ok(slot);
+        }
+        let slot = self.keys.among_equals(slot, head, key);
+        match self.keys.keys.get(slot) {
+            Some(held) if self.keys.heads[slot] == head && held == key => Ok(slot),
+            _ => Err(slot),
+        }
+    }
 }
 
 impl<V> Default for Tree<V> {
     fn default() -> Self {
         Tree {
-            map: BTreeMap::new(),
+            leaves: vec![Leaf::empty()],
+            free_leaves: Vec::new(),
+            inners: Vec::new(),
+            free_inners: Vec::new(),
+            root: 0,
+            height: 0,
+            edition: 0,
+            uniform: Uniform::Empty,
         }
     }
 }
 
 impl<V> Tree<V> {
+    #[inline]
     pub(crate) fn get(&self, key: &Key) -> Option<&V> {
-        self.map.get(key)
+        let head = key.head();
+        let leaf = &self.leaves[self.leaf_of(head, key) as usize];
+        leaf.search(head, key, self.uniform.tells(key))
+            .ok()
+            .map(|slot| &leaf.values[slot])
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, key: &Key) -> Option<&mut V> {
-        self.map.get_mut(key)
+        let head = key.head();
+        let leaf = self.leaf_of(head, key);
+        let leaf = &mut self.leaves[leaf as usize];
+        leaf.search(head, key, self.uniform.tells(key))
+            .ok()
+            .map(|slot| &mut leaf.values[slot])
+    }
+
+    /// The value, and where it is.
+    #[inline]
+    pub(crate) fn find(&self, key: &Key) -> Option<(Position, &V)> {
+        let head = key.head();
+        let number = self.leaf_of(head, key);
+        let leaf = &self.leaves[number as usize];
+        let slot = leaf.search(head, key, self.uniform.tells(key)).ok()?;
+        Some((
+            Position {
+                leaf: number,
+                slot: slot as u32,
+                edition: self.edition,
+            },
+            &leaf.values[slot],
+        ))
+    }
+
+    /// The value at a position that [`Tree::find`] gave for this key, found again if need be.
+    #[inline]
+    pub(crate) fn get_mut_at(&mut self, at: Position, key: &Key) -> Option<&mut V> {
+        if at.edition == self.edition {
+            return Some(&mut self.leaves[at.leaf as usize].values[at.slot as usize]);
+        }
+        self.get_mut(key)
+    }
+
+    #[inline]
+    fn leaf_of(&self, head: u128, key: &Key) -> u32 {
+        let mut node = self.root;
+        for _ in 0..self.height {
+            let inner = &self.inners[node as usize];
+            node = inner.children[inner.keys.child(head, key)];
+        }
+        node
+    }
+
+    /// The leaf of a key, and the inner nodes on the way with the child taken at each.
+    fn path_to(&self, key: &Key) -> (Vec<(u32, usize)>, u32) {
+        let head = key.head();
+        let mut path = Vec::with_capacity(self.height);
+        let mut node = self.root;
+        for _ in 0..self.height {
+            let inner = &self.inners[node as usize];
+            let child = inner.keys.child(head, key);
+            path.push((node, child));
+            node = inner.children[child];
+        }
+        (path, node)
     }
 
     /// Puts a value; gives back the one that it replaces.
     pub(crate) fn insert(&mut self, key: Key, value: V) -> Option<V> {
-        self.map.insert(key, value)
+        let head = key.head();
+        let number = self.leaf_of(head, &key);
+        let leaf = &mut self.leaves[number as usize];
+        let slot = match leaf.search(head, &key, self.uniform.tells(&key)) {
+            Ok(slot) => return Some(std::mem::replace(&mut leaf.values[slot], value)),
+            Err(slot) => slot,
+        };
+        self.edition += 1;
+        self.uniform = self.uniform.with(&key);
+        if leaf.values.len() < NODE_MAX {
+            leaf.keys.insert(slot, key);
+            leaf.values.insert(slot, value);
+            leaf.inserted = slot;
+            return None;
+        }
+        self.insert_splitting(number, slot, key, value);
+        None
+    }
+
+    fn insert_splitting(&mut self, number: u32, slot: usize, key: Key, value: V) {
+        let (path, _) = self.path_to(&key);
+        let leaf = &mut self.leaves[number as usize];
+        let ascending = slot == leaf.values.len() || slot == leaf.inserted + 1;
+        let middle = if ascending { slot } else { NODE_MAX / 2 };
+        let mut right = Leaf::empty();
+        right.keys = leaf.keys.split_off(middle);
+        right.values = Vec::with_capacity(NODE_MAX);
+        right.values.extend(leaf.values.drain(middle..));
+        // An ascending run goes on at the left side's end; with nothing on the right it begins
+        // anew there.
+        let (target, slot) = if slot > middle || right.values.is_empty() {
+            (&mut right, slot - middle)
+        } else {
+            (leaf, slot)
+        };
+        target.keys.insert(slot, key);
+        target.values.insert(slot, value);
+        target.inserted = slot;
+        let separator = right.keys.keys[0].clone();
+        let right = self.link_after(number, right);
+        self.insert_child(path, separator, right);
+    }
+
+    /// Puts a leaf into the list after another.
+    fn link_after(&mut self, number: u32, mut right: Leaf<V>) -> u32 {
+        right.previous = Some(number);
+        right.next = self.leaves[number as usize].next;
+        let next = right.next;
+        let added = match self.free_leaves.pop() {
+            Some(free) => {
+                self.leaves[free as usize] = right;
+                free
+            }
+            None => {
+                self.leaves.push(right);
+                (self.leaves.len() - 1) as u32
+            }
+        };
+        self.leaves[number as usize].next = Some(added);
+        if let Some(next) = next {
+            self.leaves[next as usize].previous = Some(added);
+        }
+        added
+    }
+
+    /// Makes a node the right neighbour of the one that the path leads to.
+    fn insert_child(&mut self, mut path: Vec<(u32, usize)>, mut separator: Key, mut added: u32) {
+        while let Some((number, child)) = path.pop() {
+            let inner = &mut self.inners[number as usize];
+            inner.keys.insert(child + 1, separator);
+            inner.children.insert(child + 1, added);
+            if inner.children.len() <= NODE_MAX {
+                return;
+            }
+            let last = child + 2 == inner.children.len();
+            let middle = if last {
+                inner.children.len() - 1
+            } else {
+                inner.children.len() / 2
+            };
+            let keys = inner.keys.split_off(middle);
+            let children = inner.children.split_off(middle);
+            separator = keys.keys[0].clone();
+            added = self.add_inner(Inner { keys, children });
+        }
+        // The root was split. What lies left of the new separator goes to the old root, whatever
+        // its own key says.
+        let mut keys = Keys::with_capacity(NODE_MAX);
+        keys.insert(0, Key::empty());
+        keys.insert(1, separator);
+        let children = vec![self.root, added];
+        self.root = self.add_inner(Inner { keys, children });
+        self.height += 1;
+    }
+
+    fn add_inner(&mut self, inner: Inner) -> u32 {
+        match self.free_inners.pop() {
+            Some(free) => {
+                self.inners[free as usize] = inner;
+                free
+            }
+            None => {
+                self.inners.push(inner);
+                (self.inners.len() - 1) as u32
+            }
+        }
     }
 
     pub(crate) fn remove(&mut self, key: &Key) -> Option<V> {
-        self.map.remove(key)
+        let head = key.head();
+        let number = self.leaf_of(head, key);
+        let leaf = &mut self.leaves[number as usize];
+        let slot = leaf.search(head, key, self.uniform.tells(key)).ok()?;
+        leaf.keys.remove(slot);
+        let value = leaf.values.remove(slot);
+        leaf.inserted = usize::MAX - 1;
+        self.edition += 1;
+        if leaf.values.is_empty() && self.height > 0 {
+            self.remove_leaf(number, key);
+        }
+        Some(value)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.map.len()
+    /// Takes an empty leaf, where `key` was, out of the list and out of its parents.
+    fn remove_leaf(&mut self, number: u32, key: &Key) {
+        let (mut path, _) = self.path_to(key);
+        let leaf = std::mem::replace(&mut self.leaves[number as usize], Leaf::empty());
+        if let Some(previous) = leaf.previous {
+            self.leaves[previous as usize].next = leaf.next;
+        }
+        if let Some(next) = leaf.next {
+            self.leaves[next as usize].previous = leaf.previous;
+        }
+        self.free_leaves.push(number);
+        while let Some((parent, child)) = path.pop() {
+            let inner = &mut self.inners[parent as usize];
+            inner.keys.remove(child);
+            inner.children.remove(child);
+            if !inner.children.is_empty() {
+                break;
+            }
+            self.free_inners.push(parent);
+            if path.is_empty() {
+                // The last leaf went: begin again with an empty one.
+                self.height = 0;
+                self.root = self.free_leaves.pop().expect("a leaf was just freed");
+                return;
+            }
+        }
+        while self.height > 0 && self.inners[self.root as usize].children.len() == 1 {
+            let inner = &mut self.inners[self.root as usize];
+            let only = inner.children[0];
+            *inner = Inner {
+                keys: Keys::default(),
+                children: Vec::new(),
+            };
+            self.free_inners.push(self.root);
+            self.root = only;
+            self.height -= 1;
+        }
     }
 
-    /// The entries from `start` on and below `end`, in order.
-    pub(crate) fn range(
-        &self,
+    /// The entries from `start` on and below `end`, ascending.
+    pub(crate) fn range<'t>(
+        &'t self,
         start: &Key,
         end: Option<&Key>,
-    ) -> impl DoubleEndedIterator<Item = (&Key, &V)> {
-        // An empty range is not to be asked of the map when its ends are crossed.
-        let end = end.map(|end| end.max(start));
-        self.map.range((
-            Bound::Included(start),
-            end.map_or(Bound::Unbounded, Bound::Excluded),
-        ))
+    ) -> impl Iterator<Item = (&'t Key, &'t V)> + use<'t, V> {
+        let head = start.head();
+        let number = self.leaf_of(head, start);
+        let slot = self.leaves[number as usize].keys.lower_bound(head, start);
+        let end = end.map(|end| (end.head(), end.clone()));
+        let mut at = Some((number, slot));
+        std::iter::from_fn(move || {
+            loop {
+                let (number, slot) = at?;
+                let leaf = &self.leaves[number as usize];
+                let Some(key) = leaf.keys.keys.get(slot) else {
+                    at = leaf.next.map(|next| (next, 0));
+                    continue;
+                };
+                if let Some((head, end)) = &end {
+                    let held = leaf.keys.heads[slot];
+                    if held > *head || held == *head && key >= end {
+                        at = None;
+                        return None;
+                    }
+                }
+                at = Some((number, slot + 1));
+                return Some((key, &leaf.values[slot]));
+            }
+        })
     }
 
-    /// About how many bytes the map takes beside what its values point to.
+    /// The entries below `end` and down to `start`, descending.
+    pub(crate) fn range_reverse<'t>(
+        &'t self,
+        start: &Key,
+        end: Option<&Key>,
+    ) -> impl Iterator<Item = (&'t Key, &'t V)> + use<'t, V> {
+        let (number, slot) = match end {
+            Some(end) => {
+                let head = end.head();
+                let number = self.leaf_of(head, end);
+                (
+                    number,
+                    self.leaves[number as usize].keys.lower_bound(head, end),
+                )
+            }
+            None => {
+                let last = self.last_leaf();
+                (last, self.leaves[last as usize].keys.len())
+            }
+        };
+        let start = (start.head(), start.clone());
+        // The slot after the next entry.
+        let mut at = Some((number, slot));
+        std::iter::from_fn(move || {
+            loop {
+                let (number, slot) = at?;
+                let leaf = &self.leaves[number as usize];
+                let Some(slot) = slot.checked_sub(1) else {
+                    let previous = leaf.previous;
+                    at = previous.map(|p| (p, self.leaves[p as usize].keys.len()));
+                    continue;
+                };
+                let (key, held) = (&leaf.keys.keys[slot], leaf.keys.heads[slot]);
+                if held < start.0 || held == start.0 && *key < start.1 {
+                    at = None;
+                    return None;
+                }
+                at = Some((number, slot));
+                return Some((key, &leaf.values[slot]));
+            }
+        })
+    }
+
+    fn last_leaf(&self) -> u32 {
+        let mut node = self.root;
+        for _ in 0..self.height {
+            node = *self.inners[node as usize]
+                .children
+                .last()
+                .expect("an inner node has children");
+        }
+        node
+    }
+
+    /// About how many bytes the map takes beside what keys and values point to.
     pub(crate) fn approximate_bytes(&self) -> usize {
-        // Nodes of the standard map are two thirds to three quarters full.
-        self.len() * (size_of::<Key>() + size_of::<V>()) * 4 / 3
+        let entry = size_of::<u128>() + size_of::<Key>() + size_of::<V>();
+        let leaves = (self.leaves.len() - self.free_leaves.len()).max(1);
+        let inners = self.inners.len() - self.free_inners.len();
+        leaves * (NODE_MAX * entry + size_of::<Leaf<V>>())
+            + inners * (NODE_MAX * (size_of::<u128>() + size_of::<Key>() + 4) + size_of::<Inner>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert(Key),
+        Run(u8, u16),
+        Remove(Key),
+        RemoveFrom(Key, usize),
+        Range(Key, Option<Key>),
+    }
+
+    fn keys() -> impl Strategy<Value = Key> {
+        let byte = prop_oneof![Just(0u8), Just(1), Just(255)];
+        let short = prop::collection::vec(byte.clone(), 0..5);
+        let long = prop::collection::vec(byte, 15..19);
+        prop_oneof![3 => short, 1 => long].prop_map(|bytes| Key::from_bytes(&bytes))
+    }
+
+    fn steps() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => keys().prop_map(Step::Insert),
+            2 => (0..4u8, 1..400u16).prop_map(|(prefix, count)| Step::Run(prefix, count)),
+            2 => keys().prop_map(Step::Remove),
+            2 => (keys(), 1..500usize).prop_map(|(from, count)| Step::RemoveFrom(from, count)),
+            3 => (keys(), prop::option::of(keys())).prop_map(|(s, e)| Step::Range(s, e)),
+        ]
+    }
+
+    fn check_structure(tree: &Tree<u32>) {
+        let free: Vec<u32> = tree.free_inners.clone();
+        for (number, inner) in tree.inners.iter().enumerate() {
+            if !free.contains(&(number as u32)) {
+                assert!(!inner.children.is_empty() && inner.children.len() <= NODE_MAX);
+                assert_eq!(inner.children.len(), inner.keys.len());
+                assert!(inner.keys.keys[1..].is_sorted());
+            }
+        }
+        assert!(tree.leaves.iter().all(|leaf| leaf.values.len() <= NODE_MAX));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+        #[test]
+        fn the_tree_is_an_ordered_map(steps in prop::collection::vec(steps(), 1..60)) {
+            let mut tree = Tree::default();
+            let mut twin: BTreeMap<Key, u32> = BTreeMap::new();
+            let mut fresh = 0;
+            let mut next = [0u32; 4];
+            for step in steps {
+                fresh += 1;
+                match step {
+                    Step::Insert(key) => {
+                        prop_assert_eq!(tree.insert(key.clone(), fresh), twin.insert(key, fresh));
+                    }
+                    Step::Run(prefix, count) => for _ in 0..count {
+                        let number = &mut next[usize::from(prefix)];
+                        *number += 1;
+                        let mut bytes = vec![prefix];
+                        bytes.extend(number.to_be_bytes());
+                        let key = Key::from_bytes(&bytes);
+                        prop_assert_eq!(tree.insert(key.clone(), fresh), twin.insert(key, fresh));
+                    },
+                    Step::Remove(key) => prop_assert_eq!(tree.remove(&key), twin.remove(&key)),
+                    Step::RemoveFrom(from, count) => {
+                        let gone: Vec<Key> =
+                            twin.range(from..).take(count).map(|(key, _)| key.clone()).collect();
+                        for key in gone {
+                            prop_assert_eq!(tree.remove(&key), twin.remove(&key));
+                        }
+                    }
+                    Step::Range(start, end) => {
+                        let within = |key: &Key| *key >= start && end.as_ref().is_none_or(|e| key < e);
+                        let expected: Vec<_> = twin.iter().filter(|(key, _)| within(key)).collect();
+                        let found: Vec<_> = tree.range(&start, end.as_ref()).collect();
+                        prop_assert_eq!(&found, &expected);
+                        let mut reverse: Vec<_> = tree.range_reverse(&start, end.as_ref()).collect();
+                        reverse.reverse();
+                        prop_assert_eq!(&reverse, &expected);
+                        prop_assert_eq!(tree.get(&start), twin.get(&start));
+                        if let Some((position, _)) = tree.find(&start) {
+                            prop_assert_eq!(tree.get_mut_at(position, &start).copied(),
+                                twin.get(&start).copied());
+                        }
+                    }
+                }
+                check_structure(&tree);
+            }
+        }
+    }
+
+    #[test]
+    fn ascending_runs_fill_their_leaves() {
+        let mut tree = Tree::default();
+        for number in 0..1_000u32 {
+            for run in 0..10u8 {
+                let mut bytes = vec![run];
+                bytes.extend(number.to_be_bytes());
+                tree.insert(Key::from_bytes(&bytes), ());
+            }
+        }
+        let least = 10_000 / NODE_MAX;
+        assert!(
+            tree.leaves.len() < least * 5 / 4,
+            "{} leaves",
+            tree.leaves.len()
+        );
     }
 }

@@ -64,6 +64,21 @@ impl Key {
         &self.0
     }
 
+    /// The first 16 bytes as a big-endian number, zeros after the end: where two keys' heads
+    /// differ, they order the keys.
+    #[inline]
+    pub fn head(&self) -> u128 {
+        let bytes = self.as_bytes();
+        match bytes.first_chunk() {
+            Some(head) => u128::from_be_bytes(*head),
+            None => {
+                let mut head = [0; 16];
+                head[..bytes.len()].copy_from_slice(bytes);
+                u128::from_be_bytes(head)
+            }
+        }
+    }
+
     /// Length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
