@@ -7,7 +7,7 @@ use sqlparser::{
     tokenizer::{Token as Kind, TokenWithSpan},
 };
 
-use super::lexer::Token;
+use super::{blame, lexer::Token};
 use crate::{
     diagnostic::Diagnostic,
     source::{SourceFile, Span},
@@ -415,10 +415,14 @@ impl<'a> Cursor<'a> {
             span: token.span.location(),
         });
         let mut parser = Parser::new(&DIALECT).with_tokens_with_locations(located.collect());
-        let tree = parse(&mut parser).map_err(|error| self.translate(&error))?;
+        let tree =
+            parse(&mut parser).map_err(|error| blame::improve(self, self.translate(&error)))?;
         let next = parser.peek_token();
         if next.token != Kind::EOF {
-            return Err(self.syntax_error_at(Span::of(next.span)));
+            return Err(blame::improve(
+                self,
+                self.syntax_error_at(Span::of(next.span)),
+            ));
         }
         Ok(tree)
     }

@@ -148,7 +148,7 @@ impl Lexer<'_> {
                     }
                 }
                 '.' if next.is_some_and(|c| c.is_ascii_digit()) => self.number(start)?,
-                _ if is_name_start(character) => self.word(start, next)?,
+                _ if is_name_start(character) => self.word(start, character, next)?,
                 _ => self.punctuation(start, character)?,
             }
         }
@@ -178,22 +178,22 @@ impl Lexer<'_> {
             .help("close it with */"))
     }
 
-    fn word(&mut self, start: usize, next: Option<char>) -> Result<(), Diagnostic> {
+    fn word(&mut self, start: usize, first: char, next: Option<char>) -> Result<(), Diagnostic> {
         if next == Some('\'') {
-            match &self.rest()[..1] {
-                "e" | "E" => {
+            match first {
+                'e' | 'E' => {
                     self.position += 1;
                     let value = self.string(start, true)?;
                     self.push(start, Kind::SingleQuotedString(value));
                     return Ok(());
                 }
-                "n" | "N" => {
+                'n' | 'N' => {
                     self.position += 1;
                     let value = self.string(start, false)?;
                     self.push(start, Kind::SingleQuotedString(value));
                     return Ok(());
                 }
-                "b" | "B" | "x" | "X" => {
+                'b' | 'B' | 'x' | 'X' => {
                     return Err(Diagnostic::unsupported(
                         "a bit string literal",
                         self.source.span(start, start + 2),

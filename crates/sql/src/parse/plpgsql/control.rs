@@ -117,15 +117,9 @@ impl Body<'_, '_> {
             }
         }
         if self.cursor.eat_word("else") {
-            if self.cursor.at_word("if") {
-                // Legal, but then its own END IF is needed: say so if it is missing.
-                let nested = self.cursor.span();
-                otherwise = self.statements(nested, &["end"])?;
-            } else {
-                otherwise = self.statements(opening, &["end"])?;
-            }
+            otherwise = self.statements(opening, &["end"])?;
         }
-        self.cursor.expect_words(&["end", "if"])?;
+        self.expect_end("if", opening)?;
         Ok(Statement::If {
             branches,
             otherwise,
@@ -137,7 +131,7 @@ impl Body<'_, '_> {
         self.loops += 1;
         let body = self.statements(opening, &["end"])?;
         self.loops -= 1;
-        self.cursor.expect_words(&["end", "loop"])?;
+        self.expect_end("loop", opening)?;
         self.refuse_end_label()?;
         Ok(body)
     }

@@ -183,6 +183,19 @@ impl<'a> Body<'a, '_> {
         Ok(statements)
     }
 
+    /// `END IF`, `END LOOP`: `opening` is what they close.
+    fn expect_end(&mut self, word: &str, opening: Span) -> Parsed<()> {
+        self.cursor.expect_words(&["end"])?;
+        if self.cursor.eat_word(word) {
+            return Ok(());
+        }
+        let shown = word.to_uppercase();
+        let (line, _) = self.cursor.file().line_column(opening.start);
+        Err(self
+            .cursor
+            .expected(&format!("END {shown} to close the {shown} of line {line}")))
+    }
+
     fn semicolon(&mut self, place: &str) -> Parsed<()> {
         if self.cursor.eat(&Kind::SemiColon) {
             return Ok(());
@@ -198,6 +211,14 @@ impl<'a> Body<'a, '_> {
             return Err(inside.expected("an expression"));
         }
         let parsed = inside.expression();
+        if let (Err(error), [stop, ..]) = (&parsed, stops)
+            && !self.cursor.at_any(stops)
+        {
+            // The word that ends it is missing: it has swallowed what follows.
+            return Err(error
+                .clone()
+                .help(format!("expected {}", stop.to_uppercase())));
+        }
         Ok(self
             .or_noted(parsed)?
             .unwrap_or(ast::Expr::value(ast::Value::Null)))
