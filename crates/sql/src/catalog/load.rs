@@ -149,17 +149,13 @@ impl Loader {
         let mut views = Vec::new();
         let mut assertions = Vec::new();
         let mut routines = Vec::new();
-        let mut constraints = Vec::new();
+        let mut alterations = Vec::new();
         let mut indexes = Vec::new();
         for (file, statement, declaration) in declared {
             match declaration {
                 Declaration::Table(table) => tables.declare(table, &mut self.errors),
-                Declaration::Constraints {
-                    table,
-                    constraints: added,
-                } => {
-                    constraints.push((table, added));
-                }
+                Declaration::Alter(alter) => alterations.push(alter),
+                Declaration::Sequence(name) => tables.claim(&name, &mut self.errors),
                 Declaration::Index(index) => indexes.push(index),
                 Declaration::View(view) => views.push(view),
                 Declaration::Assertion {
@@ -180,8 +176,8 @@ impl Loader {
                 Declaration::Nothing => {}
             }
         }
-        for (table, added) in constraints {
-            tables.add_constraints(&table, added, &self.broken, &mut self.errors);
+        for alter in alterations {
+            tables.alter(alter, &self.broken, &mut self.errors);
         }
         tables.resolve(indexes, &self.broken, &mut self.errors);
         let mut catalog = Catalog::default();

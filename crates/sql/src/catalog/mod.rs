@@ -56,7 +56,6 @@ pub struct Table {
 }
 
 /// What a column gets when an INSERT names no value for it.
-#[expect(clippy::large_enum_variant, reason = "an application has few of them")]
 #[derive(Clone, Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -228,7 +227,6 @@ pub enum VariableType {
 }
 
 /// A statement of a procedure's body.
-#[expect(clippy::large_enum_variant, reason = "an application has few of them")]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 #[expect(

@@ -6,18 +6,21 @@ use std::{
 };
 
 use anabranch_types::{
-    ColumnIndex, ColumnSchema, IndexId, IndexSchema, RowLayout, TableId, TableSchema,
+    ColumnIndex, ColumnSchema, DataType, IndexId, IndexSchema, RowLayout, TableId, TableSchema,
 };
 
 use super::{
-    Catalog, Check, ForeignKey, Table,
+    Catalog, Check, ColumnDefault, ForeignKey, Table,
     names::{choose_name, join_columns, only_column},
 };
 use crate::{
     diagnostic::Diagnostic,
     parse::{
         cursor::Name,
-        declaration::{ConstraintDeclaration, ConstraintKind, IndexDeclaration, TableDeclaration},
+        declaration::{
+            AlterDeclaration, ColumnAlteration, ConstraintDeclaration, ConstraintKind,
+            IndexDeclaration, TableDeclaration,
+        },
     },
     source::Span,
 };
@@ -110,6 +113,11 @@ impl Tables {
                 errors.push(Diagnostic::new("42701", message, column.name.span));
                 continue;
             }
+            let declared = &column.declared;
+            if let Err(error) = check_generated(&column.default, &declared.data_type, declared.span)
+            {
+                errors.push(error);
+            }
             schema.columns.push(ColumnSchema {
                 name: column.name.text,
                 data_type: column.declared.data_type,
@@ -127,18 +135,31 @@ impl Tables {
         });
     }
 
-    /// The constraints of an `ALTER TABLE`.
-    pub(super) fn add_constraints(
+    /// Takes the name of a relation that is no table.
+    pub(super) fn claim(&mut self, name: &Name, errors: &mut Vec<Diagnostic>) {
+        self.relations.claim(name, errors);
+    }
+
+    /// An `ALTER TABLE`.
+    pub(super) fn alter(
         &mut self,
-        table: &Name,
-        constraints: Vec<ConstraintDeclaration>,
+        alter: AlterDeclaration,
         broken: &BTreeSet<String>,
         errors: &mut Vec<Diagnostic>,
     ) {
-        match self.find(table, broken) {
-            Ok(Some(number)) => self.drafts[number].pending.extend(constraints),
-            Ok(None) => {}
-            Err(error) => errors.push(error),
+        let draft = match self.find(&alter.table, broken) {
+            Ok(Some(number)) => &mut self.drafts[number],
+            Ok(None) => return,
+            Err(error) => {
+                errors.push(error);
+                return;
+            }
+        };
+        draft.pending.extend(alter.constraints);
+        for alteration in alter.columns {
+            if let Err(error) = draft.alter_column(alteration) {
+                errors.push(error);
+            }
         }
     }
 
@@ -311,6 +332,19 @@ impl Tables {
 }
 
 impl Draft {
+    fn alter_column(&mut self, alteration: ColumnAlteration) -> Result<(), Diagnostic> {
+        let index = self.column(&alteration.column, None)?.index();
+        if let Some(default) = alteration.default {
+            let data_type = &self.schema.columns[index].data_type;
+            check_generated(&default, data_type, alteration.column.span)?;
+            self.table.defaults[index] = default;
+        }
+        if alteration.not_null {
+            self.schema.columns[index].nullable = false;
+        }
+        Ok(())
+    }
+
     /// A primary key, a unique constraint or a check.
     fn constrain(
         &mut self,
@@ -507,6 +541,19 @@ impl Draft {
     }
 }
 
+/// Generated numbers are for integers.
+fn check_generated(
+    default: &ColumnDefault,
+    data_type: &DataType,
+    span: Span,
+) -> Result<(), Diagnostic> {
+    if matches!(default, ColumnDefault::Generated { .. }) && !data_type.is_integer() {
+        let message = "identity column type must be smallint, integer, or bigint";
+        return Err(Diagnostic::new("22023", message, span));
+    }
+    Ok(())
+}
+
 /// The primary key or unique index of the parent that has just these columns.
 fn matching_key(
     parent: &TableSchema,
@@ -527,8 +574,7 @@ fn matching_key(
 }
 
 /// Types whose values compare with each other in a key.
-fn family(data_type: &anabranch_types::DataType) -> anabranch_types::DataType {
-    use anabranch_types::DataType;
+fn family(data_type: &DataType) -> DataType {
     match data_type {
         _ if data_type.is_integer() => DataType::Int8,
         DataType::Numeric(_) => DataType::Numeric(None),

@@ -13,11 +13,10 @@ use crate::{
 #[derive(Debug)]
 pub(crate) enum Declaration {
     Table(TableDeclaration),
-    /// `ALTER TABLE … ADD constraint`.
-    Constraints {
-        table: Name,
-        constraints: Vec<ConstraintDeclaration>,
-    },
+    /// `ALTER TABLE`.
+    Alter(AlterDeclaration),
+    /// `CREATE SEQUENCE`, whose numbers only a column's default can take.
+    Sequence(Name),
     Index(IndexDeclaration),
     View(ViewDeclaration),
     Assertion {
@@ -79,6 +78,24 @@ pub(crate) enum ConstraintKind {
         on_delete: ReferentialAction,
         on_update: ReferentialAction,
     },
+}
+
+/// `ALTER TABLE`.
+#[derive(Debug)]
+pub(crate) struct AlterDeclaration {
+    pub(crate) table: Name,
+    pub(crate) constraints: Vec<ConstraintDeclaration>,
+    pub(crate) columns: Vec<ColumnAlteration>,
+}
+
+/// `ALTER TABLE … ALTER COLUMN`.
+#[derive(Debug)]
+pub(crate) struct ColumnAlteration {
+    pub(crate) column: Name,
+    /// SET DEFAULT, ADD GENERATED … AS IDENTITY.
+    pub(crate) default: Option<ColumnDefault>,
+    /// SET NOT NULL; identity too.
+    pub(crate) not_null: bool,
 }
 
 /// `CREATE INDEX`.

@@ -398,6 +398,10 @@ impl Lexer<'_> {
                 self.operator(start);
                 return Ok(());
             }
+            '\\' if self.at_restriction() => {
+                self.take_while(|c| c != '\n');
+                return Ok(());
+            }
             '\\' => {
                 return Err(self
                     .error(start, start + 1, "syntax error at or near \"\\\"")
@@ -415,6 +419,13 @@ impl Lexer<'_> {
         };
         self.push(start, kind);
         Ok(())
+    }
+
+    /// `pg_dump` begins and ends with these two commands of psql, which concern psql alone.
+    fn at_restriction(&self) -> bool {
+        let starts_line = self.position == 0 || self.text[..self.position].ends_with('\n');
+        let rest = self.rest();
+        starts_line && (rest.starts_with("\\restrict ") || rest.starts_with("\\unrestrict "))
     }
 
     /// The longest run of operator characters, but for a comment in it, and but for a sign at its

@@ -10,6 +10,7 @@
 //!
 //! Nothing here looks a name up: that is the catalog's part.
 
+mod alter;
 mod blame;
 pub(crate) mod cursor;
 pub(crate) mod data_type;

@@ -2,12 +2,14 @@
 //!
 //! Accepted and passed over, because what they say does not bear on the data: `COMMENT ON`, `SET`
 //! and `RESET`, `SELECT set_config(…)` (`pg_dump` writes it), `GRANT`, `REVOKE`, `… OWNER TO`,
+//! `ALTER SEQUENCE … OWNED BY`,
 //! `CREATE EXTENSION`, `CREATE SCHEMA public`, `ANALYZE`, `VACUUM`, and the transaction statements
 //! around a script (`BEGIN`, `START TRANSACTION`, `COMMIT`, `END`).
 
 use sqlparser::tokenizer::Token as Kind;
 
 use super::{
+    alter,
     cursor::{Cursor, Parsed},
     declaration::{Declaration, ViewDeclaration},
     split::{StatementTokens, is_routine},
@@ -34,7 +36,7 @@ pub(crate) fn declaration(
     if cursor.eat_word("create") {
         create(&mut cursor, start)
     } else if cursor.at_words(&["alter", "table"]) {
-        alter_table(&mut cursor)
+        alter::alter_table(&mut cursor).map(Declaration::Alter)
     } else {
         Err(refuse(&cursor))
     }
@@ -65,6 +67,11 @@ fn changes_nothing(cursor: &Cursor<'_>) -> bool {
             .tokens_left()
             .windows(2)
             .any(|w| w[0].is_word("owner") && w[1].is_word("to"));
+    let owned = cursor.at_words(&["alter", "sequence"])
+        && cursor
+            .tokens_left()
+            .windows(2)
+            .any(|w| w[0].is_word("owned") && w[1].is_word("by"));
     let public = cursor.at_words(&["create", "schema"])
         && cursor
             .tokens_left()
@@ -75,6 +82,7 @@ fn changes_nothing(cursor: &Cursor<'_>) -> bool {
         || cursor.at_words(&["create", "extension"])
         || set_config
         || owner
+        || owned
         || public
 }
 
@@ -91,6 +99,9 @@ fn create(cursor: &mut Cursor<'_>, start: Span) -> Parsed<Declaration> {
     }
     if cursor.eat_word("view") {
         return view(cursor, start, or_replace).map(Declaration::View);
+    }
+    if cursor.eat_word("sequence") {
+        return alter::create_sequence(cursor).map(Declaration::Sequence);
     }
     if cursor.eat_word("assertion") {
         return assertion(cursor, start);
@@ -149,54 +160,8 @@ fn assertion(cursor: &mut Cursor<'_>, start: Span) -> Parsed<Declaration> {
     })
 }
 
-fn alter_table(cursor: &mut Cursor<'_>) -> Parsed<Declaration> {
-    cursor.expect_words(&["alter", "table"])?;
-    cursor.eat_words(&["if", "exists"]);
-    cursor.eat_word("only");
-    let table = cursor.schema_name("a table name")?;
-    let mut constraints = Vec::new();
-    loop {
-        let adds_constraint = cursor.at_word("add")
-            && cursor.peek_at(1).is_some_and(|token| {
-                [
-                    "constraint",
-                    "primary",
-                    "unique",
-                    "foreign",
-                    "check",
-                    "exclude",
-                ]
-                .iter()
-                .any(|word| token.is_word(word))
-            });
-        if !adds_constraint {
-            let form = cursor.take_until(|at| at.at(&Kind::Comma));
-            let shown = form
-                .tokens_left()
-                .iter()
-                .take(2)
-                .map(|token| token.kind.to_string());
-            let shown = shown.collect::<Vec<_>>().join(" ").to_uppercase();
-            let span = form.span();
-            return Err(
-                Diagnostic::unsupported(format!("ALTER TABLE … {shown}"), span).help(
-                    "only ADD of a PRIMARY KEY, UNIQUE, FOREIGN KEY or CHECK constraint is; write \
-                 the rest in CREATE TABLE",
-                ),
-            );
-        }
-        cursor.next();
-        constraints.push(table::table_constraint(cursor)?);
-        if !cursor.eat(&Kind::Comma) {
-            break;
-        }
-    }
-    cursor.finish("\";\" at the end of the statement")?;
-    Ok(Declaration::Constraints { table, constraints })
-}
-
 fn refuse_create(cursor: &Cursor<'_>, start: Span) -> Diagnostic {
-    const KNOWN: [(&str, &str); 19] = [
+    const KNOWN: [(&str, &str); 18] = [
         (
             "trigger",
             "do its work in the procedures that write the table",
@@ -204,10 +169,6 @@ fn refuse_create(cursor: &Cursor<'_>, start: Span) -> Diagnostic {
         ("constraint", "state the rule with CREATE ASSERTION"),
         ("type", "use text with a CHECK (column IN (…))"),
         ("domain", "repeat its type and CHECK at each column"),
-        (
-            "sequence",
-            "declare the column serial or GENERATED … AS IDENTITY",
-        ),
         ("schema", "there is one schema, \"public\""),
         ("rule", "use a view"),
         ("policy", "filter rows in the procedures"),

@@ -3,6 +3,7 @@
 use sqlparser::tokenizer::Token as Kind;
 
 use super::{
+    alter,
     cursor::{Cursor, Name, Parsed},
     data_type,
     declaration::{
@@ -213,7 +214,7 @@ fn column_option(
         let default = default_value(cursor)?;
         return set_default(column, default, cursor.since(start));
     } else if cursor.eat_word("generated") {
-        let always = generated(cursor, &column.declared)?;
+        let always = generated(cursor)?;
         column.not_null = true;
         return set_default(
             column,
@@ -257,7 +258,7 @@ fn set_default(column: &mut ColumnDeclaration, default: ColumnDefault, span: Spa
 }
 
 /// The expression after DEFAULT, up to whatever else may be said of a column.
-fn default_value(cursor: &mut Cursor<'_>) -> Parsed<ColumnDefault> {
+pub(crate) fn default_value(cursor: &mut Cursor<'_>) -> Parsed<ColumnDefault> {
     const OPTIONS: [&str; 11] = [
         "constraint",
         "not",
@@ -275,13 +276,15 @@ fn default_value(cursor: &mut Cursor<'_>) -> Parsed<ColumnDefault> {
     let tokens_left = cursor.left();
     let expression = cursor
         .take_until(|at| at.at(&Kind::Comma) || at.left() < tokens_left && at.at_any(&OPTIONS));
-    Ok(ColumnDefault::Expression(
-        expression.expression()?,
-        cursor.since(start),
-    ))
+    let tree = expression.expression()?;
+    Ok(match alter::is_nextval(&tree) {
+        true => ColumnDefault::Generated { always: false },
+        false => ColumnDefault::Expression(tree, cursor.since(start)),
+    })
 }
 
-fn generated(cursor: &mut Cursor<'_>, declared: &data_type::Declared) -> Parsed<bool> {
+/// After GENERATED: whether ALWAYS.
+pub(crate) fn generated(cursor: &mut Cursor<'_>) -> Parsed<bool> {
     let start = cursor.last_span();
     let always = cursor.eat_word("always");
     if !always {
@@ -298,14 +301,7 @@ fn generated(cursor: &mut Cursor<'_>, declared: &data_type::Declared) -> Parsed<
     }
     cursor.expect_words(&["identity"])?;
     if cursor.at(&Kind::LParen) {
-        return Err(
-            unsupported(cursor, "a sequence option of an identity column")
-                .help("leave the options out: the database chooses the numbers"),
-        );
-    }
-    if !declared.data_type.is_integer() {
-        let message = "identity column type must be smallint, integer, or bigint";
-        return Err(Diagnostic::new("22023", message, declared.span));
+        alter::sequence_options(cursor.parenthesised()?)?;
     }
     Ok(always)
 }

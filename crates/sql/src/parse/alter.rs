@@ -1,0 +1,142 @@
+//! `ALTER TABLE` and `CREATE SEQUENCE`, as far as `pg_dump` needs them to write down what CREATE
+//! TABLE can say: constraints, defaults, identity, and the sequences of serial columns.
+
+use sqlparser::{ast, tokenizer::Token as Kind};
+
+use super::{
+    cursor::{Cursor, Name, Parsed},
+    declaration::{AlterDeclaration, ColumnAlteration},
+    table,
+};
+use crate::{catalog::ColumnDefault, diagnostic::Diagnostic};
+
+/// `ALTER TABLE`.
+pub(crate) fn alter_table(cursor: &mut Cursor<'_>) -> Parsed<AlterDeclaration> {
+    cursor.expect_words(&["alter", "table"])?;
+    cursor.eat_words(&["if", "exists"]);
+    cursor.eat_word("only");
+    let mut declared = AlterDeclaration {
+        table: cursor.schema_name("a table name")?,
+        constraints: Vec::new(),
+        columns: Vec::new(),
+    };
+    loop {
+        action(cursor, &mut declared)?;
+        if !cursor.eat(&Kind::Comma) {
+            break;
+        }
+    }
+    cursor.finish("\";\" at the end of the statement")?;
+    Ok(declared)
+}
+
+fn action(cursor: &mut Cursor<'_>, declared: &mut AlterDeclaration) -> Parsed<()> {
+    const CONSTRAINTS: [&str; 6] = [
+        "constraint",
+        "primary",
+        "unique",
+        "foreign",
+        "check",
+        "exclude",
+    ];
+    let start = *cursor;
+    if cursor.eat_word("add") && cursor.at_any(&CONSTRAINTS) {
+        declared.constraints.push(table::table_constraint(cursor)?);
+        return Ok(());
+    }
+    *cursor = start;
+    if cursor.eat_word("alter") {
+        cursor.eat_word("column");
+        let column = cursor.name("a column name")?;
+        if let Some(alteration) = alter_column(cursor, column)? {
+            declared.columns.push(alteration);
+            return Ok(());
+        }
+    }
+    *cursor = start;
+    let form = cursor.take_until(|at| at.at(&Kind::Comma));
+    let words = form
+        .tokens_left()
+        .iter()
+        .take(2)
+        .map(|token| cursor.file().slice(token.span));
+    let shown = words.collect::<Vec<_>>().join(" ").to_uppercase();
+    Err(Diagnostic::unsupported(format!("ALTER TABLE … {shown}"), form.span()).help(
+        "only ADD of a constraint and ALTER COLUMN … SET DEFAULT, SET NOT NULL or ADD GENERATED \
+         are; write the rest in CREATE TABLE",
+    ))
+}
+
+fn alter_column(cursor: &mut Cursor<'_>, column: Name) -> Parsed<Option<ColumnAlteration>> {
+    let mut alteration = ColumnAlteration {
+        column,
+        default: None,
+        not_null: false,
+    };
+    if cursor.eat_words(&["set", "not", "null"]) {
+        alteration.not_null = true;
+    } else if cursor.eat_words(&["set", "default"]) {
+        alteration.default = Some(table::default_value(cursor)?);
+    } else if cursor.eat_words(&["add", "generated"]) {
+        let always = table::generated(cursor)?;
+        alteration.default = Some(ColumnDefault::Generated { always });
+        alteration.not_null = true;
+    } else {
+        return Ok(None);
+    }
+    Ok(Some(alteration))
+}
+
+/// `CREATE SEQUENCE`, from after these two words.
+pub(crate) fn create_sequence(cursor: &mut Cursor<'_>) -> Parsed<Name> {
+    cursor.eat_words(&["if", "not", "exists"]);
+    let name = cursor.schema_name("a sequence name")?;
+    sequence_options(*cursor)?;
+    Ok(name)
+}
+
+/// All that is left as options of a sequence: those that say what holds without them. Which
+/// numbers a column gets is the database's choice, so any others could not be kept.
+pub(crate) fn sequence_options(mut cursor: Cursor<'_>) -> Parsed<()> {
+    while !cursor.is_done() {
+        let start = cursor.span();
+        let one = |cursor: &mut Cursor<'_>| matches!(cursor.integer(), Ok((1, _)));
+        let usual = if cursor.eat_word("start") {
+            cursor.eat_word("with");
+            one(&mut cursor)
+        } else if cursor.eat_word("increment") {
+            cursor.eat_word("by");
+            one(&mut cursor)
+        } else if cursor.eat_word("cache") {
+            cursor.integer().is_ok()
+        } else if cursor.eat_word("as") {
+            super::data_type::serialless(&mut cursor)?.is_integer()
+        } else if cursor.eat_words(&["sequence", "name"]) {
+            cursor.schema_name("a sequence name")?;
+            true
+        } else if cursor.eat_words(&["owned", "by"]) {
+            cursor.take_until(|_| false);
+            true
+        } else {
+            cursor.eat_words(&["no", "minvalue"])
+                || cursor.eat_words(&["no", "maxvalue"])
+                || cursor.eat_words(&["no", "cycle"])
+        };
+        if !usual {
+            return Err(Diagnostic::unsupported("this option of a sequence", start)
+                .help("leave it out: the database chooses the numbers"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether an expression takes the next number of a sequence.
+pub(crate) fn is_nextval(expression: &ast::Expr) -> bool {
+    match expression {
+        ast::Expr::Function(function) => {
+            let name = function.name.to_string();
+            name == "nextval" || name == "pg_catalog.nextval"
+        }
+        _ => false,
+    }
+}
