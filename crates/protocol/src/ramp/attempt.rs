@@ -1,10 +1,10 @@
 //! One attempt of one transaction, as its coordinator knows it.
 
 use anabranch_storage::{CommitSequence, ItemTag};
-use anabranch_types::{NodeId, PartitionId, Read, Timestamp};
+use anabranch_types::{NodeId, PartitionId, Read, Ticks, Timestamp};
 use smallvec::SmallVec;
 
-use super::message::{Evidence, Got, Slots};
+use super::message::{Evidence, Got, Known, Slots};
 use crate::AbortReason;
 
 /// The items that were read on a partition; a range counts as its whole table.
@@ -20,6 +20,15 @@ pub(super) struct Attempt {
     /// The guards that were read.
     pub(super) guards: Vec<(PartitionId, Read)>,
     pub(super) phase: Phase,
+    /// When it began to read, and what was known to be stable then; `None` before.
+    pub(super) began: Option<(Ticks, Known)>,
+}
+
+impl Attempt {
+    /// What was known to be stable when it began to read.
+    pub(super) fn known(&self) -> &Known {
+        &self.began.as_ref().expect("set before the first read").1
+    }
 }
 
 /// A partition as the procedure has seen it. Its snapshot is fixed.

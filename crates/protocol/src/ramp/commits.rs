@@ -259,7 +259,6 @@ impl RampNode {
         }
         if deciding.several {
             self.context.stability.done(deciding.commit);
-            self.participant.settle(&self.context.stability);
             self.announce_later(out);
         }
         self.committed(transaction, deciding.commit, deciding.slots, out);

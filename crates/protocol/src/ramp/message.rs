@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anabranch_storage::{CommitSequence, Siblings};
 use anabranch_types::{Effect, EffectError, Fetched, Read, SlotId, Timestamp, Value};
 
+pub use super::stability::Known;
 use crate::{AbortReason, TransactionId};
 
 /// A message, and what its sender knows to be stable.
@@ -31,6 +32,9 @@ pub enum Message {
         reads: Vec<Read>,
         /// Transactions that have committed elsewhere and must be in the snapshot.
         require: Vec<Required>,
+        /// What its coordinator knew to be stable when the transaction began: of everything else
+        /// it wants evidence.
+        known: Known,
     },
     /// Owner to coordinator: the answer to Get.
     Got {
@@ -122,7 +126,7 @@ pub struct Got {
     /// One answer a read, in order.
     pub fetched: Vec<Fetched>,
     /// The transactions over several partitions that have a version in the visible history of
-    /// what was read, as far as they are not known to be stable. Each once.
+    /// what was read, as far as they were not known to be stable. Each once.
     pub evidence: Vec<Evidence>,
 }
 

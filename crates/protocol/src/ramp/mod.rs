@@ -55,15 +55,19 @@ pub struct RampOptions {
     /// For how long a node may keep to itself what has become stable when it has nothing else to
     /// say to a participant.
     pub announce_after: Ticks,
+    /// For how long evidence of a transaction is kept after it has become stable everywhere. A
+    /// transaction that reads from several partitions for longer is restarted.
+    pub retain: Ticks,
     /// After how many repairs of one batch of reads the transaction is restarted.
     pub rounds_max: u32,
 }
 
 impl Default for RampOptions {
-    /// 10 ms, 8 rounds.
+    /// 10 ms, 500 ms, 8 rounds.
     fn default() -> Self {
         RampOptions {
             announce_after: Ticks::from_millis(10),
+            retain: Ticks::from_millis(500),
             rounds_max: 8,
         }
     }
@@ -108,7 +112,7 @@ impl RampNode {
             context: Context {
                 now: Ticks::default(),
                 clock: HybridClock::new(node),
-                stability: Stability::new(node, nodes),
+                stability: Stability::new(node, nodes, options.retain),
             },
             participant: Participant::new(store, programs, nodes),
             current: None,
@@ -152,19 +156,18 @@ impl RampNode {
     }
 
     fn handle_message(&mut self, from: NodeId, stamped: Stamped, out: &mut Outbox<Stamped>) {
-        if self.context.stability.heard(from, stamped.stable) {
-            self.participant.settle(&self.context.stability);
-        }
+        self.context.stability.heard(from, stamped.stable);
         match stamped.message {
             Message::Get {
                 transaction,
                 at,
                 reads,
                 require,
+                known,
             } => {
-                let result = self
-                    .participant
-                    .get(&mut self.context, at, reads.iter(), &require);
+                let result =
+                    self.participant
+                        .get(&mut self.context, at, reads.iter(), &require, &known);
                 self.send(
                     from,
                     Message::Got {
@@ -251,6 +254,9 @@ impl Protocol for RampNode {
 
     fn step(&mut self, now: Ticks, input: Input<Stamped>, out: &mut Outbox<Stamped>) {
         self.context.now = now;
+        if self.context.stability.age(now) {
+            self.participant.settle(&self.context.stability);
+        }
         match input {
             Input::Request {
                 transaction,

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::holds::{GuardRange, Holds, Mode, Wanted};
-use super::message::{Evidence, Got, Refusal, Required, Slots, Work};
+use super::message::{Evidence, Got, Known, Refusal, Required, Slots, Work};
 use super::stability::Stability;
 use crate::AbortReason;
 
@@ -44,7 +44,16 @@ struct Prepared {
     held: SmallVec<[(ItemTag, Mode); 8]>,
 }
 
-/// Committed here, and not known to be committed everywhere.
+/// A transaction over several partitions in the order in which one node's were shown here.
+#[derive(Debug)]
+struct Shown {
+    sequence: CommitSequence,
+    commit: Timestamp,
+    /// The highest commit timestamp up to here.
+    commit_max: Timestamp,
+}
+
+/// Committed here, and perhaps not everywhere.
 #[derive(Debug)]
 struct Recent {
     sequence: CommitSequence,
@@ -61,8 +70,8 @@ pub(super) struct Participant {
     prepared: FxHashMap<Timestamp, Prepared>,
     /// By commit timestamp: transactions over several partitions.
     recent: FxHashMap<Timestamp, Recent>,
-    /// The keys of `recent` in order of installation. The front is not known to be stable.
-    unstable: VecDeque<(CommitSequence, Timestamp)>,
+    /// By coordinator: the keys of `recent` in order of installation.
+    shown: Vec<VecDeque<Shown>>,
     /// Every transaction that has left `recent` was installed here at or before this.
     settled: CommitSequence,
     /// By node: the highest timestamp of Prepare seen.
@@ -79,7 +88,7 @@ impl Participant {
             holds: Holds::default(),
             prepared: FxHashMap::default(),
             recent: FxHashMap::default(),
-            unstable: VecDeque::new(),
+            shown: (0..nodes).map(|_| VecDeque::new()).collect(),
             settled: CommitSequence::LOADED,
             prepared_max: vec![Timestamp::ZERO; nodes],
             broken: None,
@@ -100,15 +109,23 @@ impl Participant {
         at: Option<CommitSequence>,
         reads: impl ExactSizeIterator<Item = &'r Read>,
         require: &[Required],
+        known: &Known,
     ) -> Result<Got, Refusal> {
         for required in require {
             self.include(context, at, *required)?;
         }
         let snapshot = at.unwrap_or(self.store.last());
+        let news = self.first_unknown(known).filter(|first| *first <= snapshot);
         let mut evidence = Vec::new();
         let mut fetched = Vec::with_capacity(reads.len());
         for read in reads {
-            fetched.push(self.fetch(&context.stability, snapshot, read, &mut evidence)?);
+            fetched.push(match news {
+                None => self
+                    .store
+                    .fetch(read, Some(snapshot))
+                    .map_err(|_| Refusal::BelowFloor)?,
+                Some(first) => self.fetch(read, snapshot, first, known, &mut evidence)?,
+            });
         }
         Ok(Got {
             snapshot,
@@ -135,7 +152,7 @@ impl Participant {
                 recent.slots = slots;
             }
             self.store.last()
-        } else if context.stability.is_stable(required.commit) {
+        } else if context.stability.is_settled(required.commit) {
             self.settled
         } else {
             self.break_invariant(format!(
@@ -149,22 +166,28 @@ impl Participant {
         }
     }
 
+    /// The first commit here of a transaction that somebody did not know to be stable.
+    fn first_unknown(&self, known: &Known) -> Option<CommitSequence> {
+        let first = |(node, shown): (usize, &VecDeque<Shown>)| {
+            let known = known.of(node);
+            if shown.back().is_none_or(|last| last.commit_max <= known) {
+                return None;
+            }
+            let at = shown.partition_point(|earlier| earlier.commit_max <= known);
+            Some(shown[at].sequence)
+        };
+        self.shown.iter().enumerate().filter_map(first).min()
+    }
+
+    /// Rows of one read, and evidence of what was installed from `first` on.
     fn fetch(
         &self,
-        stability: &Stability,
-        snapshot: CommitSequence,
         read: &Read,
+        snapshot: CommitSequence,
+        first: CommitSequence,
+        known: &Known,
         evidence: &mut Vec<Evidence>,
     ) -> Result<Fetched, Refusal> {
-        let first_unstable = match self.unstable.front() {
-            Some((sequence, _)) if *sequence <= snapshot => *sequence,
-            _ => {
-                return self
-                    .store
-                    .fetch(read, Some(snapshot))
-                    .map_err(|_| Refusal::BelowFloor);
-            }
-        };
         let mut row = None;
         let mut rows = Vec::new();
         let point = matches!(read, Read::Point { .. });
@@ -177,11 +200,11 @@ impl Participant {
                     .versions()
                     .skip_while(|seen| seen.sequence() > snapshot)
                 {
-                    if seen.sequence() < first_unstable {
+                    if seen.sequence() < first {
                         break;
                     }
                     if let Some(siblings) = seen.siblings()
-                        && !stability.is_stable(seen.timestamp())
+                        && !known.includes(seen.timestamp())
                         && !evidence.iter().rev().any(|e| e.commit == seen.timestamp())
                     {
                         let siblings = Arc::clone(siblings);
@@ -334,7 +357,14 @@ impl Participant {
         let (sequence, slots) =
             self.install(context, decided.commit, prepared.effects, prepared.siblings)?;
         if several {
-            self.unstable.push_back((sequence, decided.commit));
+            let shown = &mut self.shown[decided.commit.node().index()];
+            let before = shown.back().map_or(Timestamp::ZERO, |last| last.commit_max);
+            let commit = decided.commit;
+            shown.push_back(Shown {
+                sequence,
+                commit,
+                commit_max: before.max(commit),
+            });
             self.recent.insert(
                 decided.commit,
                 Recent {
@@ -353,7 +383,7 @@ impl Participant {
         effects: Vec<Effect>,
         siblings: Option<Arc<Siblings>>,
     ) -> Result<(CommitSequence, Slots), ApplyError> {
-        let stable = |timestamp| context.stability.is_stable(timestamp);
+        let stable = |timestamp| context.stability.is_settled(timestamp);
         let budget = effects.len() + 1;
         let mut slots = SlotValues::default();
         let commit = Commit {
@@ -377,18 +407,20 @@ impl Participant {
 
     /// Drops versions that nobody can ask for any more, as far as they are due.
     pub(super) fn collect(&mut self, context: &Context) {
-        let stable = |timestamp| context.stability.is_stable(timestamp);
+        let stable = |timestamp| context.stability.is_settled(timestamp);
         self.store.collect(context.now, COLLECT_BUDGET, &stable);
     }
 
-    /// Forgets what is known to be stable by now.
+    /// Forgets what no reader can need evidence of.
     pub(super) fn settle(&mut self, stability: &Stability) {
-        while let Some((sequence, commit)) = self.unstable.front()
-            && stability.is_stable(*commit)
-        {
-            self.settled = *sequence;
-            self.recent.remove(commit);
-            self.unstable.pop_front();
+        for shown in &mut self.shown {
+            while let Some(oldest) = shown.front()
+                && stability.is_settled(oldest.commit)
+            {
+                self.settled = self.settled.max(oldest.sequence);
+                self.recent.remove(&oldest.commit);
+                shown.pop_front();
+            }
         }
     }
 
@@ -534,27 +566,37 @@ impl Participant {
                 "RAMP-I5: {held} holds are taken and {in_table} stand"
             ));
         }
-        let mut before = self.settled;
-        for (sequence, commit) in &self.unstable {
-            if *sequence <= before {
+        for shown in &self.shown {
+            let (mut sequence, mut commit_max) = (CommitSequence::LOADED, Timestamp::ZERO);
+            for next in shown {
+                commit_max = commit_max.max(next.commit);
+                let remembered = self.recent.get(&next.commit).map(|recent| recent.sequence);
+                if next.sequence <= sequence
+                    || next.commit_max != commit_max
+                    || remembered != Some(next.sequence)
+                {
+                    return Err(format!("RAMP-I2: {next:?} is not remembered in order"));
+                }
+                sequence = next.sequence;
+            }
+            if sequence > self.store.last() {
                 return Err(format!(
-                    "RAMP-I2: {commit} at {sequence} is not after {before}"
+                    "RAMP-I2: {sequence} is remembered and was not installed"
                 ));
             }
-            before = *sequence;
-            if self.recent.get(commit).map(|recent| recent.sequence) != Some(*sequence) {
-                return Err(format!("RAMP-I2: {commit} is not remembered at {sequence}"));
+            if let Some(oldest) = shown.front()
+                && stability.is_settled(oldest.commit)
+            {
+                return Err(format!(
+                    "RAMP-I6: {oldest:?} is settled and still remembered"
+                ));
             }
         }
-        if self.recent.len() != self.unstable.len() || before > self.store.last() {
-            return Err("RAMP-I2: more is remembered than was installed".to_string());
+        let shown: usize = self.shown.iter().map(VecDeque::len).sum();
+        if self.recent.len() != shown {
+            return Err("RAMP-I2: more is remembered than was shown".to_string());
         }
-        match self.unstable.front() {
-            Some((_, commit)) if stability.is_stable(*commit) => Err(format!(
-                "RAMP-I6: {commit} is stable and still carries evidence"
-            )),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }
 

@@ -57,7 +57,11 @@ impl RampNode {
         reads: Vec<PartitionRead>,
         out: &mut Outbox<Stamped>,
     ) {
-        let attempt = self.take(transaction).unwrap_or_default();
+        let mut attempt = self.take(transaction).unwrap_or_default();
+        if attempt.began.is_none() {
+            let known = self.context.stability.known().clone();
+            attempt.began = Some((self.context.now, known));
+        }
         let own = self.partition;
         let local = reads.iter().all(|read| read.partition == own)
             && attempt.views.iter().all(|view| view.partition == own);
@@ -78,7 +82,10 @@ impl RampNode {
     ) {
         let at = attempt.views.first().map(|view| view.snapshot);
         let asked = reads.iter().map(|read| &read.read);
-        let got = match self.participant.get(&mut self.context, at, asked, &[]) {
+        let got = match self
+            .participant
+            .get(&mut self.context, at, asked, &[], attempt.known())
+        {
             Ok(got) => got,
             Err(refusal) => return self.abort(transaction, refusal.into(), out),
         };
@@ -164,7 +171,7 @@ impl RampNode {
             {
                 continue;
             }
-            if part.fixed.is_none() && self.context.stability.is_stable(evidence.commit) {
+            if part.fixed.is_none() && self.context.stability.known().includes(evidence.commit) {
                 // It is committed there; whatever snapshot is taken from now on includes it.
                 part.includes.named.push(evidence.commit);
             } else {
@@ -173,9 +180,13 @@ impl RampNode {
         }
         if part.partition == self.partition {
             let reads = part.reads.iter();
-            let got = self
-                .participant
-                .get(&mut self.context, part.fixed, reads, &require)?;
+            let got = self.participant.get(
+                &mut self.context,
+                part.fixed,
+                reads,
+                &require,
+                attempt.known(),
+            )?;
             part.includes
                 .named
                 .extend(require.iter().map(|required| required.commit));
@@ -191,6 +202,7 @@ impl RampNode {
                 at: part.fixed,
                 reads: part.reads.clone(),
                 require,
+                known: attempt.known().clone(),
             };
             self.send(owner, get, out);
         }
@@ -383,6 +395,7 @@ impl RampNode {
             at: Some(view.snapshot),
             reads: Vec::new(),
             require: required.to_vec(),
+            known: attempt.known().clone(),
         };
         self.send(self.topology.owner(partition), get, out);
         Ok(())
@@ -395,6 +408,14 @@ impl RampNode {
         batch: Box<Batch>,
         out: &mut Outbox<Stamped>,
     ) {
+        let began = attempt
+            .began
+            .as_ref()
+            .map_or(self.context.now, |(began, _)| *began);
+        if self.context.now.since(began) > self.options.retain {
+            // Owners may have forgotten what these answers should have told (RAMP-I6).
+            return self.abort(transaction, AbortReason::BelowFloor, out);
+        }
         let mut fetched = Vec::new();
         for part in batch.parts {
             let got = part.got.expect("every part is answered before delivery");

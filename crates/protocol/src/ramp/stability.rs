@@ -4,10 +4,41 @@
 //! transactions what is stable: the watermark below its oldest one that some participant has not
 //! acknowledged. It rides on every message; a participant that would not hear of it otherwise gets
 //! a message of its own when a timer runs out.
+//!
+//! Stable is not yet forgettable. The paper drops a transaction's metadata once it is committed
+//! everywhere, since whoever reads *from then on* sees it. A reader that has asked one partition
+//! before that, and asks the other after it, would be given a fracture without a trace. So a
+//! reader says what it knew to be stable when it began ([`Known`]), and gets evidence of all else;
+//! and evidence is kept for a while after its transaction has become stable, longer than any
+//! reader over several partitions is allowed to take.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use anabranch_types::{NodeId, Timestamp};
+use anabranch_types::{NodeId, Ticks, Timestamp};
+
+/// Watermarks by node, as somebody knew them at some time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known(Arc<Vec<Timestamp>>);
+
+impl Known {
+    /// Nothing is known to be stable.
+    pub fn nothing(nodes: usize) -> Known {
+        Known(Arc::new(vec![Timestamp::ZERO; nodes]))
+    }
+
+    /// Whether the transaction was known to be committed on all its partitions.
+    #[inline]
+    pub fn includes(&self, commit: Timestamp) -> bool {
+        commit <= self.0[commit.node().index()]
+    }
+
+    /// The watermark of one node.
+    #[inline]
+    pub fn of(&self, node: usize) -> Timestamp {
+        self.0[node]
+    }
+}
 
 /// What one node knows of stability.
 #[derive(Debug)]
@@ -18,32 +49,72 @@ pub(super) struct Stability {
     /// The highest commit timestamp issued to a transaction over several partitions.
     issued: Timestamp,
     /// By node: the highest watermark heard of. The own entry is the own watermark.
-    known: Vec<Timestamp>,
+    known: Known,
+    /// What was known when, oldest first; younger than `retain`.
+    history: VecDeque<(Ticks, Known)>,
+    /// What has been known for so long that no reader needs evidence of it.
+    settled: Known,
+    retain: Ticks,
     /// By node: the watermark told last, and the highest timestamp that it took part in.
     told: Vec<(Timestamp, Timestamp)>,
 }
 
 impl Stability {
-    pub(super) fn new(node: NodeId, nodes: usize) -> Stability {
+    pub(super) fn new(node: NodeId, nodes: usize, retain: Ticks) -> Stability {
         Stability {
             node,
             deciding: VecDeque::new(),
             issued: Timestamp::ZERO,
-            known: vec![Timestamp::ZERO; nodes],
+            known: Known::nothing(nodes),
+            history: VecDeque::new(),
+            settled: Known::nothing(nodes),
+            retain,
             told: vec![(Timestamp::ZERO, Timestamp::ZERO); nodes],
         }
     }
 
-    /// Whether the transaction is known to be committed on all its partitions.
+    /// What is known to be stable by now.
     #[inline]
-    pub(super) fn is_stable(&self, commit: Timestamp) -> bool {
-        commit <= self.known[commit.node().index()]
+    pub(super) fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// Whether no reader can need evidence of the transaction.
+    #[inline]
+    pub(super) fn is_settled(&self, commit: Timestamp) -> bool {
+        self.settled.includes(commit)
+    }
+
+    /// Takes note of the time. True if something has become settled.
+    pub(super) fn age(&mut self, now: Ticks) -> bool {
+        let pause = Ticks(self.retain.0 / 16);
+        let due = self
+            .history
+            .back()
+            .is_none_or(|(at, _)| now.since(*at) > pause);
+        if due
+            && self
+                .history
+                .back()
+                .map_or(&self.settled, |(_, known)| known)
+                != &self.known
+        {
+            self.history.push_back((now, self.known.clone()));
+        }
+        let mut aged = false;
+        while let Some((at, _)) = self.history.front()
+            && now.since(*at) > self.retain
+        {
+            (_, self.settled) = self.history.pop_front().expect("it has a front");
+            aged = true;
+        }
+        aged
     }
 
     /// The own watermark.
     #[inline]
     pub(super) fn own(&self) -> Timestamp {
-        self.known[self.node.index()]
+        self.known.of(self.node.index())
     }
 
     /// An own transaction has been decided, with these other nodes taking part.
@@ -65,18 +136,23 @@ impl Stability {
         while let Some((_, true)) = self.deciding.front() {
             self.deciding.pop_front();
         }
-        self.known[self.node.index()] = match self.deciding.front() {
+        let own = match self.deciding.front() {
             Some((oldest, _)) => Timestamp::from_bits(oldest.to_bits() - 1),
             None => self.issued,
         };
+        self.raise(self.node, own);
     }
 
-    /// A node has told its watermark. True if it is news.
-    pub(super) fn heard(&mut self, from: NodeId, watermark: Timestamp) -> bool {
-        let known = &mut self.known[from.index()];
-        let news = watermark > *known;
-        *known = watermark.max(*known);
-        news
+    fn raise(&mut self, node: NodeId, watermark: Timestamp) {
+        if watermark > self.known.of(node.index()) {
+            Arc::make_mut(&mut self.known.0)[node.index()] = watermark;
+        }
+    }
+
+    /// A node has told its watermark.
+    #[inline]
+    pub(super) fn heard(&mut self, from: NodeId, watermark: Timestamp) {
+        self.raise(from, watermark);
     }
 
     /// The watermark to put on a message to this node.

@@ -1,6 +1,7 @@
 //! RAMP's tests: stories by hand, and random schedules under a checker.
 
 mod commits;
+mod random;
 #[path = "../support/mod.rs"]
 mod support;
 

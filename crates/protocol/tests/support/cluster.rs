@@ -17,6 +17,8 @@ pub struct Cluster<P: Protocol> {
     pub nodes: Vec<P>,
     /// The time; it never goes backwards.
     pub now: Ticks,
+    /// By node: how far its clock is ahead of that time.
+    pub skew: Vec<Ticks>,
     links: BTreeMap<(NodeId, NodeId), VecDeque<P::Message>>,
     timers: BTreeSet<(Ticks, NodeId, TimerId)>,
     replies: BTreeMap<TransactionId, Reply>,
@@ -31,6 +33,7 @@ impl<P: Protocol> Cluster<P> {
     pub fn new(nodes: Vec<P>) -> Cluster<P> {
         Cluster {
             sequences: vec![0; nodes.len()],
+            skew: vec![Ticks(0); nodes.len()],
             nodes,
             now: Ticks(0),
             links: BTreeMap::new(),
@@ -184,7 +187,8 @@ impl<P: Protocol> Cluster<P> {
 
     fn step(&mut self, node: NodeId, input: Input<P::Message>) {
         let mut outbox = std::mem::take(&mut self.outbox);
-        self.nodes[node.index()].step(self.now, input, &mut outbox);
+        let skew = self.skew[node.index()];
+        self.nodes[node.index()].step(self.now + skew, input, &mut outbox);
         for (to, message) in outbox.messages.drain(..) {
             assert_ne!(to, node, "a message to the own node never leaves the step");
             self.links.entry((node, to)).or_default().push_back(message);
@@ -201,8 +205,12 @@ impl<P: Protocol> Cluster<P> {
             let earlier = self.replies.insert(transaction, reply);
             assert!(earlier.is_none(), "{transaction:?} is answered twice");
         }
-        self.timers
-            .extend(outbox.timers.drain(..).map(|(at, timer)| (at, node, timer)));
+        self.timers.extend(
+            outbox
+                .timers
+                .drain(..)
+                .map(|(at, timer)| (at.since(skew), node, timer)),
+        );
         self.outbox = outbox;
         if let Err(broken) = self.nodes[node.index()].check_invariants() {
             panic!("{node} after a step: {broken}\n{}", self.transcript());

@@ -4,11 +4,13 @@
 //! * [`random`]: seeded random numbers.
 //! * [`cluster`]: the nodes, the messages between them, and a transcript of both.
 //! * [`fixture`]: a small schema, its row programs, and short names for reads and effects.
+//! * [`mix`]: procedures whose reads give anomalies away, and the checker.
 //! * [`schedule`]: clients with procedures, run under a seeded schedule.
 
 #![allow(dead_code, unreachable_pub)] // each test binary uses its own part of this
 
 pub mod cluster;
 pub mod fixture;
+pub mod mix;
 pub mod random;
 pub mod schedule;

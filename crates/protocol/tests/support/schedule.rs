@@ -24,8 +24,18 @@ pub trait Procedure {
     fn next(&self, answers: &[Vec<Fetched>]) -> Request;
 }
 
+impl<P: Procedure + ?Sized> Procedure for Box<P> {
+    fn declare(&self) -> Vec<PartitionRead> {
+        (**self).declare()
+    }
+
+    fn next(&self, answers: &[Vec<Fetched>]) -> Request {
+        (**self).next(answers)
+    }
+}
+
 /// How one procedure went.
-pub struct Run {
+pub struct Run<J = Box<dyn Procedure>> {
     /// The node that coordinated it.
     pub node: NodeId,
     /// The client that ran it and which of its procedures this was.
@@ -41,7 +51,7 @@ pub struct Run {
     /// How the last attempt ended.
     pub outcome: Outcome,
     /// What was run.
-    pub procedure: Box<dyn Procedure>,
+    pub procedure: J,
 }
 
 /// How an attempt ended for good.
@@ -54,7 +64,7 @@ pub enum Outcome {
     GaveUp,
 }
 
-impl Run {
+impl<J> Run<J> {
     /// Whether it committed.
     pub fn committed(&self) -> bool {
         matches!(self.outcome, Outcome::Committed(..))
@@ -62,11 +72,11 @@ impl Run {
 }
 
 /// Procedures that one client runs, one after the other.
-pub struct Client {
+pub struct Client<J = Box<dyn Procedure>> {
     /// The node that the client is connected to.
     pub node: NodeId,
     /// What it runs.
-    pub procedures: VecDeque<Box<dyn Procedure>>,
+    pub procedures: VecDeque<J>,
 }
 
 /// How a schedule is drawn.
@@ -97,9 +107,9 @@ struct Active {
     answers: Vec<Vec<Fetched>>,
 }
 
-struct Session {
+struct Session<J> {
     node: NodeId,
-    waiting: VecDeque<Box<dyn Procedure>>,
+    waiting: VecDeque<J>,
     active: Option<Active>,
     retries: Vec<AbortReason>,
     rest_until: u64,
@@ -111,18 +121,18 @@ struct Session {
 /// # Panics
 /// When the cluster is stuck: nothing is under way, yet a client waits; or when it does not finish
 /// in time.
-pub fn run<P: Protocol>(
+pub fn run<P: Protocol, J: Procedure>(
     cluster: &mut Cluster<P>,
-    clients: Vec<Client>,
+    clients: Vec<Client<J>>,
     pace: Pace,
     random: &mut Random,
-) -> Vec<Run> {
+) -> Vec<Run<J>> {
     let speeds = [1, 1, 4, 16];
     let nodes = cluster.nodes.len();
     let link_speeds: Vec<u64> = (0..nodes * nodes)
         .map(|_| speeds[random.below(4) as usize])
         .collect();
-    let mut sessions: Vec<Session> = clients
+    let mut sessions: Vec<Session<J>> = clients
         .into_iter()
         .map(|client| Session {
             node: client.node,
@@ -180,7 +190,7 @@ pub fn run<P: Protocol>(
     }
 }
 
-impl Session {
+impl<J: Procedure> Session<J> {
     /// Takes the reply, if one is awaited, and asks for the next thing.
     fn resume<P: Protocol>(
         &mut self,
@@ -189,7 +199,7 @@ impl Session {
         pace: Pace,
         turn: u64,
         random: &mut Random,
-    ) -> Option<Run> {
+    ) -> Option<Run<J>> {
         let procedure = self.waiting.front().expect("a session with work to do");
         let Some(active) = &mut self.active else {
             let transaction = cluster.begin(self.node);
@@ -235,14 +245,14 @@ impl Session {
         cluster: &mut Cluster<P>,
         request: Request,
         turn: u64,
-    ) -> Option<Run> {
+    ) -> Option<Run<J>> {
         let transaction = self.active.as_ref().expect("set before asking").transaction;
         let gives_up = matches!(request, Request::Abort);
         cluster.request(transaction, request);
         gives_up.then(|| self.end(client, Outcome::GaveUp, turn))
     }
 
-    fn end(&mut self, client: usize, outcome: Outcome, turn: u64) -> Run {
+    fn end(&mut self, client: usize, outcome: Outcome, turn: u64) -> Run<J> {
         let active = self.active.take().expect("only what is active ends");
         Run {
             node: self.node,
