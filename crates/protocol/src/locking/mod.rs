@@ -364,6 +364,7 @@ impl Protocol for LockingNode {
                 return Err(format!("LOCK-I4: {id:?} has ended and is still known"));
             }
         }
+        // tidy: order-free because they are counted
         let own = self
             .transactions
             .values()

@@ -200,6 +200,7 @@ impl Holds {
     pub(super) fn count(&self) -> (usize, usize) {
         (
             self.items.len(),
+            // tidy: order-free because a sum commutes
             self.items.values().map(SmallVec::len).sum(),
         )
     }
@@ -209,6 +210,7 @@ impl Holds {
         &self,
         is_prepared: impl Fn(Timestamp) -> bool,
     ) -> Result<(), String> {
+        // tidy: order-free because they are sorted next
         let mut items: Vec<_> = self.items.iter().collect();
         items.sort_unstable_by_key(|(item, _)| **item);
         for (item, held) in items {

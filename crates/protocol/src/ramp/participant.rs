@@ -555,6 +555,7 @@ impl Participant {
         }
         self.holds
             .check_invariants(|prepared| self.prepared.contains_key(&prepared))?;
+        // tidy: order-free because a sum commutes
         let held: usize = self
             .prepared
             .values()

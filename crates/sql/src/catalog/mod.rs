@@ -57,10 +57,6 @@ pub struct Table {
 
 /// What a column gets when an INSERT names no value for it.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one a column, while a file is loaded"
-)]
 pub enum ColumnDefault {
     /// NULL.
     Null,
@@ -229,10 +225,6 @@ pub enum VariableType {
 /// A statement of a procedure's body.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one a statement, while a file is loaded"
-)]
 pub enum Statement {
     /// SQL: SELECT, INSERT, UPDATE, DELETE, with where its result goes.
     Sql {

@@ -10,8 +10,8 @@
 //! hides behind a function or is built by a macro is not seen; the simulator's double runs will be
 //! the second net.
 //!
-//! Where the order truly cannot matter (a sum, a sort that follows), the line or the one above
-//! says so: `// tidy: order-free because …`.
+//! Where the order truly cannot matter (a sum, a sort that follows), a comment in the statement or
+//! on the line above it says so: `// tidy: order-free because …`.
 
 mod names;
 
@@ -87,7 +87,7 @@ fn is_excused(code: &Code, line: usize) -> bool {
     })
 }
 
-/// Every walk over a declared name, with the lines that it takes up.
+/// Every walk over a declared name, with the lines from its statement's start to the walk.
 fn walks(code: &Code, names: &Names) -> Vec<(String, std::ops::RangeInclusive<usize>)> {
     let mut found = Vec::new();
     for at in 0..code.tokens.len() {
@@ -96,7 +96,11 @@ fn walks(code: &Code, names: &Names) -> Vec<(String, std::ops::RangeInclusive<us
         }
         let walked = method_walk(code, at).or_else(|| loop_walk(code, at));
         if let Some(end) = walked {
-            let lines = code.tokens[at].line..=code.tokens[end].line;
+            let start = (0..at)
+                .rev()
+                .find(|&i| matches!(code.text(i), ";" | "{" | "}"))
+                .map_or(0, |i| i + 1);
+            let lines = code.tokens[start].line..=code.tokens[end].line;
             found.push((code.text(at).to_string(), lines));
         }
     }
@@ -237,6 +241,11 @@ mod tests {
         let above = "// tidy: order-free because sorted next\n self.map\n .keys()";
         assert_eq!(
             lines(&format!("{FIELDS}fn f(&self) {{ {above}\n }}\n")),
+            [0; 0]
+        );
+        let over = "// tidy: order-free because sorted next\n let x = self\n .map\n .keys()";
+        assert_eq!(
+            lines(&format!("{FIELDS}fn f(&self) {{\n {over}\n }}\n")),
             [0; 0]
         );
         let bare = "self.map.values().sum() // tidy: order-free because";
