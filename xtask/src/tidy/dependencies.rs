@@ -33,12 +33,15 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("workload", &["types", "sql", "engine"]),
     (
         "bench",
-        &["types", "sql", "analysis", "engine", "server", "workload"],
+        &[
+            "types", "sql", "analysis", "storage", "protocol", "engine", "server", "workload",
+        ],
     ),
     (
         "anabranch",
         &[
-            "types", "sql", "analysis", "engine", "server", "workload", "bench",
+            "types", "sql", "analysis", "storage", "protocol", "engine", "server", "workload",
+            "bench",
         ],
     ),
 ];
