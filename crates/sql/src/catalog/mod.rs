@@ -159,7 +159,7 @@ pub struct Procedure {
 pub struct Parameter {
     /// Its name.
     pub name: String,
-    /// Its type.
+    /// Its type, without the bounds of `numeric(p, s)` and `varchar(n)`, which PostgreSQL forgets.
     pub data_type: DataType,
     /// Its direction.
     pub mode: ParameterMode,

@@ -255,7 +255,7 @@ fn parameter(
     }
     let type_start = cursor.span();
     let data_type = match type_name(cursor, catalog, None)? {
-        TypeName::Data(data_type) => data_type,
+        TypeName::Data(data_type) => unbounded(data_type),
         TypeName::Row(_) | TypeName::Record | TypeName::Void | TypeName::Trigger => {
             return Err(Diagnostic::unsupported(
                 "a parameter of a row type",
@@ -279,6 +279,17 @@ fn parameter(
         },
         name.span,
     ))
+}
+
+/// A parameter's or result's type: PostgreSQL forgets the bounds of `numeric(p, s)` and
+/// `varchar(n)` there. `char(n)` keeps its length, to which its values are padded when shown.
+fn unbounded(data_type: DataType) -> DataType {
+    match data_type {
+        DataType::Numeric(_) => DataType::Numeric(None),
+        DataType::Varchar(_) => DataType::Varchar(None),
+        DataType::Array(element) => DataType::Array(Box::new(unbounded(*element))),
+        other => other,
+    }
 }
 
 fn at_parameter_end(cursor: &Cursor<'_>) -> bool {
@@ -451,7 +462,7 @@ fn returns(
             let column = cursor.name("a column name")?;
             let start = cursor.span();
             match type_name(cursor, catalog, None)? {
-                TypeName::Data(data_type) => columns.push((column.text, data_type)),
+                TypeName::Data(data_type) => columns.push((column.text, unbounded(data_type))),
                 _ => {
                     let span = cursor.since(start);
                     return Err(Diagnostic::unsupported("a column of a row type", span));
@@ -470,11 +481,12 @@ fn returns(
     let start = cursor.span();
     match (type_name(cursor, catalog, None)?, setof) {
         (TypeName::Data(data_type), false) => {
-            header.returns = Some(Returns::Scalar(data_type));
+            header.returns = Some(Returns::Scalar(unbounded(data_type)));
             header.kind = ResultKind::Scalar;
         }
         (TypeName::Data(data_type), true) => {
-            header.returns = Some(Returns::Table(vec![(name.text.clone(), data_type)]));
+            let column = (name.text.clone(), unbounded(data_type));
+            header.returns = Some(Returns::Table(vec![column]));
             header.kind = ResultKind::Rows;
         }
         (TypeName::Row(columns), true) => {

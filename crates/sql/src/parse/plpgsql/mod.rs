@@ -1,7 +1,7 @@
 //! The PL/pgSQL subset (PostgreSQL's manual, chapter 43), by recursive descent over tokens.
 //!
 //! Expressions and SQL statements are cut out where PL/pgSQL ends them (`THEN`, `LOOP`, `;`, …
-//! outside of brackets and CASE) and handed to `sqlparser`. Names of variables that a statement
+//! outside of brackets) and handed to `sqlparser`. Names of variables that a statement
 //! assigns are checked here, since the catalog keeps them without their places; all other names
 //! are the binder's.
 //!
@@ -203,14 +203,24 @@ impl<'a> Body<'a, '_> {
         Err(self.cursor.expected(&format!("\";\" {place}")))
     }
 
-    /// An expression up to a semicolon or one of `stops` outside of brackets and CASE. A wrong one
-    /// is noted, and stands as NULL.
+    /// An expression up to a semicolon or one of `stops` outside of brackets. A wrong one is noted,
+    /// and stands as NULL.
     fn expression(&mut self, stops: &[&str]) -> Parsed<ast::Expr> {
         let inside = self.until(stops);
         if inside.is_done() {
             return Err(inside.expected("an expression"));
         }
         let parsed = inside.expression();
+        let in_case = inside
+            .tokens_left()
+            .iter()
+            .any(|token| token.is_word("case"));
+        if let (Err(error), ["then", ..], true) = (&parsed, stops, in_case) {
+            // PostgreSQL refuses it too.
+            return Err(error.clone().help(
+                "put CASE … END in parentheses: the first THEN outside of them ends the condition",
+            ));
+        }
         if let (Err(error), [stop, ..]) = (&parsed, stops)
             && !self.cursor.at_any(stops)
         {
@@ -240,9 +250,9 @@ impl<'a> Body<'a, '_> {
         self.errors.push(error);
     }
 
-    /// The tokens up to a semicolon or one of `stops`, outside of brackets and CASE.
+    /// The tokens up to a semicolon or one of `stops` outside of brackets, as PL/pgSQL reads them:
+    /// it does not know of CASE.
     fn until(&mut self, stops: &[&str]) -> Cursor<'a> {
-        let mut cases = 0_usize;
         let mut length = 0;
         let mut brackets = 0_usize;
         while let Some(token) = self.cursor.peek_at(length) {
@@ -251,8 +261,6 @@ impl<'a> Body<'a, '_> {
                 Kind::SemiColon => break,
                 Kind::LParen | Kind::LBracket => brackets += 1,
                 Kind::RParen | Kind::RBracket => brackets = brackets.saturating_sub(1),
-                Kind::Word(_) if token.is_word("case") => cases += 1,
-                Kind::Word(_) if cases > 0 => cases -= usize::from(token.is_word("end")),
                 Kind::Word(_) if brackets == 0 && stops.iter().any(|stop| token.is_word(stop)) => {
                     break;
                 }
