@@ -1,9 +1,245 @@
 //! Catalog in, plan out: which transaction types need coordination, on what, and why.
 //!
 //! The paper followed is "Coordination Avoidance in Database Systems" (§4 to §6), with routing
-//! after "operation partitioning" §3.1. The result is a [`Plan`]: what the engine needs to run each
-//! transaction type, and what a person needs to believe it.
+//! after "operation partitioning" §3.1. [`analyze`] goes this way:
+//!
+//! 1. `footprint`: what each transaction type does to each table, from the statements' summaries;
+//!    cascades added, terms followed back to parameters (`term`).
+//! 2. `invariant`: everything that must hold, declared or asserted; conditions are recognised by
+//!    their shape (`assertion`).
+//! 3. [`rule`]: for each invariant, one family of the paper's Table 2 says of each type whether the
+//!    invariant survives without coordination, by which rule, because of whom, and what would have
+//!    to be ordered otherwise. Analysis is closed-world: all types are looked at together.
+//! 4. `conflict`: what guards order already, nobody else needs to.
+//! 5. `guard`: what has to be ordered becomes the guards of each type; `placement` and `routing`
+//!    let them fall on one partition where a parameter allows it; `merge` says how each column is
+//!    merged.
+//! 6. [`report`]: the plan as text for people and as JSON for programs.
+//!
+//! *Serializable* is not another analysis: it is the largest choice of guards (everything read or
+//! written), sent through the same steps 5 and 6.
+//!
+//! What the analysis relies on: summaries count every statement of every branch; a transaction type
+//! keeps the invariants when it runs alone (where it visibly does not, the verdict is unknown); and
+//! whatever no rule decides is unknown, which counts as needing coordination.
 
+mod assertion;
+mod conflict;
+mod footprint;
+mod guard;
+mod invariant;
+mod merge;
+mod placement;
 pub mod plan;
+pub mod report;
+mod routing;
+pub mod rule;
+mod term;
 
+pub use placement::CHOICES_MAX;
 pub use plan::Plan;
+
+use anabranch_sql::catalog::Catalog;
+use anabranch_sql::summary::{Role, StatementId, TransactionSummary};
+use anabranch_types::{ColumnIndex, TableId};
+
+use conflict::Ordering;
+use footprint::Footprint;
+use guard::Held;
+use invariant::{Content, Declared};
+use merge::MergeModel;
+use plan::{Confluence, CoordinationClass, PlanEntry, Verdict};
+use rule::{Context, Finding, Need};
+
+/// Where copies of the data are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Topology {
+    /// Each item has one owner.
+    #[default]
+    Partitioned,
+}
+
+/// What transactions are promised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Guarantee {
+    /// No declared invariant is violated and no update is lost.
+    #[default]
+    Invariants,
+    /// Beyond that, transactions are as if they ran one after another.
+    Serializable,
+}
+
+/// Analyses an application: the plan under which its transaction types keep the promise.
+///
+/// Never fails: what is not understood is ordered.
+pub fn analyze(
+    catalog: &Catalog,
+    summaries: &[TransactionSummary],
+    topology: Topology,
+    guarantee: Guarantee,
+) -> Plan {
+    let footprint = Footprint::new(catalog, summaries);
+    let declared = invariant::collect(&footprint);
+    let findings = find(&footprint, &declared);
+    let needs = match guarantee {
+        Guarantee::Invariants => needs_of(&findings),
+        Guarantee::Serializable => everything(&footprint),
+    };
+    let held = guard::guards(&footprint, &needs);
+    let layout = placement::lay_out(&footprint, &held);
+    let serializable = guarantee == Guarantee::Serializable;
+    let entries = (0..footprint.types.len())
+        .map(|owner| {
+            let class = routing::class(&layout.placements, &held[owner], layout.routing[owner]);
+            let verdicts = verdicts_of(&footprint, &findings, owner);
+            let guards = &held[owner];
+            entry(&footprint, owner, class, guards, layout.routing[owner], verdicts, serializable)
+        })
+        .collect();
+    Plan {
+        entries,
+        columns: merge::policies(&footprint, topology, &lossy(&footprint, &findings, &declared)),
+        placements: layout.placements,
+        placement_reasons: layout.reasons,
+        invariants: declared.into_iter().map(|d| d.invariant).collect(),
+    }
+}
+
+/// What the rules find of each invariant, after what guards order already is taken off.
+fn find(footprint: &Footprint<'_>, declared: &[Declared]) -> Vec<Vec<Finding>> {
+    let context = Context { footprint, merge: MergeModel::default(), sequenced: sequenced(footprint, declared) };
+    let mut findings: Vec<Vec<Finding>> =
+        declared.iter().map(|d| rule::judge(&context, d)).collect();
+    let standing = |f: &&Finding| f.unless_ordered.is_empty();
+    let needs = findings
+        .iter()
+        .flatten()
+        .filter(standing)
+        .flat_map(|f| f.needs.iter().map(|n| (f.owner, n.clone())))
+        .collect();
+    let ordering = Ordering::new(footprint, needs);
+    for finding in findings.iter_mut().flatten().filter(|f| !f.unless_ordered.is_empty()) {
+        if ordering.covers(&finding.unless_ordered) {
+            let because = finding.because.clone();
+            *finding = Finding::yes(
+                finding.owner,
+                "mv-update",
+                "amounts are added, and rows are moved into the sum once: a guard that is needed anyway orders those who move the same row",
+            )
+            .because(because);
+        }
+    }
+    findings
+}
+
+/// The counters whose numbers some assertion wants without gaps.
+fn sequenced(footprint: &Footprint<'_>, declared: &[Declared]) -> Vec<(TableId, ColumnIndex)> {
+    declared
+        .iter()
+        .filter_map(|d| match &d.content {
+            Content::Assertion(formula) => Some(formula),
+            _ => None,
+        })
+        .flat_map(|formula| &formula.clauses)
+        .flat_map(|clause| match &clause.shape {
+            assertion::Shape::Extremum(parts) => rule::sequence::counters(footprint, parts),
+            _ => Vec::new(),
+        })
+        .collect()
+}
+
+fn needs_of(findings: &[Vec<Finding>]) -> Vec<(usize, usize, Need)> {
+    let mut needs = Vec::new();
+    for (invariant, of_invariant) in findings.iter().enumerate() {
+        for finding in of_invariant {
+            needs.extend(finding.needs.iter().map(|n| (finding.owner, invariant, n.clone())));
+        }
+    }
+    needs
+}
+
+/// Everything that is read or written and that some type writes, each row by itself. The invariant
+/// is left out: it is all of them.
+fn everything(footprint: &Footprint<'_>) -> Vec<(usize, usize, Need)> {
+    footprint
+        .actions()
+        .filter(|a| footprint.facts(a.access.table).is_written())
+        .map(|a| (a.owner, usize::MAX, Need::row(footprint, a).reading(a)))
+        .collect()
+}
+
+fn verdicts_of(footprint: &Footprint<'_>, findings: &[Vec<Finding>], owner: usize) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for (invariant, of_invariant) in findings.iter().enumerate() {
+        for finding in of_invariant.iter().filter(|f| f.owner == owner) {
+            verdicts.push(Verdict {
+                invariant,
+                confluent: finding.confluent,
+                rule: finding.rule,
+                explanation: finding.explanation.clone(),
+                because: finding
+                    .because
+                    .iter()
+                    .map(|t| footprint.type_name(*t).to_owned())
+                    .collect(),
+            });
+        }
+    }
+    verdicts
+}
+
+fn entry(
+    footprint: &Footprint<'_>,
+    owner: usize,
+    class: CoordinationClass,
+    held: &[Held],
+    routing: Option<usize>,
+    verdicts: Vec<Verdict>,
+    serializable: bool,
+) -> PlanEntry {
+    let of = footprint.types[owner].summary;
+    let list = |pick: fn(&Held) -> &Vec<StatementId>| {
+        let mut statements: Vec<StatementId> = held.iter().flat_map(pick).copied().collect();
+        statements.sort_unstable();
+        statements.dedup();
+        statements
+    };
+    let mut guards: Vec<plan::Guard> = held.iter().map(|h| h.guard.clone()).collect();
+    for guard in &mut guards {
+        guard.invariants.retain(|i| *i != usize::MAX);
+    }
+    PlanEntry {
+        name: of.name.clone(),
+        class,
+        routing: routing.into_iter().collect(),
+        guards,
+        deferred: of.statements.iter().filter(|s| s.deferrable).map(|s| s.id).collect(),
+        guarded_reads: list(|h| &h.reads),
+        guarded_writes: list(|h| &h.writes),
+        protocol: if serializable { "locking" } else { "ramp-fast" },
+        verdicts,
+        serializable,
+        read_only: of
+            .statements
+            .iter()
+            .all(|s| s.accesses.iter().all(|a| a.role == Role::Read)),
+    }
+}
+
+/// The columns that are computed from what was read, whose writers are therefore ordered.
+fn lossy(
+    footprint: &Footprint<'_>,
+    findings: &[Vec<Finding>],
+    declared: &[Declared],
+) -> Vec<(TableId, ColumnIndex)> {
+    let mut columns = Vec::new();
+    for (of_invariant, declared) in findings.iter().zip(declared) {
+        let Content::Isolation { table } = declared.content else { continue };
+        for finding in of_invariant.iter().filter(|f| f.confluent != Confluence::Yes) {
+            let updates = footprint.on(finding.owner, table).filter(|a| a.access.role == Role::Update);
+            columns.extend(updates.flat_map(|a| a.access.writes.iter().map(|w| (table, w.column))));
+        }
+    }
+    columns
+}

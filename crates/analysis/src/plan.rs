@@ -10,10 +10,31 @@ pub struct Plan {
     pub entries: Vec<PlanEntry>,
     /// Where each table's rows live, indexed by table.
     pub placements: Vec<Placement>,
+    /// Why, indexed by table.
+    pub placement_reasons: Vec<String>,
     /// How concurrent writes to each written column are merged.
     pub columns: Vec<ColumnMerge>,
     /// Every invariant that was considered, in a fixed order.
     pub invariants: Vec<Invariant>,
+}
+
+impl Plan {
+    /// Whether any transaction type has to be ordered against others.
+    pub fn needs_coordination(&self) -> bool {
+        self.entries.iter().any(|e| e.class != CoordinationClass::Free)
+    }
+
+    /// The entry of the transaction type with this name.
+    pub fn entry(&self, name: &str) -> Option<&PlanEntry> {
+        self.entries.iter().find(|e| e.name == name)
+    }
+}
+
+impl PlanEntry {
+    /// What is said of the invariant with this index, if the transaction type can affect it.
+    pub fn verdict(&self, invariant: usize) -> Option<&Verdict> {
+        self.verdicts.iter().find(|v| v.invariant == invariant)
+    }
 }
 
 /// The plan of one transaction type.
@@ -146,6 +167,8 @@ pub enum InvariantKind {
     RowCheck,
     /// PRIMARY KEY and UNIQUE.
     Uniqueness,
+    /// An index that is not unique.
+    SecondaryIndex,
     /// FOREIGN KEY.
     ForeignKey,
     /// Ids without gaps.
@@ -154,8 +177,10 @@ pub enum InvariantKind {
     MaterializedView,
     /// A row exists iff, or whenever, another does.
     Existence,
-    /// At least one row (or n) must exist.
+    /// At least one row must exist.
     NonEmpty,
+    /// The number of rows is fixed.
+    Size,
     /// Isolation: updates must not be lost.
     NoLostUpdate,
     /// Not recognised.

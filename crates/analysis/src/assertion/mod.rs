@@ -1,0 +1,213 @@
+//! What an assertion or a CHECK says, recognised by the shape of its condition.
+//!
+//! Confluence rules are about kinds of invariants, SQL's conditions are free text: a [`Formula`]
+//! stands between them. A condition becomes clauses that must all hold; each is one of the
+//! [`Shape`]s that a rule exists for, or [`Shape::Unrecognised`] with the reason. Recognition looks
+//! at structure alone, never at names: `NOT EXISTS (… WHERE a <> (SELECT sum(b) …))`, GROUP BY with
+//! HAVING, derived tables and views come to the same sums.
+//!
+//! Constants beside sums are dropped, since rules ask about differences. NULL is not followed: a
+//! comparison with NULL satisfies an assertion in SQL, and so it does here.
+
+mod reading;
+mod row;
+
+pub(crate) use reading::read_assertion;
+pub(crate) use row::{Atom, RowScope, read_check};
+
+use anabranch_types::{ColumnIndex, TableId, Value};
+
+/// A column of a table.
+pub(crate) type TableColumn = (TableId, ColumnIndex);
+
+/// Clauses that must all hold.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Formula {
+    /// The clauses.
+    pub(crate) clauses: Vec<Clause>,
+}
+
+/// One clause.
+#[derive(Clone, Debug)]
+pub(crate) struct Clause {
+    /// What it says.
+    pub(crate) shape: Shape,
+    /// Columns that it equates across tables: what makes rows of several tables one group.
+    pub(crate) links: Links,
+    /// Every table it mentions.
+    pub(crate) tables: Vec<TableId>,
+}
+
+/// What a clause says.
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    /// For each group, the parts add up to a constant.
+    Balance(Vec<Part>),
+    /// For each group, the parts add up to at most (`upper`) or at least a constant.
+    Bound {
+        /// The parts.
+        parts: Vec<Part>,
+        /// At most, rather than at least.
+        upper: bool,
+    },
+    /// As `Balance`, with the greatest or least value of a column among the parts: ids without
+    /// gaps, or a remembered extremum.
+    Extremum(Vec<Part>),
+    /// For each group, either all of these are so or none is.
+    Iff(Vec<Facet>),
+    /// Wherever there is such a child there is such a parent.
+    Inclusion {
+        /// The table whose rows demand a row of the other.
+        child: TableId,
+        /// The rows demanded.
+        parent: Region,
+    },
+    /// Each row of the table satisfies all atoms.
+    Row {
+        /// The table.
+        table: TableId,
+        /// The atoms.
+        atoms: Vec<Atom>,
+    },
+    /// At least one such row exists.
+    AtLeastOne {
+        /// The rows meant.
+        region: Region,
+        /// Whether the whole primary key is fixed: one certain row must exist.
+        certain: bool,
+    },
+    /// No rule knows it; the reason.
+    Unrecognised(String),
+}
+
+/// A term of a sum.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    /// What it is multiplied by.
+    pub(crate) factor: f64,
+    /// What it is.
+    pub(crate) source: Source,
+}
+
+/// What a [`Part`] is.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// A column of the group's row.
+    Column(TableColumn),
+    /// An aggregate over rows of the group.
+    Aggregate {
+        /// Which one.
+        function: Aggregate,
+        /// The columns of its argument; none for `count(*)`.
+        columns: Vec<TableColumn>,
+        /// Whether the argument is that one column itself, not computed from it.
+        plain: bool,
+        /// The rows aggregated.
+        region: Region,
+    },
+}
+
+/// An aggregate function that rules know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aggregate {
+    /// `sum(x)`
+    Sum,
+    /// `count(*)`, `count(x)`
+    Count,
+    /// `max(x)`
+    Max,
+    /// `min(x)`
+    Min,
+}
+
+/// The rows of a query: tables joined on the clause's links, and filters.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Region {
+    /// The tables.
+    pub(crate) tables: Vec<TableId>,
+    /// What each row satisfies besides.
+    pub(crate) filters: Vec<Filter>,
+}
+
+/// A condition on one column.
+#[derive(Clone, Debug)]
+pub(crate) struct Filter {
+    /// The column.
+    pub(crate) column: TableColumn,
+    /// What is asked of it.
+    pub(crate) test: Test,
+}
+
+/// What a [`Filter`] asks.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Test {
+    /// `IS NULL`
+    Null,
+    /// `IS NOT NULL`
+    NotNull,
+    /// Equal to this constant.
+    Equals(Value),
+    /// Something else.
+    Other,
+}
+
+/// One side of an equivalence.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Facet {
+    /// A column of the row is (or is not) NULL.
+    Null(TableColumn),
+    /// A row of the table exists in the group.
+    Row(TableId),
+}
+
+impl Facet {
+    /// The table it looks at.
+    pub(crate) fn table(&self) -> TableId {
+        match self {
+            Facet::Null((table, _)) | Facet::Row(table) => *table,
+        }
+    }
+}
+
+/// Columns that are equal in each group, as classes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Links {
+    classes: Vec<Vec<TableColumn>>,
+}
+
+impl Links {
+    /// Takes note that two columns are equal.
+    pub(crate) fn join(&mut self, a: TableColumn, b: TableColumn) {
+        let of = |classes: &[Vec<TableColumn>], x| classes.iter().position(|c| c.contains(&x));
+        match (of(&self.classes, a), of(&self.classes, b)) {
+            (Some(i), Some(j)) if i != j => {
+                let (low, high) = (i.min(j), i.max(j));
+                let moved = self.classes.remove(high);
+                self.classes[low].extend(moved);
+            }
+            (Some(_), Some(_)) => {}
+            (Some(i), None) => self.classes[i].push(b),
+            (None, Some(j)) => self.classes[j].push(a),
+            (None, None) => self.classes.push(if a == b { vec![a] } else { vec![a, b] }),
+        }
+    }
+
+    /// The classes.
+    pub(crate) fn classes(&self) -> &[Vec<TableColumn>] {
+        &self.classes
+    }
+
+    /// Whether two columns are known to be equal.
+    pub(crate) fn are_equal(&self, a: TableColumn, b: TableColumn) -> bool {
+        a == b || self.classes.iter().any(|c| c.contains(&a) && c.contains(&b))
+    }
+
+    /// The columns of one table that take part, ascending.
+    pub(crate) fn columns_of(&self, table: TableId) -> Vec<ColumnIndex> {
+        let mut columns: Vec<ColumnIndex> =
+            self.classes.iter().flatten().filter(|c| c.0 == table).map(|c| c.1).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+}

@@ -1,0 +1,998 @@
+//! From an assertion's syntax tree to its [`Formula`].
+
+use anabranch_sql::catalog::Catalog;
+use anabranch_types::{ColumnIndex, TableId, Value};
+use sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
+    Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem, SetExpr,
+    TableFactor, TableWithJoins, UnaryOperator, Value as Literal,
+};
+
+use super::row::{RowScope, conjuncts, fold, is_constant};
+use super::{
+    Aggregate, Atom, Clause, Facet, Filter, Formula, Links, Part, Region, Shape, Source,
+    TableColumn, Test,
+};
+
+/// How deeply queries may be nested before the reader gives up.
+const DEPTH_MAX: usize = 16;
+
+/// Why a condition is not recognised.
+type Reason = String;
+
+/// The clauses of an assertion. Never fails: what is not understood is
+/// [`Shape::Unrecognised`].
+pub(crate) fn read_assertion(catalog: &Catalog, expression: &Expr) -> Formula {
+    let mut formula = Formula::default();
+    positive(catalog, expression, false, 0, &mut formula);
+    formula
+}
+
+/// Reads a condition that must hold (or, `negated`, must not).
+fn positive(catalog: &Catalog, e: &Expr, negated: bool, depth: usize, formula: &mut Formula) {
+    match e {
+        _ if depth > DEPTH_MAX => unrecognised(catalog, formula, "it is nested too deeply"),
+        Expr::Nested(inner) => positive(catalog, inner, negated, depth + 1, formula),
+        Expr::UnaryOp { op: UnaryOperator::Not, expr } => {
+            positive(catalog, expr, !negated, depth + 1, formula);
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } if !negated => {
+            positive(catalog, left, false, depth + 1, formula);
+            positive(catalog, right, false, depth + 1, formula);
+        }
+        Expr::Exists { subquery, negated: not } => {
+            if *not == negated {
+                exists(catalog, subquery, formula);
+            } else {
+                forbidden(catalog, subquery, formula);
+            }
+        }
+        Expr::BinaryOp { left, op, right } => {
+            let mut reader = Reader::new(catalog);
+            let op = if negated { Some(op.clone()) } else { opposite(op) };
+            let shape = match op {
+                Some(op) => reader.comparison(left, &op, right, &Scope::root(), None),
+                None => Err("its comparison is not one of =, <>, <, <=, > and >=".into()),
+            };
+            formula.clauses.push(reader.clause(shape));
+        }
+        _ => unrecognised(catalog, formula, "it is no comparison, EXISTS or NOT EXISTS"),
+    }
+}
+
+fn unrecognised(catalog: &Catalog, formula: &mut Formula, reason: &str) {
+    formula.clauses.push(Reader::new(catalog).clause(Err(reason.into())));
+}
+
+fn opposite(op: &BinaryOperator) -> Option<BinaryOperator> {
+    Some(match op {
+        BinaryOperator::Eq => BinaryOperator::NotEq,
+        BinaryOperator::NotEq => BinaryOperator::Eq,
+        BinaryOperator::Lt => BinaryOperator::GtEq,
+        BinaryOperator::LtEq => BinaryOperator::Gt,
+        BinaryOperator::Gt => BinaryOperator::LtEq,
+        BinaryOperator::GtEq => BinaryOperator::Lt,
+        _ => return None,
+    })
+}
+
+/// `EXISTS (query)`.
+fn exists(catalog: &Catalog, query: &Query, formula: &mut Formula) {
+    let mut reader = Reader::new(catalog);
+    let shape = reader.region_of(query, &Scope::root()).map(|region| {
+        let certain = match region.tables.as_slice() {
+            [table] => catalog.schema.table(*table).primary_key.iter().all(|c| {
+                region
+                    .filters
+                    .iter()
+                    .any(|f| f.column == (*table, *c) && matches!(f.test, Test::Equals(_)))
+            }),
+            _ => false,
+        };
+        let keyed = region
+            .tables
+            .first()
+            .is_some_and(|t| !catalog.schema.table(*t).primary_key.is_empty());
+        let only_keys = region.tables.first().is_some_and(|t| {
+            region.filters.iter().all(|f| catalog.schema.table(*t).primary_key.contains(&f.column.1))
+        });
+        Shape::AtLeastOne { certain: certain && keyed && only_keys, region }
+    });
+    formula.clauses.push(reader.clause(shape));
+}
+
+/// `NOT EXISTS (query)`: no row of the query may be. A disjunction forbids each side.
+fn forbidden(catalog: &Catalog, query: &Query, formula: &mut Formula) {
+    let select = match plain_select(query) {
+        Ok(select) => select,
+        Err(reason) => return unrecognised(catalog, formula, &reason),
+    };
+    let last = select.having.as_ref().or(select.selection.as_ref());
+    let mut sides = Vec::new();
+    if let Some(last) = last {
+        disjuncts(last, &mut sides);
+    }
+    if sides.len() <= 1 {
+        sides = vec![None];
+    }
+    for side in sides {
+        let mut reader = Reader::new(catalog);
+        let shape = reader.forbidden(select, side);
+        formula.clauses.push(reader.clause(shape));
+    }
+}
+
+fn disjuncts<'e>(e: &'e Expr, sides: &mut Vec<Option<&'e Expr>>) {
+    match e {
+        Expr::Nested(inner) => disjuncts(inner, sides),
+        Expr::BinaryOp { left, op: BinaryOperator::Or, right } => {
+            disjuncts(left, sides);
+            disjuncts(right, sides);
+        }
+        _ => sides.push(Some(e)),
+    }
+}
+
+fn conjuncts_of<'e>(e: &'e Expr, into: &mut Vec<&'e Expr>) {
+    match e {
+        Expr::Nested(inner) => conjuncts_of(inner, into),
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            conjuncts_of(left, into);
+            conjuncts_of(right, into);
+        }
+        _ => into.push(e),
+    }
+}
+
+fn plain_select(query: &Query) -> Result<&Select, Reason> {
+    if query.with.is_some() || query.limit_clause.is_some() || query.fetch.is_some() {
+        return Err("WITH, LIMIT and FETCH in it are not followed".into());
+    }
+    match query.body.as_ref() {
+        SetExpr::Select(select) => Ok(select),
+        SetExpr::Query(inner) => plain_select(inner),
+        _ => Err("it has a query that is no plain SELECT".into()),
+    }
+}
+
+/// A name that a query can use, and what it stands for.
+struct Item {
+    name: String,
+    kind: ItemKind,
+    /// On the outer side of an outer join: its columns may all be NULL.
+    optional: bool,
+}
+
+enum ItemKind {
+    Base(TableId),
+    Derived(Vec<(String, Output)>),
+}
+
+/// What a column name comes to.
+#[derive(Clone)]
+enum Output {
+    Column(TableColumn),
+    Sum(Vec<Part>),
+}
+
+struct Scope<'p> {
+    items: Vec<Item>,
+    outer: Option<&'p Scope<'p>>,
+    depth: usize,
+}
+
+impl<'p> Scope<'p> {
+    fn root() -> Scope<'static> {
+        Scope { items: Vec::new(), outer: None, depth: 0 }
+    }
+
+    fn below(outer: &'p Scope<'p>) -> Result<Scope<'p>, Reason> {
+        if outer.depth >= DEPTH_MAX {
+            return Err("it is nested too deeply".into());
+        }
+        Ok(Scope { items: Vec::new(), outer: Some(outer), depth: outer.depth + 1 })
+    }
+}
+
+/// The conjuncts of a query, sorted.
+#[derive(Default)]
+struct Conjuncts<'e> {
+    filters: Vec<(Filter, &'e Expr)>,
+    others: Vec<&'e Expr>,
+}
+
+struct Reader<'c> {
+    catalog: &'c Catalog,
+    links: Links,
+    tables: Vec<TableId>,
+}
+
+impl<'c> Reader<'c> {
+    fn new(catalog: &'c Catalog) -> Reader<'c> {
+        Reader { catalog, links: Links::default(), tables: Vec::new() }
+    }
+
+    fn clause(self, shape: Result<Shape, Reason>) -> Clause {
+        let recognised = shape.is_ok();
+        let mut tables = self.tables;
+        tables.sort_unstable();
+        tables.dedup();
+        if !recognised {
+            // What was not reached may be any table.
+            tables = self.catalog.schema.tables.iter().map(|t| t.id).collect();
+        }
+        Clause { shape: shape.unwrap_or_else(Shape::Unrecognised), links: self.links, tables }
+    }
+
+    /// What it means that no row of `select` may be; `side` stands for its last condition.
+    fn forbidden(&mut self, select: &Select, side: Option<&Expr>) -> Result<Shape, Reason> {
+        let root = Scope::root();
+        let scope = self.scope_of(&select.from, &root)?;
+        let mut on = Vec::new();
+        join_conditions(&select.from, &mut on)?;
+        let grouped = self.group(select, &scope)?;
+        let mut found = Conjuncts::default();
+        for e in on {
+            self.sort(e, &scope, &mut found)?;
+        }
+        let (mut selection, mut having) = (select.selection.as_ref(), select.having.as_ref());
+        if side.is_some() {
+            if having.is_some() {
+                having = side;
+            } else {
+                selection = side;
+            }
+        }
+        let mut parts = Vec::new();
+        if let Some(selection) = selection {
+            conjuncts_of(selection, &mut parts);
+        }
+        for e in parts.drain(..) {
+            self.sort(e, &scope, &mut found)?;
+        }
+        if !grouped && having.is_none() {
+            return self.forbidden_row(&scope, found);
+        }
+        if !found.others.is_empty() {
+            return Err("its WHERE clause has conditions that are not followed".into());
+        }
+        let region = self.region(&scope, found)?;
+        let mut core = Vec::new();
+        if let Some(having) = having {
+            conjuncts_of(having, &mut core);
+        }
+        match core.as_slice() {
+            [e] => self.core(e, &scope, Some(&region)),
+            _ => Err("its HAVING clause is not a single comparison".into()),
+        }
+    }
+
+    fn group(&mut self, select: &Select, scope: &Scope<'_>) -> Result<bool, Reason> {
+        match &select.group_by {
+            GroupByExpr::Expressions(columns, _) => {
+                for column in columns {
+                    if let Output::Column(c) = self.column_output(column, scope)? {
+                        self.links.join(c, c);
+                    }
+                }
+                Ok(!columns.is_empty())
+            }
+            GroupByExpr::All(_) => Err("GROUP BY ALL is not followed".into()),
+        }
+    }
+
+    /// No row (of one table, or of a join) may satisfy these.
+    fn forbidden_row(&mut self, scope: &Scope<'_>, found: Conjuncts<'_>) -> Result<Shape, Reason> {
+        match found.others.as_slice() {
+            [] => self.forbidden_values(scope, &found),
+            [core] if found.filters.is_empty() => self.core(core, scope, None),
+            [core] => match self.core(core, scope, None)? {
+                Shape::Iff(mut facets) => {
+                    facets.extend(found.filters.iter().map(|(f, _)| Facet::Null(f.column)));
+                    Ok(Shape::Iff(facets))
+                }
+                Shape::Inclusion { parent, .. } => {
+                    let mut facets: Vec<Facet> =
+                        found.filters.iter().map(|(f, _)| Facet::Null(f.column)).collect();
+                    facets.extend(parent.tables.iter().map(|t| Facet::Row(*t)));
+                    Ok(Shape::Iff(facets))
+                }
+                Shape::Row { table, .. } => self.whole_row(table, scope, &found),
+                _ => Err("rows are left out of it by other columns".into()),
+            },
+            several => {
+                let mut facets: Vec<Facet> =
+                    found.filters.iter().map(|(f, _)| Facet::Null(f.column)).collect();
+                for e in several {
+                    match self.core(e, scope, None)? {
+                        Shape::Iff(more) => facets.extend(more),
+                        Shape::Inclusion { parent, .. } => {
+                            facets.extend(parent.tables.iter().map(|t| Facet::Row(*t)));
+                        }
+                        Shape::Row { table, .. } => return self.whole_row(table, scope, &found),
+                        _ => return Err("it combines conditions of several kinds".into()),
+                    }
+                }
+                Ok(Shape::Iff(facets))
+            }
+        }
+    }
+
+    /// A condition on one row whose parts are not looked into.
+    fn whole_row(
+        &self,
+        table: TableId,
+        scope: &Scope<'_>,
+        found: &Conjuncts<'_>,
+    ) -> Result<Shape, Reason> {
+        if scope.items.len() != 1 || found.filters.iter().any(|(f, _)| f.column.0 != table) {
+            return Err("it relates columns of several tables in a way that is not known".into());
+        }
+        let columns = 0..self.catalog.schema.table(table).columns.len();
+        let columns = columns.map(|i| ColumnIndex(i as u16)).collect();
+        Ok(Shape::Row { table, atoms: vec![Atom::Several(columns)] })
+    }
+
+    fn forbidden_values(
+        &mut self,
+        scope: &Scope<'_>,
+        found: &Conjuncts<'_>,
+    ) -> Result<Shape, Reason> {
+        match scope.items.as_slice() {
+            [Item { kind: ItemKind::Base(table), .. }] => {
+                let row = RowScope { table: self.catalog.schema.table(*table) };
+                let mut atoms = Vec::new();
+                match found.filters.as_slice() {
+                    [(_, e)] => conjuncts(&row, e, true, &mut atoms),
+                    several => {
+                        let mut columns: Vec<_> =
+                            several.iter().map(|(f, _)| f.column.1).collect();
+                        columns.sort_unstable();
+                        columns.dedup();
+                        atoms.push(Atom::Several(columns));
+                    }
+                }
+                Ok(Shape::Row { table: *table, atoms })
+            }
+            // `LEFT JOIN … WHERE right.key IS NULL`: the row on the right is demanded.
+            [Item { kind: ItemKind::Base(child), .. }, Item { kind: ItemKind::Base(parent), optional: true, .. }]
+                if found.filters.len() == 1
+                    && found.filters[0].0.column.0 == *parent
+                    && found.filters[0].0.test == Test::Null =>
+            {
+                Ok(Shape::Inclusion {
+                    child: *child,
+                    parent: Region { tables: vec![*parent], filters: Vec::new() },
+                })
+            }
+            _ => Err("it forbids a combination of rows of several tables".into()),
+        }
+    }
+
+    /// The condition at the heart of an assertion: it says what is *wrong*.
+    fn core(
+        &mut self,
+        e: &Expr,
+        scope: &Scope<'_>,
+        region: Option<&Region>,
+    ) -> Result<Shape, Reason> {
+        match e {
+            Expr::Nested(inner) => self.core(inner, scope, region),
+            Expr::UnaryOp { op: UnaryOperator::Not, expr } => match strip(expr) {
+                Expr::BinaryOp { left, op, right } => match opposite(op) {
+                    Some(op) => self.comparison(left, &op, right, scope, region),
+                    None => Err("its negated condition is not a comparison".into()),
+                },
+                Expr::Exists { subquery, negated } => {
+                    self.core_exists(subquery, !negated, scope)
+                }
+                _ => Err("its negated condition is not a comparison".into()),
+            },
+            Expr::Exists { subquery, negated } => self.core_exists(subquery, *negated, scope),
+            Expr::IsDistinctFrom(left, right) => {
+                self.comparison(left, &BinaryOperator::NotEq, right, scope, region)
+            }
+            Expr::BinaryOp { left, op, right } => self.comparison(left, op, right, scope, region),
+            _ => Err("its condition is not a comparison".into()),
+        }
+    }
+
+    fn core_exists(
+        &mut self,
+        query: &Query,
+        negated: bool,
+        scope: &Scope<'_>,
+    ) -> Result<Shape, Reason> {
+        let parent = self.region_of(query, scope)?;
+        match scope.items.as_slice() {
+            [Item { kind: ItemKind::Base(child), .. }] if negated => {
+                Ok(Shape::Inclusion { child: *child, parent })
+            }
+            [Item { kind: ItemKind::Base(child), .. }] => {
+                let mut facets = vec![Facet::Row(*child)];
+                facets.extend(parent.tables.iter().map(|t| Facet::Row(*t)));
+                Ok(Shape::Iff(facets))
+            }
+            _ => Err("it compares the existence of joined rows".into()),
+        }
+    }
+
+    /// `left op right` is what is wrong.
+    fn comparison(
+        &mut self,
+        left: &Expr,
+        op: &BinaryOperator,
+        right: &Expr,
+        scope: &Scope<'_>,
+        region: Option<&Region>,
+    ) -> Result<Shape, Reason> {
+        if let (Some(a), Some(b)) = (self.facet(left, scope)?, self.facet(right, scope)?) {
+            return match op {
+                BinaryOperator::NotEq | BinaryOperator::Eq => Ok(Shape::Iff(vec![a, b])),
+                _ => Err("it orders truth values".into()),
+            };
+        }
+        if let Some(row) = self.row_comparison(left, op, right, scope) {
+            return Ok(row);
+        }
+        let mut parts = self.linear(left, scope, region)?;
+        parts.extend(negate(self.linear(right, scope, region)?));
+        let extremum = parts.iter().any(|p| {
+            matches!(
+                p.source,
+                Source::Aggregate { function: Aggregate::Max | Aggregate::Min, .. }
+            )
+        });
+        match op {
+            BinaryOperator::NotEq if extremum => Ok(Shape::Extremum(parts)),
+            BinaryOperator::NotEq => Ok(Shape::Balance(parts)),
+            _ if extremum => Err("it bounds a greatest or least value".into()),
+            // Wrong when greater: so at most.
+            BinaryOperator::Gt | BinaryOperator::GtEq => Ok(Shape::Bound { parts, upper: true }),
+            BinaryOperator::Lt | BinaryOperator::LtEq => Ok(Shape::Bound { parts, upper: false }),
+            _ => Err("it forbids one value of a sum".into()),
+        }
+    }
+
+    /// A comparison of columns of one row with each other and with constants.
+    fn row_comparison(
+        &self,
+        left: &Expr,
+        op: &BinaryOperator,
+        right: &Expr,
+        scope: &Scope<'_>,
+    ) -> Option<Shape> {
+        let [Item { kind: ItemKind::Base(table), .. }] = scope.items.as_slice() else {
+            return None;
+        };
+        let row = RowScope { table: self.catalog.schema.table(*table) };
+        let whole = Expr::BinaryOp {
+            left: Box::new(left.clone()),
+            op: op.clone(),
+            right: Box::new(right.clone()),
+        };
+        let mut atoms = Vec::new();
+        conjuncts(&row, &whole, true, &mut atoms);
+        let everything = row.table.columns.len();
+        let known = atoms.iter().all(|a| a.columns().len() < everything.max(2));
+        (known && !has_query(left) && !has_query(right))
+            .then_some(Shape::Row { table: row.id(), atoms })
+    }
+
+    /// An expression that is a truth value about NULL or existence.
+    fn facet(&mut self, e: &Expr, scope: &Scope<'_>) -> Result<Option<Facet>, Reason> {
+        Ok(match strip(e) {
+            Expr::IsNull(inner) | Expr::IsNotNull(inner) => {
+                match self.column_output(strip(inner), scope)? {
+                    Output::Column(c) if self.is_optional(c.0, scope) => Some(Facet::Row(c.0)),
+                    Output::Column(c) => Some(Facet::Null(c)),
+                    Output::Sum(_) => None,
+                }
+            }
+            Expr::Exists { subquery, .. } => {
+                let region = self.region_of(subquery, scope)?;
+                match region.tables.as_slice() {
+                    [table] if region.filters.is_empty() => Some(Facet::Row(*table)),
+                    _ => return Err("the existence it asks for is not of rows of one table".into()),
+                }
+            }
+            Expr::UnaryOp { op: UnaryOperator::Not, expr } => self.facet(expr, scope)?,
+            _ => None,
+        })
+    }
+
+    fn is_optional(&self, table: TableId, scope: &Scope<'_>) -> bool {
+        scope.items.iter().any(|i| i.optional && matches!(i.kind, ItemKind::Base(t) if t == table))
+    }
+
+    /// A sum of columns and aggregates; constants are dropped.
+    fn linear(
+        &mut self,
+        e: &Expr,
+        scope: &Scope<'_>,
+        region: Option<&Region>,
+    ) -> Result<Vec<Part>, Reason> {
+        match e {
+            _ if is_constant(e) => Ok(Vec::new()),
+            Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => {
+                self.linear(inner, scope, region)
+            }
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+                Ok(negate(self.linear(expr, scope, region)?))
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::Plus, right } => {
+                let mut parts = self.linear(left, scope, region)?;
+                parts.extend(self.linear(right, scope, region)?);
+                Ok(parts)
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::Minus, right } => {
+                let mut parts = self.linear(left, scope, region)?;
+                parts.extend(negate(self.linear(right, scope, region)?));
+                Ok(parts)
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::Multiply, right } => {
+                let (by, inner) = match (number(left), number(right)) {
+                    (Some(n), _) => (n, right),
+                    (_, Some(n)) => (n, left),
+                    _ => return Err("it multiplies what is stored".into()),
+                };
+                let mut parts = self.linear(inner, scope, region)?;
+                parts.iter_mut().for_each(|p| p.factor *= by);
+                Ok(parts)
+            }
+            Expr::Function(function) => self.function(function, scope, region),
+            Expr::Subquery(query) => self.scalar(query, scope),
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
+                Ok(match self.column_output(e, scope)? {
+                    Output::Column(c) => vec![Part { factor: 1.0, source: Source::Column(c) }],
+                    Output::Sum(parts) => parts,
+                })
+            }
+            _ => Err("its arithmetic is not a sum".into()),
+        }
+    }
+
+    fn scalar(&mut self, query: &Query, outer: &Scope<'_>) -> Result<Vec<Part>, Reason> {
+        let select = plain_select(query)?;
+        let scope = self.scope_of(&select.from, outer)?;
+        if self.group(select, &scope)? || select.having.is_some() {
+            return Err("a scalar query in it groups".into());
+        }
+        let region = self.select_region(select, &scope)?;
+        let parts = match select.projection.as_slice() {
+            [SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. }] => {
+                self.linear(e, &scope, Some(&region))?
+            }
+            _ => return Err("a scalar query in it has several columns".into()),
+        };
+        let looked_up = parts.iter().any(|p| matches!(p.source, Source::Column(_)));
+        if looked_up && !region.filters.is_empty() {
+            return Err("a column is looked up under other conditions".into());
+        }
+        Ok(parts)
+    }
+
+    fn function(
+        &mut self,
+        function: &Function,
+        scope: &Scope<'_>,
+        region: Option<&Region>,
+    ) -> Result<Vec<Part>, Reason> {
+        let name = last_name(&function.name);
+        let FunctionArguments::List(list) = &function.args else {
+            return Err(format!("the function {name} is not followed"));
+        };
+        let mut arguments = Vec::new();
+        for argument in &list.args {
+            match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => arguments.push(Some(e)),
+                FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => arguments.push(None),
+                _ => return Err(format!("an argument of {name} is not followed")),
+            }
+        }
+        if name == "coalesce" {
+            return match arguments.split_first() {
+                Some((Some(first), rest)) if rest.iter().flatten().all(|e| is_constant(e)) => {
+                    self.linear(first, scope, region)
+                }
+                _ => Err("its coalesce() has no constant to fall back to".into()),
+            };
+        }
+        let aggregate = match name.as_str() {
+            "sum" => Aggregate::Sum,
+            "count" => Aggregate::Count,
+            "max" => Aggregate::Max,
+            "min" => Aggregate::Min,
+            _ => return Err(format!("the function {name} is not followed")),
+        };
+        if list.duplicate_treatment.is_some() || function.over.is_some() {
+            return Err(format!("{name} over distinct values or windows is not followed"));
+        }
+        let mut region = region.ok_or("an aggregate stands outside a query")?.clone();
+        if let Some(filter) = &function.filter {
+            let mut found = Conjuncts::default();
+            self.sort(filter, scope, &mut found)?;
+            region.filters.extend(found.filters.into_iter().map(|(f, _)| f));
+            if !found.others.is_empty() {
+                return Err("its FILTER is not followed".into());
+            }
+        }
+        let mut columns = Vec::new();
+        let mut plain = true;
+        if let [Some(argument)] = arguments.as_slice() {
+            plain = matches!(strip(argument), Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+            self.columns_in(argument, scope, &mut columns)?;
+        }
+        if aggregate == Aggregate::Count {
+            for column in columns.drain(..) {
+                region.filters.push(Filter { column, test: Test::NotNull });
+            }
+        } else if columns.is_empty() {
+            return Err(format!("{name} of no column"));
+        }
+        let source = Source::Aggregate { function: aggregate, columns, plain, region };
+        Ok(vec![Part { factor: 1.0, source }])
+    }
+
+    /// The columns in the argument of an aggregate.
+    fn columns_in(
+        &mut self,
+        e: &Expr,
+        scope: &Scope<'_>,
+        columns: &mut Vec<TableColumn>,
+    ) -> Result<(), Reason> {
+        match e {
+            _ if is_constant(e) => Ok(()),
+            Expr::Nested(e) | Expr::Cast { expr: e, .. } | Expr::UnaryOp { expr: e, .. } => {
+                self.columns_in(e, scope, columns)
+            }
+            Expr::BinaryOp { left, right, .. } => {
+                self.columns_in(left, scope, columns)?;
+                self.columns_in(right, scope, columns)
+            }
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
+                match self.column_output(e, scope)? {
+                    Output::Column(c) => columns.push(c),
+                    Output::Sum(_) => return Err("it aggregates an aggregate".into()),
+                }
+                Ok(())
+            }
+            _ => Err("the argument of an aggregate is not followed".into()),
+        }
+    }
+
+    /// The names that FROM brings.
+    fn scope_of<'s>(
+        &mut self,
+        from: &[TableWithJoins],
+        outer: &'s Scope<'s>,
+    ) -> Result<Scope<'s>, Reason> {
+        let mut scope = Scope::below(outer)?;
+        for table in from {
+            let item = self.item(&table.relation, false, &scope)?;
+            scope.items.push(item);
+            for Join { relation, join_operator, .. } in &table.joins {
+                let optional = match join_operator {
+                    JoinOperator::Left(_) | JoinOperator::LeftOuter(_) => true,
+                    JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_) => {
+                        false
+                    }
+                    _ => return Err("one of its joins is not followed".into()),
+                };
+                let item = self.item(relation, optional, &scope)?;
+                scope.items.push(item);
+            }
+        }
+        let mut bases: Vec<TableId> = Vec::new();
+        let mut level = Some(&scope);
+        while let Some(s) = level {
+            for item in &s.items {
+                if let ItemKind::Base(t) = item.kind {
+                    if bases.contains(&t) {
+                        return Err("it relates rows of a table with others of the same".into());
+                    }
+                    bases.push(t);
+                }
+            }
+            level = s.outer;
+        }
+        Ok(scope)
+    }
+
+    fn item(
+        &mut self,
+        factor: &TableFactor,
+        optional: bool,
+        scope: &Scope<'_>,
+    ) -> Result<Item, Reason> {
+        match factor {
+            TableFactor::Table { name, alias, args: None, .. } => {
+                let table = last_name(name);
+                let shown = alias.as_ref().map_or_else(|| table.clone(), |a| fold(&a.name));
+                if let Some(found) = self.catalog.schema.tables.iter().find(|t| t.name == table) {
+                    self.tables.push(found.id);
+                    return Ok(Item { name: shown, kind: ItemKind::Base(found.id), optional });
+                }
+                let catalog = self.catalog;
+                let view = catalog.views.iter().find(|v| v.name == table);
+                let view = view.ok_or_else(|| format!("{table} is not a table or view"))?;
+                let mut outputs = self.derived(&view.query, scope)?;
+                for (output, name) in outputs.iter_mut().zip(&view.columns) {
+                    output.0.clone_from(name);
+                }
+                Ok(Item { name: shown, kind: ItemKind::Derived(outputs), optional: false })
+            }
+            TableFactor::Derived { subquery, alias, .. } => {
+                let name = alias.as_ref().map(|a| fold(&a.name)).unwrap_or_default();
+                let outputs = self.derived(subquery, scope)?;
+                Ok(Item { name, kind: ItemKind::Derived(outputs), optional: false })
+            }
+            _ => Err("something in its FROM clause is not followed".into()),
+        }
+    }
+
+    /// The columns of a grouped query in FROM.
+    fn derived(
+        &mut self,
+        query: &Query,
+        outer: &Scope<'_>,
+    ) -> Result<Vec<(String, Output)>, Reason> {
+        let select = plain_select(query)?;
+        if select.having.is_some() || select.distinct.is_some() {
+            return Err("a query in its FROM clause has HAVING or DISTINCT".into());
+        }
+        let root = Scope { items: Vec::new(), outer: None, depth: outer.depth + 1 };
+        let scope = self.scope_of(&select.from, &root)?;
+        let grouped = self.group(select, &scope)?;
+        let region = self.select_region(select, &scope)?;
+        if !grouped && !region.filters.is_empty() {
+            return Err("a query in its FROM clause filters without grouping".into());
+        }
+        let mut outputs = Vec::new();
+        for item in &select.projection {
+            let (e, name) = match item {
+                SelectItem::ExprWithAlias { expr, alias } => (expr, fold(alias)),
+                SelectItem::UnnamedExpr(e) => (e, default_name(e)),
+                _ => return Err("a query in its FROM clause has unnamed columns".into()),
+            };
+            let output = match strip(e) {
+                Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
+                    self.column_output(strip(e), &scope)?
+                }
+                e => Output::Sum(self.linear(e, &scope, Some(&region))?),
+            };
+            outputs.push((name, output));
+        }
+        Ok(outputs)
+    }
+
+    /// The rows of a query inside another.
+    fn region_of(&mut self, query: &Query, outer: &Scope<'_>) -> Result<Region, Reason> {
+        let select = plain_select(query)?;
+        if select.having.is_some() {
+            return Err("a query in it has HAVING".into());
+        }
+        let scope = self.scope_of(&select.from, outer)?;
+        self.select_region(select, &scope)
+    }
+
+    fn select_region(&mut self, select: &Select, scope: &Scope<'_>) -> Result<Region, Reason> {
+        let mut conditions = Vec::new();
+        join_conditions(&select.from, &mut conditions)?;
+        if let Some(selection) = &select.selection {
+            conjuncts_of(selection, &mut conditions);
+        }
+        let mut found = Conjuncts::default();
+        for e in conditions {
+            self.sort(e, scope, &mut found)?;
+        }
+        if !found.others.is_empty() {
+            return Err("a query in it has conditions that are not followed".into());
+        }
+        self.region(scope, found)
+    }
+
+    fn region(&self, scope: &Scope<'_>, found: Conjuncts<'_>) -> Result<Region, Reason> {
+        let mut region = Region::default();
+        for item in &scope.items {
+            match &item.kind {
+                ItemKind::Base(table) => region.tables.push(*table),
+                ItemKind::Derived(_) => return Err("it aggregates a derived table".into()),
+            }
+        }
+        region.filters = found.filters.into_iter().map(|(f, _)| f).collect();
+        Ok(region)
+    }
+
+    /// Puts a conjunct where it belongs: a link, a filter on one column, or something else.
+    fn sort<'e>(
+        &mut self,
+        e: &'e Expr,
+        scope: &Scope<'_>,
+        found: &mut Conjuncts<'e>,
+    ) -> Result<(), Reason> {
+        let stripped = strip(e);
+        if let Expr::BinaryOp { left, op: BinaryOperator::And, right } = stripped {
+            self.sort(left, scope, found)?;
+            return self.sort(right, scope, found);
+        }
+        if let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = stripped
+            && let (Some(a), Some(b)) = (self.try_column(left, scope), self.try_column(right, scope))
+            && a.0 != b.0
+        {
+            self.links.join(a, b);
+            return Ok(());
+        }
+        match self.filter(stripped, scope) {
+            Some(filter) => found.filters.push((filter, e)),
+            None => found.others.push(e),
+        }
+        Ok(())
+    }
+
+    fn filter(&self, e: &Expr, scope: &Scope<'_>) -> Option<Filter> {
+        let (column, test) = match e {
+            Expr::IsNull(inner) => (inner, Test::Null),
+            Expr::IsNotNull(inner) => (inner, Test::NotNull),
+            Expr::BinaryOp { left, op, right } => {
+                let (column, constant) = if is_constant(right) {
+                    (left, right)
+                } else if is_constant(left) {
+                    (right, left)
+                } else {
+                    return None;
+                };
+                match (op, literal(constant)) {
+                    (BinaryOperator::Eq, Some(value)) => (column, Test::Equals(value)),
+                    (
+                        BinaryOperator::Eq
+                        | BinaryOperator::NotEq
+                        | BinaryOperator::Lt
+                        | BinaryOperator::LtEq
+                        | BinaryOperator::Gt
+                        | BinaryOperator::GtEq,
+                        _,
+                    ) => (column, Test::Other),
+                    _ => return None,
+                }
+            }
+            Expr::InList { expr, list, .. } if list.iter().all(is_constant) => (expr, Test::Other),
+            Expr::Between { expr, low, high, .. } if is_constant(low) && is_constant(high) => {
+                (expr, Test::Other)
+            }
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
+                return Some(Filter { column: self.try_column(e, scope)?, test: Test::Other });
+            }
+            _ => return None,
+        };
+        Some(Filter { column: self.try_column(column, scope)?, test })
+    }
+
+    fn try_column(&self, e: &Expr, scope: &Scope<'_>) -> Option<TableColumn> {
+        match self.column_output(strip(e), scope) {
+            Ok(Output::Column(c)) => Some(c),
+            _ => None,
+        }
+    }
+
+    fn column_output(&self, e: &Expr, scope: &Scope<'_>) -> Result<Output, Reason> {
+        let path: &[Ident] = match e {
+            Expr::Identifier(ident) => std::slice::from_ref(ident),
+            Expr::CompoundIdentifier(path) => path,
+            _ => return Err("an expression stands where a column is expected".into()),
+        };
+        let (qualifier, name) = match path {
+            [name] => (None, fold(name)),
+            [.., qualifier, name] => (Some(fold(qualifier)), fold(name)),
+            [] => return Err("an empty name".into()),
+        };
+        let mut level = Some(scope);
+        while let Some(s) = level {
+            for item in &s.items {
+                if qualifier.as_ref().is_some_and(|q| *q != item.name) {
+                    continue;
+                }
+                match &item.kind {
+                    ItemKind::Base(table) => {
+                        let row = RowScope { table: self.catalog.schema.table(*table) };
+                        if let Some(c) = row.column(path) {
+                            return Ok(Output::Column((*table, c)));
+                        }
+                    }
+                    ItemKind::Derived(outputs) => {
+                        if let Some((_, output)) = outputs.iter().find(|(n, _)| *n == name) {
+                            return Ok(output.clone());
+                        }
+                    }
+                }
+            }
+            level = s.outer;
+        }
+        Err(format!("the column {name} is not found"))
+    }
+}
+
+fn join_conditions<'e>(
+    from: &'e [TableWithJoins],
+    into: &mut Vec<&'e Expr>,
+) -> Result<(), Reason> {
+    for join in from.iter().flat_map(|t| &t.joins) {
+        let constraint = match &join.join_operator {
+            JoinOperator::Join(c)
+            | JoinOperator::Inner(c)
+            | JoinOperator::Left(c)
+            | JoinOperator::LeftOuter(c)
+            | JoinOperator::CrossJoin(c) => c,
+            _ => return Err("one of its joins is not followed".into()),
+        };
+        match constraint {
+            JoinConstraint::On(e) => conjuncts_of(e, into),
+            JoinConstraint::None => {}
+            JoinConstraint::Using(_) | JoinConstraint::Natural => {
+                return Err("USING and NATURAL in it are not followed".into());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn negate(mut parts: Vec<Part>) -> Vec<Part> {
+    parts.iter_mut().for_each(|p| p.factor = -p.factor);
+    parts
+}
+
+fn strip(e: &Expr) -> &Expr {
+    match e {
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => strip(inner),
+        _ => e,
+    }
+}
+
+fn has_query(e: &Expr) -> bool {
+    match e {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } | Expr::Function(_) => true,
+        Expr::Nested(e) | Expr::Cast { expr: e, .. } | Expr::UnaryOp { expr: e, .. } => {
+            has_query(e)
+        }
+        Expr::BinaryOp { left, right, .. } => has_query(left) || has_query(right),
+        _ => false,
+    }
+}
+
+fn number(e: &Expr) -> Option<f64> {
+    match e {
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => number(inner),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => number(expr).map(|n| -n),
+        Expr::Value(value) => match &value.value {
+            Literal::Number(text, _) => text.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn literal(e: &Expr) -> Option<Value> {
+    match e {
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => literal(inner),
+        Expr::Value(value) => match &value.value {
+            Literal::Number(text, _) => text.parse().ok().map(Value::Int),
+            Literal::SingleQuotedString(text) => Some(Value::text(text)),
+            Literal::Boolean(b) => Some(Value::Bool(*b)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn last_name(name: &ObjectName) -> String {
+    name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default()
+}
+
+fn default_name(e: &Expr) -> String {
+    match strip(e) {
+        Expr::Identifier(ident) => fold(ident),
+        Expr::CompoundIdentifier(path) => path.last().map(fold).unwrap_or_default(),
+        Expr::Function(function) => last_name(&function.name),
+        _ => String::new(),
+    }
+}

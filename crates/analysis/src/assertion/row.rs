@@ -1,0 +1,188 @@
+//! Conditions on one row: CHECK constraints, and assertions that come to one.
+
+use anabranch_types::{ColumnIndex, TableId, TableSchema};
+use sqlparser::ast::{BinaryOperator, Expr, Ident, UnaryOperator};
+
+/// One conjunct of a condition on a row.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Atom {
+    /// The column is above, or not below, a constant.
+    Lower(ColumnIndex),
+    /// The column is below, or not above, a constant.
+    Upper(ColumnIndex),
+    /// The column is, or is not, one of some values; or any other test of it alone.
+    Value(ColumnIndex),
+    /// A test of several columns together; of none, if it is constant or not understood.
+    Several(Vec<ColumnIndex>),
+}
+
+impl Atom {
+    /// The columns that it tests.
+    pub(crate) fn columns(&self) -> &[ColumnIndex] {
+        match self {
+            Atom::Lower(c) | Atom::Upper(c) | Atom::Value(c) => std::slice::from_ref(c),
+            Atom::Several(columns) => columns,
+        }
+    }
+}
+
+/// Finds the columns of one table that a condition names.
+pub(crate) struct RowScope<'a> {
+    /// The table.
+    pub(crate) table: &'a TableSchema,
+}
+
+impl RowScope<'_> {
+    /// The column that the last of these identifiers names.
+    pub(crate) fn column(&self, name: &[Ident]) -> Option<ColumnIndex> {
+        let name = fold(name.last()?);
+        let position = self.table.columns.iter().position(|c| c.name == name)?;
+        Some(ColumnIndex(u16::try_from(position).ok()?))
+    }
+
+    /// The table's number.
+    pub(crate) fn id(&self) -> TableId {
+        self.table.id
+    }
+}
+
+/// An identifier as PostgreSQL folds it.
+pub(super) fn fold(ident: &Ident) -> String {
+    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+}
+
+/// The atoms of a condition that each row must satisfy.
+pub(crate) fn read_check(scope: &RowScope<'_>, expression: &Expr) -> Vec<Atom> {
+    let mut atoms = Vec::new();
+    conjuncts(scope, expression, false, &mut atoms);
+    atoms
+}
+
+/// Adds the atoms of `expression`, or of its negation.
+pub(super) fn conjuncts(
+    scope: &RowScope<'_>,
+    expression: &Expr,
+    negated: bool,
+    atoms: &mut Vec<Atom>,
+) {
+    match expression {
+        Expr::Nested(inner) => conjuncts(scope, inner, negated, atoms),
+        Expr::UnaryOp { op: UnaryOperator::Not, expr } => conjuncts(scope, expr, !negated, atoms),
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } if !negated => {
+            conjuncts(scope, left, false, atoms);
+            conjuncts(scope, right, false, atoms);
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::Or, right } if negated => {
+            conjuncts(scope, left, true, atoms);
+            conjuncts(scope, right, true, atoms);
+        }
+        Expr::Between { expr, negated: not, low, high } if *not == negated => {
+            match simple_column(scope, expr) {
+                Some(c) if is_constant(low) && is_constant(high) => {
+                    atoms.extend([Atom::Lower(c), Atom::Upper(c)]);
+                }
+                _ => atoms.push(opaque(scope, expression)),
+            }
+        }
+        Expr::BinaryOp { left, op, right } => {
+            atoms.push(comparison(scope, left, op, right, negated).unwrap_or_else(|| opaque(scope, expression)));
+        }
+        _ => atoms.push(opaque(scope, expression)),
+    }
+}
+
+fn comparison(
+    scope: &RowScope<'_>,
+    left: &Expr,
+    op: &BinaryOperator,
+    right: &Expr,
+    negated: bool,
+) -> Option<Atom> {
+    let (column, turned) = match (simple_column(scope, left), simple_column(scope, right)) {
+        (Some(c), None) if is_constant(right) => (c, false),
+        (None, Some(c)) if is_constant(left) => (c, true),
+        _ => return None,
+    };
+    let lower = match op {
+        BinaryOperator::Gt | BinaryOperator::GtEq => true,
+        BinaryOperator::Lt | BinaryOperator::LtEq => false,
+        _ => return Some(Atom::Value(column)),
+    };
+    Some(if (lower != turned) != negated { Atom::Lower(column) } else { Atom::Upper(column) })
+}
+
+/// A test that is not looked into: of one column, or of several together.
+fn opaque(scope: &RowScope<'_>, expression: &Expr) -> Atom {
+    let mut columns = Vec::new();
+    let understood = gather(scope, expression, &mut columns);
+    columns.sort_unstable();
+    columns.dedup();
+    match columns.as_slice() {
+        [column] if understood => Atom::Value(*column),
+        _ if understood => Atom::Several(columns),
+        _ => Atom::Several((0..scope.table.columns.len()).map(|i| ColumnIndex(i as u16)).collect()),
+    }
+}
+
+/// The column that an expression is, if it is no more than that.
+pub(super) fn simple_column(scope: &RowScope<'_>, expression: &Expr) -> Option<ColumnIndex> {
+    match expression {
+        Expr::Nested(inner) => simple_column(scope, inner),
+        Expr::Cast { expr, .. } => simple_column(scope, expr),
+        Expr::Identifier(ident) => scope.column(std::slice::from_ref(ident)),
+        Expr::CompoundIdentifier(idents) => scope.column(idents),
+        _ => None,
+    }
+}
+
+/// Whether an expression is a literal, perhaps signed or cast.
+pub(super) fn is_constant(expression: &Expr) -> bool {
+    match expression {
+        Expr::Value(_) | Expr::TypedString(_) => true,
+        Expr::Nested(e) | Expr::Cast { expr: e, .. } | Expr::UnaryOp { expr: e, .. } => {
+            is_constant(e)
+        }
+        _ => false,
+    }
+}
+
+/// Gathers the columns that an expression names; false when some part is not understood, so that
+/// it may depend on more.
+fn gather(scope: &RowScope<'_>, expression: &Expr, columns: &mut Vec<ColumnIndex>) -> bool {
+    match expression {
+        Expr::Value(_) | Expr::TypedString(_) => true,
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
+            let column = simple_column(scope, expression);
+            columns.extend(column);
+            column.is_some()
+        }
+        Expr::Nested(e)
+        | Expr::IsNull(e)
+        | Expr::IsNotNull(e)
+        | Expr::IsTrue(e)
+        | Expr::IsNotTrue(e)
+        | Expr::IsFalse(e)
+        | Expr::IsNotFalse(e)
+        | Expr::Cast { expr: e, .. }
+        | Expr::Collate { expr: e, .. }
+        | Expr::UnaryOp { expr: e, .. } => gather(scope, e, columns),
+        Expr::BinaryOp { left, right, .. }
+        | Expr::IsDistinctFrom(left, right)
+        | Expr::IsNotDistinctFrom(left, right)
+        | Expr::Like { expr: left, pattern: right, .. }
+        | Expr::ILike { expr: left, pattern: right, .. }
+        | Expr::AnyOp { left, right, .. }
+        | Expr::AllOp { left, right, .. } => {
+            gather(scope, left, columns) & gather(scope, right, columns)
+        }
+        Expr::Between { expr, low, high, .. } => {
+            gather(scope, expr, columns) & gather(scope, low, columns) & gather(scope, high, columns)
+        }
+        Expr::InList { expr, list, .. } => {
+            list.iter().fold(gather(scope, expr, columns), |known, e| {
+                gather(scope, e, columns) & known
+            })
+        }
+        _ => false,
+    }
+}

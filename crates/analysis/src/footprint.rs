@@ -1,0 +1,350 @@
+//! What each transaction type does to each table: the facts that every rule starts from.
+//!
+//! A type's summary lists the tables of each statement; here the effects that the catalog adds
+//! (rows that a cascade deletes or changes) are put beside them, terms are followed back to the
+//! parameters they come from, and for each table it is noted who inserts, deletes and updates
+//! which column. Analysis is closed-world: a column is *settled* when no type updates it, and a row
+//! is there for good when no type deletes from its table.
+
+use anabranch_sql::catalog::{Catalog, ReferentialAction};
+use anabranch_sql::summary::{
+    ColumnWrite, Comparison, ResultUse, Role, StatementId, TableAccess, Term, TransactionSummary,
+    WriteClass,
+};
+use anabranch_types::{ColumnIndex, TableId, TableSchema, Value};
+
+/// How far a term is followed from statement to statement, and a cascade from table to table.
+const STEPS_MAX: usize = 8;
+
+/// One table touched by one statement of one transaction type.
+#[derive(Clone, Debug)]
+pub(crate) struct Action {
+    /// The type, as an index into [`Footprint::types`].
+    pub(crate) owner: usize,
+    /// The statement.
+    pub(crate) statement: StatementId,
+    /// What it does. Terms are resolved (see [`Footprint::resolve`]).
+    pub(crate) access: TableAccess,
+    /// How the statement's result is used.
+    pub(crate) result: ResultUse,
+    /// Whether the statement's UPDATE can be evaluated by the row's owner at commit.
+    pub(crate) deferrable: bool,
+    /// Whether the statement may run more than once a call.
+    pub(crate) in_loop: bool,
+    /// Whether the statement writes anything.
+    pub(crate) writing: bool,
+    /// Whether a foreign key's action does this, not the statement itself.
+    pub(crate) cascaded: bool,
+}
+
+impl Action {
+    /// The term that fixes `column` in every row touched: what is inserted, or what the WHERE
+    /// clause demands it to equal.
+    pub(crate) fn fixed(&self, column: ColumnIndex) -> Option<&Term> {
+        if self.access.role == Role::Insert {
+            return match &self.write(column)?.class {
+                WriteClass::Assign(term) => Some(term),
+                _ => None,
+            };
+        }
+        self.access
+            .conditions
+            .iter()
+            .find(|c| c.column == column && c.comparison == Comparison::Equal)
+            .map(|c| &c.term)
+    }
+
+    /// How `column` is written, if it is.
+    pub(crate) fn write(&self, column: ColumnIndex) -> Option<&ColumnWrite> {
+        self.access.writes.iter().find(|w| w.column == column)
+    }
+
+    /// Whether it changes rows of its table.
+    pub(crate) fn is_write(&self) -> bool {
+        self.access.role != Role::Read
+    }
+}
+
+/// Who does what to one table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TableFacts {
+    /// Types that insert, delete, or update at least one column; each ascending and once.
+    pub(crate) inserters: Vec<usize>,
+    /// See `inserters`.
+    pub(crate) deleters: Vec<usize>,
+    /// Types that update each column.
+    pub(crate) updaters: Vec<Vec<usize>>,
+}
+
+impl TableFacts {
+    /// Whether any type writes the table.
+    pub(crate) fn is_written(&self) -> bool {
+        !self.inserters.is_empty()
+            || !self.deleters.is_empty()
+            || self.updaters.iter().any(|u| !u.is_empty())
+    }
+}
+
+/// One transaction type.
+#[derive(Clone, Debug)]
+pub(crate) struct TypeFootprint<'a> {
+    /// Its summary.
+    pub(crate) summary: &'a TransactionSummary,
+    /// All it does, statement by statement.
+    pub(crate) actions: Vec<Action>,
+}
+
+/// Everything that the application's transaction types do.
+#[derive(Clone, Debug)]
+pub(crate) struct Footprint<'a> {
+    /// What is declared.
+    pub(crate) catalog: &'a Catalog,
+    /// The types, in order of declaration.
+    pub(crate) types: Vec<TypeFootprint<'a>>,
+    /// One entry a table of the catalog.
+    pub(crate) tables: Vec<TableFacts>,
+}
+
+impl<'a> Footprint<'a> {
+    /// Gathers what `summaries` do to the tables of `catalog`. Accesses to tables or columns that
+    /// the catalog does not have are left out: the binder has refused them before.
+    pub(crate) fn new(catalog: &'a Catalog, summaries: &'a [TransactionSummary]) -> Footprint<'a> {
+        let types = summaries
+            .iter()
+            .enumerate()
+            .map(|(owner, summary)| TypeFootprint {
+                summary,
+                actions: actions_of(catalog, owner, summary),
+            })
+            .collect();
+        let mut footprint = Footprint { catalog, types, tables: Vec::new() };
+        footprint.tables = footprint.gather_tables();
+        footprint
+    }
+
+    fn gather_tables(&self) -> Vec<TableFacts> {
+        let mut tables: Vec<TableFacts> = self
+            .catalog
+            .schema
+            .tables
+            .iter()
+            .map(|t| TableFacts { updaters: vec![Vec::new(); t.columns.len()], ..TableFacts::default() })
+            .collect();
+        for action in self.actions() {
+            let facts = &mut tables[action.access.table.index()];
+            match action.access.role {
+                Role::Read => {}
+                Role::Insert => note(&mut facts.inserters, action.owner),
+                Role::Delete => note(&mut facts.deleters, action.owner),
+                Role::Update => {
+                    for write in &action.access.writes {
+                        note(&mut facts.updaters[write.column.index()], action.owner);
+                    }
+                }
+            }
+        }
+        tables
+    }
+
+    /// Everything that every type does.
+    pub(crate) fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.types.iter().flat_map(|t| &t.actions)
+    }
+
+    /// What one type does to one table.
+    pub(crate) fn on(&self, owner: usize, table: TableId) -> impl Iterator<Item = &Action> {
+        self.types[owner].actions.iter().filter(move |a| a.access.table == table)
+    }
+
+    /// What any type does to one table.
+    pub(crate) fn on_table(&self, table: TableId) -> impl Iterator<Item = &Action> {
+        self.actions().filter(move |a| a.access.table == table)
+    }
+
+    /// The table as the rooms below see it.
+    pub(crate) fn table(&self, table: TableId) -> &TableSchema {
+        self.catalog.schema.table(table)
+    }
+
+    /// Who does what to it.
+    pub(crate) fn facts(&self, table: TableId) -> &TableFacts {
+        &self.tables[table.index()]
+    }
+
+    /// Whether no type changes the column of a row that is there.
+    pub(crate) fn is_settled(&self, table: TableId, column: ColumnIndex) -> bool {
+        self.facts(table).updaters[column.index()].is_empty()
+    }
+
+    /// `table.column`, for people.
+    pub(crate) fn column_name(&self, table: TableId, column: ColumnIndex) -> String {
+        let table = self.table(table);
+        format!("{}.{}", table.name, table.columns[column.index()].name)
+    }
+
+    /// The name of a type.
+    pub(crate) fn type_name(&self, owner: usize) -> &str {
+        &self.types[owner].summary.name
+    }
+
+    /// The UPDATE of `owner` that increments `column` in statement `statement`, with the step; none
+    /// where the step is not a constant.
+    pub(crate) fn increment(
+        &self,
+        owner: usize,
+        statement: StatementId,
+        column: ColumnIndex,
+    ) -> Option<(&Action, i64)> {
+        self.types[owner].actions.iter().find_map(|action| {
+            if action.statement != statement || action.access.role != Role::Update {
+                return None;
+            }
+            match &action.write(column)?.class {
+                WriteClass::Add { term: Term::Constant(Value::Int(n)), negated } => {
+                    Some((action, if *negated { -n } else { *n }))
+                }
+                _ => None,
+            }
+        })
+    }
+}
+
+fn note(list: &mut Vec<usize>, owner: usize) {
+    if list.last() != Some(&owner) && !list.contains(&owner) {
+        list.push(owner);
+    }
+}
+
+fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> Vec<Action> {
+    let mut actions = Vec::new();
+    for statement in &summary.statements {
+        let writing = statement.accesses.iter().any(|a| a.role != Role::Read);
+        for access in &statement.accesses {
+            if !is_known(catalog, access) {
+                continue;
+            }
+            let mut access = access.clone();
+            for condition in &mut access.conditions {
+                condition.term = resolve(summary, &condition.term, STEPS_MAX);
+            }
+            for write in &mut access.writes {
+                if let WriteClass::Assign(term) | WriteClass::Add { term, .. } = &mut write.class {
+                    *term = resolve(summary, term, STEPS_MAX);
+                }
+            }
+            let action = Action {
+                owner,
+                statement: statement.id,
+                access,
+                result: statement.result,
+                deferrable: statement.deferrable,
+                in_loop: statement.in_loop,
+                writing,
+                cascaded: false,
+            };
+            let cascades = cascades_of(catalog, &action);
+            actions.push(action);
+            actions.extend(cascades);
+        }
+    }
+    actions
+}
+
+fn is_known(catalog: &Catalog, access: &TableAccess) -> bool {
+    let Some(table) = catalog.schema.tables.get(access.table.index()) else { return false };
+    let fits = |c: ColumnIndex| c.index() < table.columns.len();
+    access.columns_read.iter().all(|c| fits(*c))
+        && access.writes.iter().all(|w| fits(w.column))
+        && access.conditions.iter().all(|c| fits(c.column))
+}
+
+/// Follows a column that was read to the term that the reading statement demands it to equal.
+fn resolve(summary: &TransactionSummary, term: &Term, steps: usize) -> Term {
+    let Term::Column { statement, access, column } = term else { return term.clone() };
+    let found = summary
+        .statements
+        .iter()
+        .find(|s| s.id == *statement)
+        .and_then(|s| s.accesses.get(*access))
+        .and_then(|a| {
+            a.conditions.iter().find(|c| c.column == *column && c.comparison == Comparison::Equal)
+        });
+    match found {
+        Some(condition) if steps > 0 => resolve(summary, &condition.term, steps - 1),
+        _ => term.clone(),
+    }
+}
+
+/// The deletions and updates that foreign keys add to a deletion, through all levels.
+fn cascades_of(catalog: &Catalog, action: &Action) -> Vec<Action> {
+    let mut found: Vec<Action> = Vec::new();
+    if action.access.role != Role::Delete {
+        return found;
+    }
+    let mut pending = vec![action.clone()];
+    while let Some(parent) = pending.pop() {
+        for child in &catalog.tables {
+            for key in child.foreign_keys.iter().filter(|k| k.parent == parent.access.table) {
+                let Some(cascade) = cascade(&parent, child.id, key) else { continue };
+                let seen = found.iter().any(|a| {
+                    a.access.table == cascade.access.table && a.access.role == cascade.access.role
+                });
+                if !seen && found.len() < STEPS_MAX * STEPS_MAX {
+                    if cascade.access.role == Role::Delete {
+                        pending.push(cascade.clone());
+                    }
+                    found.push(cascade);
+                }
+            }
+        }
+    }
+    found
+}
+
+fn cascade(
+    parent: &Action,
+    child: TableId,
+    key: &anabranch_sql::catalog::ForeignKey,
+) -> Option<Action> {
+    let (role, class) = match key.on_delete {
+        ReferentialAction::NoAction | ReferentialAction::Restrict => return None,
+        ReferentialAction::Cascade => (Role::Delete, None),
+        ReferentialAction::SetNull => {
+            (Role::Update, Some(WriteClass::Assign(Term::Constant(Value::Null))))
+        }
+        ReferentialAction::SetDefault => (Role::Update, Some(WriteClass::Assign(Term::Pure))),
+    };
+    let writes = class
+        .into_iter()
+        .flat_map(|class| {
+            key.columns.iter().map(move |c| ColumnWrite { column: *c, class: class.clone() })
+        })
+        .collect();
+    let conditions = key
+        .columns
+        .iter()
+        .zip(&key.parent_columns)
+        .filter_map(|(column, of_parent)| {
+            Some(anabranch_sql::summary::Condition {
+                column: *column,
+                comparison: Comparison::Equal,
+                term: parent.fixed(*of_parent)?.clone(),
+            })
+        })
+        .collect();
+    Some(Action {
+        access: TableAccess {
+            table: child,
+            role,
+            columns_read: key.columns.clone(),
+            writes,
+            conditions,
+            filtered_otherwise: true,
+            span: parent.access.span,
+        },
+        result: ResultUse::Unused,
+        deferrable: false,
+        cascaded: true,
+        ..parent.clone()
+    })
+}

@@ -1,0 +1,283 @@
+//! Where each table's rows live, and which parameter routes each type.
+//!
+//! Operation partitioning's Algorithm 1 looks for one parameter a transaction type such that
+//! conflicting operations meet on one server. Here conflicts are the guards that confluence leaves;
+//! so the first aim is that a type's guards fall on the partition that its routing parameter
+//! chooses, the second that most of its accesses do (a statement that writes counts twice: its
+//! partition takes part in the commit). A column places a table's rows; a parameter routes a type
+//! to the partition of rows whose placing column it fixes.
+//!
+//! For a given choice of parameters each table's best column follows by itself. So the choices of
+//! parameters are searched: all of them while there are at most [`CHOICES_MAX`], beyond that by
+//! improving one type at a time until nothing improves, from the choice that is best for each type
+//! alone. One column and one parameter are used even where several would do.
+
+use anabranch_sql::summary::{Role, Term};
+use anabranch_types::{ColumnIndex, Placement, TableId};
+
+use crate::footprint::{Action, Footprint};
+use crate::guard::Held;
+
+/// How many choices of parameters are tried one by one.
+pub const CHOICES_MAX: usize = 20_000;
+
+/// Where rows live and how types are routed.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    /// One entry a table.
+    pub(crate) placements: Vec<Placement>,
+    /// Why, one entry a table.
+    pub(crate) reasons: Vec<String>,
+    /// One entry a type: the parameter that routes it.
+    pub(crate) routing: Vec<Option<usize>>,
+}
+
+/// What falls on the right partition, guards before accesses.
+type Score = (u32, u32);
+
+/// The scores of one type, by parameter (the last entry: none), table and candidate column.
+struct Scores {
+    by_parameter: Vec<Vec<Vec<Score>>>,
+}
+
+/// Chooses placement and routing.
+pub(crate) fn lay_out(footprint: &Footprint<'_>, held: &[Vec<Held>]) -> Layout {
+    let candidates: Vec<Vec<ColumnIndex>> =
+        footprint.catalog.schema.tables.iter().map(|t| candidates(footprint, t.id)).collect();
+    let parameters: Vec<Vec<usize>> =
+        (0..footprint.types.len()).map(|t| parameters(footprint, &candidates, t)).collect();
+    let scores: Vec<Scores> = (0..footprint.types.len())
+        .map(|owner| score(footprint, &candidates, &parameters[owner], owner, &held[owner]))
+        .collect();
+    let choice = search(&scores, &candidates);
+    let columns = columns_for(&scores, &candidates, &choice);
+    // A parameter that finds nothing where the tables now live routes nothing.
+    let useful = |owner: usize, choice: usize| {
+        let by_table = &scores[owner].by_parameter[choice];
+        columns.iter().zip(by_table).any(|(c, row)| c.is_some_and(|(place, _)| row[place] > (0, 0)))
+    };
+    let routing = (0..choice.len())
+        .map(|t| parameters[t].get(choice[t]).copied().filter(|_| useful(t, choice[t])))
+        .collect();
+    let mut layout = Layout { placements: Vec::new(), reasons: Vec::new(), routing };
+    for (table, column) in footprint.catalog.schema.tables.iter().zip(columns) {
+        let (placement, reason) = place(footprint, table.id, &candidates[table.id.index()], column);
+        layout.placements.push(placement);
+        layout.reasons.push(reason);
+    }
+    layout
+}
+
+/// The columns that may place a table: of the primary key and of every unique index, so that their
+/// owner sees all duplicates. Any column of a table without keys.
+fn candidates(footprint: &Footprint<'_>, table: TableId) -> Vec<ColumnIndex> {
+    let schema = footprint.table(table);
+    if !footprint.facts(table).is_written() {
+        return Vec::new();
+    }
+    let mut columns = schema.primary_key.clone();
+    if columns.is_empty() {
+        let settled = |c: &ColumnIndex| footprint.is_settled(table, *c);
+        columns = (0..schema.columns.len()).map(|c| ColumnIndex(c as u16)).filter(settled).collect();
+    }
+    columns.retain(|c| schema.indexes.iter().filter(|i| i.unique).all(|i| i.columns.contains(c)));
+    // A row whose placing column changes would have to move.
+    columns.retain(|c| footprint.is_settled(table, *c));
+    columns
+}
+
+/// The parameters of a type that fix a candidate column somewhere.
+fn parameters(
+    footprint: &Footprint<'_>,
+    candidates: &[Vec<ColumnIndex>],
+    owner: usize,
+) -> Vec<usize> {
+    let mut found = Vec::new();
+    for action in &footprint.types[owner].actions {
+        for column in &candidates[action.access.table.index()] {
+            if let Some(Term::Parameter(p)) = action.fixed(*column)
+                && !found.contains(p)
+            {
+                found.push(*p);
+            }
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+fn weight(action: &Action) -> u32 {
+    if action.access.role == Role::Read { 1 } else { 2 }
+}
+
+fn score(
+    footprint: &Footprint<'_>,
+    candidates: &[Vec<ColumnIndex>],
+    parameters: &[usize],
+    owner: usize,
+    held: &[Held],
+) -> Scores {
+    let empty: Vec<Vec<Score>> =
+        candidates.iter().map(|columns| vec![(0, 0); columns.len()]).collect();
+    let mut by_parameter = vec![empty; parameters.len() + 1];
+    for (choice, parameter) in parameters.iter().enumerate() {
+        let wanted = Term::Parameter(*parameter);
+        for action in &footprint.types[owner].actions {
+            let table = action.access.table.index();
+            for (place, column) in candidates[table].iter().enumerate() {
+                if action.fixed(*column) == Some(&wanted) {
+                    by_parameter[choice][table][place].1 += weight(action);
+                }
+            }
+        }
+        for guard in held {
+            let table = guard.guard.table.index();
+            for (place, column) in candidates[table].iter().enumerate() {
+                let fixed = guard.guard.key.iter().position(|k| k.column == *column);
+                if fixed.is_some_and(|i| guard.terms[i] == wanted) {
+                    by_parameter[choice][table][place].0 += 1;
+                }
+            }
+        }
+    }
+    Scores { by_parameter }
+}
+
+fn add(a: Score, b: Score) -> Score {
+    (a.0 + b.0, a.1 + b.1)
+}
+
+/// The best candidate of each table (by place, the first among equals) for a choice of parameters.
+fn columns_for(
+    scores: &[Scores],
+    candidates: &[Vec<ColumnIndex>],
+    choice: &[usize],
+) -> Vec<Option<(usize, Score)>> {
+    candidates
+        .iter()
+        .enumerate()
+        .map(|(table, columns)| {
+            let mut best: Option<(usize, Score)> = None;
+            for place in 0..columns.len() {
+                let total = scores
+                    .iter()
+                    .zip(choice)
+                    .map(|(s, c)| s.by_parameter[*c][table][place])
+                    .fold((0, 0), add);
+                if best.is_none_or(|(_, b)| total > b) {
+                    best = Some((place, total));
+                }
+            }
+            best
+        })
+        .collect()
+}
+
+fn total(scores: &[Scores], candidates: &[Vec<ColumnIndex>], choice: &[usize]) -> Score {
+    columns_for(scores, candidates, choice)
+        .into_iter()
+        .flatten()
+        .map(|(_, score)| score)
+        .fold((0, 0), add)
+}
+
+/// The best choice: for each type the place of its parameter among its parameters, or one beyond.
+fn search(scores: &[Scores], candidates: &[Vec<ColumnIndex>]) -> Vec<usize> {
+    let sizes: Vec<usize> = scores.iter().map(|s| s.by_parameter.len()).collect();
+    let choices = sizes.iter().try_fold(1usize, |n, s| n.checked_mul(*s));
+    match choices {
+        Some(n) if n <= CHOICES_MAX => exhaustive(scores, candidates, &sizes),
+        _ => climb(scores, candidates, &sizes),
+    }
+}
+
+fn exhaustive(
+    scores: &[Scores],
+    candidates: &[Vec<ColumnIndex>],
+    sizes: &[usize],
+) -> Vec<usize> {
+    let mut choice = vec![0; sizes.len()];
+    let mut best = (total(scores, candidates, &choice), choice.clone());
+    'next: loop {
+        for place in (0..choice.len()).rev() {
+            choice[place] += 1;
+            if choice[place] < sizes[place] {
+                let score = total(scores, candidates, &choice);
+                if score > best.0 {
+                    best = (score, choice.clone());
+                }
+                continue 'next;
+            }
+            choice[place] = 0;
+        }
+        return best.1;
+    }
+}
+
+fn climb(scores: &[Scores], candidates: &[Vec<ColumnIndex>], sizes: &[usize]) -> Vec<usize> {
+    let mut choice: Vec<usize> = scores
+        .iter()
+        .map(|s| {
+            let alone = |c: usize| {
+                let rows = &s.by_parameter[c];
+                rows.iter().filter_map(|r| r.iter().copied().max()).fold((0, 0), add)
+            };
+            (0..s.by_parameter.len()).rev().max_by_key(|c| alone(*c)).unwrap_or_default()
+        })
+        .collect();
+    let mut best = total(scores, candidates, &choice);
+    loop {
+        let before = best;
+        for place in 0..choice.len() {
+            for option in 0..sizes[place] {
+                let kept = std::mem::replace(&mut choice[place], option);
+                let score = total(scores, candidates, &choice);
+                if score > best {
+                    best = score;
+                } else {
+                    choice[place] = kept;
+                }
+            }
+        }
+        if best == before {
+            return choice;
+        }
+    }
+}
+
+fn place(
+    footprint: &Footprint<'_>,
+    table: TableId,
+    candidates: &[ColumnIndex],
+    best: Option<(usize, Score)>,
+) -> (Placement, String) {
+    let schema = footprint.table(table);
+    if !footprint.facts(table).is_written() {
+        let reason = "no transaction type writes it: every partition has a copy, so let it be small";
+        return (Placement::Replicated, reason.into());
+    }
+    match best {
+        Some((place, score)) => {
+            let column = candidates[place];
+            let name = &schema.columns[column.index()].name;
+            let reason = match score {
+                (0, 0) => format!("no type is routed to its rows; {name} spreads them"),
+                (0, n) => format!("{n} weighted accesses find their rows by {name} where they run"),
+                (g, _) => format!("{g} guards fall by {name} on the partition of their transaction"),
+            };
+            (Placement::Columns(vec![column]), reason)
+        }
+        None => {
+            let apart = schema.indexes.iter().any(|i| i.unique);
+            let reason = if apart {
+                "no column is in its primary key and in all its unique indexes: only one partition \
+                 for all rows sees every duplicate"
+            } else if schema.primary_key.is_empty() {
+                "it has no column that stays as it was inserted"
+            } else {
+                "its primary key is updated: rows would have to move"
+            };
+            (Placement::Whole, reason.into())
+        }
+    }
+}

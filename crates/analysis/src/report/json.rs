@@ -1,0 +1,253 @@
+//! The plan as JSON, for programs. The schema is docs/schemas/analyze.schema.json; names in it do
+//! not change within a version, more may be added.
+
+use anabranch_sql::catalog::Catalog;
+use anabranch_sql::summary::{StatementId, TransactionSummary};
+use anabranch_types::Placement;
+use serde::Serialize;
+
+use crate::plan::{
+    Confluence, CoordinationClass, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan,
+    PlanEntry,
+};
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Report<'a> {
+    version: u32,
+    transactions: Vec<Transaction<'a>>,
+    columns: Vec<Column<'a>>,
+    tables: Vec<Table<'a>>,
+    invariants: Vec<Invariant<'a>>,
+}
+
+#[derive(Serialize)]
+struct Transaction<'a> {
+    name: &'a str,
+    class: &'static str,
+    routing: Vec<&'a str>,
+    guards: Vec<GuardReport<'a>>,
+    protocol: &'static str,
+    deferred: Vec<Effect>,
+    verdicts: Vec<Verdict<'a>>,
+    read_only: bool,
+    serializable: bool,
+}
+
+#[derive(Serialize)]
+struct GuardReport<'a> {
+    item: &'a str,
+    key: Vec<&'a str>,
+    invariants: Vec<&'a str>,
+    from: Vec<&'a str>,
+    keeping: &'static str,
+}
+
+#[derive(Serialize)]
+struct Effect {
+    statement: u32,
+    text: String,
+    file: String,
+    line: usize,
+}
+
+#[derive(Serialize)]
+struct Verdict<'a> {
+    invariant: &'a str,
+    confluent: &'static str,
+    rule: &'a str,
+    because: &'a [String],
+    explanation: &'a str,
+}
+
+#[derive(Serialize)]
+struct Column<'a> {
+    table: &'a str,
+    column: &'a str,
+    merge: &'static str,
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct Table<'a> {
+    table: &'a str,
+    placement: &'static str,
+    columns: Vec<&'a str>,
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct Invariant<'a> {
+    name: &'a str,
+    kind: &'static str,
+    description: &'a str,
+}
+
+/// The plan as one JSON document, indented, with a newline at its end.
+pub fn render(plan: &Plan, catalog: &Catalog, summaries: &[TransactionSummary]) -> String {
+    let report = Report {
+        version: VERSION,
+        transactions: plan
+            .entries
+            .iter()
+            .zip(summaries)
+            .map(|(entry, summary)| transaction(plan, catalog, entry, summary))
+            .collect(),
+        columns: plan
+            .columns
+            .iter()
+            .map(|c| {
+                let table = catalog.schema.table(c.table);
+                Column {
+                    table: &table.name,
+                    column: &table.columns[c.column.index()].name,
+                    merge: merge_name(c.policy),
+                    reason: &c.reason,
+                }
+            })
+            .collect(),
+        tables: tables(plan, catalog),
+        invariants: plan
+            .invariants
+            .iter()
+            .map(|i| Invariant {
+                name: &i.name,
+                kind: kind_name(i.kind),
+                description: &i.description,
+            })
+            .collect(),
+    };
+    // The report is plain data with string keys: it cannot fail to serialize.
+    let mut text = serde_json::to_string_pretty(&report).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn transaction<'a>(
+    plan: &'a Plan,
+    catalog: &Catalog,
+    entry: &'a PlanEntry,
+    summary: &'a TransactionSummary,
+) -> Transaction<'a> {
+    Transaction {
+        name: &entry.name,
+        class: class_name(entry.class),
+        routing: entry.routing.iter().map(|p| summary.parameters[*p].0.as_str()).collect(),
+        guards: entry.guards.iter().map(|g| guard(plan, g)).collect(),
+        protocol: entry.protocol,
+        deferred: entry.deferred.iter().map(|s| effect(catalog, summary, *s)).collect(),
+        verdicts: entry
+            .verdicts
+            .iter()
+            .map(|v| Verdict {
+                invariant: &plan.invariants[v.invariant].name,
+                confluent: confluence_name(v.confluent),
+                rule: v.rule,
+                because: &v.because,
+                explanation: &v.explanation,
+            })
+            .collect(),
+        read_only: entry.read_only,
+        serializable: entry.serializable,
+    }
+}
+
+fn guard<'a>(plan: &'a Plan, guard: &'a Guard) -> GuardReport<'a> {
+    GuardReport {
+        item: &guard.item,
+        key: guard.key.iter().map(|k| k.name.as_str()).collect(),
+        invariants: guard.invariants.iter().map(|i| plan.invariants[*i].name.as_str()).collect(),
+        from: guard.key.iter().map(|k| k.from.as_str()).collect(),
+        keeping: match guard.keeping {
+            GuardKeeping::AtCommit => "at-commit",
+            GuardKeeping::Validated => "validated",
+        },
+    }
+}
+
+fn effect(catalog: &Catalog, summary: &TransactionSummary, statement: StatementId) -> Effect {
+    let span = summary.statements.iter().find(|s| s.id == statement).map(|s| s.span);
+    let file = span.and_then(|s| catalog.files.get(usize::from(s.file)));
+    let text = span.map(|s| super::text::excerpt(catalog, s)).unwrap_or_default();
+    let line = match (span, file) {
+        (Some(span), Some(file)) => {
+            let end = (span.start as usize).min(file.text.len());
+            1 + file.text.as_bytes()[..end].iter().filter(|b| **b == b'\n').count()
+        }
+        _ => 0,
+    };
+    Effect {
+        statement: statement.0,
+        text,
+        file: file.map(|f| f.name.clone()).unwrap_or_default(),
+        line,
+    }
+}
+
+fn tables<'a>(plan: &'a Plan, catalog: &'a Catalog) -> Vec<Table<'a>> {
+    let placed = catalog.schema.tables.iter().zip(&plan.placements).zip(&plan.placement_reasons);
+    placed
+        .map(|((table, placement), reason)| {
+            let (placement, columns) = match placement {
+                Placement::Replicated => ("replicated", Vec::new()),
+                Placement::Whole => ("whole", Vec::new()),
+                Placement::Columns(columns) => (
+                    "columns",
+                    columns.iter().map(|c| table.columns[c.index()].name.as_str()).collect(),
+                ),
+            };
+            Table { table: &table.name, placement, columns, reason }
+        })
+        .collect()
+}
+
+/// The name of a class in reports.
+pub fn class_name(class: CoordinationClass) -> &'static str {
+    match class {
+        CoordinationClass::Free => "free",
+        CoordinationClass::Local => "local",
+        CoordinationClass::Global => "global",
+    }
+}
+
+/// The name of a confluence in reports.
+pub fn confluence_name(confluence: Confluence) -> &'static str {
+    match confluence {
+        Confluence::Yes => "yes",
+        Confluence::No => "no",
+        Confluence::Unknown => "unknown",
+    }
+}
+
+/// The name of a merge policy in reports.
+pub fn merge_name(policy: MergePolicy) -> &'static str {
+    match policy {
+        MergePolicy::Immutable => "immutable",
+        MergePolicy::Counter => "counter",
+        MergePolicy::LastWriter => "last-writer",
+        MergePolicy::OwnerOrder => "owner-order",
+        MergePolicy::Guarded => "guarded",
+    }
+}
+
+/// The name of a kind of invariant in reports.
+pub fn kind_name(kind: InvariantKind) -> &'static str {
+    match kind {
+        InvariantKind::RowEquality => "row-equality",
+        InvariantKind::LowerBound => "lower-bound",
+        InvariantKind::UpperBound => "upper-bound",
+        InvariantKind::RowCheck => "row-check",
+        InvariantKind::Uniqueness => "uniqueness",
+        InvariantKind::SecondaryIndex => "secondary-index",
+        InvariantKind::ForeignKey => "foreign-key",
+        InvariantKind::SequentialId => "sequential-id",
+        InvariantKind::MaterializedView => "materialized-view",
+        InvariantKind::Existence => "existence",
+        InvariantKind::NonEmpty => "non-empty",
+        InvariantKind::Size => "size",
+        InvariantKind::NoLostUpdate => "no-lost-update",
+        InvariantKind::Other => "other",
+    }
+}

@@ -1,0 +1,41 @@
+//! The coordination class of each type, from its guards and where they fall.
+
+use anabranch_sql::summary::Term;
+use anabranch_types::Placement;
+
+use crate::guard::Held;
+use crate::plan::CoordinationClass;
+
+/// How far a type with these guards must coordinate, if `routing` is its parameter.
+pub(crate) fn class(
+    placements: &[Placement],
+    held: &[Held],
+    routing: Option<usize>,
+) -> CoordinationClass {
+    if held.is_empty() {
+        return CoordinationClass::Free;
+    }
+    let on_routed = |guard: &Held| match &placements[guard.guard.table.index()] {
+        Placement::Columns(columns) => columns.iter().all(|column| {
+            let place = guard.guard.key.iter().position(|k| k.column == *column);
+            matches!(
+                (place.map(|i| &guard.terms[i]), routing),
+                (Some(Term::Parameter(p)), Some(r)) if *p == r
+            )
+        }),
+        // Each partition has a copy.
+        Placement::Replicated => true,
+        Placement::Whole => false,
+    };
+    let on_first = |guard: &Held| {
+        matches!(
+            placements[guard.guard.table.index()],
+            Placement::Whole | Placement::Replicated
+        )
+    };
+    if held.iter().all(on_routed) || held.iter().all(on_first) {
+        CoordinationClass::Local
+    } else {
+        CoordinationClass::Global
+    }
+}

@@ -1,0 +1,284 @@
+//! Rows that exist whenever, or exactly when, something else is so (Table 3's FK), and rows that
+//! must exist (Table 2, rows 15 and 16, and the payroll example of §4.1).
+
+use anabranch_sql::summary::{Role, Term, WriteClass};
+use anabranch_types::{TableId, Value};
+
+use super::view::apart;
+use super::{Context, Finding, Need, worst};
+use crate::assertion::{Clause, Facet, Region};
+use crate::footprint::{Action, Footprint};
+use crate::term::surely_equal;
+
+/// In which direction an action turns a side of an equivalence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// The row that carries it is new.
+    New,
+    /// The way that can be gone once: a NULL is filled, a row goes.
+    Forth,
+    /// The other way, or a way that is not known.
+    Back,
+}
+
+/// For each group all of these are so, or none is.
+pub(crate) fn judge_iff(
+    context: &Context<'_>,
+    clause: &Clause,
+    facets: &[Facet],
+) -> Vec<Finding> {
+    let footprint = context.footprint;
+    let mut turns: Vec<Vec<(usize, &Action, Turn)>> = vec![Vec::new(); footprint.types.len()];
+    for action in footprint.actions().filter(|a| a.is_write()) {
+        for (place, facet) in facets.iter().enumerate() {
+            if let Some(turn) = turn(action, facet) {
+                turns[action.owner].push((place, action, turn));
+            }
+        }
+    }
+    let tables: Vec<TableId> = {
+        let mut tables: Vec<_> = facets.iter().map(Facet::table).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        tables
+    };
+    for mine in &mut turns {
+        settle_new(clause, mine, &tables);
+    }
+    let touching: Vec<usize> = (0..turns.len()).filter(|t| !turns[*t].is_empty()).collect();
+    let goes_back = turns.iter().flatten().any(|(_, _, t)| *t == Turn::Back);
+    let changes = turns.iter().flatten().any(|(_, a, _)| a.access.role != Role::Insert);
+    let mut findings = Vec::new();
+    for owner in &touching {
+        let mine = &turns[*owner];
+        let needs = || -> Vec<Need> {
+            mine.iter().map(|(_, a, _)| Need::row(footprint, a).reading(a)).collect()
+        };
+        findings.push(if let Some(why) = one_sided(clause, mine) {
+            Finding::unknown(*owner, "iff-unmaintained", why)
+                .because(vec![*owner])
+                .needing(needs())
+        } else if goes_back && changes {
+            Finding::no(*owner, "iff-two-way", "one side may be turned back while the other is turned forth")
+                .because(touching.clone())
+                .needing(needs())
+        } else {
+            Finding::yes(
+                *owner,
+                "iff-one-way",
+                "both sides begin together, turn together in one transaction, and never turn back: merging keeps them together",
+            )
+            .because(touching.clone())
+        });
+    }
+    worst(findings)
+}
+
+fn turn(action: &Action, facet: &Facet) -> Option<Turn> {
+    if action.access.table != facet.table() {
+        return None;
+    }
+    match (facet, action.access.role) {
+        (_, Role::Read) => None,
+        (_, Role::Insert) => Some(Turn::New),
+        (Facet::Row(_), Role::Delete) => Some(Turn::Forth),
+        // The row that carries the column goes, and the question with it.
+        (Facet::Null(_), Role::Delete) => Some(Turn::Back),
+        (Facet::Row(_), Role::Update) => None,
+        (Facet::Null((_, column)), Role::Update) => Some(match &action.write(*column)?.class {
+            WriteClass::Assign(Term::Constant(Value::Null)) => Turn::Back,
+            WriteClass::Assign(
+                Term::Constant(_)
+                | Term::Parameter(_)
+                | Term::Element(_)
+                | Term::Now
+                | Term::Generated
+                | Term::Pure
+                | Term::Incremented { .. },
+            ) => Turn::Forth,
+            _ => Turn::Back,
+        }),
+    }
+}
+
+/// Rows are new together only where the type inserts on every side, with keys that are surely the
+/// same; a row put beside what is there already turns that side.
+fn settle_new(clause: &Clause, mine: &mut [(usize, &Action, Turn)], tables: &[TableId]) {
+    let new: Vec<&Action> =
+        mine.iter().filter(|(_, _, turn)| *turn == Turn::New).map(|(_, a, _)| *a).collect();
+    let together = tables.iter().all(|t| new.iter().any(|a| a.access.table == *t))
+        && new.iter().all(|a| {
+            new.iter().all(|b| a.access.table == b.access.table || same_group(clause, a, b))
+        });
+    if !together {
+        for (_, _, turn) in mine.iter_mut().filter(|(_, _, turn)| *turn == Turn::New) {
+            *turn = Turn::Back;
+        }
+    }
+}
+
+/// Whether two actions of one call surely fall on one group.
+fn same_group(clause: &Clause, a: &Action, b: &Action) -> bool {
+    let linked = |class: &[(TableId, anabranch_types::ColumnIndex)], action: &Action| {
+        class.iter().find(|c| c.0 == action.access.table).map(|c| action.fixed(c.1).cloned())
+    };
+    clause.links.classes().iter().all(|class| match (linked(class, a), linked(class, b)) {
+        (Some(Some(x)), Some(Some(y))) => surely_equal(&x, &y),
+        (Some(None), Some(_)) | (Some(_), Some(None)) => false,
+        (None, _) | (_, None) => true,
+    })
+}
+
+/// Why the type visibly turns one side only; none if it may turn all.
+fn one_sided(clause: &Clause, mine: &[(usize, &Action, Turn)]) -> Option<&'static str> {
+    let turned: Vec<_> = mine.iter().filter(|(_, a, _)| a.access.role != Role::Insert).collect();
+    for (i, (p, a, _)) in mine.iter().enumerate() {
+        if mine[..i].iter().any(|(q, b, _)| p != q && apart(a, b, &clause.links)) {
+            return Some("its changes go to different groups: it would break the equivalence even alone");
+        }
+    }
+    let first = turned.first()?;
+    turned
+        .iter()
+        .all(|(p, _, _)| *p == first.0)
+        .then_some("it turns one side only: it would break the equivalence even alone")
+}
+
+/// Wherever there is a row of `child`, there is one of `parent`.
+pub(crate) fn judge_inclusion(
+    context: &Context<'_>,
+    clause: &Clause,
+    child: TableId,
+    parent: &Region,
+) -> Vec<Finding> {
+    let footprint = context.footprint;
+    let writes_any = |a: &Action, table: TableId| {
+        clause.links.columns_of(table).iter().any(|c| a.write(*c).is_some())
+    };
+    let makers: Vec<&Action> = footprint
+        .on_table(child)
+        .filter(|a| match a.access.role {
+            Role::Insert => true,
+            Role::Update => writes_any(a, child),
+            Role::Read | Role::Delete => false,
+        })
+        .collect();
+    let enders: Vec<&Action> = parent
+        .tables
+        .iter()
+        .flat_map(|t| footprint.on_table(*t))
+        .filter(|a| match a.access.role {
+            Role::Delete => true,
+            Role::Update => {
+                writes_any(a, a.access.table)
+                    || parent.filters.iter().any(|f| {
+                        f.column.0 == a.access.table && a.write(f.column.1).is_some()
+                    })
+            }
+            Role::Read | Role::Insert => false,
+        })
+        .collect();
+    let owners = |actions: &[&Action]| actions.iter().map(|a| a.owner).collect::<Vec<_>>();
+    let mut findings = Vec::new();
+    for action in &makers {
+        findings.push(if enders.is_empty() {
+            Finding::yes(action.owner, "fk-insert", "no transaction takes away the rows that it demands")
+        } else {
+            // The demanded row is known by the columns that are linked with it.
+            let mut need = Need::keyed(action, &[]).reading(action);
+            need.table = parent.tables[0];
+            need.key = demanded_key(clause, action, parent.tables[0]);
+            need.writes.clear();
+            Finding::no(action.owner, "fk-delete", "the row that it demands may be taken away at the same time")
+                .because(owners(&enders))
+                .needing(vec![need])
+        });
+    }
+    for action in &enders {
+        findings.push(if makers.is_empty() {
+            Finding::yes(action.owner, "fk-unopposed", "no transaction inserts rows that demand it")
+        } else {
+            let key = clause.links.columns_of(action.access.table);
+            Finding::no(action.owner, "fk-delete", "a row that demands what it takes away may come at the same time")
+                .because(owners(&makers))
+                .needing(vec![Need::keyed(action, &key).reading(action)])
+        });
+    }
+    worst(findings)
+}
+
+fn demanded_key(
+    clause: &Clause,
+    maker: &Action,
+    parent: TableId,
+) -> Vec<(anabranch_types::ColumnIndex, Term)> {
+    clause
+        .links
+        .classes()
+        .iter()
+        .filter_map(|class| {
+            let column = class.iter().find(|c| c.0 == parent)?.1;
+            let term = class
+                .iter()
+                .filter(|c| c.0 == maker.access.table)
+                .find_map(|c| maker.fixed(c.1))?;
+            Some((column, term.clone()))
+        })
+        .collect()
+}
+
+/// At least one row of a region exists.
+pub(crate) fn judge_at_least_one(
+    context: &Context<'_>,
+    region: &Region,
+    certain: bool,
+) -> Vec<Finding> {
+    let footprint = context.footprint;
+    let takes = |a: &&Action| match a.access.role {
+        Role::Delete => region.tables.contains(&a.access.table),
+        Role::Update => {
+            region.tables.contains(&a.access.table)
+                && a.access
+                    .writes
+                    .iter()
+                    .any(|w| region.tables.len() > 1 || filters(region, a, w.column))
+        }
+        Role::Read | Role::Insert => false,
+    };
+    let takers: Vec<&Action> = footprint.actions().filter(takes).collect();
+    let owners: Vec<usize> = takers.iter().map(|a| a.owner).collect();
+    let mut findings: Vec<Finding> = takers
+        .iter()
+        .map(|action| {
+            if certain {
+                Finding::yes(action.owner, "contains-any", "one certain row must exist: no replica may take it away, so none has")
+            } else {
+                Finding::no(action.owner, "nonempty-delete", "two replicas may each take away what the other counts on")
+                    .because(owners.clone())
+                    .needing(vec![group(footprint, action)])
+            }
+        })
+        .collect();
+    for action in footprint.actions().filter(|a| a.access.role == Role::Insert) {
+        if region.tables.contains(&action.access.table) {
+            findings.push(Finding::yes(action.owner, "nonempty-insert", "one more row does no harm"));
+        }
+    }
+    worst(findings)
+}
+
+fn filters(region: &Region, action: &Action, column: anabranch_types::ColumnIndex) -> bool {
+    region.filters.iter().any(|f| f.column == (action.access.table, column))
+}
+
+/// The whole table, with everything that the type reads of it.
+fn group(footprint: &Footprint<'_>, action: &Action) -> Need {
+    let mut need = Need::keyed(action, &[]).reading(action);
+    for other in footprint.on(action.owner, action.access.table) {
+        if other.access.role == Role::Read && !need.reads.contains(&other.statement) {
+            need.reads.push(other.statement);
+        }
+    }
+    need.reads.sort_unstable();
+    need
+}

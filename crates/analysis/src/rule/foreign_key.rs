@@ -1,0 +1,145 @@
+//! FOREIGN KEY (Table 2, rows 6 to 8).
+//!
+//! A reference dangles only where its parent goes. So references may be made freely while no type
+//! deletes parents (or changes their keys). A cascade helps only if merging cascades too: a child
+//! that was inserted beside the deletion is not there when the deletion looks for children (trap:
+//! it must go, or the parent return, in every read). See [`crate::merge::MergeModel`].
+
+use anabranch_sql::catalog::{ForeignKey, ReferentialAction};
+use anabranch_sql::summary::{Role, Term, WriteClass};
+use anabranch_types::{ColumnIndex, TableId, Value};
+
+use super::{Context, Finding, Need, worst};
+use crate::footprint::{Action, Footprint};
+
+/// A foreign key of `child`.
+pub(crate) fn judge(context: &Context<'_>, child: TableId, key: &ForeignKey) -> Vec<Finding> {
+    let footprint = context.footprint;
+    let makers = references(footprint, child, &key.columns);
+    let enders = endings(footprint, key.parent, &key.parent_columns);
+    judge_reference(context, child, key, &makers, &enders)
+}
+
+/// Actions that make a row of `table` refer to something by `columns`.
+fn references<'f>(
+    footprint: &'f Footprint<'_>,
+    table: TableId,
+    columns: &[ColumnIndex],
+) -> Vec<&'f Action> {
+    footprint
+        .on_table(table)
+        .filter(|a| {
+            let writes = |c: &ColumnIndex| {
+                a.write(*c).is_some_and(|w| {
+                    w.class != WriteClass::Assign(Term::Constant(Value::Null))
+                })
+            };
+            match a.access.role {
+                // A reference with a NULL among its columns refers to nothing.
+                Role::Insert => columns.iter().all(writes),
+                Role::Update => columns.iter().any(writes),
+                Role::Read | Role::Delete => false,
+            }
+        })
+        .collect()
+}
+
+/// Actions after which a row of `table` is not found by `columns` any more.
+fn endings<'f>(
+    footprint: &'f Footprint<'_>,
+    table: TableId,
+    columns: &[ColumnIndex],
+) -> Vec<&'f Action> {
+    footprint
+        .on_table(table)
+        .filter(|a| match a.access.role {
+            Role::Delete => true,
+            Role::Update => columns.iter().any(|c| a.write(*c).is_some()),
+            Role::Read | Role::Insert => false,
+        })
+        .collect()
+}
+
+fn owners(actions: &[&Action]) -> Vec<usize> {
+    actions.iter().map(|a| a.owner).collect()
+}
+
+fn judge_reference(
+    context: &Context<'_>,
+    child: TableId,
+    key: &ForeignKey,
+    makers: &[&Action],
+    enders: &[&Action],
+) -> Vec<Finding> {
+    let footprint = context.footprint;
+    let parent = &footprint.table(key.parent).name;
+    let cascading = key.on_delete == ReferentialAction::Cascade
+        && enders.iter().all(|a| a.access.role == Role::Delete);
+    let mut findings = Vec::new();
+    for action in makers {
+        findings.push(if enders.is_empty() {
+            Finding::yes(
+                action.owner,
+                "fk-insert",
+                format!("no transaction deletes from {parent}, so that a row once seen stays"),
+            )
+        } else if cascading && context.merge.cascades {
+            cascade(action.owner).because(owners(enders))
+        } else {
+            Finding::no(
+                action.owner,
+                if cascading { "fk-cascade" } else { "fk-delete" },
+                format!("the row of {parent} that it refers to may be deleted at the same time"),
+            )
+            .because(owners(enders))
+            .needing(vec![parent_need(key, action).reading(action)])
+        });
+    }
+    for action in enders {
+        findings.push(if makers.is_empty() {
+            Finding::yes(
+                action.owner,
+                "fk-unopposed",
+                format!("no transaction makes rows of {} refer to it", footprint.table(child).name),
+            )
+        } else if cascading && context.merge.cascades {
+            cascade(action.owner).because(owners(makers))
+        } else {
+            Finding::no(
+                action.owner,
+                if cascading { "fk-cascade" } else { "fk-delete" },
+                format!(
+                    "a row of {} may be made to refer to what it deletes at the same time",
+                    footprint.table(child).name
+                ),
+            )
+            .because(owners(makers))
+            .needing(vec![Need::keyed(action, &key.parent_columns).reading(action)])
+        });
+    }
+    worst(findings)
+}
+
+fn cascade(owner: usize) -> Finding {
+    Finding::yes(owner, "fk-cascade", "the merge deletes what refers to a deleted row as well")
+}
+
+/// The parent row, as the one who refers to it knows it.
+fn parent_need(key: &ForeignKey, maker: &Action) -> Need {
+    let mut need = Need::keyed(maker, &[]);
+    need.table = key.parent;
+    need.writes.clear();
+    need.key = key
+        .columns
+        .iter()
+        .zip(&key.parent_columns)
+        .filter_map(|(column, of_parent)| {
+            let term = match &maker.write(*column)?.class {
+                WriteClass::Assign(term) => term.clone(),
+                _ => return None,
+            };
+            Some((*of_parent, term))
+        })
+        .collect();
+    need
+}

@@ -1,0 +1,269 @@
+//! Isolation beside invariants: no update may be lost, and what was checked must still be so.
+//!
+//! Table 2 says nothing of a register that is written from its own old value, yet last-writer-wins
+//! would lose one of two such updates; nor of a transaction that reads a row, decides, and changes
+//! what it has read (trap: isolation is asked for besides invariants). So each table that some type
+//! changes has an invariant of this kind:
+//!
+//! * amounts added to a counter commute; a value that does not depend on data may be the last one
+//!   written; a function of the row itself is applied once by the row's one owner, in the order of
+//!   commits: none of these needs a guard;
+//! * a value computed from data that was read, where some type changes what was read, needs one
+//!   (`lost-update`);
+//! * so does a change to what the same type has read and uses (`read-check-write`), for the type
+//!   itself and for every other that changes it. Taking the least number and deleting its row is
+//!   such a check; appending greater ones beside it does not disturb it (`append-behind`).
+//!
+//! Reads that only go to the client, and decisions about data that the transaction does not change,
+//! are not guarded: whoever relies on them declares the invariant, or asks for serializability.
+
+use anabranch_sql::summary::{ResultUse, Role, StatementId, Term, WriteClass};
+use anabranch_types::{ColumnIndex, TableId};
+
+use super::unique::counter_of;
+use super::{Context, Finding, Need, worst};
+use crate::footprint::{Action, Footprint};
+
+/// Something about the rows of a table that types can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Aspect {
+    /// Which rows there are.
+    Rows,
+    /// The value of a column.
+    Column(ColumnIndex),
+}
+
+/// A type that changes what it has checked.
+struct Check<'f> {
+    owner: usize,
+    reads: Vec<&'f Action>,
+    aspects: Vec<Aspect>,
+}
+
+/// Isolation on one table.
+pub(crate) fn judge(context: &Context<'_>, table: TableId) -> Vec<Finding> {
+    let footprint = context.footprint;
+    let checks: Vec<Check<'_>> =
+        (0..footprint.types.len()).filter_map(|owner| check(footprint, owner, table)).collect();
+    let mut findings = Vec::new();
+    for action in footprint.on_table(table).filter(|a| a.is_write()) {
+        let changed = changed(action);
+        let against: Vec<&Check<'_>> = checks
+            .iter()
+            .filter(|c| c.aspects.iter().any(|aspect| changed.contains(aspect)))
+            .collect();
+        let harmless =
+            !against.is_empty() && against.iter().all(|c| appends_behind(footprint, action, c));
+        findings.push(if against.is_empty() {
+            unchecked(footprint, action)
+        } else if harmless {
+            Finding::yes(
+                action.owner,
+                "append-behind",
+                "it appends numbers greater than the least one, which is all that is checked",
+            )
+            .because(against.iter().map(|c| c.owner).collect())
+        } else {
+            guarded(footprint, action, &against)
+        });
+    }
+    worst(findings)
+}
+
+/// What a write changes.
+fn changed(action: &Action) -> Vec<Aspect> {
+    match action.access.role {
+        Role::Read => Vec::new(),
+        Role::Insert | Role::Delete => vec![Aspect::Rows],
+        Role::Update => action.access.writes.iter().map(|w| Aspect::Column(w.column)).collect(),
+    }
+}
+
+/// What `owner` reads of the table, uses, and changes itself; none if there is no such thing.
+fn check<'f>(
+    footprint: &'f Footprint<'_>,
+    owner: usize,
+    table: TableId,
+) -> Option<Check<'f>> {
+    let mine: Vec<&Action> = footprint.on(owner, table).collect();
+    let written: Vec<Aspect> =
+        mine.iter().filter(|a| !a.cascaded).flat_map(|a| changed(a)).collect();
+    let mut reads = Vec::new();
+    let mut aspects = Vec::new();
+    for action in mine {
+        let mut seen = relied_on(footprint, action);
+        seen.retain(|aspect| written.contains(aspect));
+        if !seen.is_empty() {
+            reads.push(action);
+            aspects.extend(seen);
+        }
+    }
+    aspects.sort_unstable();
+    aspects.dedup();
+    (!reads.is_empty()).then_some(Check { owner, reads, aspects })
+}
+
+/// What of the rows an action sees, and the transaction uses, may be changed by some type.
+fn relied_on(footprint: &Footprint<'_>, action: &Action) -> Vec<Aspect> {
+    let table = action.access.table;
+    let facts = footprint.facts(table);
+    let rows_change = !facts.deleters.is_empty() || !facts.inserters.is_empty();
+    let moving = |columns: &mut dyn Iterator<Item = ColumnIndex>| -> Vec<Aspect> {
+        columns.filter(|c| !footprint.is_settled(table, *c)).map(Aspect::Column).collect()
+    };
+    let read = &action.access.columns_read;
+    let used = action.result == ResultUse::Used;
+    match action.access.role {
+        Role::Insert => Vec::new(),
+        // A read inside a statement that writes goes into what is written.
+        Role::Read if used || action.writing || feeds_a_choice(footprint, action) => {
+            let mut seen = moving(&mut read.iter().copied());
+            if rows_change {
+                seen.push(Aspect::Rows);
+            }
+            seen
+        }
+        Role::Read => Vec::new(),
+        // What is deleted twice is gone all the same, unless somebody asks whether it was there.
+        Role::Delete => {
+            let mut seen = moving(&mut action.access.conditions.iter().map(|c| c.column));
+            if action.access.filtered_otherwise && !action.cascaded {
+                seen.extend(moving(&mut read.iter().copied()));
+            }
+            if used {
+                seen.extend(moving(&mut read.iter().copied()));
+                seen.push(Aspect::Rows);
+            }
+            seen
+        }
+        // The owner of the row evaluates it as a whole.
+        Role::Update if action.deferrable => Vec::new(),
+        Role::Update => {
+            let mut seen = moving(&mut action.access.conditions.iter().map(|c| c.column));
+            let told = action.result != ResultUse::Unused;
+            if told || (action.access.filtered_otherwise && !action.cascaded) {
+                seen.extend(moving(&mut read.iter().copied()));
+            }
+            if used && !facts.deleters.is_empty() {
+                seen.push(Aspect::Rows);
+            }
+            let derived = |w: &anabranch_sql::summary::ColumnWrite| match &w.class {
+                WriteClass::OfData => true,
+                WriteClass::Assign(term) => is_data(term),
+                WriteClass::Add { .. } | WriteClass::OfRow => false,
+            };
+            for write in action.access.writes.iter().filter(|w| derived(w)) {
+                let reads_it = |a: &Action| a.access.columns_read.contains(&write.column);
+                if footprint.on(action.owner, table).any(reads_it) {
+                    seen.push(Aspect::Column(write.column));
+                }
+            }
+            seen
+        }
+    }
+}
+
+/// Whether a SELECT's result chooses which rows of its own table the type changes.
+fn feeds_a_choice(footprint: &Footprint<'_>, select: &Action) -> bool {
+    footprint.on(select.owner, select.access.table).filter(|a| a.is_write()).any(|a| {
+        let from_it = |term: &Term| source_of(term) == Some(select.statement);
+        a.access.conditions.iter().any(|c| from_it(&c.term))
+            || a.access.writes.iter().any(|w| match &w.class {
+                WriteClass::Assign(term) => from_it(term),
+                _ => false,
+            })
+    })
+}
+
+fn source_of(term: &Term) -> Option<StatementId> {
+    match term {
+        Term::Column { statement, .. } | Term::Aggregate { statement, .. } => Some(*statement),
+        _ => None,
+    }
+}
+
+/// Whether a term may hold what was read.
+fn is_data(term: &Term) -> bool {
+    matches!(
+        term,
+        Term::Column { .. } | Term::Aggregate { .. } | Term::Incremented { .. } | Term::Unknown
+    )
+}
+
+/// Whether `insert` puts numbers behind those that a check takes the least of.
+fn appends_behind(footprint: &Footprint<'_>, insert: &Action, check: &Check<'_>) -> bool {
+    if insert.access.role != Role::Insert || check.aspects != [Aspect::Rows] {
+        return false;
+    }
+    let columns: Vec<ColumnIndex> = insert.access.writes.iter().map(|w| w.column).collect();
+    let Some(counter) = counter_of(footprint, insert, &columns) else { return false };
+    let ascends = footprint
+        .increment(insert.owner, counter.action.statement, counter.column)
+        .is_some_and(|(_, step)| step > 0);
+    // Every read of the check is of the least number, or of the row that has it.
+    ascends
+        && check.reads.iter().all(|read| match read.access.role {
+            Role::Read => footprint.types[check.owner].actions.iter().any(|a| {
+                a.access.table == read.access.table
+                    && a.access.role == Role::Delete
+                    && super::sequence::takes_lowest(a, counter.into)
+                    && a.fixed(counter.into).and_then(source_of) == Some(read.statement)
+            }),
+            Role::Delete => super::sequence::takes_lowest(read, counter.into),
+            Role::Insert | Role::Update => false,
+        })
+}
+
+/// The finding for a change that no check looks at.
+fn unchecked(footprint: &Footprint<'_>, action: &Action) -> Finding {
+    let owner = action.owner;
+    let any = |test: fn(&WriteClass) -> bool| action.access.writes.iter().any(|w| test(&w.class));
+    let name = &footprint.table(action.access.table).name;
+    match action.access.role {
+        Role::Insert => Finding::yes(owner, "blind-write", format!("it inserts into {name} without having looked")),
+        Role::Delete => Finding::yes(owner, "blind-write", format!("it deletes from {name} without asking what was there")),
+        _ if any(|c| matches!(c, WriteClass::OfRow)) => Finding::yes(
+            owner,
+            "owner-order",
+            format!("a function of the row of {name} itself: its one owner applies each once, in the order of commits"),
+        ),
+        _ if any(|c| matches!(c, WriteClass::Add { .. })) => {
+            Finding::yes(owner, "commutative-update", format!("what it adds to {name} adds up in any order"))
+        }
+        _ => Finding::yes(owner, "blind-write", format!("what it writes to {name} does not depend on what was there")),
+    }
+}
+
+/// The finding for a change to what some type checks.
+fn guarded(footprint: &Footprint<'_>, action: &Action, against: &[&Check<'_>]) -> Finding {
+    let owner = action.owner;
+    let name = &footprint.table(action.access.table).name;
+    let own = against.iter().find(|c| c.owner == owner);
+    let computed = action.access.writes.iter().any(|w| match &w.class {
+        WriteClass::OfData => true,
+        WriteClass::Assign(term) => is_data(term),
+        _ => false,
+    });
+    let (rule, explanation) = match own {
+        Some(_) if computed && action.access.role == Role::Update => (
+            "lost-update",
+            format!("it writes to {name} what it computes from what it has read there: of two such writes one would be lost"),
+        ),
+        Some(_) => (
+            "read-check-write",
+            format!("it changes what it has read of {name} and acts on: two at once would both act on the same"),
+        ),
+        None => (
+            "read-check-write",
+            format!("it changes what others read of {name}, act on and change"),
+        ),
+    };
+    let key = footprint.table(action.access.table).primary_key.clone();
+    let mut needs = vec![Need::keyed(action, &key)];
+    if let Some(own) = own {
+        needs.extend(own.reads.iter().map(|a| Need::keyed(a, &key).reading(a)));
+    }
+    Finding::no(owner, rule, explanation)
+        .because(against.iter().map(|c| c.owner).collect())
+        .needing(needs)
+}

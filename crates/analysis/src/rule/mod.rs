@@ -1,0 +1,274 @@
+//! The rules that decide confluence: one file a family of coordination-avoidance.txt's Table 2.
+//!
+//! Each rule has a stable code, its source, the sentence that proves it and what to do about it
+//! ([`RULES`], also in docs/analysis.md). A family looks at one invariant and at *all* transaction
+//! types (trap: one new type can take confluence from all others) and says for each type that can
+//! affect the invariant what holds, by which rule, because of whom, and what would have to be
+//! ordered. It reasons about what each statement does to the merged state, so about any number of
+//! calls on either side, never about single pairs of calls.
+
+mod catalogue;
+pub(crate) mod existence;
+pub(crate) mod foreign_key;
+pub(crate) mod isolation;
+pub(crate) mod row;
+pub(crate) mod sequence;
+pub(crate) mod unique;
+pub(crate) mod view;
+
+pub use catalogue::{RULES, Rule, rule};
+
+use anabranch_sql::summary::{StatementId, Term};
+use anabranch_types::{ColumnIndex, TableId};
+
+use crate::assertion::{Formula, Shape};
+use crate::footprint::{Action, Footprint};
+use crate::invariant::{Content, Declared};
+use crate::merge::MergeModel;
+use crate::plan::{Confluence, GuardKeeping};
+
+/// What one family of rules says of one transaction type and one invariant.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    /// The type.
+    pub(crate) owner: usize,
+    /// Whether the invariant holds without coordination.
+    pub(crate) confluent: Confluence,
+    /// The code of the rule that decided.
+    pub(crate) rule: &'static str,
+    /// Why, in words.
+    pub(crate) explanation: String,
+    /// The types that, with this one, decide it.
+    pub(crate) because: Vec<usize>,
+    /// What has to be ordered. Beside a `Yes`, what it relies on: some other finding asks for the
+    /// same.
+    pub(crate) needs: Vec<Need>,
+    /// Pairs of actions (type, index): if guards that others need order every pair, then the
+    /// invariant holds after all and `needs` are void.
+    pub(crate) unless_ordered: Vec<(ActionRef, ActionRef)>,
+}
+
+/// An action, by its type and its place in the type.
+pub(crate) type ActionRef = (usize, usize);
+
+impl Finding {
+    /// The invariant holds.
+    pub(crate) fn yes(owner: usize, rule: &'static str, explanation: impl Into<String>) -> Finding {
+        Finding::new(owner, Confluence::Yes, rule, explanation)
+    }
+
+    /// The invariant needs coordination.
+    pub(crate) fn no(owner: usize, rule: &'static str, explanation: impl Into<String>) -> Finding {
+        Finding::new(owner, Confluence::No, rule, explanation)
+    }
+
+    /// No rule decides.
+    pub(crate) fn unknown(
+        owner: usize,
+        rule: &'static str,
+        explanation: impl Into<String>,
+    ) -> Finding {
+        Finding::new(owner, Confluence::Unknown, rule, explanation)
+    }
+
+    fn new(
+        owner: usize,
+        confluent: Confluence,
+        rule: &'static str,
+        explanation: impl Into<String>,
+    ) -> Finding {
+        debug_assert!(catalogue::rule(rule).is_some(), "rule {rule} is not in the catalogue");
+        Finding {
+            owner,
+            confluent,
+            rule,
+            explanation: explanation.into(),
+            because: Vec::new(),
+            needs: Vec::new(),
+            unless_ordered: Vec::new(),
+        }
+    }
+
+    /// With the types that decide it.
+    pub(crate) fn because(mut self, mut types: Vec<usize>) -> Finding {
+        types.sort_unstable();
+        types.dedup();
+        self.because = types;
+        self
+    }
+
+    /// With what has to be ordered.
+    pub(crate) fn needing(mut self, needs: Vec<Need>) -> Finding {
+        self.needs = needs;
+        self
+    }
+}
+
+/// Something that a transaction type must be ordered on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Need {
+    /// The table.
+    pub(crate) table: TableId,
+    /// The column, where one column of it is meant.
+    pub(crate) column: Option<ColumnIndex>,
+    /// The columns that tell one item from another, with their values where they are known.
+    pub(crate) key: Vec<(ColumnIndex, Term)>,
+    /// How it is kept.
+    pub(crate) keeping: GuardKeeping,
+    /// Statements whose reads are validated.
+    pub(crate) reads: Vec<StatementId>,
+    /// Statements whose writes are held from prepare to commit.
+    pub(crate) writes: Vec<StatementId>,
+}
+
+impl Need {
+    /// The row that an action touches, or as much of its key as is fixed.
+    pub(crate) fn row(footprint: &Footprint<'_>, action: &Action) -> Need {
+        let key = footprint.table(action.access.table).primary_key.clone();
+        Need::keyed(action, &key)
+    }
+
+    /// The rows that an action touches, told apart by those of `columns` that it fixes.
+    pub(crate) fn keyed(action: &Action, columns: &[ColumnIndex]) -> Need {
+        let key =
+            columns.iter().filter_map(|c| Some((*c, action.fixed(*c)?.clone()))).collect();
+        let statement = vec![action.statement];
+        let (reads, writes) =
+            if action.is_write() { (Vec::new(), statement) } else { (statement, Vec::new()) };
+        Need {
+            table: action.access.table,
+            column: None,
+            key,
+            keeping: GuardKeeping::Validated,
+            reads,
+            writes,
+        }
+    }
+
+    /// With one column as what is meant.
+    pub(crate) fn of(mut self, column: ColumnIndex) -> Need {
+        self.column = Some(column);
+        self
+    }
+
+    /// With the statement's reads validated too.
+    pub(crate) fn reading(mut self, action: &Action) -> Need {
+        if !self.reads.contains(&action.statement) {
+            self.reads.push(action.statement);
+        }
+        self
+    }
+}
+
+/// What families need to know beside the footprint.
+pub(crate) struct Context<'a> {
+    /// What the types do.
+    pub(crate) footprint: &'a Footprint<'a>,
+    /// What merging does.
+    pub(crate) merge: MergeModel,
+    /// Counters that a declared invariant puts under a guard.
+    pub(crate) sequenced: Vec<(TableId, ColumnIndex)>,
+}
+
+/// What the rules say of one invariant: one finding a type that can affect it, in order of types.
+pub(crate) fn judge(context: &Context<'_>, declared: &Declared) -> Vec<Finding> {
+    match &declared.content {
+        Content::NotNull { table, columns } => row::judge_not_null(context, *table, columns),
+        Content::Row { table, atoms } => row::judge(context, *table, atoms),
+        Content::Unique { table, columns } => unique::judge(context, *table, columns),
+        Content::ForeignKey { table, key } => foreign_key::judge(context, *table, key),
+        Content::Index { table, columns } => row::judge_index(context, *table, columns),
+        Content::Isolation { table } => isolation::judge(context, *table),
+        Content::Assertion(formula) => judge_formula(context, formula),
+    }
+}
+
+/// A formula's clauses must all hold: each type gets its worst finding, with the needs of all.
+fn judge_formula(context: &Context<'_>, formula: &Formula) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for clause in &formula.clauses {
+        findings.extend(match &clause.shape {
+            Shape::Balance(parts) => view::judge_balance(context, clause, parts),
+            Shape::Bound { parts, upper } => view::judge_bound(context, clause, parts, *upper),
+            Shape::Extremum(parts) => sequence::judge(context, clause, parts),
+            Shape::Iff(facets) => existence::judge_iff(context, clause, facets),
+            Shape::Inclusion { child, parent } => {
+                existence::judge_inclusion(context, clause, *child, parent)
+            }
+            Shape::Row { table, atoms } => row::judge(context, *table, atoms),
+            Shape::AtLeastOne { region, certain } => {
+                existence::judge_at_least_one(context, region, *certain)
+            }
+            Shape::Unrecognised(reason) => judge_unrecognised(context, &clause.tables, reason),
+        });
+    }
+    worst(findings)
+}
+
+/// Merges the findings of each type into one.
+pub(crate) fn worst(findings: Vec<Finding>) -> Vec<Finding> {
+    let severity = |f: &Finding| match f.confluent {
+        Confluence::Yes => 0,
+        Confluence::Unknown => 1,
+        Confluence::No => 2,
+    };
+    let mut merged: Vec<Finding> = Vec::new();
+    for finding in findings {
+        let Some(seen) = merged.iter_mut().find(|f| f.owner == finding.owner) else {
+            merged.push(finding);
+            continue;
+        };
+        let mut needs = std::mem::take(&mut seen.needs);
+        needs.extend(finding.needs.iter().cloned());
+        let mut because = std::mem::take(&mut seen.because);
+        because.extend(&finding.because);
+        // A finding that some order could void must not void another that stands without it.
+        let both = |f: &Finding| f.confluent == Confluence::Yes || !f.unless_ordered.is_empty();
+        let voidable = both(seen) && both(&finding);
+        let mut pairs = std::mem::take(&mut seen.unless_ordered);
+        pairs.extend(finding.unless_ordered.iter().copied());
+        if severity(&finding) > severity(seen) {
+            *seen = finding;
+        }
+        seen.needs = needs;
+        seen.unless_ordered = if voidable { pairs } else { Vec::new() };
+        seen.because = Vec::new();
+        *seen = seen.clone().because(because);
+    }
+    merged.sort_by_key(|f| f.owner);
+    merged
+}
+
+/// Everything that touches the tables is ordered on them as wholes.
+fn judge_unrecognised(context: &Context<'_>, tables: &[TableId], reason: &str) -> Vec<Finding> {
+    let footprint = context.footprint;
+    let writers: Vec<usize> = (0..footprint.types.len())
+        .filter(|t| {
+            footprint.types[*t]
+                .actions
+                .iter()
+                .any(|a| a.is_write() && tables.contains(&a.access.table))
+        })
+        .collect();
+    writers
+        .iter()
+        .map(|owner| {
+            let needs = footprint.types[*owner]
+                .actions
+                .iter()
+                .filter(|a| {
+                    tables.contains(&a.access.table)
+                        && footprint.facts(a.access.table).is_written()
+                })
+                .map(|a| Need::keyed(a, &[]).reading(a))
+                .collect();
+            let explanation = format!(
+                "no rule recognises the invariant ({reason}), so that whatever touches its tables \
+                 is ordered"
+            );
+            Finding::unknown(*owner, "unrecognised", explanation)
+                .because(writers.clone())
+                .needing(needs)
+        })
+        .collect()
+}

@@ -1,0 +1,479 @@
+//! Sums that must agree: materialized views, and bounds on sums and counts (Table 2, rows 10 and
+//! 17; Table 3's MV).
+//!
+//! A clause says that for each group some columns and aggregates add up to a constant. If every
+//! change is an amount added (to a counter, or by inserting a row), then each side's amounts add up
+//! to nothing, and so do both sides' together: the clause survives merging. That fails where a
+//! value is overwritten (one side's amounts are lost), and where one row can be moved into or out
+//! of a sum by two transactions at once (it moves once, what goes with it is added twice). The
+//! latter is repaired by any guard that orders those who move the same row.
+//!
+//! A type is taken to be right when it runs alone. Where that is visibly not so, because it changes
+//! one side only or amounts that differ, the verdict is unknown (`mv-unmaintained`): no
+//! coordination mends it.
+
+use anabranch_sql::summary::{Role, Term, WriteClass};
+use anabranch_types::Value;
+
+use super::row::sign_of;
+use super::{ActionRef, Context, Finding, Need, worst};
+use crate::assertion::{Aggregate, Clause, Filter, Links, Part, Region, Source, TableColumn, Test};
+use crate::footprint::{Action, Footprint};
+use crate::plan::Confluence;
+use crate::term::{Sign, surely_differ};
+
+/// What one action does to one part of a sum.
+#[derive(Clone, Debug)]
+pub(crate) struct Contribution<'f> {
+    pub(crate) part: usize,
+    pub(crate) action: &'f Action,
+    pub(crate) place: ActionRef,
+    pub(crate) kind: Kind,
+}
+
+/// How.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Kind {
+    /// It adds: by a new row, or (`existing`) to a row that is there. The amount, where it is
+    /// known and one row is touched.
+    Adds { amount: Option<(f64, Term)>, existing: bool },
+    /// It moves rows that are there into the sum or out of it.
+    Moves,
+    /// It replaces a value.
+    Overwrites,
+}
+
+/// Everything that `owner` does to the parts.
+pub(crate) fn contributions<'f>(
+    footprint: &'f Footprint<'_>,
+    owner: usize,
+    parts: &[Part],
+    links: &Links,
+) -> Vec<Contribution<'f>> {
+    let mut found = Vec::new();
+    for (index, action) in footprint.types[owner].actions.iter().enumerate() {
+        if !action.is_write() {
+            continue;
+        }
+        for (part, Part { factor, source }) in parts.iter().enumerate() {
+            let kind = match source {
+                Source::Column(column) => on_column(footprint, action, *column, *factor),
+                Source::Aggregate { function, columns, plain, region } => on_aggregate(
+                    footprint,
+                    action,
+                    &Summed { function: *function, columns, plain: *plain, region, links },
+                    *factor,
+                ),
+            };
+            if let Some(kind) = kind {
+                found.push(Contribution { part, action, place: (owner, index), kind });
+            }
+        }
+    }
+    found
+}
+
+/// Whether the statement touches one row at most.
+fn touches_one_row(footprint: &Footprint<'_>, action: &Action) -> bool {
+    let elementwise = action.access.writes.iter().any(|w| {
+        matches!(
+            &w.class,
+            WriteClass::Assign(Term::Element(_)) | WriteClass::Add { term: Term::Element(_), .. }
+        )
+    });
+    let statement = footprint.types[action.owner]
+        .summary
+        .statements
+        .iter()
+        .find(|s| s.id == action.statement);
+    let alone = statement.is_some_and(|s| s.accesses.len() == 1);
+    let keyed = || {
+        let key = &footprint.table(action.access.table).primary_key;
+        !key.is_empty()
+            && key.iter().all(|c| {
+                action.fixed(*c).is_some_and(|t| !matches!(t, Term::Element(_)))
+            })
+    };
+    !action.in_loop
+        && !elementwise
+        && match action.access.role {
+            Role::Insert => alone,
+            _ => keyed(),
+        }
+}
+
+fn amount(
+    footprint: &Footprint<'_>,
+    action: &Action,
+    factor: f64,
+    term: &Term,
+) -> Option<(f64, Term)> {
+    touches_one_row(footprint, action).then(|| match term {
+        Term::Constant(Value::Int(n)) => (factor * *n as f64, Term::Constant(Value::Int(1))),
+        _ => (factor, term.clone()),
+    })
+}
+
+fn on_column(
+    footprint: &Footprint<'_>,
+    action: &Action,
+    (table, column): TableColumn,
+    factor: f64,
+) -> Option<Kind> {
+    if action.access.table != table {
+        return None;
+    }
+    match action.access.role {
+        Role::Read => None,
+        Role::Delete => Some(Kind::Moves),
+        Role::Insert => Some(match action.write(column).map(|w| &w.class) {
+            Some(WriteClass::Assign(term)) => {
+                Kind::Adds { amount: amount(footprint, action, factor, term), existing: false }
+            }
+            _ => Kind::Adds { amount: None, existing: false },
+        }),
+        Role::Update => Some(added(footprint, action, column, factor)?),
+    }
+}
+
+/// What an UPDATE does to a summed column.
+fn added(
+    footprint: &Footprint<'_>,
+    action: &Action,
+    column: anabranch_types::ColumnIndex,
+    factor: f64,
+) -> Option<Kind> {
+    Some(match &action.write(column)?.class {
+        WriteClass::Add { term, negated } => {
+            let factor = if *negated { -factor } else { factor };
+            Kind::Adds { amount: amount(footprint, action, factor, term), existing: true }
+        }
+        WriteClass::Assign(_) | WriteClass::OfRow | WriteClass::OfData => Kind::Overwrites,
+    })
+}
+
+struct Summed<'a> {
+    function: Aggregate,
+    columns: &'a [TableColumn],
+    plain: bool,
+    region: &'a Region,
+    links: &'a Links,
+}
+
+fn on_aggregate(
+    footprint: &Footprint<'_>,
+    action: &Action,
+    sum: &Summed<'_>,
+    factor: f64,
+) -> Option<Kind> {
+    let table = action.access.table;
+    let joined = sum.region.tables.contains(&table);
+    let filtered = sum.region.filters.iter().any(|f| f.column.0 == table);
+    if !joined && !filtered {
+        return None;
+    }
+    match action.access.role {
+        Role::Read => None,
+        Role::Delete => Some(Kind::Moves),
+        Role::Insert if joined => inserted(footprint, action, sum, factor),
+        Role::Insert => None,
+        Role::Update => {
+            let moves = action.access.writes.iter().any(|w| {
+                let column = (table, w.column);
+                sum.region.filters.iter().any(|f| f.column == column)
+                    || sum.links.classes().iter().any(|c| c.contains(&column))
+            });
+            let changed = sum.columns.iter().find(|c| c.0 == table && action.write(c.1).is_some());
+            match changed {
+                _ if moves => Some(Kind::Moves),
+                None => None,
+                Some(column) if sum.function == Aggregate::Sum && sum.plain => {
+                    added(footprint, action, column.1, factor)
+                }
+                Some(_) => Some(Kind::Overwrites),
+            }
+        }
+    }
+}
+
+fn inserted(
+    footprint: &Footprint<'_>,
+    action: &Action,
+    sum: &Summed<'_>,
+    factor: f64,
+) -> Option<Kind> {
+    let table = action.access.table;
+    if sum.region.filters.iter().any(|f| f.column.0 == table && surely_fails(action, f)) {
+        return None;
+    }
+    // A joined table to which the summed one refers brings no rows that were there before it.
+    let referred = sum.region.tables.iter().any(|main| {
+        *main != table
+            && footprint.catalog.tables[main.index()].foreign_keys.iter().any(|key| {
+                key.parent == table
+                    && key
+                        .columns
+                        .iter()
+                        .zip(&key.parent_columns)
+                        .all(|(c, p)| sum.links.are_equal((*main, *c), (table, *p)))
+            })
+    });
+    if referred {
+        return None;
+    }
+    let amount = match (sum.function, sum.columns) {
+        (Aggregate::Count, _) => {
+            amount(footprint, action, factor, &Term::Constant(Value::Int(1)))
+        }
+        (Aggregate::Sum, [(owner, column)]) if sum.plain && *owner == table => {
+            match action.write(*column).map(|w| &w.class) {
+                Some(WriteClass::Assign(term)) => amount(footprint, action, factor, term),
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    Some(Kind::Adds { amount, existing: false })
+}
+
+/// Whether a row that `action` inserts surely fails a filter.
+fn surely_fails(action: &Action, filter: &Filter) -> bool {
+    let constant = match action.write(filter.column.1).map(|w| &w.class) {
+        Some(WriteClass::Assign(Term::Constant(value))) => Some(value),
+        Some(_) => None,
+        // A column that an INSERT leaves out is NULL unless it has a default; summaries list all
+        // columns, so that this is not met.
+        None => None,
+    };
+    match (&filter.test, constant) {
+        (Test::NotNull, Some(Value::Null)) | (Test::Equals(_), Some(Value::Null)) => true,
+        (Test::Null, Some(value)) => *value != Value::Null,
+        (Test::Equals(wanted), Some(value)) => same_kind(wanted, value) && wanted != value,
+        _ => false,
+    }
+}
+
+fn same_kind(a: &Value, b: &Value) -> bool {
+    std::mem::discriminant(a) == std::mem::discriminant(b)
+}
+
+/// Whether contributions of one call surely go to different groups.
+pub(crate) fn apart(a: &Action, b: &Action, links: &Links) -> bool {
+    links.classes().iter().any(|class| {
+        let of = |action: &Action| {
+            class
+                .iter()
+                .filter(|c| c.0 == action.access.table)
+                .find_map(|c| action.fixed(c.1).cloned())
+        };
+        matches!((of(a), of(b)), (Some(x), Some(y)) if surely_differ(&x, &y))
+    })
+}
+
+/// The parts of a sum that must stay as it is.
+pub(crate) fn judge_balance(
+    context: &Context<'_>,
+    clause: &Clause,
+    parts: &[Part],
+) -> Vec<Finding> {
+    let footprint = context.footprint;
+    let all: Vec<Vec<Contribution<'_>>> = (0..footprint.types.len())
+        .map(|owner| contributions(footprint, owner, parts, &clause.links))
+        .collect();
+    let with = |test: &dyn Fn(&Contribution<'_>) -> bool| -> Vec<usize> {
+        (0..all.len()).filter(|t| all[*t].iter().any(test)).collect()
+    };
+    let touching = with(&|_| true);
+    if let [Part { source: Source::Aggregate { function: Aggregate::Count, .. }, .. }] = parts {
+        return touching
+            .iter()
+            .map(|t| {
+                Finding::no(*t, "size-mutation", "the number of rows is fixed, and it changes which rows there are")
+                    .because(touching.clone())
+                    .needing(needs_of(footprint, &all[*t]))
+            })
+            .collect();
+    }
+    let overwriting = with(&|c| c.kind == Kind::Overwrites);
+    let moving: Vec<&Contribution<'_>> =
+        all.iter().flatten().filter(|c| c.kind == Kind::Moves).collect();
+    let existing: Vec<&Contribution<'_>> = all
+        .iter()
+        .flatten()
+        .filter(|c| matches!(c.kind, Kind::Adds { existing: true, .. }) && !is_column(parts, c))
+        .collect();
+    let mut findings = Vec::new();
+    for owner in &touching {
+        let mine = &all[*owner];
+        findings.push(if !overwriting.is_empty() {
+            let opponents = if overwriting.contains(owner) { &touching } else { &overwriting };
+            Finding::no(*owner, "mv-overwrite", "a side of the equation is overwritten: what another adds at the same time is lost")
+                .because(opponents.clone())
+                .needing(needs_of(footprint, mine))
+        } else if let Some(why) = unmaintained(mine, parts, &clause.links) {
+            Finding::unknown(*owner, "mv-unmaintained", why)
+                .because(vec![*owner])
+                .needing(needs_of(footprint, mine))
+        } else {
+            moved(footprint, *owner, mine, &moving, &existing)
+        });
+    }
+    worst(findings)
+}
+
+fn is_column(parts: &[Part], contribution: &Contribution<'_>) -> bool {
+    matches!(parts[contribution.part].source, Source::Column(_))
+}
+
+/// The finding for a type that adds, and perhaps moves rows.
+fn moved(
+    footprint: &Footprint<'_>,
+    owner: usize,
+    mine: &[Contribution<'_>],
+    moving: &[&Contribution<'_>],
+    existing: &[&Contribution<'_>],
+) -> Finding {
+    let mut pairs = Vec::new();
+    let mut opponents = Vec::new();
+    let mut disputed = Vec::new();
+    for contribution in mine {
+        let others: Vec<&&Contribution<'_>> = match contribution.kind {
+            Kind::Moves => moving.iter().chain(existing).collect(),
+            Kind::Adds { existing: true, .. } => moving.iter().collect(),
+            _ => continue,
+        };
+        let table = contribution.action.access.table;
+        let before = pairs.len();
+        for other in others.into_iter().filter(|o| o.action.access.table == table) {
+            pairs.push((contribution.place, other.place));
+            opponents.push(other.place.0);
+        }
+        if pairs.len() > before {
+            disputed.push(contribution.clone());
+        }
+    }
+    if pairs.is_empty() {
+        return Finding::yes(
+            owner,
+            "mv-update",
+            "each side gets its amounts in one transaction; they are added, so that merging keeps every one",
+        );
+    }
+    let mut finding = Finding::no(
+        owner,
+        "mv-transition",
+        "a row may be moved into or out of the sum by two transactions at once: it moves once, what goes with it is added twice",
+    )
+    .because(opponents)
+    .needing(needs_of(footprint, &disputed));
+    finding.unless_ordered = pairs;
+    finding
+}
+
+fn needs_of(footprint: &Footprint<'_>, contributions: &[Contribution<'_>]) -> Vec<Need> {
+    contributions.iter().map(|c| Need::row(footprint, c.action).reading(c.action)).collect()
+}
+
+/// Why the type visibly does not keep the equation when it runs alone; none if it may.
+fn unmaintained(mine: &[Contribution<'_>], parts: &[Part], links: &Links) -> Option<String> {
+    for (i, a) in mine.iter().enumerate() {
+        for b in &mine[..i] {
+            if a.part != b.part && apart(a.action, b.action, links) {
+                return Some("its changes go to different groups: it would break the equation even alone".into());
+            }
+        }
+    }
+    let mut totals: Vec<(f64, &Term)> = Vec::new();
+    let mut exact = true;
+    for contribution in mine {
+        match &contribution.kind {
+            Kind::Adds { amount: Some((factor, term)), .. } => {
+                match totals.iter_mut().find(|(_, t)| *t == term) {
+                    Some((total, _)) => *total += factor,
+                    None => totals.push((*factor, term)),
+                }
+            }
+            _ => exact = false,
+        }
+    }
+    let transparent = |t: &Term| matches!(t, Term::Constant(_) | Term::Parameter(_));
+    if exact && totals.iter().all(|(factor, _)| *factor == 0.0) {
+        return None;
+    }
+    if exact && totals.iter().all(|(_, t)| transparent(t)) {
+        return Some("the amounts that it adds differ: it would break the equation even alone".into());
+    }
+    let mut touched: Vec<usize> = mine.iter().map(|c| c.part).collect();
+    touched.sort_unstable();
+    touched.dedup();
+    (touched.len() < 2 && parts.len() > 1)
+        .then(|| "it changes one side of the equation only: it would break it even alone".into())
+}
+
+/// The parts of a sum that must stay at most, or at least, a constant.
+pub(crate) fn judge_bound(
+    context: &Context<'_>,
+    clause: &Clause,
+    parts: &[Part],
+    upper: bool,
+) -> Vec<Finding> {
+    let footprint = context.footprint;
+    let dangerous = if upper { Sign::Positive } else { Sign::Negative };
+    let (safe, unsafe_) =
+        if upper { ("lt-decrement", "lt-increment") } else { ("gt-increment", "gt-decrement") };
+    let mut findings = Vec::new();
+    for owner in 0..footprint.types.len() {
+        for c in contributions(footprint, owner, parts, &clause.links) {
+            let sign = match &c.kind {
+                Kind::Adds { .. } => direction(footprint, &c, &parts[c.part]),
+                Kind::Moves if c.action.access.role == Role::Delete => {
+                    counted(&parts[c.part]).turned()
+                }
+                Kind::Moves | Kind::Overwrites => Sign::Either,
+            };
+            findings.push(if sign != Sign::Either && sign != dangerous {
+                Finding::yes(owner, safe, "it only moves the sum away from its bound")
+            } else {
+                let key = clause.links.columns_of(c.action.access.table);
+                Finding::no(owner, unsafe_, "it may move the sum towards its bound: two changes that each respect it may break it together")
+                    .needing(vec![Need::keyed(c.action, &key).reading(c.action)])
+            });
+        }
+    }
+    let mut findings = worst(findings);
+    let opposed: Vec<usize> =
+        findings.iter().filter(|f| f.confluent != Confluence::Yes).map(|f| f.owner).collect();
+    for finding in findings.iter_mut().filter(|f| f.confluent != Confluence::Yes) {
+        finding.because.clone_from(&opposed);
+    }
+    findings
+}
+
+/// The sign of one more row in a part that counts rows.
+fn counted(part: &Part) -> Sign {
+    match part.source {
+        Source::Aggregate { function: Aggregate::Count, .. } if part.factor >= 0.0 => {
+            Sign::Positive
+        }
+        Source::Aggregate { function: Aggregate::Count, .. } => Sign::Negative,
+        _ => Sign::Either,
+    }
+}
+
+fn direction(footprint: &Footprint<'_>, c: &Contribution<'_>, part: &Part) -> Sign {
+    let counted = counted(part);
+    if counted != Sign::Either {
+        return counted;
+    }
+    let column = match &part.source {
+        Source::Column((_, column)) => *column,
+        Source::Aggregate { columns, plain: true, .. } if columns.len() == 1 => columns[0].1,
+        Source::Aggregate { .. } => return Sign::Either,
+    };
+    let sign = match c.action.write(column).map(|w| &w.class) {
+        Some(WriteClass::Add { term, negated }) => sign_of(footprint, term).turned_if(*negated),
+        Some(WriteClass::Assign(term)) => sign_of(footprint, term),
+        _ => Sign::Either,
+    };
+    sign.turned_if(part.factor < 0.0)
+}

@@ -1,0 +1,91 @@
+//! Reasoning about [`Term`]s: which are surely equal, which surely differ, which have a sign.
+
+use anabranch_sql::summary::{Term, TransactionSummary};
+use anabranch_types::Value;
+
+/// What is known of the sign of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    /// Zero or more.
+    Positive,
+    /// Zero or less.
+    Negative,
+    /// Nothing.
+    Either,
+}
+
+impl Sign {
+    /// The sign of the number with its sign turned.
+    pub(crate) fn turned(self) -> Sign {
+        match self {
+            Sign::Positive => Sign::Negative,
+            Sign::Negative => Sign::Positive,
+            Sign::Either => Sign::Either,
+        }
+    }
+
+    /// This sign, turned if `negated`.
+    pub(crate) fn turned_if(self, negated: bool) -> Sign {
+        if negated { self.turned() } else { self }
+    }
+}
+
+/// The sign of a constant; a term's is known from it alone, unless the caller knows more.
+pub(crate) fn sign_of_value(value: &Value) -> Sign {
+    match value {
+        Value::Int(n) if *n >= 0 => Sign::Positive,
+        Value::Int(_) => Sign::Negative,
+        Value::Float(x) if *x >= 0.0 => Sign::Positive,
+        Value::Float(x) if *x < 0.0 => Sign::Negative,
+        _ => Sign::Either,
+    }
+}
+
+/// Whether two terms of one call surely have different values for some inputs: distinct parameters
+/// or distinct constants. Terms that are not understood are given the benefit of the doubt: a
+/// transaction type is taken to be right when it runs alone.
+pub(crate) fn surely_differ(a: &Term, b: &Term) -> bool {
+    match (a, b) {
+        (Term::Parameter(a), Term::Parameter(b)) | (Term::Element(a), Term::Element(b)) => a != b,
+        (Term::Constant(a), Term::Constant(b)) => a != b,
+        (Term::Parameter(_), Term::Element(_) | Term::Constant(_))
+        | (Term::Element(_) | Term::Constant(_), Term::Parameter(_))
+        | (Term::Element(_), Term::Constant(_))
+        | (Term::Constant(_), Term::Element(_)) => true,
+        _ => false,
+    }
+}
+
+/// Whether two terms of one call surely have the same value. Elements of one array do not: each
+/// row has its own.
+pub(crate) fn surely_equal(a: &Term, b: &Term) -> bool {
+    match a {
+        Term::Parameter(_) | Term::Constant(_) | Term::Column { .. } | Term::Incremented { .. } => {
+            a == b
+        }
+        Term::Aggregate { .. } | Term::Now => a == b,
+        Term::Element(_) | Term::Generated | Term::Pure | Term::Unknown => false,
+    }
+}
+
+/// A term for people.
+pub(crate) fn describe(summary: &TransactionSummary, term: &Term) -> String {
+    let parameter = |i: usize| {
+        summary.parameters.get(i).map_or_else(|| format!("${}", i + 1), |(name, _)| name.clone())
+    };
+    match term {
+        Term::Constant(Value::Int(n)) => n.to_string(),
+        Term::Constant(Value::Text(text)) => format!("'{text}'"),
+        Term::Constant(Value::Null) => "NULL".into(),
+        Term::Constant(_) => "a constant".into(),
+        Term::Parameter(i) => parameter(*i),
+        Term::Element(i) => format!("each of {}", parameter(*i)),
+        Term::Column { .. } => "a column that is read".into(),
+        Term::Incremented { .. } => "the incremented value".into(),
+        Term::Aggregate { function, .. } => format!("{function}(…)"),
+        Term::Generated => "a generated value".into(),
+        Term::Now => "the current time".into(),
+        Term::Pure => "computed".into(),
+        Term::Unknown => "not known".into(),
+    }
+}
