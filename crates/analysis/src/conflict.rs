@@ -31,12 +31,18 @@ impl<'a> Ordering<'a> {
                 }
             }
         }
-        Ordering { footprint, needs, links }
+        Ordering {
+            footprint,
+            needs,
+            links,
+        }
     }
 
     /// Whether every pair is ordered wherever it meets on a row.
     pub(crate) fn covers(&self, pairs: &[(ActionRef, ActionRef)]) -> bool {
-        pairs.iter().all(|(a, b)| self.covers_pair(self.action(*a), self.action(*b)))
+        pairs
+            .iter()
+            .all(|(a, b)| self.covers_pair(self.action(*a), self.action(*b)))
     }
 
     fn action(&self, (owner, place): ActionRef) -> &Action {
@@ -45,7 +51,10 @@ impl<'a> Ordering<'a> {
 
     fn of(&self, owner: usize) -> impl Iterator<Item = &Need> {
         let validated = |n: &Need| n.keeping == GuardKeeping::Validated;
-        self.needs.iter().filter(move |(o, n)| *o == owner && validated(n)).map(|(_, n)| n)
+        self.needs
+            .iter()
+            .filter(move |(o, n)| *o == owner && validated(n))
+            .map(|(_, n)| n)
     }
 
     fn covers_pair(&self, a: &Action, b: &Action) -> bool {
@@ -56,7 +65,9 @@ impl<'a> Ordering<'a> {
             self.of(b.owner).any(|m| {
                 n.table == m.table
                     && n.column == m.column
-                    && shared_key(n, m).into_iter().all(|k| self.implied(a, b, n, m, k))
+                    && shared_key(n, m)
+                        .into_iter()
+                        .all(|k| self.implied(a, b, n, m, k))
             })
         })
     }
@@ -64,9 +75,9 @@ impl<'a> Ordering<'a> {
     /// Whether meeting on a row implies the same value of the guard's column `k`.
     fn implied(&self, a: &Action, b: &Action, n: &Need, m: &Need, k: ColumnIndex) -> bool {
         let columns = self.footprint.table(a.access.table).columns.len();
-        (0..columns).map(|c| ColumnIndex(c as u16)).any(|c| {
-            self.holds(a, c, n, k) && self.holds(b, c, m, k)
-        })
+        (0..columns)
+            .map(|c| ColumnIndex(c as u16))
+            .any(|c| self.holds(a, c, n, k) && self.holds(b, c, m, k))
     }
 
     /// Whether the action's row has the guard's value in column `c`.
@@ -74,18 +85,26 @@ impl<'a> Ordering<'a> {
         let Some((_, of_guard)) = need.key.iter().find(|(column, _)| *column == k) else {
             return false;
         };
-        let Some(of_row) = action.fixed(c) else { return false };
+        let Some(of_row) = action.fixed(c) else {
+            return false;
+        };
         // A term that is not told apart from others (a loop's variable) is taken to be the same
         // where a foreign key says that the columns mean the same.
         surely_equal(of_row, of_guard)
             || (of_row == of_guard
-                && self.links.are_equal((action.access.table, c), (need.table, k)))
+                && self
+                    .links
+                    .are_equal((action.access.table, c), (need.table, k)))
     }
 }
 
 /// The key columns that two guards of one item share: by these alone they can be told apart.
 fn shared_key(n: &Need, m: &Need) -> Vec<ColumnIndex> {
-    n.key.iter().map(|(c, _)| *c).filter(|c| m.key.iter().any(|(d, _)| d == c)).collect()
+    n.key
+        .iter()
+        .map(|(c, _)| *c)
+        .filter(|c| m.key.iter().any(|(d, _)| d == c))
+        .collect()
 }
 
 /// For each item (table and column), the key columns that all of its holders fix: the guard's key.
@@ -94,8 +113,13 @@ pub(crate) fn common_key(
     table: TableId,
     column: Option<ColumnIndex>,
 ) -> Vec<ColumnIndex> {
-    let mut of_item = needs.iter().map(|(_, _, n)| n).filter(|n| n.table == table && n.column == column);
-    let Some(first) = of_item.next() else { return Vec::new() };
+    let mut of_item = needs
+        .iter()
+        .map(|(_, _, n)| n)
+        .filter(|n| n.table == table && n.column == column);
+    let Some(first) = of_item.next() else {
+        return Vec::new();
+    };
     let mut key: Vec<ColumnIndex> = first.key.iter().map(|(c, _)| *c).collect();
     for need in of_item {
         key.retain(|c| need.key.iter().any(|(d, _)| d == c));

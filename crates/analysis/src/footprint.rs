@@ -117,7 +117,11 @@ impl<'a> Footprint<'a> {
                 actions: actions_of(catalog, owner, summary),
             })
             .collect();
-        let mut footprint = Footprint { catalog, types, tables: Vec::new() };
+        let mut footprint = Footprint {
+            catalog,
+            types,
+            tables: Vec::new(),
+        };
         footprint.tables = footprint.gather_tables();
         footprint
     }
@@ -128,7 +132,10 @@ impl<'a> Footprint<'a> {
             .schema
             .tables
             .iter()
-            .map(|t| TableFacts { updaters: vec![Vec::new(); t.columns.len()], ..TableFacts::default() })
+            .map(|t| TableFacts {
+                updaters: vec![Vec::new(); t.columns.len()],
+                ..TableFacts::default()
+            })
             .collect();
         for action in self.actions() {
             let facts = &mut tables[action.access.table.index()];
@@ -153,7 +160,10 @@ impl<'a> Footprint<'a> {
 
     /// What one type does to one table.
     pub(crate) fn on(&self, owner: usize, table: TableId) -> impl Iterator<Item = &Action> {
-        self.types[owner].actions.iter().filter(move |a| a.access.table == table)
+        self.types[owner]
+            .actions
+            .iter()
+            .filter(move |a| a.access.table == table)
     }
 
     /// What any type does to one table.
@@ -200,9 +210,10 @@ impl<'a> Footprint<'a> {
                 return None;
             }
             match &action.write(column)?.class {
-                WriteClass::Add { term: Term::Constant(Value::Int(n)), negated } => {
-                    Some((action, if *negated { -n } else { *n }))
-                }
+                WriteClass::Add {
+                    term: Term::Constant(Value::Int(n)),
+                    negated,
+                } => Some((action, if *negated { -n } else { *n })),
                 _ => None,
             }
         })
@@ -251,7 +262,9 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
 }
 
 fn is_known(catalog: &Catalog, access: &TableAccess) -> bool {
-    let Some(table) = catalog.schema.tables.get(access.table.index()) else { return false };
+    let Some(table) = catalog.schema.tables.get(access.table.index()) else {
+        return false;
+    };
     let fits = |c: ColumnIndex| c.index() < table.columns.len();
     access.columns_read.iter().all(|c| fits(*c))
         && access.writes.iter().all(|w| fits(w.column))
@@ -260,14 +273,23 @@ fn is_known(catalog: &Catalog, access: &TableAccess) -> bool {
 
 /// Follows a column that was read to the term that the reading statement demands it to equal.
 fn resolve(summary: &TransactionSummary, term: &Term, steps: usize) -> Term {
-    let Term::Column { statement, access, column } = term else { return term.clone() };
+    let Term::Column {
+        statement,
+        access,
+        column,
+    } = term
+    else {
+        return term.clone();
+    };
     let found = summary
         .statements
         .iter()
         .find(|s| s.id == *statement)
         .and_then(|s| s.accesses.get(*access))
         .and_then(|a| {
-            a.conditions.iter().find(|c| c.column == *column && c.comparison == Comparison::Equal)
+            a.conditions
+                .iter()
+                .find(|c| c.column == *column && c.comparison == Comparison::Equal)
         });
     match found {
         Some(condition) if steps > 0 => resolve(summary, &condition.term, steps - 1),
@@ -284,8 +306,14 @@ fn cascades_of(catalog: &Catalog, action: &Action) -> Vec<Action> {
     let mut pending = vec![action.clone()];
     while let Some(parent) = pending.pop() {
         for child in &catalog.tables {
-            for key in child.foreign_keys.iter().filter(|k| k.parent == parent.access.table) {
-                let Some(cascade) = cascade(&parent, child.id, key) else { continue };
+            for key in child
+                .foreign_keys
+                .iter()
+                .filter(|k| k.parent == parent.access.table)
+            {
+                let Some(cascade) = cascade(&parent, child.id, key) else {
+                    continue;
+                };
                 let seen = found.iter().any(|a| {
                     a.access.table == cascade.access.table && a.access.role == cascade.access.role
                 });
@@ -309,15 +337,19 @@ fn cascade(
     let (role, class) = match key.on_delete {
         ReferentialAction::NoAction | ReferentialAction::Restrict => return None,
         ReferentialAction::Cascade => (Role::Delete, None),
-        ReferentialAction::SetNull => {
-            (Role::Update, Some(WriteClass::Assign(Term::Constant(Value::Null))))
-        }
+        ReferentialAction::SetNull => (
+            Role::Update,
+            Some(WriteClass::Assign(Term::Constant(Value::Null))),
+        ),
         ReferentialAction::SetDefault => (Role::Update, Some(WriteClass::Assign(Term::Pure))),
     };
     let writes = class
         .into_iter()
         .flat_map(|class| {
-            key.columns.iter().map(move |c| ColumnWrite { column: *c, class: class.clone() })
+            key.columns.iter().map(move |c| ColumnWrite {
+                column: *c,
+                class: class.clone(),
+            })
         })
         .collect();
     let conditions = key

@@ -34,13 +34,23 @@ pub(crate) fn guards(footprint: &Footprint<'_>, needs: &[(usize, usize, Need)]) 
             items.push((need.table, need.column));
         }
     }
-    let keys: Vec<Vec<ColumnIndex>> =
-        items.iter().map(|(table, column)| common_key(needs, *table, *column)).collect();
+    let keys: Vec<Vec<ColumnIndex>> = items
+        .iter()
+        .map(|(table, column)| common_key(needs, *table, *column))
+        .collect();
     for (owner, invariant, need) in needs {
-        let item = items.iter().position(|i| *i == (need.table, need.column)).unwrap_or_default();
+        let item = items
+            .iter()
+            .position(|i| *i == (need.table, need.column))
+            .unwrap_or_default();
         let terms: Vec<Term> = keys[item]
             .iter()
-            .filter_map(|k| need.key.iter().find(|(c, _)| c == k).map(|(_, t)| t.clone()))
+            .filter_map(|k| {
+                need.key
+                    .iter()
+                    .find(|(c, _)| c == k)
+                    .map(|(_, t)| t.clone())
+            })
             .collect();
         let same = held[*owner].iter_mut().find(|h| {
             h.guard.table == need.table
@@ -89,12 +99,20 @@ impl Held {
             invariants: Vec::new(),
             keeping: need.keeping,
         };
-        Held { guard, terms, reads: Vec::new(), writes: Vec::new() }
+        Held {
+            guard,
+            terms,
+            reads: Vec::new(),
+            writes: Vec::new(),
+        }
     }
 
     /// The item's name if it is a column.
     fn item(&self) -> Option<String> {
-        self.guard.item.contains('.').then(|| self.guard.item.clone())
+        self.guard
+            .item
+            .contains('.')
+            .then(|| self.guard.item.clone())
     }
 
     fn absorb(&mut self, invariant: usize, need: &Need) {
@@ -105,7 +123,10 @@ impl Held {
         if need.keeping == GuardKeeping::Validated {
             self.guard.keeping = GuardKeeping::Validated;
         }
-        for (list, more) in [(&mut self.reads, &need.reads), (&mut self.writes, &need.writes)] {
+        for (list, more) in [
+            (&mut self.reads, &need.reads),
+            (&mut self.writes, &need.writes),
+        ] {
             list.extend(more);
             list.sort_unstable();
             list.dedup();

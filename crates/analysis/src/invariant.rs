@@ -27,15 +27,24 @@ pub(crate) struct Declared {
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     /// None of the columns is NULL.
-    NotNull { table: TableId, columns: Vec<ColumnIndex> },
+    NotNull {
+        table: TableId,
+        columns: Vec<ColumnIndex>,
+    },
     /// Each row satisfies these.
     Row { table: TableId, atoms: Vec<Atom> },
     /// No two rows agree on the columns.
-    Unique { table: TableId, columns: Vec<ColumnIndex> },
+    Unique {
+        table: TableId,
+        columns: Vec<ColumnIndex>,
+    },
     /// Rows of the table refer to rows of another.
     ForeignKey { table: TableId, key: ForeignKey },
     /// An index has an entry for each row.
-    Index { table: TableId, columns: Vec<ColumnIndex> },
+    Index {
+        table: TableId,
+        columns: Vec<ColumnIndex>,
+    },
     /// An assertion.
     Assertion(Formula),
     /// Updates are not lost, and what was checked is still so.
@@ -51,16 +60,29 @@ pub(crate) fn collect(footprint: &Footprint<'_>) -> Vec<Declared> {
         .map(|assertion| {
             let formula = read_assertion(catalog, &assertion.expression);
             let (kind, description) = describe_formula(catalog, &formula);
-            declared(assertion.name.clone(), kind, description, Content::Assertion(formula))
+            declared(
+                assertion.name.clone(),
+                kind,
+                description,
+                Content::Assertion(formula),
+            )
         })
         .collect();
     for (table, declaration) in catalog.schema.tables.iter().zip(&catalog.tables) {
         found.extend(not_null(table));
         for check in &declaration.checks {
             let atoms = read_check(&RowScope { table }, &check.expression);
-            let content = Content::Row { table: table.id, atoms: atoms.clone() };
+            let content = Content::Row {
+                table: table.id,
+                atoms: atoms.clone(),
+            };
             let description = format!("CHECK ({})", check.expression);
-            found.push(declared(check.name.clone(), kind_of_row(&atoms), description, content));
+            found.push(declared(
+                check.name.clone(),
+                kind_of_row(&atoms),
+                description,
+                content,
+            ));
         }
         keys(table, declaration.primary_key_name.as_deref(), &mut found);
         for key in &declaration.foreign_keys {
@@ -72,8 +94,16 @@ pub(crate) fn collect(footprint: &Footprint<'_>) -> Vec<Declared> {
                 parent.name,
                 names(parent, &key.parent_columns)
             );
-            let content = Content::ForeignKey { table: table.id, key: key.clone() };
-            found.push(declared(key.name.clone(), InvariantKind::ForeignKey, description, content));
+            let content = Content::ForeignKey {
+                table: table.id,
+                key: key.clone(),
+            };
+            found.push(declared(
+                key.name.clone(),
+                InvariantKind::ForeignKey,
+                description,
+                content,
+            ));
         }
     }
     for table in &catalog.schema.tables {
@@ -82,7 +112,10 @@ pub(crate) fn collect(footprint: &Footprint<'_>) -> Vec<Declared> {
             found.push(declared(
                 format!("isolation({})", table.name),
                 InvariantKind::NoLostUpdate,
-                format!("no update of {} is lost, and what is checked there holds", table.name),
+                format!(
+                    "no update of {} is lost, and what is checked there holds",
+                    table.name
+                ),
                 Content::Isolation { table: table.id },
             ));
         }
@@ -91,7 +124,14 @@ pub(crate) fn collect(footprint: &Footprint<'_>) -> Vec<Declared> {
 }
 
 fn declared(name: String, kind: InvariantKind, description: String, content: Content) -> Declared {
-    Declared { invariant: Invariant { name, kind, description }, content }
+    Declared {
+        invariant: Invariant {
+            name,
+            kind,
+            description,
+        },
+        content,
+    }
 }
 
 fn not_null(table: &TableSchema) -> Option<Declared> {
@@ -100,12 +140,19 @@ fn not_null(table: &TableSchema) -> Option<Declared> {
         .map(|i| ColumnIndex(i as u16))
         .collect();
     (!columns.is_empty()).then(|| {
-        let description = format!("{} of {} columns are NOT NULL", columns.len(), table.columns.len());
+        let description = format!(
+            "{} of {} columns are NOT NULL",
+            columns.len(),
+            table.columns.len()
+        );
         declared(
             format!("{}_not_null", table.name),
             InvariantKind::RowEquality,
             description,
-            Content::NotNull { table: table.id, columns },
+            Content::NotNull {
+                table: table.id,
+                columns,
+            },
         )
     })
 }
@@ -115,8 +162,16 @@ fn keys(table: &TableSchema, primary: Option<&str>, found: &mut Vec<Declared>) {
         let name = primary.map_or_else(|| format!("{}_pkey", table.name), str::to_owned);
         let columns = table.primary_key.clone();
         let description = format!("PRIMARY KEY ({})", names(table, &columns));
-        let content = Content::Unique { table: table.id, columns };
-        found.push(declared(name, InvariantKind::Uniqueness, description, content));
+        let content = Content::Unique {
+            table: table.id,
+            columns,
+        };
+        found.push(declared(
+            name,
+            InvariantKind::Uniqueness,
+            description,
+            content,
+        ));
     }
     for index in &table.indexes {
         let columns = index.columns.clone();
@@ -126,14 +181,20 @@ fn keys(table: &TableSchema, primary: Option<&str>, found: &mut Vec<Declared>) {
                 index.name.clone(),
                 InvariantKind::Uniqueness,
                 format!("UNIQUE ({listed})"),
-                Content::Unique { table: table.id, columns },
+                Content::Unique {
+                    table: table.id,
+                    columns,
+                },
             )
         } else {
             declared(
                 index.name.clone(),
                 InvariantKind::SecondaryIndex,
                 format!("INDEX ({listed})"),
-                Content::Index { table: table.id, columns },
+                Content::Index {
+                    table: table.id,
+                    columns,
+                },
             )
         });
     }
@@ -141,8 +202,10 @@ fn keys(table: &TableSchema, primary: Option<&str>, found: &mut Vec<Declared>) {
 
 /// The names of some columns, with commas.
 pub(crate) fn names(table: &TableSchema, columns: &[ColumnIndex]) -> String {
-    let names: Vec<&str> =
-        columns.iter().map(|c| table.columns[c.index()].name.as_str()).collect();
+    let names: Vec<&str> = columns
+        .iter()
+        .map(|c| table.columns[c.index()].name.as_str())
+        .collect();
     names.join(", ")
 }
 
@@ -176,8 +239,22 @@ fn describe_formula(catalog: &Catalog, formula: &Formula) -> (InvariantKind, Str
 fn describe_shape(catalog: &Catalog, shape: &Shape) -> (InvariantKind, String) {
     let table = |t: TableId| catalog.schema.table(t).name.clone();
     match shape {
-        Shape::Balance(parts) if matches!(parts.as_slice(), [Part { source: Source::Aggregate { function: Aggregate::Count, .. }, .. }]) => {
-            (InvariantKind::Size, format!("{} is constant", sum(catalog, parts)))
+        Shape::Balance(parts)
+            if matches!(
+                parts.as_slice(),
+                [Part {
+                    source: Source::Aggregate {
+                        function: Aggregate::Count,
+                        ..
+                    },
+                    ..
+                }]
+            ) =>
+        {
+            (
+                InvariantKind::Size,
+                format!("{} is constant", sum(catalog, parts)),
+            )
         }
         Shape::Balance(parts) => (InvariantKind::MaterializedView, equation(catalog, parts)),
         Shape::Extremum(parts) => (InvariantKind::SequentialId, equation(catalog, parts)),
@@ -187,7 +264,10 @@ fn describe_shape(catalog: &Catalog, shape: &Shape) -> (InvariantKind, String) {
             } else {
                 (InvariantKind::LowerBound, "at least")
             };
-            (kind, format!("{} is {words} a constant", sum(catalog, parts)))
+            (
+                kind,
+                format!("{} is {words} a constant", sum(catalog, parts)),
+            )
         }
         Shape::Iff(facets) => {
             let words: Vec<String> = facets.iter().map(|f| facet(catalog, f)).collect();
@@ -195,14 +275,21 @@ fn describe_shape(catalog: &Catalog, shape: &Shape) -> (InvariantKind, String) {
         }
         Shape::Inclusion { child, parent } => {
             let parents: Vec<String> = parent.tables.iter().map(|t| table(*t)).collect();
-            (InvariantKind::Existence, format!("each {} has its {}", table(*child), parents.join(", ")))
+            (
+                InvariantKind::Existence,
+                format!("each {} has its {}", table(*child), parents.join(", ")),
+            )
         }
-        Shape::Row { table: t, atoms } => {
-            (kind_of_row(atoms), format!("each row of {} passes a test", table(*t)))
-        }
+        Shape::Row { table: t, atoms } => (
+            kind_of_row(atoms),
+            format!("each row of {} passes a test", table(*t)),
+        ),
         Shape::AtLeastOne { region, .. } => {
             let tables: Vec<String> = region.tables.iter().map(|t| table(*t)).collect();
-            (InvariantKind::NonEmpty, format!("some row of {} exists", tables.join(", ")))
+            (
+                InvariantKind::NonEmpty,
+                format!("some row of {} exists", tables.join(", ")),
+            )
         }
         Shape::Unrecognised(reason) => (InvariantKind::Other, format!("not recognised: {reason}")),
     }
@@ -222,8 +309,13 @@ fn facet(catalog: &Catalog, facet: &Facet) -> String {
 fn equation(catalog: &Catalog, parts: &[Part]) -> String {
     let (left, right): (Vec<Part>, Vec<Part>) =
         parts.iter().cloned().partition(|p| p.factor >= 0.0);
-    let right: Vec<Part> =
-        right.into_iter().map(|p| Part { factor: -p.factor, ..p }).collect();
+    let right: Vec<Part> = right
+        .into_iter()
+        .map(|p| Part {
+            factor: -p.factor,
+            ..p
+        })
+        .collect();
     format!("{} = {}", sum(catalog, &left), sum(catalog, &right))
 }
 
@@ -232,7 +324,9 @@ fn sum(catalog: &Catalog, parts: &[Part]) -> String {
         return "a constant".into();
     }
     let name = |(table, column): &(TableId, ColumnIndex)| {
-        catalog.schema.table(*table).columns[column.index()].name.clone()
+        catalog.schema.table(*table).columns[column.index()]
+            .name
+            .clone()
     };
     let mut text = String::new();
     for (i, part) in parts.iter().enumerate() {
@@ -247,7 +341,12 @@ fn sum(catalog: &Catalog, parts: &[Part]) -> String {
         }
         text.push_str(&match &part.source {
             Source::Column(column) => name(column),
-            Source::Aggregate { function, columns, region, .. } => {
+            Source::Aggregate {
+                function,
+                columns,
+                region,
+                ..
+            } => {
                 let tables: Vec<&str> = region
                     .tables
                     .iter()

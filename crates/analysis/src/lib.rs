@@ -94,12 +94,24 @@ pub fn analyze(
             let class = routing::class(&layout.placements, &held[owner], layout.routing[owner]);
             let verdicts = verdicts_of(&footprint, &findings, owner);
             let guards = &held[owner];
-            entry(&footprint, owner, class, guards, layout.routing[owner], verdicts, serializable)
+            entry(
+                &footprint,
+                owner,
+                class,
+                guards,
+                layout.routing[owner],
+                verdicts,
+                serializable,
+            )
         })
         .collect();
     Plan {
         entries,
-        columns: merge::policies(&footprint, topology, &lossy(&footprint, &findings, &declared)),
+        columns: merge::policies(
+            &footprint,
+            topology,
+            &lossy(&footprint, &findings, &declared),
+        ),
         placements: layout.placements,
         placement_reasons: layout.reasons,
         invariants: declared.into_iter().map(|d| d.invariant).collect(),
@@ -108,7 +120,11 @@ pub fn analyze(
 
 /// What the rules find of each invariant, after what guards order already is taken off.
 fn find(footprint: &Footprint<'_>, declared: &[Declared]) -> Vec<Vec<Finding>> {
-    let context = Context { footprint, merge: MergeModel::default(), sequenced: sequenced(footprint, declared) };
+    let context = Context {
+        footprint,
+        merge: MergeModel::default(),
+        sequenced: sequenced(footprint, declared),
+    };
     let mut findings: Vec<Vec<Finding>> =
         declared.iter().map(|d| rule::judge(&context, d)).collect();
     let standing = |f: &&Finding| f.unless_ordered.is_empty();
@@ -119,7 +135,11 @@ fn find(footprint: &Footprint<'_>, declared: &[Declared]) -> Vec<Vec<Finding>> {
         .flat_map(|f| f.needs.iter().map(|n| (f.owner, n.clone())))
         .collect();
     let ordering = Ordering::new(footprint, needs);
-    for finding in findings.iter_mut().flatten().filter(|f| !f.unless_ordered.is_empty()) {
+    for finding in findings
+        .iter_mut()
+        .flatten()
+        .filter(|f| !f.unless_ordered.is_empty())
+    {
         if ordering.covers(&finding.unless_ordered) {
             let because = finding.because.clone();
             *finding = Finding::yes(
@@ -153,7 +173,12 @@ fn needs_of(findings: &[Vec<Finding>]) -> Vec<(usize, usize, Need)> {
     let mut needs = Vec::new();
     for (invariant, of_invariant) in findings.iter().enumerate() {
         for finding in of_invariant {
-            needs.extend(finding.needs.iter().map(|n| (finding.owner, invariant, n.clone())));
+            needs.extend(
+                finding
+                    .needs
+                    .iter()
+                    .map(|n| (finding.owner, invariant, n.clone())),
+            );
         }
     }
     needs
@@ -214,7 +239,12 @@ fn entry(
         class,
         routing: routing.into_iter().collect(),
         guards,
-        deferred: of.statements.iter().filter(|s| s.deferrable).map(|s| s.id).collect(),
+        deferred: of
+            .statements
+            .iter()
+            .filter(|s| s.deferrable)
+            .map(|s| s.id)
+            .collect(),
         guarded_reads: list(|h| &h.reads),
         guarded_writes: list(|h| &h.writes),
         protocol: if serializable { "locking" } else { "ramp-fast" },
@@ -235,9 +265,16 @@ fn lossy(
 ) -> Vec<(TableId, ColumnIndex)> {
     let mut columns = Vec::new();
     for (of_invariant, declared) in findings.iter().zip(declared) {
-        let Content::Isolation { table } = declared.content else { continue };
-        for finding in of_invariant.iter().filter(|f| f.confluent != Confluence::Yes) {
-            let updates = footprint.on(finding.owner, table).filter(|a| a.access.role == Role::Update);
+        let Content::Isolation { table } = declared.content else {
+            continue;
+        };
+        for finding in of_invariant
+            .iter()
+            .filter(|f| f.confluent != Confluence::Yes)
+        {
+            let updates = footprint
+                .on(finding.owner, table)
+                .filter(|a| a.access.role == Role::Update);
             columns.extend(updates.flat_map(|a| a.access.writes.iter().map(|w| (table, w.column))));
         }
     }

@@ -32,7 +32,12 @@ pub(crate) fn policies(
                 continue;
             }
             let (policy, reason) = policy(footprint, topology, guarded, (table.id, column));
-            columns.push(ColumnMerge { table: table.id, column, policy, reason: reason.into() });
+            columns.push(ColumnMerge {
+                table: table.id,
+                column,
+                policy,
+                reason: reason.into(),
+            });
         }
     }
     columns
@@ -49,21 +54,31 @@ fn policy(
         .filter(|a| a.access.role == Role::Update)
         .filter_map(|a| a.write(column).map(|w| &w.class))
         .collect();
-    let adds = classes.iter().filter(|c| matches!(c, WriteClass::Add { .. })).count();
+    let adds = classes
+        .iter()
+        .filter(|c| matches!(c, WriteClass::Add { .. }))
+        .count();
     let computes = classes.iter().any(|c| matches!(c, WriteClass::OfRow));
     if classes.is_empty() {
         (MergePolicy::Immutable, "written with the row alone")
     } else if guarded.contains(&(table, column)) {
-        (MergePolicy::Guarded, "written from data that was read: its writers are ordered")
+        (
+            MergePolicy::Guarded,
+            "written from data that was read: its writers are ordered",
+        )
     } else if adds == classes.len() {
         (MergePolicy::Counter, "every write adds to it")
     } else if computes || adds > 0 {
         match topology {
-            Topology::Partitioned => {
-                (MergePolicy::OwnerOrder, "a function of the row, applied by its one owner in order")
-            }
+            Topology::Partitioned => (
+                MergePolicy::OwnerOrder,
+                "a function of the row, applied by its one owner in order",
+            ),
         }
     } else {
-        (MergePolicy::LastWriter, "assigned values that do not depend on what was there")
+        (
+            MergePolicy::LastWriter,
+            "assigned values that do not depend on what was there",
+        )
     }
 }

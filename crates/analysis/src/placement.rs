@@ -42,24 +42,50 @@ struct Scores {
 
 /// Chooses placement and routing.
 pub(crate) fn lay_out(footprint: &Footprint<'_>, held: &[Vec<Held>]) -> Layout {
-    let candidates: Vec<Vec<ColumnIndex>> =
-        footprint.catalog.schema.tables.iter().map(|t| candidates(footprint, t.id)).collect();
-    let parameters: Vec<Vec<usize>> =
-        (0..footprint.types.len()).map(|t| parameters(footprint, &candidates, t)).collect();
+    let candidates: Vec<Vec<ColumnIndex>> = footprint
+        .catalog
+        .schema
+        .tables
+        .iter()
+        .map(|t| candidates(footprint, t.id))
+        .collect();
+    let parameters: Vec<Vec<usize>> = (0..footprint.types.len())
+        .map(|t| parameters(footprint, &candidates, t))
+        .collect();
     let scores: Vec<Scores> = (0..footprint.types.len())
-        .map(|owner| score(footprint, &candidates, &parameters[owner], owner, &held[owner]))
+        .map(|owner| {
+            score(
+                footprint,
+                &candidates,
+                &parameters[owner],
+                owner,
+                &held[owner],
+            )
+        })
         .collect();
     let choice = search(&scores, &candidates);
     let columns = columns_for(&scores, &candidates, &choice);
     // A parameter that finds nothing where the tables now live routes nothing.
     let useful = |owner: usize, choice: usize| {
         let by_table = &scores[owner].by_parameter[choice];
-        columns.iter().zip(by_table).any(|(c, row)| c.is_some_and(|(place, _)| row[place] > (0, 0)))
+        columns
+            .iter()
+            .zip(by_table)
+            .any(|(c, row)| c.is_some_and(|(place, _)| row[place] > (0, 0)))
     };
     let routing = (0..choice.len())
-        .map(|t| parameters[t].get(choice[t]).copied().filter(|_| useful(t, choice[t])))
+        .map(|t| {
+            parameters[t]
+                .get(choice[t])
+                .copied()
+                .filter(|_| useful(t, choice[t]))
+        })
         .collect();
-    let mut layout = Layout { placements: Vec::new(), reasons: Vec::new(), routing };
+    let mut layout = Layout {
+        placements: Vec::new(),
+        reasons: Vec::new(),
+        routing,
+    };
     for (table, column) in footprint.catalog.schema.tables.iter().zip(columns) {
         let (placement, reason) = place(footprint, table.id, &candidates[table.id.index()], column);
         layout.placements.push(placement);
@@ -78,9 +104,18 @@ fn candidates(footprint: &Footprint<'_>, table: TableId) -> Vec<ColumnIndex> {
     let mut columns = schema.primary_key.clone();
     if columns.is_empty() {
         let settled = |c: &ColumnIndex| footprint.is_settled(table, *c);
-        columns = (0..schema.columns.len()).map(|c| ColumnIndex(c as u16)).filter(settled).collect();
+        columns = (0..schema.columns.len())
+            .map(|c| ColumnIndex(c as u16))
+            .filter(settled)
+            .collect();
     }
-    columns.retain(|c| schema.indexes.iter().filter(|i| i.unique).all(|i| i.columns.contains(c)));
+    columns.retain(|c| {
+        schema
+            .indexes
+            .iter()
+            .filter(|i| i.unique)
+            .all(|i| i.columns.contains(c))
+    });
     // A row whose placing column changes would have to move.
     columns.retain(|c| footprint.is_settled(table, *c));
     columns
@@ -107,7 +142,11 @@ fn parameters(
 }
 
 fn weight(action: &Action) -> u32 {
-    if action.access.role == Role::Read { 1 } else { 2 }
+    if action.access.role == Role::Read {
+        1
+    } else {
+        2
+    }
 }
 
 fn score(
@@ -117,8 +156,10 @@ fn score(
     owner: usize,
     held: &[Held],
 ) -> Scores {
-    let empty: Vec<Vec<Score>> =
-        candidates.iter().map(|columns| vec![(0, 0); columns.len()]).collect();
+    let empty: Vec<Vec<Score>> = candidates
+        .iter()
+        .map(|columns| vec![(0, 0); columns.len()])
+        .collect();
     let mut by_parameter = vec![empty; parameters.len() + 1];
     for (choice, parameter) in parameters.iter().enumerate() {
         let wanted = Term::Parameter(*parameter);
@@ -191,11 +232,7 @@ fn search(scores: &[Scores], candidates: &[Vec<ColumnIndex>]) -> Vec<usize> {
     }
 }
 
-fn exhaustive(
-    scores: &[Scores],
-    candidates: &[Vec<ColumnIndex>],
-    sizes: &[usize],
-) -> Vec<usize> {
+fn exhaustive(scores: &[Scores], candidates: &[Vec<ColumnIndex>], sizes: &[usize]) -> Vec<usize> {
     let mut choice = vec![0; sizes.len()];
     let mut best = (total(scores, candidates, &choice), choice.clone());
     'next: loop {
@@ -220,9 +257,14 @@ fn climb(scores: &[Scores], candidates: &[Vec<ColumnIndex>], sizes: &[usize]) ->
         .map(|s| {
             let alone = |c: usize| {
                 let rows = &s.by_parameter[c];
-                rows.iter().filter_map(|r| r.iter().copied().max()).fold((0, 0), add)
+                rows.iter()
+                    .filter_map(|r| r.iter().copied().max())
+                    .fold((0, 0), add)
             };
-            (0..s.by_parameter.len()).rev().max_by_key(|c| alone(*c)).unwrap_or_default()
+            (0..s.by_parameter.len())
+                .rev()
+                .max_by_key(|c| alone(*c))
+                .unwrap_or_default()
         })
         .collect();
     let mut best = total(scores, candidates, &choice);
@@ -253,7 +295,8 @@ fn place(
 ) -> (Placement, String) {
     let schema = footprint.table(table);
     if !footprint.facts(table).is_written() {
-        let reason = "no transaction type writes it: every partition has a copy, so let it be small";
+        let reason =
+            "no transaction type writes it: every partition has a copy, so let it be small";
         return (Placement::Replicated, reason.into());
     }
     match best {
@@ -263,7 +306,9 @@ fn place(
             let reason = match score {
                 (0, 0) => format!("no type is routed to its rows; {name} spreads them"),
                 (0, n) => format!("{n} weighted accesses find their rows by {name} where they run"),
-                (g, _) => format!("{g} guards fall by {name} on the partition of their transaction"),
+                (g, _) => {
+                    format!("{g} guards fall by {name} on the partition of their transaction")
+                }
             };
             (Placement::Columns(vec![column]), reason)
         }

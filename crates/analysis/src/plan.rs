@@ -21,7 +21,9 @@ pub struct Plan {
 impl Plan {
     /// Whether any transaction type has to be ordered against others.
     pub fn needs_coordination(&self) -> bool {
-        self.entries.iter().any(|e| e.class != CoordinationClass::Free)
+        self.entries
+            .iter()
+            .any(|e| e.class != CoordinationClass::Free)
     }
 
     /// The entry of the transaction type with this name.

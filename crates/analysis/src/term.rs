@@ -71,7 +71,10 @@ pub(crate) fn surely_equal(a: &Term, b: &Term) -> bool {
 /// A term for people.
 pub(crate) fn describe(summary: &TransactionSummary, term: &Term) -> String {
     let parameter = |i: usize| {
-        summary.parameters.get(i).map_or_else(|| format!("${}", i + 1), |(name, _)| name.clone())
+        summary
+            .parameters
+            .get(i)
+            .map_or_else(|| format!("${}", i + 1), |(name, _)| name.clone())
     };
     match term {
         Term::Constant(Value::Int(n)) => n.to_string(),

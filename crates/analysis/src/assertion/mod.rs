@@ -199,13 +199,22 @@ impl Links {
 
     /// Whether two columns are known to be equal.
     pub(crate) fn are_equal(&self, a: TableColumn, b: TableColumn) -> bool {
-        a == b || self.classes.iter().any(|c| c.contains(&a) && c.contains(&b))
+        a == b
+            || self
+                .classes
+                .iter()
+                .any(|c| c.contains(&a) && c.contains(&b))
     }
 
     /// The columns of one table that take part, ascending.
     pub(crate) fn columns_of(&self, table: TableId) -> Vec<ColumnIndex> {
-        let mut columns: Vec<ColumnIndex> =
-            self.classes.iter().flatten().filter(|c| c.0 == table).map(|c| c.1).collect();
+        let mut columns: Vec<ColumnIndex> = self
+            .classes
+            .iter()
+            .flatten()
+            .filter(|c| c.0 == table)
+            .map(|c| c.1)
+            .collect();
         columns.sort_unstable();
         columns.dedup();
         columns

@@ -33,14 +33,24 @@ fn positive(catalog: &Catalog, e: &Expr, negated: bool, depth: usize, formula: &
     match e {
         _ if depth > DEPTH_MAX => unrecognised(catalog, formula, "it is nested too deeply"),
         Expr::Nested(inner) => positive(catalog, inner, negated, depth + 1, formula),
-        Expr::UnaryOp { op: UnaryOperator::Not, expr } => {
+        Expr::UnaryOp {
+            op: UnaryOperator::Not,
+            expr,
+        } => {
             positive(catalog, expr, !negated, depth + 1, formula);
         }
-        Expr::BinaryOp { left, op: BinaryOperator::And, right } if !negated => {
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::And,
+            right,
+        } if !negated => {
             positive(catalog, left, false, depth + 1, formula);
             positive(catalog, right, false, depth + 1, formula);
         }
-        Expr::Exists { subquery, negated: not } => {
+        Expr::Exists {
+            subquery,
+            negated: not,
+        } => {
             if *not == negated {
                 exists(catalog, subquery, formula);
             } else {
@@ -49,19 +59,29 @@ fn positive(catalog: &Catalog, e: &Expr, negated: bool, depth: usize, formula: &
         }
         Expr::BinaryOp { left, op, right } => {
             let mut reader = Reader::new(catalog);
-            let op = if negated { Some(op.clone()) } else { opposite(op) };
+            let op = if negated {
+                Some(op.clone())
+            } else {
+                opposite(op)
+            };
             let shape = match op {
                 Some(op) => reader.comparison(left, &op, right, &Scope::root(), None),
                 None => Err("its comparison is not one of =, <>, <, <=, > and >=".into()),
             };
             formula.clauses.push(reader.clause(shape));
         }
-        _ => unrecognised(catalog, formula, "it is no comparison, EXISTS or NOT EXISTS"),
+        _ => unrecognised(
+            catalog,
+            formula,
+            "it is no comparison, EXISTS or NOT EXISTS",
+        ),
     }
 }
 
 fn unrecognised(catalog: &Catalog, formula: &mut Formula, reason: &str) {
-    formula.clauses.push(Reader::new(catalog).clause(Err(reason.into())));
+    formula
+        .clauses
+        .push(Reader::new(catalog).clause(Err(reason.into())));
 }
 
 fn opposite(op: &BinaryOperator) -> Option<BinaryOperator> {
@@ -94,9 +114,15 @@ fn exists(catalog: &Catalog, query: &Query, formula: &mut Formula) {
             .first()
             .is_some_and(|t| !catalog.schema.table(*t).primary_key.is_empty());
         let only_keys = region.tables.first().is_some_and(|t| {
-            region.filters.iter().all(|f| catalog.schema.table(*t).primary_key.contains(&f.column.1))
+            region
+                .filters
+                .iter()
+                .all(|f| catalog.schema.table(*t).primary_key.contains(&f.column.1))
         });
-        Shape::AtLeastOne { certain: certain && keyed && only_keys, region }
+        Shape::AtLeastOne {
+            certain: certain && keyed && only_keys,
+            region,
+        }
     });
     formula.clauses.push(reader.clause(shape));
 }
@@ -125,7 +151,11 @@ fn forbidden(catalog: &Catalog, query: &Query, formula: &mut Formula) {
 fn disjuncts<'e>(e: &'e Expr, sides: &mut Vec<Option<&'e Expr>>) {
     match e {
         Expr::Nested(inner) => disjuncts(inner, sides),
-        Expr::BinaryOp { left, op: BinaryOperator::Or, right } => {
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::Or,
+            right,
+        } => {
             disjuncts(left, sides);
             disjuncts(right, sides);
         }
@@ -136,7 +166,11 @@ fn disjuncts<'e>(e: &'e Expr, sides: &mut Vec<Option<&'e Expr>>) {
 fn conjuncts_of<'e>(e: &'e Expr, into: &mut Vec<&'e Expr>) {
     match e {
         Expr::Nested(inner) => conjuncts_of(inner, into),
-        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::And,
+            right,
+        } => {
             conjuncts_of(left, into);
             conjuncts_of(right, into);
         }
@@ -183,14 +217,22 @@ struct Scope<'p> {
 
 impl<'p> Scope<'p> {
     fn root() -> Scope<'static> {
-        Scope { items: Vec::new(), outer: None, depth: 0 }
+        Scope {
+            items: Vec::new(),
+            outer: None,
+            depth: 0,
+        }
     }
 
     fn below(outer: &'p Scope<'p>) -> Result<Scope<'p>, Reason> {
         if outer.depth >= DEPTH_MAX {
             return Err("it is nested too deeply".into());
         }
-        Ok(Scope { items: Vec::new(), outer: Some(outer), depth: outer.depth + 1 })
+        Ok(Scope {
+            items: Vec::new(),
+            outer: Some(outer),
+            depth: outer.depth + 1,
+        })
     }
 }
 
@@ -209,7 +251,11 @@ struct Reader<'c> {
 
 impl<'c> Reader<'c> {
     fn new(catalog: &'c Catalog) -> Reader<'c> {
-        Reader { catalog, links: Links::default(), tables: Vec::new() }
+        Reader {
+            catalog,
+            links: Links::default(),
+            tables: Vec::new(),
+        }
     }
 
     fn clause(self, shape: Result<Shape, Reason>) -> Clause {
@@ -221,7 +267,11 @@ impl<'c> Reader<'c> {
             // What was not reached may be any table.
             tables = self.catalog.schema.tables.iter().map(|t| t.id).collect();
         }
-        Clause { shape: shape.unwrap_or_else(Shape::Unrecognised), links: self.links, tables }
+        Clause {
+            shape: shape.unwrap_or_else(Shape::Unrecognised),
+            links: self.links,
+            tables,
+        }
     }
 
     /// What it means that no row of `select` may be; `side` stands for its last condition.
@@ -292,8 +342,11 @@ impl<'c> Reader<'c> {
                     Ok(Shape::Iff(facets))
                 }
                 Shape::Inclusion { parent, .. } => {
-                    let mut facets: Vec<Facet> =
-                        found.filters.iter().map(|(f, _)| Facet::Null(f.column)).collect();
+                    let mut facets: Vec<Facet> = found
+                        .filters
+                        .iter()
+                        .map(|(f, _)| Facet::Null(f.column))
+                        .collect();
                     facets.extend(parent.tables.iter().map(|t| Facet::Row(*t)));
                     Ok(Shape::Iff(facets))
                 }
@@ -301,8 +354,11 @@ impl<'c> Reader<'c> {
                 _ => Err("rows are left out of it by other columns".into()),
             },
             several => {
-                let mut facets: Vec<Facet> =
-                    found.filters.iter().map(|(f, _)| Facet::Null(f.column)).collect();
+                let mut facets: Vec<Facet> = found
+                    .filters
+                    .iter()
+                    .map(|(f, _)| Facet::Null(f.column))
+                    .collect();
                 for e in several {
                     match self.core(e, scope, None)? {
                         Shape::Iff(more) => facets.extend(more),
@@ -330,7 +386,10 @@ impl<'c> Reader<'c> {
         }
         let columns = 0..self.catalog.schema.table(table).columns.len();
         let columns = columns.map(|i| ColumnIndex(i as u16)).collect();
-        Ok(Shape::Row { table, atoms: vec![Atom::Several(columns)] })
+        Ok(Shape::Row {
+            table,
+            atoms: vec![Atom::Several(columns)],
+        })
     }
 
     fn forbidden_values(
@@ -339,30 +398,51 @@ impl<'c> Reader<'c> {
         found: &Conjuncts<'_>,
     ) -> Result<Shape, Reason> {
         match scope.items.as_slice() {
-            [Item { kind: ItemKind::Base(table), .. }] => {
-                let row = RowScope { table: self.catalog.schema.table(*table) };
+            [
+                Item {
+                    kind: ItemKind::Base(table),
+                    ..
+                },
+            ] => {
+                let row = RowScope {
+                    table: self.catalog.schema.table(*table),
+                };
                 let mut atoms = Vec::new();
                 match found.filters.as_slice() {
                     [(_, e)] => conjuncts(&row, e, true, &mut atoms),
                     several => {
-                        let mut columns: Vec<_> =
-                            several.iter().map(|(f, _)| f.column.1).collect();
+                        let mut columns: Vec<_> = several.iter().map(|(f, _)| f.column.1).collect();
                         columns.sort_unstable();
                         columns.dedup();
                         atoms.push(Atom::Several(columns));
                     }
                 }
-                Ok(Shape::Row { table: *table, atoms })
+                Ok(Shape::Row {
+                    table: *table,
+                    atoms,
+                })
             }
             // `LEFT JOIN … WHERE right.key IS NULL`: the row on the right is demanded.
-            [Item { kind: ItemKind::Base(child), .. }, Item { kind: ItemKind::Base(parent), optional: true, .. }]
-                if found.filters.len() == 1
-                    && found.filters[0].0.column.0 == *parent
-                    && found.filters[0].0.test == Test::Null =>
+            [
+                Item {
+                    kind: ItemKind::Base(child),
+                    ..
+                },
+                Item {
+                    kind: ItemKind::Base(parent),
+                    optional: true,
+                    ..
+                },
+            ] if found.filters.len() == 1
+                && found.filters[0].0.column.0 == *parent
+                && found.filters[0].0.test == Test::Null =>
             {
                 Ok(Shape::Inclusion {
                     child: *child,
-                    parent: Region { tables: vec![*parent], filters: Vec::new() },
+                    parent: Region {
+                        tables: vec![*parent],
+                        filters: Vec::new(),
+                    },
                 })
             }
             _ => Err("it forbids a combination of rows of several tables".into()),
@@ -378,14 +458,15 @@ impl<'c> Reader<'c> {
     ) -> Result<Shape, Reason> {
         match e {
             Expr::Nested(inner) => self.core(inner, scope, region),
-            Expr::UnaryOp { op: UnaryOperator::Not, expr } => match strip(expr) {
+            Expr::UnaryOp {
+                op: UnaryOperator::Not,
+                expr,
+            } => match strip(expr) {
                 Expr::BinaryOp { left, op, right } => match opposite(op) {
                     Some(op) => self.comparison(left, &op, right, scope, region),
                     None => Err("its negated condition is not a comparison".into()),
                 },
-                Expr::Exists { subquery, negated } => {
-                    self.core_exists(subquery, !negated, scope)
-                }
+                Expr::Exists { subquery, negated } => self.core_exists(subquery, !negated, scope),
                 _ => Err("its negated condition is not a comparison".into()),
             },
             Expr::Exists { subquery, negated } => self.core_exists(subquery, *negated, scope),
@@ -405,10 +486,21 @@ impl<'c> Reader<'c> {
     ) -> Result<Shape, Reason> {
         let parent = self.region_of(query, scope)?;
         match scope.items.as_slice() {
-            [Item { kind: ItemKind::Base(child), .. }] if negated => {
-                Ok(Shape::Inclusion { child: *child, parent })
-            }
-            [Item { kind: ItemKind::Base(child), .. }] => {
+            [
+                Item {
+                    kind: ItemKind::Base(child),
+                    ..
+                },
+            ] if negated => Ok(Shape::Inclusion {
+                child: *child,
+                parent,
+            }),
+            [
+                Item {
+                    kind: ItemKind::Base(child),
+                    ..
+                },
+            ] => {
                 let mut facets = vec![Facet::Row(*child)];
                 facets.extend(parent.tables.iter().map(|t| Facet::Row(*t)));
                 Ok(Shape::Iff(facets))
@@ -440,7 +532,10 @@ impl<'c> Reader<'c> {
         let extremum = parts.iter().any(|p| {
             matches!(
                 p.source,
-                Source::Aggregate { function: Aggregate::Max | Aggregate::Min, .. }
+                Source::Aggregate {
+                    function: Aggregate::Max | Aggregate::Min,
+                    ..
+                }
             )
         });
         match op {
@@ -449,7 +544,10 @@ impl<'c> Reader<'c> {
             _ if extremum => Err("it bounds a greatest or least value".into()),
             // Wrong when greater: so at most.
             BinaryOperator::Gt | BinaryOperator::GtEq => Ok(Shape::Bound { parts, upper: true }),
-            BinaryOperator::Lt | BinaryOperator::LtEq => Ok(Shape::Bound { parts, upper: false }),
+            BinaryOperator::Lt | BinaryOperator::LtEq => Ok(Shape::Bound {
+                parts,
+                upper: false,
+            }),
             _ => Err("it forbids one value of a sum".into()),
         }
     }
@@ -462,10 +560,18 @@ impl<'c> Reader<'c> {
         right: &Expr,
         scope: &Scope<'_>,
     ) -> Option<Shape> {
-        let [Item { kind: ItemKind::Base(table), .. }] = scope.items.as_slice() else {
+        let [
+            Item {
+                kind: ItemKind::Base(table),
+                ..
+            },
+        ] = scope.items.as_slice()
+        else {
             return None;
         };
-        let row = RowScope { table: self.catalog.schema.table(*table) };
+        let row = RowScope {
+            table: self.catalog.schema.table(*table),
+        };
         let whole = Expr::BinaryOp {
             left: Box::new(left.clone()),
             op: op.clone(),
@@ -475,8 +581,10 @@ impl<'c> Reader<'c> {
         conjuncts(&row, &whole, true, &mut atoms);
         let everything = row.table.columns.len();
         let known = atoms.iter().all(|a| a.columns().len() < everything.max(2));
-        (known && !has_query(left) && !has_query(right))
-            .then_some(Shape::Row { table: row.id(), atoms })
+        (known && !has_query(left) && !has_query(right)).then_some(Shape::Row {
+            table: row.id(),
+            atoms,
+        })
     }
 
     /// An expression that is a truth value about NULL or existence.
@@ -496,13 +604,19 @@ impl<'c> Reader<'c> {
                     _ => return Err("the existence it asks for is not of rows of one table".into()),
                 }
             }
-            Expr::UnaryOp { op: UnaryOperator::Not, expr } => self.facet(expr, scope)?,
+            Expr::UnaryOp {
+                op: UnaryOperator::Not,
+                expr,
+            } => self.facet(expr, scope)?,
             _ => None,
         })
     }
 
     fn is_optional(&self, table: TableId, scope: &Scope<'_>) -> bool {
-        scope.items.iter().any(|i| i.optional && matches!(i.kind, ItemKind::Base(t) if t == table))
+        scope
+            .items
+            .iter()
+            .any(|i| i.optional && matches!(i.kind, ItemKind::Base(t) if t == table))
     }
 
     /// A sum of columns and aggregates; constants are dropped.
@@ -517,20 +631,33 @@ impl<'c> Reader<'c> {
             Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => {
                 self.linear(inner, scope, region)
             }
-            Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
-                Ok(negate(self.linear(expr, scope, region)?))
-            }
-            Expr::BinaryOp { left, op: BinaryOperator::Plus, right } => {
+            Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr,
+            } => Ok(negate(self.linear(expr, scope, region)?)),
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::Plus,
+                right,
+            } => {
                 let mut parts = self.linear(left, scope, region)?;
                 parts.extend(self.linear(right, scope, region)?);
                 Ok(parts)
             }
-            Expr::BinaryOp { left, op: BinaryOperator::Minus, right } => {
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::Minus,
+                right,
+            } => {
                 let mut parts = self.linear(left, scope, region)?;
                 parts.extend(negate(self.linear(right, scope, region)?));
                 Ok(parts)
             }
-            Expr::BinaryOp { left, op: BinaryOperator::Multiply, right } => {
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::Multiply,
+                right,
+            } => {
                 let (by, inner) = match (number(left), number(right)) {
                     (Some(n), _) => (n, right),
                     (_, Some(n)) => (n, left),
@@ -544,7 +671,10 @@ impl<'c> Reader<'c> {
             Expr::Subquery(query) => self.scalar(query, scope),
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
                 Ok(match self.column_output(e, scope)? {
-                    Output::Column(c) => vec![Part { factor: 1.0, source: Source::Column(c) }],
+                    Output::Column(c) => vec![Part {
+                        factor: 1.0,
+                        source: Source::Column(c),
+                    }],
                     Output::Sum(parts) => parts,
                 })
             }
@@ -606,13 +736,17 @@ impl<'c> Reader<'c> {
             _ => return Err(format!("the function {name} is not followed")),
         };
         if list.duplicate_treatment.is_some() || function.over.is_some() {
-            return Err(format!("{name} over distinct values or windows is not followed"));
+            return Err(format!(
+                "{name} over distinct values or windows is not followed"
+            ));
         }
         let mut region = region.ok_or("an aggregate stands outside a query")?.clone();
         if let Some(filter) = &function.filter {
             let mut found = Conjuncts::default();
             self.sort(filter, scope, &mut found)?;
-            region.filters.extend(found.filters.into_iter().map(|(f, _)| f));
+            region
+                .filters
+                .extend(found.filters.into_iter().map(|(f, _)| f));
             if !found.others.is_empty() {
                 return Err("its FILTER is not followed".into());
             }
@@ -620,18 +754,32 @@ impl<'c> Reader<'c> {
         let mut columns = Vec::new();
         let mut plain = true;
         if let [Some(argument)] = arguments.as_slice() {
-            plain = matches!(strip(argument), Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+            plain = matches!(
+                strip(argument),
+                Expr::Identifier(_) | Expr::CompoundIdentifier(_)
+            );
             self.columns_in(argument, scope, &mut columns)?;
         }
         if aggregate == Aggregate::Count {
             for column in columns.drain(..) {
-                region.filters.push(Filter { column, test: Test::NotNull });
+                region.filters.push(Filter {
+                    column,
+                    test: Test::NotNull,
+                });
             }
         } else if columns.is_empty() {
             return Err(format!("{name} of no column"));
         }
-        let source = Source::Aggregate { function: aggregate, columns, plain, region };
-        Ok(vec![Part { factor: 1.0, source }])
+        let source = Source::Aggregate {
+            function: aggregate,
+            columns,
+            plain,
+            region,
+        };
+        Ok(vec![Part {
+            factor: 1.0,
+            source,
+        }])
     }
 
     /// The columns in the argument of an aggregate.
@@ -671,7 +819,12 @@ impl<'c> Reader<'c> {
         for table in from {
             let item = self.item(&table.relation, false, &scope)?;
             scope.items.push(item);
-            for Join { relation, join_operator, .. } in &table.joins {
+            for Join {
+                relation,
+                join_operator,
+                ..
+            } in &table.joins
+            {
                 let optional = match join_operator {
                     JoinOperator::Left(_) | JoinOperator::LeftOuter(_) => true,
                     JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_) => {
@@ -706,12 +859,23 @@ impl<'c> Reader<'c> {
         scope: &Scope<'_>,
     ) -> Result<Item, Reason> {
         match factor {
-            TableFactor::Table { name, alias, args: None, .. } => {
+            TableFactor::Table {
+                name,
+                alias,
+                args: None,
+                ..
+            } => {
                 let table = last_name(name);
-                let shown = alias.as_ref().map_or_else(|| table.clone(), |a| fold(&a.name));
+                let shown = alias
+                    .as_ref()
+                    .map_or_else(|| table.clone(), |a| fold(&a.name));
                 if let Some(found) = self.catalog.schema.tables.iter().find(|t| t.name == table) {
                     self.tables.push(found.id);
-                    return Ok(Item { name: shown, kind: ItemKind::Base(found.id), optional });
+                    return Ok(Item {
+                        name: shown,
+                        kind: ItemKind::Base(found.id),
+                        optional,
+                    });
                 }
                 let catalog = self.catalog;
                 let view = catalog.views.iter().find(|v| v.name == table);
@@ -720,12 +884,22 @@ impl<'c> Reader<'c> {
                 for (output, name) in outputs.iter_mut().zip(&view.columns) {
                     output.0.clone_from(name);
                 }
-                Ok(Item { name: shown, kind: ItemKind::Derived(outputs), optional: false })
+                Ok(Item {
+                    name: shown,
+                    kind: ItemKind::Derived(outputs),
+                    optional: false,
+                })
             }
-            TableFactor::Derived { subquery, alias, .. } => {
+            TableFactor::Derived {
+                subquery, alias, ..
+            } => {
                 let name = alias.as_ref().map(|a| fold(&a.name)).unwrap_or_default();
                 let outputs = self.derived(subquery, scope)?;
-                Ok(Item { name, kind: ItemKind::Derived(outputs), optional: false })
+                Ok(Item {
+                    name,
+                    kind: ItemKind::Derived(outputs),
+                    optional: false,
+                })
             }
             _ => Err("something in its FROM clause is not followed".into()),
         }
@@ -741,7 +915,11 @@ impl<'c> Reader<'c> {
         if select.having.is_some() || select.distinct.is_some() {
             return Err("a query in its FROM clause has HAVING or DISTINCT".into());
         }
-        let root = Scope { items: Vec::new(), outer: None, depth: outer.depth + 1 };
+        let root = Scope {
+            items: Vec::new(),
+            outer: None,
+            depth: outer.depth + 1,
+        };
         let scope = self.scope_of(&select.from, &root)?;
         let grouped = self.group(select, &scope)?;
         let region = self.select_region(select, &scope)?;
@@ -812,12 +990,22 @@ impl<'c> Reader<'c> {
         found: &mut Conjuncts<'e>,
     ) -> Result<(), Reason> {
         let stripped = strip(e);
-        if let Expr::BinaryOp { left, op: BinaryOperator::And, right } = stripped {
+        if let Expr::BinaryOp {
+            left,
+            op: BinaryOperator::And,
+            right,
+        } = stripped
+        {
             self.sort(left, scope, found)?;
             return self.sort(right, scope, found);
         }
-        if let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = stripped
-            && let (Some(a), Some(b)) = (self.try_column(left, scope), self.try_column(right, scope))
+        if let Expr::BinaryOp {
+            left,
+            op: BinaryOperator::Eq,
+            right,
+        } = stripped
+            && let (Some(a), Some(b)) =
+                (self.try_column(left, scope), self.try_column(right, scope))
             && a.0 != b.0
         {
             self.links.join(a, b);
@@ -857,15 +1045,21 @@ impl<'c> Reader<'c> {
                 }
             }
             Expr::InList { expr, list, .. } if list.iter().all(is_constant) => (expr, Test::Other),
-            Expr::Between { expr, low, high, .. } if is_constant(low) && is_constant(high) => {
-                (expr, Test::Other)
-            }
+            Expr::Between {
+                expr, low, high, ..
+            } if is_constant(low) && is_constant(high) => (expr, Test::Other),
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
-                return Some(Filter { column: self.try_column(e, scope)?, test: Test::Other });
+                return Some(Filter {
+                    column: self.try_column(e, scope)?,
+                    test: Test::Other,
+                });
             }
             _ => return None,
         };
-        Some(Filter { column: self.try_column(column, scope)?, test })
+        Some(Filter {
+            column: self.try_column(column, scope)?,
+            test,
+        })
     }
 
     fn try_column(&self, e: &Expr, scope: &Scope<'_>) -> Option<TableColumn> {
@@ -894,7 +1088,9 @@ impl<'c> Reader<'c> {
                 }
                 match &item.kind {
                     ItemKind::Base(table) => {
-                        let row = RowScope { table: self.catalog.schema.table(*table) };
+                        let row = RowScope {
+                            table: self.catalog.schema.table(*table),
+                        };
                         if let Some(c) = row.column(path) {
                             return Ok(Output::Column((*table, c)));
                         }
@@ -912,10 +1108,7 @@ impl<'c> Reader<'c> {
     }
 }
 
-fn join_conditions<'e>(
-    from: &'e [TableWithJoins],
-    into: &mut Vec<&'e Expr>,
-) -> Result<(), Reason> {
+fn join_conditions<'e>(from: &'e [TableWithJoins], into: &mut Vec<&'e Expr>) -> Result<(), Reason> {
     for join in from.iter().flat_map(|t| &t.joins) {
         let constraint = match &join.join_operator {
             JoinOperator::Join(c)
@@ -950,7 +1143,9 @@ fn strip(e: &Expr) -> &Expr {
 
 fn has_query(e: &Expr) -> bool {
     match e {
-        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } | Expr::Function(_) => true,
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } | Expr::Function(_) => {
+            true
+        }
         Expr::Nested(e) | Expr::Cast { expr: e, .. } | Expr::UnaryOp { expr: e, .. } => {
             has_query(e)
         }
@@ -962,7 +1157,10 @@ fn has_query(e: &Expr) -> bool {
 fn number(e: &Expr) -> Option<f64> {
     match e {
         Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => number(inner),
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => number(expr).map(|n| -n),
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr,
+        } => number(expr).map(|n| -n),
         Expr::Value(value) => match &value.value {
             Literal::Number(text, _) => text.parse().ok(),
             _ => None,
@@ -985,7 +1183,11 @@ fn literal(e: &Expr) -> Option<Value> {
 }
 
 fn last_name(name: &ObjectName) -> String {
-    name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default()
+    name.0
+        .last()
+        .and_then(|part| part.as_ident())
+        .map(fold)
+        .unwrap_or_default()
 }
 
 fn default_name(e: &Expr) -> String {

@@ -48,7 +48,11 @@ impl RowScope<'_> {
 
 /// An identifier as PostgreSQL folds it.
 pub(super) fn fold(ident: &Ident) -> String {
-    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+    if ident.quote_style.is_some() {
+        ident.value.clone()
+    } else {
+        ident.value.to_lowercase()
+    }
 }
 
 /// The atoms of a condition that each row must satisfy.
@@ -67,25 +71,42 @@ pub(super) fn conjuncts(
 ) {
     match expression {
         Expr::Nested(inner) => conjuncts(scope, inner, negated, atoms),
-        Expr::UnaryOp { op: UnaryOperator::Not, expr } => conjuncts(scope, expr, !negated, atoms),
-        Expr::BinaryOp { left, op: BinaryOperator::And, right } if !negated => {
+        Expr::UnaryOp {
+            op: UnaryOperator::Not,
+            expr,
+        } => conjuncts(scope, expr, !negated, atoms),
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::And,
+            right,
+        } if !negated => {
             conjuncts(scope, left, false, atoms);
             conjuncts(scope, right, false, atoms);
         }
-        Expr::BinaryOp { left, op: BinaryOperator::Or, right } if negated => {
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::Or,
+            right,
+        } if negated => {
             conjuncts(scope, left, true, atoms);
             conjuncts(scope, right, true, atoms);
         }
-        Expr::Between { expr, negated: not, low, high } if *not == negated => {
-            match simple_column(scope, expr) {
-                Some(c) if is_constant(low) && is_constant(high) => {
-                    atoms.extend([Atom::Lower(c), Atom::Upper(c)]);
-                }
-                _ => atoms.push(opaque(scope, expression)),
+        Expr::Between {
+            expr,
+            negated: not,
+            low,
+            high,
+        } if *not == negated => match simple_column(scope, expr) {
+            Some(c) if is_constant(low) && is_constant(high) => {
+                atoms.extend([Atom::Lower(c), Atom::Upper(c)]);
             }
-        }
+            _ => atoms.push(opaque(scope, expression)),
+        },
         Expr::BinaryOp { left, op, right } => {
-            atoms.push(comparison(scope, left, op, right, negated).unwrap_or_else(|| opaque(scope, expression)));
+            atoms.push(
+                comparison(scope, left, op, right, negated)
+                    .unwrap_or_else(|| opaque(scope, expression)),
+            );
         }
         _ => atoms.push(opaque(scope, expression)),
     }
@@ -108,7 +129,11 @@ fn comparison(
         BinaryOperator::Lt | BinaryOperator::LtEq => false,
         _ => return Some(Atom::Value(column)),
     };
-    Some(if (lower != turned) != negated { Atom::Lower(column) } else { Atom::Upper(column) })
+    Some(if (lower != turned) != negated {
+        Atom::Lower(column)
+    } else {
+        Atom::Upper(column)
+    })
 }
 
 /// A test that is not looked into: of one column, or of several together.
@@ -120,7 +145,11 @@ fn opaque(scope: &RowScope<'_>, expression: &Expr) -> Atom {
     match columns.as_slice() {
         [column] if understood => Atom::Value(*column),
         _ if understood => Atom::Several(columns),
-        _ => Atom::Several((0..scope.table.columns.len()).map(|i| ColumnIndex(i as u16)).collect()),
+        _ => Atom::Several(
+            (0..scope.table.columns.len())
+                .map(|i| ColumnIndex(i as u16))
+                .collect(),
+        ),
     }
 }
 
@@ -169,14 +198,26 @@ fn gather(scope: &RowScope<'_>, expression: &Expr, columns: &mut Vec<ColumnIndex
         Expr::BinaryOp { left, right, .. }
         | Expr::IsDistinctFrom(left, right)
         | Expr::IsNotDistinctFrom(left, right)
-        | Expr::Like { expr: left, pattern: right, .. }
-        | Expr::ILike { expr: left, pattern: right, .. }
+        | Expr::Like {
+            expr: left,
+            pattern: right,
+            ..
+        }
+        | Expr::ILike {
+            expr: left,
+            pattern: right,
+            ..
+        }
         | Expr::AnyOp { left, right, .. }
         | Expr::AllOp { left, right, .. } => {
             gather(scope, left, columns) & gather(scope, right, columns)
         }
-        Expr::Between { expr, low, high, .. } => {
-            gather(scope, expr, columns) & gather(scope, low, columns) & gather(scope, high, columns)
+        Expr::Between {
+            expr, low, high, ..
+        } => {
+            gather(scope, expr, columns)
+                & gather(scope, low, columns)
+                & gather(scope, high, columns)
         }
         Expr::InList { expr, list, .. } => {
             list.iter().fold(gather(scope, expr, columns), |known, e| {

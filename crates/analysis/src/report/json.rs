@@ -7,8 +7,7 @@ use anabranch_types::Placement;
 use serde::Serialize;
 
 use crate::plan::{
-    Confluence, CoordinationClass, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan,
-    PlanEntry,
+    Confluence, CoordinationClass, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan, PlanEntry,
 };
 
 /// The version of the format.
@@ -134,10 +133,18 @@ fn transaction<'a>(
     Transaction {
         name: &entry.name,
         class: class_name(entry.class),
-        routing: entry.routing.iter().map(|p| summary.parameters[*p].0.as_str()).collect(),
+        routing: entry
+            .routing
+            .iter()
+            .map(|p| summary.parameters[*p].0.as_str())
+            .collect(),
         guards: entry.guards.iter().map(|g| guard(plan, g)).collect(),
         protocol: entry.protocol,
-        deferred: entry.deferred.iter().map(|s| effect(catalog, summary, *s)).collect(),
+        deferred: entry
+            .deferred
+            .iter()
+            .map(|s| effect(catalog, summary, *s))
+            .collect(),
         verdicts: entry
             .verdicts
             .iter()
@@ -158,7 +165,11 @@ fn guard<'a>(plan: &'a Plan, guard: &'a Guard) -> GuardReport<'a> {
     GuardReport {
         item: &guard.item,
         key: guard.key.iter().map(|k| k.name.as_str()).collect(),
-        invariants: guard.invariants.iter().map(|i| plan.invariants[*i].name.as_str()).collect(),
+        invariants: guard
+            .invariants
+            .iter()
+            .map(|i| plan.invariants[*i].name.as_str())
+            .collect(),
         from: guard.key.iter().map(|k| k.from.as_str()).collect(),
         keeping: match guard.keeping {
             GuardKeeping::AtCommit => "at-commit",
@@ -168,13 +179,22 @@ fn guard<'a>(plan: &'a Plan, guard: &'a Guard) -> GuardReport<'a> {
 }
 
 fn effect(catalog: &Catalog, summary: &TransactionSummary, statement: StatementId) -> Effect {
-    let span = summary.statements.iter().find(|s| s.id == statement).map(|s| s.span);
+    let span = summary
+        .statements
+        .iter()
+        .find(|s| s.id == statement)
+        .map(|s| s.span);
     let file = span.and_then(|s| catalog.files.get(usize::from(s.file)));
-    let text = span.map(|s| super::text::excerpt(catalog, s)).unwrap_or_default();
+    let text = span
+        .map(|s| super::text::excerpt(catalog, s))
+        .unwrap_or_default();
     let line = match (span, file) {
         (Some(span), Some(file)) => {
             let end = (span.start as usize).min(file.text.len());
-            1 + file.text.as_bytes()[..end].iter().filter(|b| **b == b'\n').count()
+            1 + file.text.as_bytes()[..end]
+                .iter()
+                .filter(|b| **b == b'\n')
+                .count()
         }
         _ => 0,
     };
@@ -187,7 +207,12 @@ fn effect(catalog: &Catalog, summary: &TransactionSummary, statement: StatementI
 }
 
 fn tables<'a>(plan: &'a Plan, catalog: &'a Catalog) -> Vec<Table<'a>> {
-    let placed = catalog.schema.tables.iter().zip(&plan.placements).zip(&plan.placement_reasons);
+    let placed = catalog
+        .schema
+        .tables
+        .iter()
+        .zip(&plan.placements)
+        .zip(&plan.placement_reasons);
     placed
         .map(|((table, placement), reason)| {
             let (placement, columns) = match placement {
@@ -195,10 +220,18 @@ fn tables<'a>(plan: &'a Plan, catalog: &'a Catalog) -> Vec<Table<'a>> {
                 Placement::Whole => ("whole", Vec::new()),
                 Placement::Columns(columns) => (
                     "columns",
-                    columns.iter().map(|c| table.columns[c.index()].name.as_str()).collect(),
+                    columns
+                        .iter()
+                        .map(|c| table.columns[c.index()].name.as_str())
+                        .collect(),
                 ),
             };
-            Table { table: &table.name, placement, columns, reason }
+            Table {
+                table: &table.name,
+                placement,
+                columns,
+                reason,
+            }
         })
         .collect()
 }

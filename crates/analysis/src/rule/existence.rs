@@ -22,11 +22,7 @@ enum Turn {
 }
 
 /// For each group all of these are so, or none is.
-pub(crate) fn judge_iff(
-    context: &Context<'_>,
-    clause: &Clause,
-    facets: &[Facet],
-) -> Vec<Finding> {
+pub(crate) fn judge_iff(context: &Context<'_>, clause: &Clause, facets: &[Facet]) -> Vec<Finding> {
     let footprint = context.footprint;
     let mut turns: Vec<Vec<(usize, &Action, Turn)>> = vec![Vec::new(); footprint.types.len()];
     for action in footprint.actions().filter(|a| a.is_write()) {
@@ -47,12 +43,17 @@ pub(crate) fn judge_iff(
     }
     let touching: Vec<usize> = (0..turns.len()).filter(|t| !turns[*t].is_empty()).collect();
     let goes_back = turns.iter().flatten().any(|(_, _, t)| *t == Turn::Back);
-    let changes = turns.iter().flatten().any(|(_, a, _)| a.access.role != Role::Insert);
+    let changes = turns
+        .iter()
+        .flatten()
+        .any(|(_, a, _)| a.access.role != Role::Insert);
     let mut findings = Vec::new();
     for owner in &touching {
         let mine = &turns[*owner];
         let needs = || -> Vec<Need> {
-            mine.iter().map(|(_, a, _)| Need::row(footprint, a).reading(a)).collect()
+            mine.iter()
+                .map(|(_, a, _)| Need::row(footprint, a).reading(a))
+                .collect()
         };
         findings.push(if let Some(why) = one_sided(clause, mine) {
             Finding::unknown(*owner, "iff-unmaintained", why)
@@ -104,11 +105,17 @@ fn turn(action: &Action, facet: &Facet) -> Option<Turn> {
 /// Rows are new together only where the type inserts on every side, with keys that are surely the
 /// same; a row put beside what is there already turns that side.
 fn settle_new(clause: &Clause, mine: &mut [(usize, &Action, Turn)], tables: &[TableId]) {
-    let new: Vec<&Action> =
-        mine.iter().filter(|(_, _, turn)| *turn == Turn::New).map(|(_, a, _)| *a).collect();
-    let together = tables.iter().all(|t| new.iter().any(|a| a.access.table == *t))
+    let new: Vec<&Action> = mine
+        .iter()
+        .filter(|(_, _, turn)| *turn == Turn::New)
+        .map(|(_, a, _)| *a)
+        .collect();
+    let together = tables
+        .iter()
+        .all(|t| new.iter().any(|a| a.access.table == *t))
         && new.iter().all(|a| {
-            new.iter().all(|b| a.access.table == b.access.table || same_group(clause, a, b))
+            new.iter()
+                .all(|b| a.access.table == b.access.table || same_group(clause, a, b))
         });
     if !together {
         for (_, _, turn) in mine.iter_mut().filter(|(_, _, turn)| *turn == Turn::New) {
@@ -120,21 +127,36 @@ fn settle_new(clause: &Clause, mine: &mut [(usize, &Action, Turn)], tables: &[Ta
 /// Whether two actions of one call surely fall on one group.
 fn same_group(clause: &Clause, a: &Action, b: &Action) -> bool {
     let linked = |class: &[(TableId, anabranch_types::ColumnIndex)], action: &Action| {
-        class.iter().find(|c| c.0 == action.access.table).map(|c| action.fixed(c.1).cloned())
+        class
+            .iter()
+            .find(|c| c.0 == action.access.table)
+            .map(|c| action.fixed(c.1).cloned())
     };
-    clause.links.classes().iter().all(|class| match (linked(class, a), linked(class, b)) {
-        (Some(Some(x)), Some(Some(y))) => surely_equal(&x, &y),
-        (Some(None), Some(_)) | (Some(_), Some(None)) => false,
-        (None, _) | (_, None) => true,
-    })
+    clause
+        .links
+        .classes()
+        .iter()
+        .all(|class| match (linked(class, a), linked(class, b)) {
+            (Some(Some(x)), Some(Some(y))) => surely_equal(&x, &y),
+            (Some(None), Some(_)) | (Some(_), Some(None)) => false,
+            (None, _) | (_, None) => true,
+        })
 }
 
 /// Why the type visibly turns one side only; none if it may turn all.
 fn one_sided(clause: &Clause, mine: &[(usize, &Action, Turn)]) -> Option<&'static str> {
-    let turned: Vec<_> = mine.iter().filter(|(_, a, _)| a.access.role != Role::Insert).collect();
+    let turned: Vec<_> = mine
+        .iter()
+        .filter(|(_, a, _)| a.access.role != Role::Insert)
+        .collect();
     for (i, (p, a, _)) in mine.iter().enumerate() {
-        if mine[..i].iter().any(|(q, b, _)| p != q && apart(a, b, &clause.links)) {
-            return Some("its changes go to different groups: it would break the equivalence even alone");
+        if mine[..i]
+            .iter()
+            .any(|(q, b, _)| p != q && apart(a, b, &clause.links))
+        {
+            return Some(
+                "its changes go to different groups: it would break the equivalence even alone",
+            );
         }
     }
     let first = turned.first()?;
@@ -153,7 +175,11 @@ pub(crate) fn judge_inclusion(
 ) -> Vec<Finding> {
     let footprint = context.footprint;
     let writes_any = |a: &Action, table: TableId| {
-        clause.links.columns_of(table).iter().any(|c| a.write(*c).is_some())
+        clause
+            .links
+            .columns_of(table)
+            .iter()
+            .any(|c| a.write(*c).is_some())
     };
     let makers: Vec<&Action> = footprint
         .on_table(child)
@@ -171,9 +197,10 @@ pub(crate) fn judge_inclusion(
             Role::Delete => true,
             Role::Update => {
                 writes_any(a, a.access.table)
-                    || parent.filters.iter().any(|f| {
-                        f.column.0 == a.access.table && a.write(f.column.1).is_some()
-                    })
+                    || parent
+                        .filters
+                        .iter()
+                        .any(|f| f.column.0 == a.access.table && a.write(f.column.1).is_some())
             }
             Role::Read | Role::Insert => false,
         })
@@ -182,26 +209,42 @@ pub(crate) fn judge_inclusion(
     let mut findings = Vec::new();
     for action in &makers {
         findings.push(if enders.is_empty() {
-            Finding::yes(action.owner, "fk-insert", "no transaction takes away the rows that it demands")
+            Finding::yes(
+                action.owner,
+                "fk-insert",
+                "no transaction takes away the rows that it demands",
+            )
         } else {
             // The demanded row is known by the columns that are linked with it.
             let mut need = Need::keyed(action, &[]).reading(action);
             need.table = parent.tables[0];
             need.key = demanded_key(clause, action, parent.tables[0]);
             need.writes.clear();
-            Finding::no(action.owner, "fk-delete", "the row that it demands may be taken away at the same time")
-                .because(owners(&enders))
-                .needing(vec![need])
+            Finding::no(
+                action.owner,
+                "fk-delete",
+                "the row that it demands may be taken away at the same time",
+            )
+            .because(owners(&enders))
+            .needing(vec![need])
         });
     }
     for action in &enders {
         findings.push(if makers.is_empty() {
-            Finding::yes(action.owner, "fk-unopposed", "no transaction inserts rows that demand it")
+            Finding::yes(
+                action.owner,
+                "fk-unopposed",
+                "no transaction inserts rows that demand it",
+            )
         } else {
             let key = clause.links.columns_of(action.access.table);
-            Finding::no(action.owner, "fk-delete", "a row that demands what it takes away may come at the same time")
-                .because(owners(&makers))
-                .needing(vec![Need::keyed(action, &key).reading(action)])
+            Finding::no(
+                action.owner,
+                "fk-delete",
+                "a row that demands what it takes away may come at the same time",
+            )
+            .because(owners(&makers))
+            .needing(vec![Need::keyed(action, &key).reading(action)])
         });
     }
     worst(findings)
@@ -251,24 +294,42 @@ pub(crate) fn judge_at_least_one(
         .iter()
         .map(|action| {
             if certain {
-                Finding::yes(action.owner, "contains-any", "one certain row must exist: no replica may take it away, so none has")
+                Finding::yes(
+                    action.owner,
+                    "contains-any",
+                    "one certain row must exist: no replica may take it away, so none has",
+                )
             } else {
-                Finding::no(action.owner, "nonempty-delete", "two replicas may each take away what the other counts on")
-                    .because(owners.clone())
-                    .needing(vec![group(footprint, action)])
+                Finding::no(
+                    action.owner,
+                    "nonempty-delete",
+                    "two replicas may each take away what the other counts on",
+                )
+                .because(owners.clone())
+                .needing(vec![group(footprint, action)])
             }
         })
         .collect();
-    for action in footprint.actions().filter(|a| a.access.role == Role::Insert) {
+    for action in footprint
+        .actions()
+        .filter(|a| a.access.role == Role::Insert)
+    {
         if region.tables.contains(&action.access.table) {
-            findings.push(Finding::yes(action.owner, "nonempty-insert", "one more row does no harm"));
+            findings.push(Finding::yes(
+                action.owner,
+                "nonempty-insert",
+                "one more row does no harm",
+            ));
         }
     }
     worst(findings)
 }
 
 fn filters(region: &Region, action: &Action, column: anabranch_types::ColumnIndex) -> bool {
-    region.filters.iter().any(|f| f.column == (action.access.table, column))
+    region
+        .filters
+        .iter()
+        .any(|f| f.column == (action.access.table, column))
 }
 
 /// The whole table, with everything that the type reads of it.

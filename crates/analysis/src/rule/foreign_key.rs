@@ -30,9 +30,8 @@ fn references<'f>(
         .on_table(table)
         .filter(|a| {
             let writes = |c: &ColumnIndex| {
-                a.write(*c).is_some_and(|w| {
-                    w.class != WriteClass::Assign(Term::Constant(Value::Null))
-                })
+                a.write(*c)
+                    .is_some_and(|w| w.class != WriteClass::Assign(Term::Constant(Value::Null)))
             };
             match a.access.role {
                 // A reference with a NULL among its columns refers to nothing.
@@ -100,7 +99,10 @@ fn judge_reference(
             Finding::yes(
                 action.owner,
                 "fk-unopposed",
-                format!("no transaction makes rows of {} refer to it", footprint.table(child).name),
+                format!(
+                    "no transaction makes rows of {} refer to it",
+                    footprint.table(child).name
+                ),
             )
         } else if cascading && context.merge.cascades {
             cascade(action.owner).because(owners(makers))
@@ -114,14 +116,20 @@ fn judge_reference(
                 ),
             )
             .because(owners(makers))
-            .needing(vec![Need::keyed(action, &key.parent_columns).reading(action)])
+            .needing(vec![
+                Need::keyed(action, &key.parent_columns).reading(action),
+            ])
         });
     }
     worst(findings)
 }
 
 fn cascade(owner: usize) -> Finding {
-    Finding::yes(owner, "fk-cascade", "the merge deletes what refers to a deleted row as well")
+    Finding::yes(
+        owner,
+        "fk-cascade",
+        "the merge deletes what refers to a deleted row as well",
+    )
 }
 
 /// The parent row, as the one who refers to it knows it.

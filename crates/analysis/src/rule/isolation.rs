@@ -43,8 +43,9 @@ struct Check<'f> {
 /// Isolation on one table.
 pub(crate) fn judge(context: &Context<'_>, table: TableId) -> Vec<Finding> {
     let footprint = context.footprint;
-    let checks: Vec<Check<'_>> =
-        (0..footprint.types.len()).filter_map(|owner| check(footprint, owner, table)).collect();
+    let checks: Vec<Check<'_>> = (0..footprint.types.len())
+        .filter_map(|owner| check(footprint, owner, table))
+        .collect();
     let mut findings = Vec::new();
     for action in footprint.on_table(table).filter(|a| a.is_write()) {
         let changed = changed(action);
@@ -75,19 +76,23 @@ fn changed(action: &Action) -> Vec<Aspect> {
     match action.access.role {
         Role::Read => Vec::new(),
         Role::Insert | Role::Delete => vec![Aspect::Rows],
-        Role::Update => action.access.writes.iter().map(|w| Aspect::Column(w.column)).collect(),
+        Role::Update => action
+            .access
+            .writes
+            .iter()
+            .map(|w| Aspect::Column(w.column))
+            .collect(),
     }
 }
 
 /// What `owner` reads of the table, uses, and changes itself; none if there is no such thing.
-fn check<'f>(
-    footprint: &'f Footprint<'_>,
-    owner: usize,
-    table: TableId,
-) -> Option<Check<'f>> {
+fn check<'f>(footprint: &'f Footprint<'_>, owner: usize, table: TableId) -> Option<Check<'f>> {
     let mine: Vec<&Action> = footprint.on(owner, table).collect();
-    let written: Vec<Aspect> =
-        mine.iter().filter(|a| !a.cascaded).flat_map(|a| changed(a)).collect();
+    let written: Vec<Aspect> = mine
+        .iter()
+        .filter(|a| !a.cascaded)
+        .flat_map(|a| changed(a))
+        .collect();
     let mut reads = Vec::new();
     let mut aspects = Vec::new();
     for action in mine {
@@ -100,7 +105,11 @@ fn check<'f>(
     }
     aspects.sort_unstable();
     aspects.dedup();
-    (!reads.is_empty()).then_some(Check { owner, reads, aspects })
+    (!reads.is_empty()).then_some(Check {
+        owner,
+        reads,
+        aspects,
+    })
 }
 
 /// What of the rows an action sees, and the transaction uses, may be changed by some type.
@@ -109,7 +118,10 @@ fn relied_on(footprint: &Footprint<'_>, action: &Action) -> Vec<Aspect> {
     let facts = footprint.facts(table);
     let rows_change = !facts.deleters.is_empty() || !facts.inserters.is_empty();
     let moving = |columns: &mut dyn Iterator<Item = ColumnIndex>| -> Vec<Aspect> {
-        columns.filter(|c| !footprint.is_settled(table, *c)).map(Aspect::Column).collect()
+        columns
+            .filter(|c| !footprint.is_settled(table, *c))
+            .map(Aspect::Column)
+            .collect()
     };
     let read = &action.access.columns_read;
     let used = action.result == ResultUse::Used;
@@ -165,14 +177,17 @@ fn relied_on(footprint: &Footprint<'_>, action: &Action) -> Vec<Aspect> {
 
 /// Whether a SELECT's result chooses which rows of its own table the type changes.
 fn feeds_a_choice(footprint: &Footprint<'_>, select: &Action) -> bool {
-    footprint.on(select.owner, select.access.table).filter(|a| a.is_write()).any(|a| {
-        let from_it = |term: &Term| source_of(term) == Some(select.statement);
-        a.access.conditions.iter().any(|c| from_it(&c.term))
-            || a.access.writes.iter().any(|w| match &w.class {
-                WriteClass::Assign(term) => from_it(term),
-                _ => false,
-            })
-    })
+    footprint
+        .on(select.owner, select.access.table)
+        .filter(|a| a.is_write())
+        .any(|a| {
+            let from_it = |term: &Term| source_of(term) == Some(select.statement);
+            a.access.conditions.iter().any(|c| from_it(&c.term))
+                || a.access.writes.iter().any(|w| match &w.class {
+                    WriteClass::Assign(term) => from_it(term),
+                    _ => false,
+                })
+        })
 }
 
 fn source_of(term: &Term) -> Option<StatementId> {
@@ -196,7 +211,9 @@ fn appends_behind(footprint: &Footprint<'_>, insert: &Action, check: &Check<'_>)
         return false;
     }
     let columns: Vec<ColumnIndex> = insert.access.writes.iter().map(|w| w.column).collect();
-    let Some(counter) = counter_of(footprint, insert, &columns) else { return false };
+    let Some(counter) = counter_of(footprint, insert, &columns) else {
+        return false;
+    };
     let ascends = footprint
         .increment(insert.owner, counter.action.statement, counter.column)
         .is_some_and(|(_, step)| step > 0);
@@ -220,17 +237,33 @@ fn unchecked(footprint: &Footprint<'_>, action: &Action) -> Finding {
     let any = |test: fn(&WriteClass) -> bool| action.access.writes.iter().any(|w| test(&w.class));
     let name = &footprint.table(action.access.table).name;
     match action.access.role {
-        Role::Insert => Finding::yes(owner, "blind-write", format!("it inserts into {name} without having looked")),
-        Role::Delete => Finding::yes(owner, "blind-write", format!("it deletes from {name} without asking what was there")),
+        Role::Insert => Finding::yes(
+            owner,
+            "blind-write",
+            format!("it inserts into {name} without having looked"),
+        ),
+        Role::Delete => Finding::yes(
+            owner,
+            "blind-write",
+            format!("it deletes from {name} without asking what was there"),
+        ),
         _ if any(|c| matches!(c, WriteClass::OfRow)) => Finding::yes(
             owner,
             "owner-order",
-            format!("a function of the row of {name} itself: its one owner applies each once, in the order of commits"),
+            format!(
+                "a function of the row of {name} itself: its one owner applies each once, in the order of commits"
+            ),
         ),
-        _ if any(|c| matches!(c, WriteClass::Add { .. })) => {
-            Finding::yes(owner, "commutative-update", format!("what it adds to {name} adds up in any order"))
-        }
-        _ => Finding::yes(owner, "blind-write", format!("what it writes to {name} does not depend on what was there")),
+        _ if any(|c| matches!(c, WriteClass::Add { .. })) => Finding::yes(
+            owner,
+            "commutative-update",
+            format!("what it adds to {name} adds up in any order"),
+        ),
+        _ => Finding::yes(
+            owner,
+            "blind-write",
+            format!("what it writes to {name} does not depend on what was there"),
+        ),
     }
 }
 
@@ -247,11 +280,15 @@ fn guarded(footprint: &Footprint<'_>, action: &Action, against: &[&Check<'_>]) -
     let (rule, explanation) = match own {
         Some(_) if computed && action.access.role == Role::Update => (
             "lost-update",
-            format!("it writes to {name} what it computes from what it has read there: of two such writes one would be lost"),
+            format!(
+                "it writes to {name} what it computes from what it has read there: of two such writes one would be lost"
+            ),
         ),
         Some(_) => (
             "read-check-write",
-            format!("it changes what it has read of {name} and acts on: two at once would both act on the same"),
+            format!(
+                "it changes what it has read of {name} and acts on: two at once would both act on the same"
+            ),
         ),
         None => (
             "read-check-write",

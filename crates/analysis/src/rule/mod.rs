@@ -77,7 +77,10 @@ impl Finding {
         rule: &'static str,
         explanation: impl Into<String>,
     ) -> Finding {
-        debug_assert!(catalogue::rule(rule).is_some(), "rule {rule} is not in the catalogue");
+        debug_assert!(
+            catalogue::rule(rule).is_some(),
+            "rule {rule} is not in the catalogue"
+        );
         Finding {
             owner,
             confluent,
@@ -130,11 +133,16 @@ impl Need {
 
     /// The rows that an action touches, told apart by those of `columns` that it fixes.
     pub(crate) fn keyed(action: &Action, columns: &[ColumnIndex]) -> Need {
-        let key =
-            columns.iter().filter_map(|c| Some((*c, action.fixed(*c)?.clone()))).collect();
+        let key = columns
+            .iter()
+            .filter_map(|c| Some((*c, action.fixed(*c)?.clone())))
+            .collect();
         let statement = vec![action.statement];
-        let (reads, writes) =
-            if action.is_write() { (Vec::new(), statement) } else { (statement, Vec::new()) };
+        let (reads, writes) = if action.is_write() {
+            (Vec::new(), statement)
+        } else {
+            (statement, Vec::new())
+        };
         Need {
             table: action.access.table,
             column: None,
@@ -257,8 +265,7 @@ fn judge_unrecognised(context: &Context<'_>, tables: &[TableId], reason: &str) -
                 .actions
                 .iter()
                 .filter(|a| {
-                    tables.contains(&a.access.table)
-                        && footprint.facts(a.access.table).is_written()
+                    tables.contains(&a.access.table) && footprint.facts(a.access.table).is_written()
                 })
                 .map(|a| Need::keyed(a, &[]).reading(a))
                 .collect();

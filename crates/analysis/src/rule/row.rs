@@ -23,7 +23,11 @@ pub(crate) fn judge_not_null(
     writers_of(context.footprint, table, columns)
         .into_iter()
         .map(|owner| {
-            Finding::yes(owner, "eq-any", "each row is checked where it is written; merging makes no new value")
+            Finding::yes(
+                owner,
+                "eq-any",
+                "each row is checked where it is written; merging makes no new value",
+            )
         })
         .collect()
 }
@@ -37,7 +41,11 @@ pub(crate) fn judge_index(
     writers_of(context.footprint, table, columns)
         .into_iter()
         .map(|owner| {
-            Finding::yes(owner, "index-update", "entries live beside their rows and change with them")
+            Finding::yes(
+                owner,
+                "index-update",
+                "entries live beside their rows and change with them",
+            )
         })
         .collect()
 }
@@ -99,7 +107,9 @@ fn bound(
         if action.access.role != Role::Update {
             continue;
         }
-        let Some(write) = action.write(column) else { continue };
+        let Some(write) = action.write(column) else {
+            continue;
+        };
         let name = footprint.column_name(table, column);
         findings.push(match &write.class {
             WriteClass::Assign(_) | WriteClass::OfData => {
@@ -148,12 +158,18 @@ fn oppose(
     column: ColumnIndex,
     rule: &'static str,
 ) -> Vec<Finding> {
-    let guarded: Vec<usize> =
-        findings.iter().filter(|f| f.confluent != Confluence::Yes).map(|f| f.owner).collect();
+    let guarded: Vec<usize> = findings
+        .iter()
+        .filter(|f| f.confluent != Confluence::Yes)
+        .map(|f| f.owner)
+        .collect();
     if guarded.is_empty() {
         return findings;
     }
-    for finding in findings.iter_mut().filter(|f| f.confluent != Confluence::Yes) {
+    for finding in findings
+        .iter_mut()
+        .filter(|f| f.confluent != Confluence::Yes)
+    {
         *finding = finding.clone().because(guarded.clone());
     }
     for action in assigners {
@@ -192,7 +208,9 @@ fn value(context: &Context<'_>, table: TableId, column: ColumnIndex) -> Vec<Find
                 "a new row is checked where it is inserted",
             )),
             Role::Update => {
-                let Some(write) = action.write(column) else { continue };
+                let Some(write) = action.write(column) else {
+                    continue;
+                };
                 findings.push(match write.class {
                     WriteClass::Assign(_) | WriteClass::OfData => {
                         assigners.push(action);
@@ -219,11 +237,17 @@ fn several(context: &Context<'_>, table: TableId, columns: &[ColumnIndex]) -> Ve
     };
     let updates: Vec<&Action> = footprint.on_table(table).filter(touches).collect();
     // Columns that nobody updates stay as they were checked, so only the others need to go together.
-    let moving: Vec<ColumnIndex> =
-        columns.iter().copied().filter(|c| !footprint.is_settled(table, *c)).collect();
+    let moving: Vec<ColumnIndex> = columns
+        .iter()
+        .copied()
+        .filter(|c| !footprint.is_settled(table, *c))
+        .collect();
     let together = updates.iter().all(|a| {
         moving.iter().all(|c| {
-            matches!(a.write(*c).map(|w| &w.class), Some(WriteClass::Assign(_) | WriteClass::OfData))
+            matches!(
+                a.write(*c).map(|w| &w.class),
+                Some(WriteClass::Assign(_) | WriteClass::OfData)
+            )
         })
     });
     let owners: Vec<usize> = updates.iter().map(|a| a.owner).collect();
@@ -231,7 +255,13 @@ fn several(context: &Context<'_>, table: TableId, columns: &[ColumnIndex]) -> Ve
         .facts(table)
         .inserters
         .iter()
-        .map(|owner| Finding::yes(*owner, "eq-any", "a new row is checked where it is inserted"))
+        .map(|owner| {
+            Finding::yes(
+                *owner,
+                "eq-any",
+                "a new row is checked where it is inserted",
+            )
+        })
         .collect();
     for action in updates {
         findings.push(if together {

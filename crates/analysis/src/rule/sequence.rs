@@ -26,13 +26,18 @@ struct Sequence {
 
 impl Sequence {
     fn new(parts: &[Part]) -> Sequence {
-        let mut sequence =
-            Sequence { ids: Vec::new(), counted: Vec::new(), remembered: Vec::new() };
+        let mut sequence = Sequence {
+            ids: Vec::new(),
+            counted: Vec::new(),
+            remembered: Vec::new(),
+        };
         for Part { source, .. } in parts {
             match source {
                 Source::Column(column) => sequence.remembered.push(*column),
                 Source::Aggregate {
-                    function: Aggregate::Max | Aggregate::Min, columns, ..
+                    function: Aggregate::Max | Aggregate::Min,
+                    columns,
+                    ..
                 } => sequence.ids.extend(columns),
                 Source::Aggregate { region, .. } => sequence.counted.extend(&region.tables),
             }
@@ -54,7 +59,10 @@ impl Sequence {
 pub(crate) fn counters(footprint: &Footprint<'_>, parts: &[Part]) -> Vec<TableColumn> {
     let sequence = Sequence::new(parts);
     let mut counters = Vec::new();
-    for action in footprint.actions().filter(|a| a.access.role == Role::Insert) {
+    for action in footprint
+        .actions()
+        .filter(|a| a.access.role == Role::Insert)
+    {
         if sequence.id_of(action.access.table).is_some()
             && let Some(counter) = numbered(footprint, action)
         {
@@ -87,7 +95,11 @@ pub(crate) fn judge(context: &Context<'_>, clause: &Clause, parts: &[Part]) -> V
             Role::Update => {
                 let changes = |c: &TableColumn| c.0 == table && action.write(c.1).is_some();
                 if sequence.ids.iter().any(changes)
-                    || clause.links.columns_of(table).iter().any(|c| changes(&(table, *c)))
+                    || clause
+                        .links
+                        .columns_of(table)
+                        .iter()
+                        .any(|c| changes(&(table, *c)))
                 {
                     roles.renumbers.push(action);
                 } else if sequence.remembered.iter().any(changes) {
@@ -103,20 +115,32 @@ pub(crate) fn judge(context: &Context<'_>, clause: &Clause, parts: &[Part]) -> V
     }
     for action in &roles.deletes {
         let need = group_need(footprint, clause, &sequence, action);
-        let opponents = if roles.loose(footprint, &sequence) { &roles.inserts } else { &roles.deletes };
+        let opponents = if roles.loose(footprint, &sequence) {
+            &roles.inserts
+        } else {
+            &roles.deletes
+        };
         let mut because = owners(&roles.deletes);
         because.extend(owners(opponents));
         findings.push(
-            Finding::no(action.owner, "sequential-delete", "ids are taken away in their order: two at once would take the same")
-                .because(because)
-                .needing(vec![need]),
+            Finding::no(
+                action.owner,
+                "sequential-delete",
+                "ids are taken away in their order: two at once would take the same",
+            )
+            .because(because)
+            .needing(vec![need]),
         );
     }
     for action in &roles.renumbers {
         findings.push(
-            Finding::no(action.owner, "sequential-change", "it changes ids that must follow one another")
-                .because(roles.all())
-                .needing(vec![Need::keyed(action, &[]).reading(action)]),
+            Finding::no(
+                action.owner,
+                "sequential-change",
+                "it changes ids that must follow one another",
+            )
+            .because(roles.all())
+            .needing(vec![Need::keyed(action, &[]).reading(action)]),
         );
     }
     for action in &roles.counts {
@@ -148,7 +172,10 @@ impl Roles<'_> {
                 let id = sequence.id_of(a.access.table);
                 !id.is_some_and(|id| takes_lowest(a, id))
             })
-            || self.inserts.iter().any(|a| numbered(footprint, a).is_none())
+            || self
+                .inserts
+                .iter()
+                .any(|a| numbered(footprint, a).is_none())
     }
 }
 
@@ -197,7 +224,9 @@ fn appended(
     if roles.loose(footprint, sequence) {
         because.extend(roles.all());
     }
-    Finding::no(action.owner, rule, explanation).because(because).needing(needs)
+    Finding::no(action.owner, rule, explanation)
+        .because(because)
+        .needing(needs)
 }
 
 /// The rows of one group: the columns that tell groups apart, without the id.
@@ -236,9 +265,15 @@ fn counted(
         // The insertion that takes the number speaks for it.
         return None;
     }
-    let column =
-        sequence.remembered.iter().find(|c| action.write(c.1).is_some()).map(|c| c.1)?;
-    let counts = matches!(action.write(column).map(|w| &w.class), Some(WriteClass::Add { .. }));
+    let column = sequence
+        .remembered
+        .iter()
+        .find(|c| action.write(c.1).is_some())
+        .map(|c| c.1)?;
+    let counts = matches!(
+        action.write(column).map(|w| &w.class),
+        Some(WriteClass::Add { .. })
+    );
     let explanation = if counts {
         "it takes a number without a row that has it: the sequence would have a gap"
     } else {
@@ -247,6 +282,8 @@ fn counted(
     Some(
         Finding::no(action.owner, "extremum-update", explanation)
             .because(roles.all())
-            .needing(vec![Need::row(footprint, action).of(column).reading(action)]),
+            .needing(vec![
+                Need::row(footprint, action).of(column).reading(action),
+            ]),
     )
 }

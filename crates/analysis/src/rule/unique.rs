@@ -18,7 +18,12 @@ use crate::term::surely_equal;
 #[derive(Clone, Debug, PartialEq)]
 enum Origin {
     Generated(ColumnIndex),
-    Counter { table: TableId, column: ColumnIndex, into: ColumnIndex, beside: Vec<ColumnIndex> },
+    Counter {
+        table: TableId,
+        column: ColumnIndex,
+        into: ColumnIndex,
+        beside: Vec<ColumnIndex>,
+    },
     Parent(TableId),
     Chosen,
 }
@@ -57,7 +62,10 @@ pub(crate) fn counter_of<'f>(
     columns: &[ColumnIndex],
 ) -> Option<CounterUse<'f>> {
     columns.iter().find_map(|into| {
-        let Term::Incremented { statement, column, .. } = insert.fixed(*into)? else {
+        let Term::Incremented {
+            statement, column, ..
+        } = insert.fixed(*into)?
+        else {
             return None;
         };
         let (action, step) = footprint.increment(insert.owner, *statement, *column)?;
@@ -70,13 +78,19 @@ pub(crate) fn counter_of<'f>(
             .iter()
             .map(|key| {
                 let of_counter = action.fixed(*key)?;
-                columns
-                    .iter()
-                    .copied()
-                    .find(|c| insert.fixed(*c).is_some_and(|t| surely_equal(t, of_counter)))
+                columns.iter().copied().find(|c| {
+                    insert
+                        .fixed(*c)
+                        .is_some_and(|t| surely_equal(t, of_counter))
+                })
             })
             .collect::<Option<Vec<_>>>()?;
-        Some(CounterUse { action, column: *column, into: *into, beside })
+        Some(CounterUse {
+            action,
+            column: *column,
+            into: *into,
+            beside,
+        })
     })
 }
 
@@ -87,17 +101,21 @@ fn counts_one_way(
     column: ColumnIndex,
     step: i64,
 ) -> bool {
-    footprint.on_table(table).filter(|a| a.access.role == Role::Update).all(|a| {
-        a.write(column).is_none()
-            || footprint
-                .increment(a.owner, a.statement, column)
-                .is_some_and(|(_, by)| by != 0 && (by > 0) == (step > 0))
-    })
+    footprint
+        .on_table(table)
+        .filter(|a| a.access.role == Role::Update)
+        .all(|a| {
+            a.write(column).is_none()
+                || footprint
+                    .increment(a.owner, a.statement, column)
+                    .is_some_and(|(_, by)| by != 0 && (by > 0) == (step > 0))
+        })
 }
 
 fn origin(footprint: &Footprint<'_>, insert: &Action, columns: &[ColumnIndex]) -> Origin {
-    if let Some(generated) =
-        columns.iter().find(|c| matches!(insert.fixed(**c), Some(Term::Generated)))
+    if let Some(generated) = columns
+        .iter()
+        .find(|c| matches!(insert.fixed(**c), Some(Term::Generated)))
     {
         return Origin::Generated(*generated);
     }
@@ -143,8 +161,10 @@ pub(crate) fn judge(
     columns: &[ColumnIndex],
 ) -> Vec<Finding> {
     let footprint = context.footprint;
-    let inserts: Vec<&Action> =
-        footprint.on_table(table).filter(|a| a.access.role == Role::Insert).collect();
+    let inserts: Vec<&Action> = footprint
+        .on_table(table)
+        .filter(|a| a.access.role == Role::Insert)
+        .collect();
     let rekeys: Vec<&Action> = footprint
         .on_table(table)
         .filter(|a| a.access.role == Role::Update && columns.iter().any(|c| a.write(*c).is_some()))
@@ -154,7 +174,10 @@ pub(crate) fn judge(
             })
         })
         .collect();
-    let origins: Vec<Origin> = inserts.iter().map(|a| origin(footprint, a, columns)).collect();
+    let origins: Vec<Origin> = inserts
+        .iter()
+        .map(|a| origin(footprint, a, columns))
+        .collect();
     let agreed = rekeys.is_empty() && origins.windows(2).all(|w| w[0] == w[1]);
     let mut owners: Vec<usize> = inserts.iter().chain(&rekeys).map(|a| a.owner).collect();
     owners.sort_unstable();
@@ -170,13 +193,21 @@ pub(crate) fn judge(
     for action in rekeys {
         let need = Need::keyed(action, &[]).reading(action);
         findings.push(
-            Finding::no(action.owner, "unique-chosen", "it changes the key to a chosen value")
-                .because(owners.clone())
-                .needing(vec![need]),
+            Finding::no(
+                action.owner,
+                "unique-chosen",
+                "it changes the key to a chosen value",
+            )
+            .because(owners.clone())
+            .needing(vec![need]),
         );
     }
     for owner in &footprint.facts(table).deleters {
-        findings.push(Finding::yes(*owner, "unique-delete", "removing rows makes no duplicate"));
+        findings.push(Finding::yes(
+            *owner,
+            "unique-delete",
+            "removing rows makes no duplicate",
+        ));
     }
     super::worst(findings)
 }
@@ -190,11 +221,11 @@ fn mixed(origin: &Origin) -> &'static str {
 
 fn chosen(insert: &Action, columns: &[ColumnIndex], owners: &[usize], why: &str) -> Finding {
     let highest = columns.iter().find_map(|c| match insert.fixed(*c) {
-        Some(Term::Aggregate { function, statement, .. })
-            if function == "max" || function == "count" =>
-        {
-            Some((*c, *statement))
-        }
+        Some(Term::Aggregate {
+            function,
+            statement,
+            ..
+        }) if function == "max" || function == "count" => Some((*c, *statement)),
         _ => None,
     });
     let mut need = Need::keyed(insert, columns);
@@ -253,13 +284,17 @@ fn accept(
                 Finding::yes(
                     insert.owner,
                     "unique-sequential",
-                    format!("the key holds the number taken from {counter}, whose guard gives each number once"),
+                    format!(
+                        "the key holds the number taken from {counter}, whose guard gives each number once"
+                    ),
                 )
             } else {
                 Finding::no(
                     insert.owner,
                     "sequential-insert",
-                    format!("the key is the next number of {counter}: two replicas would take the same"),
+                    format!(
+                        "the key is the next number of {counter}: two replicas would take the same"
+                    ),
                 )
             };
             finding.because(owners.to_vec()).needing(needs)

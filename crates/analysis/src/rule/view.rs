@@ -36,7 +36,10 @@ pub(crate) struct Contribution<'f> {
 pub(crate) enum Kind {
     /// It adds: by a new row, or (`existing`) to a row that is there. The amount, where it is
     /// known and one row is touched.
-    Adds { amount: Option<(f64, Term)>, existing: bool },
+    Adds {
+        amount: Option<(f64, Term)>,
+        existing: bool,
+    },
     /// It moves rows that are there into the sum or out of it.
     Moves,
     /// It replaces a value.
@@ -58,15 +61,31 @@ pub(crate) fn contributions<'f>(
         for (part, Part { factor, source }) in parts.iter().enumerate() {
             let kind = match source {
                 Source::Column(column) => on_column(footprint, action, *column, *factor),
-                Source::Aggregate { function, columns, plain, region } => on_aggregate(
+                Source::Aggregate {
+                    function,
+                    columns,
+                    plain,
+                    region,
+                } => on_aggregate(
                     footprint,
                     action,
-                    &Summed { function: *function, columns, plain: *plain, region, links },
+                    &Summed {
+                        function: *function,
+                        columns,
+                        plain: *plain,
+                        region,
+                        links,
+                    },
                     *factor,
                 ),
             };
             if let Some(kind) = kind {
-                found.push(Contribution { part, action, place: (owner, index), kind });
+                found.push(Contribution {
+                    part,
+                    action,
+                    place: (owner, index),
+                    kind,
+                });
             }
         }
     }
@@ -78,7 +97,11 @@ fn touches_one_row(footprint: &Footprint<'_>, action: &Action) -> bool {
     let elementwise = action.access.writes.iter().any(|w| {
         matches!(
             &w.class,
-            WriteClass::Assign(Term::Element(_)) | WriteClass::Add { term: Term::Element(_), .. }
+            WriteClass::Assign(Term::Element(_))
+                | WriteClass::Add {
+                    term: Term::Element(_),
+                    ..
+                }
         )
     });
     let statement = footprint.types[action.owner]
@@ -91,7 +114,9 @@ fn touches_one_row(footprint: &Footprint<'_>, action: &Action) -> bool {
         let key = &footprint.table(action.access.table).primary_key;
         !key.is_empty()
             && key.iter().all(|c| {
-                action.fixed(*c).is_some_and(|t| !matches!(t, Term::Element(_)))
+                action
+                    .fixed(*c)
+                    .is_some_and(|t| !matches!(t, Term::Element(_)))
             })
     };
     !action.in_loop
@@ -127,10 +152,14 @@ fn on_column(
         Role::Read => None,
         Role::Delete => Some(Kind::Moves),
         Role::Insert => Some(match action.write(column).map(|w| &w.class) {
-            Some(WriteClass::Assign(term)) => {
-                Kind::Adds { amount: amount(footprint, action, factor, term), existing: false }
-            }
-            _ => Kind::Adds { amount: None, existing: false },
+            Some(WriteClass::Assign(term)) => Kind::Adds {
+                amount: amount(footprint, action, factor, term),
+                existing: false,
+            },
+            _ => Kind::Adds {
+                amount: None,
+                existing: false,
+            },
         }),
         Role::Update => Some(added(footprint, action, column, factor)?),
     }
@@ -146,7 +175,10 @@ fn added(
     Some(match &action.write(column)?.class {
         WriteClass::Add { term, negated } => {
             let factor = if *negated { -factor } else { factor };
-            Kind::Adds { amount: amount(footprint, action, factor, term), existing: true }
+            Kind::Adds {
+                amount: amount(footprint, action, factor, term),
+                existing: true,
+            }
         }
         WriteClass::Assign(_) | WriteClass::OfRow | WriteClass::OfData => Kind::Overwrites,
     })
@@ -183,7 +215,10 @@ fn on_aggregate(
                 sum.region.filters.iter().any(|f| f.column == column)
                     || sum.links.classes().iter().any(|c| c.contains(&column))
             });
-            let changed = sum.columns.iter().find(|c| c.0 == table && action.write(c.1).is_some());
+            let changed = sum
+                .columns
+                .iter()
+                .find(|c| c.0 == table && action.write(c.1).is_some());
             match changed {
                 _ if moves => Some(Kind::Moves),
                 None => None,
@@ -203,28 +238,34 @@ fn inserted(
     factor: f64,
 ) -> Option<Kind> {
     let table = action.access.table;
-    if sum.region.filters.iter().any(|f| f.column.0 == table && surely_fails(action, f)) {
+    if sum
+        .region
+        .filters
+        .iter()
+        .any(|f| f.column.0 == table && surely_fails(action, f))
+    {
         return None;
     }
     // A joined table to which the summed one refers brings no rows that were there before it.
     let referred = sum.region.tables.iter().any(|main| {
         *main != table
-            && footprint.catalog.tables[main.index()].foreign_keys.iter().any(|key| {
-                key.parent == table
-                    && key
-                        .columns
-                        .iter()
-                        .zip(&key.parent_columns)
-                        .all(|(c, p)| sum.links.are_equal((*main, *c), (table, *p)))
-            })
+            && footprint.catalog.tables[main.index()]
+                .foreign_keys
+                .iter()
+                .any(|key| {
+                    key.parent == table
+                        && key
+                            .columns
+                            .iter()
+                            .zip(&key.parent_columns)
+                            .all(|(c, p)| sum.links.are_equal((*main, *c), (table, *p)))
+                })
     });
     if referred {
         return None;
     }
     let amount = match (sum.function, sum.columns) {
-        (Aggregate::Count, _) => {
-            amount(footprint, action, factor, &Term::Constant(Value::Int(1)))
-        }
+        (Aggregate::Count, _) => amount(footprint, action, factor, &Term::Constant(Value::Int(1))),
         (Aggregate::Sum, [(owner, column)]) if sum.plain && *owner == table => {
             match action.write(*column).map(|w| &w.class) {
                 Some(WriteClass::Assign(term)) => amount(footprint, action, factor, term),
@@ -233,7 +274,10 @@ fn inserted(
         }
         _ => None,
     };
-    Some(Kind::Adds { amount, existing: false })
+    Some(Kind::Adds {
+        amount,
+        existing: false,
+    })
 }
 
 /// Whether a row that `action` inserts surely fails a filter.
@@ -281,22 +325,41 @@ pub(crate) fn judge_balance(
         .map(|owner| contributions(footprint, owner, parts, &clause.links))
         .collect();
     let with = |test: &dyn Fn(&Contribution<'_>) -> bool| -> Vec<usize> {
-        (0..all.len()).filter(|t| all[*t].iter().any(test)).collect()
+        (0..all.len())
+            .filter(|t| all[*t].iter().any(test))
+            .collect()
     };
     let touching = with(&|_| true);
-    if let [Part { source: Source::Aggregate { function: Aggregate::Count, .. }, .. }] = parts {
+    if let [
+        Part {
+            source:
+                Source::Aggregate {
+                    function: Aggregate::Count,
+                    ..
+                },
+            ..
+        },
+    ] = parts
+    {
         return touching
             .iter()
             .map(|t| {
-                Finding::no(*t, "size-mutation", "the number of rows is fixed, and it changes which rows there are")
-                    .because(touching.clone())
-                    .needing(needs_of(footprint, &all[*t]))
+                Finding::no(
+                    *t,
+                    "size-mutation",
+                    "the number of rows is fixed, and it changes which rows there are",
+                )
+                .because(touching.clone())
+                .needing(needs_of(footprint, &all[*t]))
             })
             .collect();
     }
     let overwriting = with(&|c| c.kind == Kind::Overwrites);
-    let moving: Vec<&Contribution<'_>> =
-        all.iter().flatten().filter(|c| c.kind == Kind::Moves).collect();
+    let moving: Vec<&Contribution<'_>> = all
+        .iter()
+        .flatten()
+        .filter(|c| c.kind == Kind::Moves)
+        .collect();
     let existing: Vec<&Contribution<'_>> = all
         .iter()
         .flatten()
@@ -306,10 +369,18 @@ pub(crate) fn judge_balance(
     for owner in &touching {
         let mine = &all[*owner];
         findings.push(if !overwriting.is_empty() {
-            let opponents = if overwriting.contains(owner) { &touching } else { &overwriting };
-            Finding::no(*owner, "mv-overwrite", "a side of the equation is overwritten: what another adds at the same time is lost")
-                .because(opponents.clone())
-                .needing(needs_of(footprint, mine))
+            let opponents = if overwriting.contains(owner) {
+                &touching
+            } else {
+                &overwriting
+            };
+            Finding::no(
+                *owner,
+                "mv-overwrite",
+                "a side of the equation is overwritten: what another adds at the same time is lost",
+            )
+            .because(opponents.clone())
+            .needing(needs_of(footprint, mine))
         } else if let Some(why) = unmaintained(mine, parts, &clause.links) {
             Finding::unknown(*owner, "mv-unmaintained", why)
                 .because(vec![*owner])
@@ -344,7 +415,10 @@ fn moved(
         };
         let table = contribution.action.access.table;
         let before = pairs.len();
-        for other in others.into_iter().filter(|o| o.action.access.table == table) {
+        for other in others
+            .into_iter()
+            .filter(|o| o.action.access.table == table)
+        {
             pairs.push((contribution.place, other.place));
             opponents.push(other.place.0);
         }
@@ -371,7 +445,10 @@ fn moved(
 }
 
 fn needs_of(footprint: &Footprint<'_>, contributions: &[Contribution<'_>]) -> Vec<Need> {
-    contributions.iter().map(|c| Need::row(footprint, c.action).reading(c.action)).collect()
+    contributions
+        .iter()
+        .map(|c| Need::row(footprint, c.action).reading(c.action))
+        .collect()
 }
 
 /// Why the type visibly does not keep the equation when it runs alone; none if it may.
@@ -379,7 +456,10 @@ fn unmaintained(mine: &[Contribution<'_>], parts: &[Part], links: &Links) -> Opt
     for (i, a) in mine.iter().enumerate() {
         for b in &mine[..i] {
             if a.part != b.part && apart(a.action, b.action, links) {
-                return Some("its changes go to different groups: it would break the equation even alone".into());
+                return Some(
+                    "its changes go to different groups: it would break the equation even alone"
+                        .into(),
+                );
             }
         }
     }
@@ -387,12 +467,13 @@ fn unmaintained(mine: &[Contribution<'_>], parts: &[Part], links: &Links) -> Opt
     let mut exact = true;
     for contribution in mine {
         match &contribution.kind {
-            Kind::Adds { amount: Some((factor, term)), .. } => {
-                match totals.iter_mut().find(|(_, t)| *t == term) {
-                    Some((total, _)) => *total += factor,
-                    None => totals.push((*factor, term)),
-                }
-            }
+            Kind::Adds {
+                amount: Some((factor, term)),
+                ..
+            } => match totals.iter_mut().find(|(_, t)| *t == term) {
+                Some((total, _)) => *total += factor,
+                None => totals.push((*factor, term)),
+            },
             _ => exact = false,
         }
     }
@@ -401,7 +482,9 @@ fn unmaintained(mine: &[Contribution<'_>], parts: &[Part], links: &Links) -> Opt
         return None;
     }
     if exact && totals.iter().all(|(_, t)| transparent(t)) {
-        return Some("the amounts that it adds differ: it would break the equation even alone".into());
+        return Some(
+            "the amounts that it adds differ: it would break the equation even alone".into(),
+        );
     }
     let mut touched: Vec<usize> = mine.iter().map(|c| c.part).collect();
     touched.sort_unstable();
@@ -418,9 +501,16 @@ pub(crate) fn judge_bound(
     upper: bool,
 ) -> Vec<Finding> {
     let footprint = context.footprint;
-    let dangerous = if upper { Sign::Positive } else { Sign::Negative };
-    let (safe, unsafe_) =
-        if upper { ("lt-decrement", "lt-increment") } else { ("gt-increment", "gt-decrement") };
+    let dangerous = if upper {
+        Sign::Positive
+    } else {
+        Sign::Negative
+    };
+    let (safe, unsafe_) = if upper {
+        ("lt-decrement", "lt-increment")
+    } else {
+        ("gt-increment", "gt-decrement")
+    };
     let mut findings = Vec::new();
     for owner in 0..footprint.types.len() {
         for c in contributions(footprint, owner, parts, &clause.links) {
@@ -441,9 +531,15 @@ pub(crate) fn judge_bound(
         }
     }
     let mut findings = worst(findings);
-    let opposed: Vec<usize> =
-        findings.iter().filter(|f| f.confluent != Confluence::Yes).map(|f| f.owner).collect();
-    for finding in findings.iter_mut().filter(|f| f.confluent != Confluence::Yes) {
+    let opposed: Vec<usize> = findings
+        .iter()
+        .filter(|f| f.confluent != Confluence::Yes)
+        .map(|f| f.owner)
+        .collect();
+    for finding in findings
+        .iter_mut()
+        .filter(|f| f.confluent != Confluence::Yes)
+    {
         finding.because.clone_from(&opposed);
     }
     findings
@@ -452,10 +548,14 @@ pub(crate) fn judge_bound(
 /// The sign of one more row in a part that counts rows.
 fn counted(part: &Part) -> Sign {
     match part.source {
-        Source::Aggregate { function: Aggregate::Count, .. } if part.factor >= 0.0 => {
-            Sign::Positive
-        }
-        Source::Aggregate { function: Aggregate::Count, .. } => Sign::Negative,
+        Source::Aggregate {
+            function: Aggregate::Count,
+            ..
+        } if part.factor >= 0.0 => Sign::Positive,
+        Source::Aggregate {
+            function: Aggregate::Count,
+            ..
+        } => Sign::Negative,
         _ => Sign::Either,
     }
 }
@@ -467,7 +567,11 @@ fn direction(footprint: &Footprint<'_>, c: &Contribution<'_>, part: &Part) -> Si
     }
     let column = match &part.source {
         Source::Column((_, column)) => *column,
-        Source::Aggregate { columns, plain: true, .. } if columns.len() == 1 => columns[0].1,
+        Source::Aggregate {
+            columns,
+            plain: true,
+            ..
+        } if columns.len() == 1 => columns[0].1,
         Source::Aggregate { .. } => return Sign::Either,
     };
     let sign = match c.action.write(column).map(|w| &w.class) {

@@ -1,0 +1,4 @@
+//! The analyser from outside: schemas as SQL, transaction types, and the plans that follow.
+
+mod support;
+mod tpcc;

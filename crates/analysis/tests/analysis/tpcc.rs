@@ -1,0 +1,97 @@
+//! TPC-C: the paper's Table 3, and the plan that the engine runs, from the SQL by general rules.
+
+use crate::support::{entry, tpcc, try_verdict};
+use anabranch_analysis::plan::Confluence::{No, Yes};
+use anabranch_analysis::plan::{CoordinationClass, GuardKeeping};
+use anabranch_types::Placement;
+
+#[test]
+fn table_3_comes_out() {
+    let plan = tpcc::application().plan();
+    // Which types each condition concerns, and whether they are confluent.
+    let expected: [(u32, &[&str], bool); 12] = [
+        (1, &["payment"], true),
+        (2, &["new_order", "delivery"], false),
+        (3, &["new_order", "delivery"], false),
+        (4, &["new_order"], true),
+        (5, &["new_order", "delivery"], true),
+        (6, &["new_order"], true),
+        (7, &["new_order", "delivery"], true),
+        (8, &["payment"], true),
+        (9, &["payment"], true),
+        (10, &["payment", "delivery"], true),
+        (11, &["new_order", "delivery"], true),
+        (12, &["payment", "delivery"], true),
+    ];
+    let mut wrong = Vec::new();
+    for (number, types, confluent) in expected {
+        for name in [
+            "new_order",
+            "payment",
+            "order_status",
+            "delivery",
+            "stock_level",
+        ] {
+            let found = try_verdict(&plan, name, &format!("condition_{number}"));
+            let wanted = types
+                .contains(&name)
+                .then_some(if confluent { Yes } else { No });
+            if found.map(|v| v.confluent) != wanted {
+                wrong.push(format!("{number} {name}: {found:?}, expected {wanted:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_plan_coordinates_only_what_must_be() {
+    let tpcc = tpcc::application();
+    let plan = tpcc.plan();
+    let class = |name: &str| entry(&plan, name).class;
+    assert_eq!(class("new_order"), CoordinationClass::Local);
+    assert_eq!(class("payment"), CoordinationClass::Free);
+    assert_eq!(class("order_status"), CoordinationClass::Free);
+    assert_eq!(class("delivery"), CoordinationClass::Local);
+    assert_eq!(class("stock_level"), CoordinationClass::Free);
+    let [guard] = entry(&plan, "new_order").guards.as_slice() else {
+        panic!("one guard")
+    };
+    assert_eq!(guard.item, "district.d_next_o_id");
+    assert_eq!(guard.keeping, GuardKeeping::AtCommit);
+    let key: Vec<_> = guard
+        .key
+        .iter()
+        .map(|k| (k.name.as_str(), k.from.as_str()))
+        .collect();
+    assert_eq!(key, [("d_w_id", "p_w_id"), ("d_id", "p_d_id")]);
+    let [guard] = entry(&plan, "delivery").guards.as_slice() else {
+        panic!("one guard")
+    };
+    assert_eq!(guard.item, "new_order");
+    assert_eq!(guard.keeping, GuardKeeping::Validated);
+    let key: Vec<_> = guard.key.iter().map(|k| k.name.as_str()).collect();
+    assert_eq!(key, ["no_w_id", "no_d_id"]);
+    assert_eq!(guard.key[0].from, "p_w_id");
+    assert!(plan.needs_coordination());
+    let placement = |name: &str| plan.placements[tpcc.table(name).index()].clone();
+    let by = |table: &str, column: &str| {
+        Placement::Columns(vec![tpcc.column(tpcc.table(table), column)])
+    };
+    assert_eq!(placement("item"), Placement::Replicated);
+    for (table, column) in [
+        ("warehouse", "w_id"),
+        ("district", "d_w_id"),
+        ("customer", "c_w_id"),
+        ("history", "h_w_id"),
+        ("orders", "o_w_id"),
+        ("new_order", "no_w_id"),
+        ("order_line", "ol_w_id"),
+        ("stock", "s_w_id"),
+    ] {
+        assert_eq!(placement(table), by(table, column), "{table}");
+    }
+    for entry in &plan.entries {
+        assert_eq!(entry.routing, [0], "{} is routed by p_w_id", entry.name);
+    }
+}
