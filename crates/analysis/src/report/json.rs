@@ -189,13 +189,7 @@ fn effect(catalog: &Catalog, summary: &TransactionSummary, statement: StatementI
         .map(|s| super::text::excerpt(catalog, s))
         .unwrap_or_default();
     let line = match (span, file) {
-        (Some(span), Some(file)) => {
-            let end = (span.start as usize).min(file.text.len());
-            1 + file.text.as_bytes()[..end]
-                .iter()
-                .filter(|b| **b == b'\n')
-                .count()
-        }
+        (Some(span), Some(file)) => super::text::line_of(&file.text, span.start),
         _ => 0,
     };
     Effect {

@@ -95,3 +95,18 @@ fn the_plan_coordinates_only_what_must_be() {
         assert_eq!(entry.routing, [0], "{} is routed by p_w_id", entry.name);
     }
 }
+
+#[test]
+fn the_report_fits_a_screen() {
+    let tpcc = tpcc::application();
+    let text = anabranch_analysis::report::text::render(&tpcc.plan(), &tpcc.catalog, &tpcc.types);
+    println!("{text}");
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "too long: {line}");
+        assert_eq!(line.trim_end(), line, "blanks at the end");
+    }
+    assert!(
+        text.contains("◐ new_order     local  routed by p_w_id"),
+        "{text}"
+    );
+}
