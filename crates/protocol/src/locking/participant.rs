@@ -222,7 +222,7 @@ impl Participant {
                 }
             }
             let rows = self.fetch(&request);
-            if request.has_waited && self.add_what_changed(owner, &mut request, &rows) {
+            if request.has_waited && self.add_rows_moved_up(owner, &mut request, &rows) {
                 continue;
             }
             if self.options.read_locks == ReadLocks::Short {
@@ -325,43 +325,31 @@ impl Participant {
         }
     }
 
-    /// What a range reads may have changed while its request waited for another lock. Adds the
-    /// locks that it needs besides; tells whether there are any.
-    fn add_what_changed(
+    /// Once its span is held, nothing enters a range any more; but a row that was waited for may
+    /// have left it, and with a limit another takes its place in the answer. Adds the locks on such
+    /// rows; tells whether there are any.
+    fn add_rows_moved_up(
         &self,
         owner: Owner,
         request: &mut LockRequest,
         rows: &[Option<Fetched>],
     ) -> bool {
         let mut left = Vec::new();
-        for (number, (read, access)) in request.reads.iter().enumerate() {
-            let Read::Range {
+        for ((read, access), rows) in request.reads.iter().zip(rows) {
+            let mode = mode(*access);
+            if let Read::Range {
                 table,
-                index,
-                limit,
+                index: Some(_),
+                limit: Some(_),
                 ..
             } = read
-            else {
-                continue;
-            };
-            let mode = mode(*access);
-            if self.options.is_unlocked(*table) || self.is_short(mode) {
-                continue;
-            }
-            let rows = rows[number]
-                .as_ref()
-                .expect("ranges are read when there was a wait");
-            if index.is_some() {
+                && let Some(rows) = rows
+                && !self.options.is_unlocked(*table)
+                && !self.is_short(mode)
+            {
                 self.add_rows(owner, *table, mode, rows, &mut left);
-            } else if limit.is_some() {
-                let space = self.table.space(*table, None);
-                let span = visited_span(read, rows);
-                if !self.table.covers(owner, space, span, mode) {
-                    left.push(self.wanted(number, read, *access));
-                }
             }
         }
-        left.sort_by(|a, b| b.order(a));
         request.left = left;
         !request.left.is_empty()
     }

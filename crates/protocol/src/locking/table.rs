@@ -329,11 +329,6 @@ impl LockTable {
         (!span.is_empty()).then_some(span)
     }
 
-    /// Whether the owner's span locks cover a span.
-    pub(super) fn covers(&self, owner: Owner, space: SpaceId, span: Span, mode: Mode) -> bool {
-        self.uncovered(owner, space, span, mode).is_none()
-    }
-
     /// Whether a lock of another owner keeps `mode` out of this key: what [`LockTable::acquire`]
     /// without waiting would find, for a lock that would be released in the same step.
     pub(super) fn is_kept_out(&self, owner: Owner, space: SpaceId, key: &Key, mode: Mode) -> bool {

@@ -7,7 +7,7 @@ use anabranch_protocol::{
     AbortReason, PartitionRead, Protocol, Reply, Request, Topology, TransactionId,
 };
 use anabranch_storage::{Store, StoreSettings};
-use anabranch_types::{NodeId, SlotId, Ticks, Value};
+use anabranch_types::{NodeId, Read, Schema, SlotId, TableSchema, Ticks, Value};
 
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
@@ -301,19 +301,42 @@ fn a_range_waits_for_what_is_prepared_to_appear_in_it() {
     }
 }
 
+/// The same range for writing, only its first row.
+fn first(range: PartitionRead) -> PartitionRead {
+    let mut first = for_write(range);
+    if let Read::Range { limit, .. } = &mut first.read {
+        *limit = Some(1);
+    }
+    first
+}
+
+#[test]
+fn a_row_that_moves_up_while_an_index_scan_waits_is_locked_too() {
+    let mut cluster = cluster(1, 1, ReadLocks::Long);
+    let fill = cluster.begin(N0);
+    let entries = (1..=3).map(|n| insert(0, 10 * n, 5, 1)).collect();
+    cluster.ask(fill, Request::Commit(vec![on(0, entries)]));
+    let (holder, scan) = (cluster.begin(N0), cluster.begin(N0));
+    cluster.ask(holder, read(vec![for_write(read_entry(0, 10))]));
+    cluster.request(scan, read(vec![first(read_entries_of(0, 5))]));
+    assert!(!cluster.has_reply(scan));
+    cluster.request(holder, Request::Commit(vec![on(0, vec![delete(0, 10)])]));
+    let Some(Reply::Fetched(found)) = cluster.take_reply(scan) else {
+        panic!("let in")
+    };
+    assert_eq!(rows(ENTRY, &found[0]), [[0, 20, 5, 1]]);
+    let other = cluster.begin(N0);
+    cluster.request(other, Request::Commit(vec![on(0, vec![delete(0, 20)])]));
+    assert_conflict(cluster.take_reply(other));
+}
+
 #[test]
 fn a_limited_range_locks_as_far_as_it_has_read() {
     let mut cluster = cluster(1, 1, ReadLocks::Long);
     let fill = cluster.begin(N0);
     let entries = (1..=3).map(|n| insert(0, 10 * n, 5, 1)).collect();
     cluster.ask(fill, Request::Commit(vec![on(0, entries)]));
-    let first = || {
-        let mut first = for_write(read_entries(0));
-        if let anabranch_types::Read::Range { limit, .. } = &mut first.read {
-            *limit = Some(1);
-        }
-        vec![first]
-    };
+    let first = || vec![first(read_entries(0))];
     let (a, b) = (cluster.begin(N0), cluster.begin(N0));
     cluster.request(a, read(first()));
     assert!(cluster.take_reply(a).is_some());
@@ -477,6 +500,44 @@ fn of_two_who_insert_one_key_the_second_comes_to_nothing() {
         Some(Reply::Aborted(AbortReason::Failed(error))) => assert_eq!(error.code, "23505"),
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn of_two_rows_with_one_unique_key_the_second_comes_to_nothing() {
+    let mut schema = Schema::clone(&schema());
+    let mut entry = TableSchema::clone(&schema.tables[ENTRY.index()]);
+    entry.indexes[BY_OWNER.index()].unique = true;
+    schema.tables[ENTRY.index()] = Arc::new(entry);
+    let schema = Arc::new(schema);
+    let topology = Arc::new(Topology::one_each(3));
+    let node = |part| {
+        let store = Store::new(&schema, StoreSettings::default());
+        let (topology, schema) = (Arc::clone(&topology), Arc::clone(&schema));
+        let options = LockingOptions::default();
+        LockingNode::new(NodeId(part), topology, schema, store, programs(), options)
+    };
+    let mut cluster = Cluster::new((0..3).map(node).collect());
+    let t = cluster.begin(N0);
+    let parts = [1, 2].map(|part| on(part, vec![insert(part, 10, 5, 1)]));
+    cluster.request(t, Request::Commit(parts.to_vec()));
+    cluster.deliver(N0, N1);
+    let same = |cluster: &mut Cluster<LockingNode>, owner| {
+        let second = cluster.begin(N1);
+        cluster.request(
+            second,
+            Request::Commit(vec![on(1, vec![insert(1, 11, owner, 1)])]),
+        );
+        cluster.take_reply(second)
+    };
+    assert_conflict(same(&mut cluster, 5));
+    cluster.deliver_all();
+    assert_committed(cluster.take_reply(t));
+    assert!(matches!(
+        same(&mut cluster, 5),
+        Some(Reply::Aborted(AbortReason::Failed(_)))
+    ));
+    assert_committed(same(&mut cluster, 6));
+    assert_idle(&cluster);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use anabranch_protocol::locking::ReadLocks;
 use anabranch_protocol::{AbortReason, PartitionEffects, PartitionRead, Request};
-use anabranch_types::{Effect, Fetched, NodeId, Read};
+use anabranch_types::{Effect, Fetched, NodeId, Read, Ticks};
 
 use crate::history::{Model, check_serializable};
 use crate::support::fixture::*;
@@ -43,8 +43,8 @@ enum Work {
     },
     /// Reads one owner's entries, and the partition's last one.
     Census { part: u16, owner: i64 },
-    /// Deletes the partition's first entry.
-    Reap { part: u16 },
+    /// Deletes the partition's first entry, or an owner's by index.
+    Reap { part: u16, owner: Option<i64> },
     /// Deletes all entries of an owner on two partitions, by index.
     Purge { parts: [u16; 2], owner: i64 },
 }
@@ -105,7 +105,10 @@ impl Work {
                 also: random.percent(60).then_some(a),
             },
             7 => Work::Census { part, owner },
-            8 => Work::Reap { part },
+            8 => Work::Reap {
+                part,
+                owner: random.percent(50).then_some(owner),
+            },
             _ => Work::Purge {
                 parts: [0, parts - 1],
                 owner,
@@ -138,7 +141,13 @@ impl Work {
                     limited(read_entries(part), true),
                 ]
             }
-            Work::Reap { part } => vec![for_write(limited(read_entries(part), false))],
+            Work::Reap { part, owner } => {
+                let entries = match owner {
+                    Some(owner) => read_entries_of(part, owner),
+                    None => read_entries(part),
+                };
+                vec![for_write(limited(entries, false))]
+            }
             Work::Purge { parts, owner } => {
                 let mut parts = parts.to_vec();
                 parts.dedup();
@@ -252,8 +261,11 @@ fn run_seed(seed: u64, read_locks: ReadLocks) -> Tally {
             .collect::<VecDeque<_>>(),
     });
     let clients = clients.collect();
+    // Where time stands still, clocks know only what messages tell them.
+    let ticks_max = Ticks(if random.percent(50) { 0 } else { 50_000 });
     let pace = Pace {
         declare: random.percent(50),
+        ticks_max,
         ..Pace::default()
     };
     let runs = run(&mut cluster, clients, pace, random);
