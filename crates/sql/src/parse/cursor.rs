@@ -7,7 +7,7 @@ use sqlparser::{
     tokenizer::{Token as Kind, TokenWithSpan},
 };
 
-use super::{blame, lexer::Token};
+use super::{blame, lexer::Token, sign};
 use crate::{
     diagnostic::Diagnostic,
     source::{SourceFile, Span},
@@ -406,6 +406,7 @@ impl<'a> Cursor<'a> {
 
     fn parse_all<T>(&self, parse: impl Fn(&mut Parser<'_>) -> Result<T, ParserError>) -> Parsed<T> {
         self.check_size()?;
+        sign::check(self.tokens_left())?;
         if self.is_done() {
             return Err(self.syntax_error());
         }

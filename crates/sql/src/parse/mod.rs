@@ -19,6 +19,7 @@ pub(crate) mod lexer;
 mod plpgsql;
 pub(crate) mod routine;
 mod scope;
+mod sign;
 pub(crate) mod split;
 mod sql_body;
 pub(crate) mod statement;
