@@ -6,7 +6,8 @@
 //!   No read may be fractured (ramp.txt, Definition 3.9), aborted or older than what had been
 //!   acknowledged before it began.
 //! * `Post` adds to a total and inserts entries elsewhere; `Audit` reads both. The entries sum up
-//!   to the total in every read, although increments commute.
+//!   to the total in every read, although increments commute. `Move` deletes an entry and inserts
+//!   it elsewhere; the range that it looks for one in is a guard.
 //! * `Order` draws a number, inserts an entry with it and counts it on another partition;
 //!   `Review` reads all three. Numbers are sequential, and each is counted.
 //! * `Deposit` and `Withdraw` move one of two guarded counters; a withdrawal looks at both. Their
@@ -57,6 +58,13 @@ pub enum Job {
     Order { home: u16, away: u16 },
     /// Reads all that orders write, in one batch or in two.
     Review { partitions: u16, batches: Split },
+    /// Moves the first entry of a total from one partition to another, under a new id.
+    Move {
+        total: u16,
+        from: u16,
+        to: u16,
+        id: i64,
+    },
     /// Adds to a guarded counter.
     Deposit { part: u16, amount: i64 },
     /// Takes from one of the guarded counters if both together have enough.
@@ -119,7 +127,7 @@ fn job(recipe: Recipe, unique: i64, random: &mut Random) -> Job {
         1 => Split::SecondThenFirst,
         _ => Split::Together,
     };
-    match random.below(if recipe.guards { 12 } else { 10 }) {
+    match random.below(if recipe.guards { 13 } else { 10 }) {
         0 | 1 => Job::Write {
             value: unique,
             items: registers(1 + random.below(4), random),
@@ -148,6 +156,12 @@ fn job(recipe: Recipe, unique: i64, random: &mut Random) -> Job {
         9 => Job::Review {
             partitions,
             batches: split(random),
+        },
+        12 => Job::Move {
+            total: part(random),
+            from: part(random),
+            to: part(random),
+            id: unique,
         },
         10 => Job::Deposit {
             part: random.below(2) as u16,
@@ -216,6 +230,12 @@ impl Job {
                 let away = (0..*partitions).map(|part| read_item(part, COUNTED));
                 batches.batches(home.collect(), away.collect())
             }
+            Job::Move { total, from, .. } => {
+                vec![vec![guarded(read_entries_of(
+                    *from,
+                    i64::from(*total) + 100,
+                ))]]
+            }
             Job::Withdraw { .. } => {
                 vec![vec![
                     guarded(read_item(0, GUARDED)),
@@ -246,6 +266,32 @@ impl Job {
                 add(*home, draw(*home, DRAWN, 0));
                 add(*home, insert_drawn(*home, 0, 0, 1, i64::from(*away)));
                 add(*away, update(ADD, *away, COUNTED, 1));
+            }
+            Job::Move {
+                total,
+                from,
+                to,
+                id,
+            } => {
+                let Some([_, old, owner, amount]) = rows(ENTRY, &answers[0][0]).first().copied()
+                else {
+                    return Some(Vec::new());
+                };
+                assert_eq!(
+                    owner,
+                    i64::from(*total) + 100,
+                    "the index finds its owner's"
+                );
+                let insert = insert(*to, *id, owner, amount);
+                if from == to {
+                    return Some(vec![guarding(*from, vec![delete(*from, old), insert])]);
+                }
+                let mut both = vec![
+                    guarding(*from, vec![delete(*from, old)]),
+                    guarding(*to, vec![insert]),
+                ];
+                both.sort_by_key(|on| on.partition);
+                return Some(both);
             }
             Job::Deposit { part, amount } => {
                 return Some(vec![guarding(
@@ -312,6 +358,11 @@ impl Procedure for Job {
                 declared
                     .iter_mut()
                     .for_each(|d| d.access.for_write = d.partition == own);
+                None
+            }
+            // What it deletes depends on what it reads, and so does nothing that it declares.
+            Job::Move { .. } => {
+                declared.iter_mut().for_each(|d| d.access.for_write = true);
                 None
             }
             _ => self.effects(&none),
