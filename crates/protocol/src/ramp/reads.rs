@@ -163,7 +163,12 @@ impl RampNode {
         let mut require: Vec<Required> = missing.to_vec();
         for evidence in &attempt.evidence {
             let written = evidence.siblings.on(part.partition);
+            let view = attempt
+                .views
+                .iter()
+                .find(|view| view.partition == part.partition);
             if part.includes.contains(evidence.commit, owner)
+                || view.is_some_and(|view| view.includes.contains(evidence.commit, owner))
                 || require
                     .iter()
                     .any(|required| required.commit == evidence.commit)
@@ -326,21 +331,12 @@ impl RampNode {
                     .views
                     .iter()
                     .find(|view| view.partition == *partition);
-                let lacks = |includes: &Includes, read: &Footprint| {
-                    !includes.contains(evidence.commit, owner) && touches(written, read)
-                };
-                // A part of a fixed partition starts from what the view is known to include.
-                let lacking = match (part, view) {
-                    (Some(part), None) => lacks(&part.includes, &part.footprint),
-                    (None, Some(view)) => lacks(&view.includes, &view.footprint),
-                    (Some(part), Some(view)) => {
-                        !view.includes.contains(evidence.commit, owner)
-                            && lacks(&part.includes, &part.footprint)
-                            || !part.includes.contains(evidence.commit, owner)
-                                && lacks(&view.includes, &view.footprint)
-                    }
-                    (None, None) => false,
-                };
+                let includes = |includes: &Includes| includes.contains(evidence.commit, owner);
+                let read = |read: &Footprint| touches(written, read);
+                let lacking = !part.is_some_and(|part| includes(&part.includes))
+                    && !view.is_some_and(|view| includes(&view.includes))
+                    && (part.is_some_and(|part| read(&part.footprint))
+                        || view.is_some_and(|view| read(&view.footprint)));
                 if lacking {
                     let required = evidence.required();
                     match missing.iter_mut().find(|(at, _)| at == partition) {
@@ -516,12 +512,7 @@ fn parts(attempt: &Attempt, reads: Vec<PartitionRead>) -> SmallVec<[Part; 2]> {
                 guards: SmallVec::new(),
                 footprint: Footprint::new(),
                 fixed: view.map(|view| view.snapshot),
-                includes: Includes {
-                    named: view
-                        .map(|view| view.includes.named.clone())
-                        .unwrap_or_default(),
-                    stable: view.map(|view| view.includes.stable).unwrap_or_default(),
-                },
+                includes: Includes::default(),
                 got: None,
             });
         }

@@ -2,6 +2,7 @@
 
 mod commits;
 mod random;
+mod stories;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -11,6 +11,8 @@ use anabranch_protocol::{
 };
 use anabranch_types::{NodeId, Ticks};
 
+use super::describe;
+
 /// The nodes, what is under way between them, and what they have answered.
 pub struct Cluster<P: Protocol> {
     /// The nodes; `nodes[n.index()]` is node `n`.
@@ -25,6 +27,9 @@ pub struct Cluster<P: Protocol> {
     sequences: Vec<u64>,
     outbox: Outbox<P::Message>,
     transcript: Option<Vec<String>>,
+    /// In which words; none for all details.
+    describe: Option<fn(&P::Message) -> String>,
+    node_names: Vec<String>,
     names: BTreeMap<TransactionId, String>,
 }
 
@@ -41,6 +46,8 @@ impl<P: Protocol> Cluster<P> {
             replies: BTreeMap::new(),
             outbox: Outbox::default(),
             transcript: None,
+            describe: None,
+            node_names: Vec::new(),
             names: BTreeMap::new(),
         }
     }
@@ -48,6 +55,20 @@ impl<P: Protocol> Cluster<P> {
     /// From now on writes down every request, delivery and reply, one line each.
     pub fn record(&mut self) {
         self.transcript = Some(Vec::new());
+    }
+
+    /// As [`Cluster::record`], with these names for nodes and these words for messages.
+    pub fn record_as(&mut self, node_names: &[&str], describe: fn(&P::Message) -> String) {
+        self.record();
+        self.node_names = node_names.iter().map(ToString::to_string).collect();
+        self.describe = Some(describe);
+    }
+
+    fn node_name(&self, node: NodeId) -> String {
+        self.node_names
+            .get(node.index())
+            .cloned()
+            .unwrap_or_else(|| node.to_string())
     }
 
     /// Adds a line of explanation to the transcript.
@@ -84,7 +105,11 @@ impl<P: Protocol> Cluster<P> {
     pub fn request(&mut self, transaction: TransactionId, request: Request) {
         if self.transcript.is_some() {
             let name = self.name(transaction);
-            self.note(&format!("{name} at {}: {request:?}", transaction.node));
+            let at = self.node_name(transaction.node);
+            self.note(&match self.describe {
+                Some(_) => format!("{at}: {name} asks: {}", describe::request(&request)),
+                None => format!("{name} at {at}: {request:?}"),
+            });
         }
         self.step(
             transaction.node,
@@ -138,7 +163,12 @@ impl<P: Protocol> Cluster<P> {
             .and_then(VecDeque::pop_front)
             .unwrap_or_else(|| panic!("nothing is under way from {from} to {to}"));
         if self.transcript.is_some() {
-            self.note(&format!("{from} -> {to}: {message:?}"));
+            let (source, target) = (self.node_name(from), self.node_name(to));
+            let words = match self.describe {
+                Some(describe) => describe(&message),
+                None => format!("{message:?}"),
+            };
+            self.note(&format!("{source} -> {target}: {words}"));
         }
         self.step(to, Input::Message { from, message });
     }
@@ -196,7 +226,11 @@ impl<P: Protocol> Cluster<P> {
         for (transaction, reply) in outbox.replies.drain(..) {
             if self.transcript.is_some() {
                 let name = self.name(transaction);
-                self.note(&format!("{node} => {name}: {reply:?}"));
+                let at = self.node_name(node);
+                self.note(&match self.describe {
+                    Some(_) => format!("{at}: {name} is told: {}", describe::reply(&reply)),
+                    None => format!("{at} => {name}: {reply:?}"),
+                });
             }
             assert_eq!(
                 transaction.node, node,
