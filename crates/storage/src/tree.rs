@@ -12,6 +12,7 @@
 //! * nodes are not merged when they get small; a leaf goes when it is empty.
 
 use anabranch_types::Key;
+use smallvec::SmallVec;
 
 /// The most entries of a leaf, and the most children of an inner node.
 const NODE_MAX: usize = 64;
@@ -213,6 +214,30 @@ impl<V> Tree<V> {
             .map(|slot| &mut leaf.values[slot])
     }
 
+    /// The values of several keys, found in step: one level of the tree for all of them, then the
+    /// next. The processor has the memory accesses of a level under way together, where one search
+    /// after the other would wait for each. `found` is called once for each key that is there.
+    pub(crate) fn find_in_step<'t, 'k>(
+        &'t self,
+        keys: impl Iterator<Item = &'k Key>,
+        mut found: impl FnMut(&'t V),
+    ) {
+        let mut searches: SmallVec<[(u128, &Key, u32); 32]> =
+            keys.map(|key| (key.head(), key, self.root)).collect();
+        for _ in 0..self.height {
+            for (head, key, node) in &mut searches {
+                let inner = &self.inners[*node as usize];
+                *node = inner.children[inner.keys.child(*head, key)];
+            }
+        }
+        for (head, key, node) in &searches {
+            let leaf = &self.leaves[*node as usize];
+            if let Ok(slot) = leaf.search(*head, key, self.uniform.tells(key)) {
+                found(&leaf.values[slot]);
+            }
+        }
+    }
+
     /// The value, and where it is.
     #[inline]
     pub(crate) fn find(&self, key: &Key) -> Option<(Position, &V)> {
@@ -228,6 +253,13 @@ impl<V> Tree<V> {
             },
             &leaf.values[slot],
         ))
+    }
+
+    /// The value at a position that [`Tree::find`] gave, if the position still holds.
+    #[inline]
+    pub(crate) fn get_at(&self, at: Position) -> Option<&V> {
+        (at.edition == self.edition)
+            .then(|| &self.leaves[at.leaf as usize].values[at.slot as usize])
     }
 
     /// The value at a position that [`Tree::find`] gave for this key, found again if need be.
