@@ -13,7 +13,7 @@ use anabranch_types::{
 };
 use smallvec::SmallVec;
 
-use crate::collection::Queued;
+use crate::collection::{Queued, Trim};
 use crate::index;
 use crate::store::{Store, Table, row_bytes};
 use crate::tree::Position;
@@ -288,7 +288,7 @@ impl Store {
             table.live -= usize::from(item.head.row.is_some());
             table.live += usize::from(version.row.is_some());
             table.bytes += row_bytes(&version) + size_of::<Version>();
-            push(item, version);
+            push(item, version, &mut self.collector.trim);
             let queue = !std::mem::replace(&mut item.queued, true);
             item.until_truncation -= 1;
             let truncate = item.until_truncation == 0;
@@ -296,8 +296,7 @@ impl Store {
                 table.add_entries(key, before.as_ref());
             }
             if truncate {
-                let collector = &mut self.collector;
-                table.truncate(key, collector.horizon, &mut collector.floor, stable);
+                table.truncate(key, &mut self.collector.trim, stable);
             }
             queue
         } else {
@@ -320,10 +319,10 @@ impl Store {
 }
 
 /// Makes a version the newest of an item.
-fn push(item: &mut Item, mut version: Version) {
+fn push(item: &mut Item, mut version: Version, trim: &mut Trim) {
     version.timestamp_max = version.timestamp.max(item.head.timestamp_max);
     let older = std::mem::replace(&mut item.head, version);
-    item.head.older = Some(Box::new(older));
+    item.head.older = Some(trim.boxed(older));
 }
 
 /// What a transaction's effects come to on this partition: see [`Store::stage`].

@@ -39,10 +39,49 @@ pub(crate) struct Collector {
     window: Ticks,
     /// When commits were installed: (time, the newest commit of that time), both ascending.
     marks: VecDeque<(Ticks, CommitSequence)>,
-    /// The newest commit that is older than the window: what it superseded may go.
-    pub(crate) horizon: CommitSequence,
-    pub(crate) floor: CommitSequence,
+    pub(crate) trim: Trim,
     pub(crate) queue: VecDeque<Queued>,
+}
+
+/// Where chains are cut.
+#[derive(Debug, Default)]
+pub(crate) struct Trim {
+    /// The newest commit that is older than the window: what it superseded may go.
+    horizon: CommitSequence,
+    /// The oldest snapshot that can be read.
+    pub(crate) floor: CommitSequence,
+    /// Memory of dropped versions, for the next ones.
+    #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
+    spare: Vec<Box<Version>>,
+}
+
+/// Spare versions beyond this many go back to the allocator.
+const SPARE_MAX: usize = 1 << 14;
+
+impl Trim {
+    /// Puts a version into memory of its own.
+    pub(crate) fn boxed(&mut self, version: Version) -> Box<Version> {
+        match self.spare.pop() {
+            Some(mut spare) => {
+                *spare = version;
+                spare
+            }
+            None => Box::new(version),
+        }
+    }
+
+    /// Drops a chain, keeping its memory.
+    fn recycle(&mut self, dropped: Box<Version>) {
+        let mut link = Some(dropped);
+        while let Some(mut version) = link {
+            link = version.older.take();
+            if self.spare.len() < SPARE_MAX {
+                version.row = None;
+                version.siblings = None;
+                self.spare.push(version);
+            }
+        }
+    }
 }
 
 impl Collector {
@@ -50,8 +89,7 @@ impl Collector {
         Collector {
             window,
             marks: VecDeque::new(),
-            horizon: CommitSequence::LOADED,
-            floor: CommitSequence::LOADED,
+            trim: Trim::default(),
             queue: VecDeque::new(),
         }
     }
@@ -73,13 +111,13 @@ impl Collector {
         while let Some((at, sequence)) = self.marks.front()
             && at.0.saturating_add(slack).saturating_add(self.window.0) < now.0
         {
-            self.horizon = *sequence;
+            self.trim.horizon = *sequence;
             self.marks.pop_front();
         }
     }
 
     pub(crate) fn approximate_bytes(&self) -> usize {
-        self.queue.capacity() * size_of::<Queued>()
+        self.queue.capacity() * size_of::<Queued>() + self.trim.spare.len() * size_of::<Version>()
     }
 }
 
@@ -97,7 +135,7 @@ impl Store {
         stable: &dyn Fn(Timestamp) -> bool,
     ) -> usize {
         self.collector.advance(now);
-        let horizon = self.collector.horizon;
+        let horizon = self.collector.trim.horizon;
         self.warm_queue(budget);
         let mut looked_at = 0;
         while looked_at < budget
@@ -107,8 +145,8 @@ impl Store {
             let mut queued = self.collector.queue.pop_front().expect("it has a front");
             looked_at += 1;
             let table = &mut self.tables[queued.table.index()];
-            let floor = &mut self.collector.floor;
-            if let Some(due) = table.sweep(&queued, horizon, floor, stable) {
+            let trim = &mut self.collector.trim;
+            if let Some(due) = table.sweep(&queued, trim, stable) {
                 // An unstable transaction is asked about again with what is installed now.
                 queued.sequence = if due <= horizon { self.last } else { due };
                 self.collector.queue.push_back(queued);
@@ -122,7 +160,7 @@ impl Store {
     fn warm_queue(&self, budget: usize) {
         let due = self.collector.queue.iter().take(budget.min(64));
         let mut sum = 0;
-        for queued in due.take_while(|queued| queued.sequence <= self.collector.horizon) {
+        for queued in due.take_while(|queued| queued.sequence <= self.collector.trim.horizon) {
             let items = &self.tables[queued.table.index()].items;
             let item = queued.position.and_then(|position| items.get_at(position));
             if let Some(older) = item.and_then(|item| item.head.older()) {
@@ -138,8 +176,7 @@ impl Table {
     fn sweep(
         &mut self,
         queued: &Queued,
-        horizon: CommitSequence,
-        floor: &mut CommitSequence,
+        trim: &mut Trim,
         stable: &dyn Fn(Timestamp) -> bool,
     ) -> Option<CommitSequence> {
         let key = &queued.key;
@@ -147,14 +184,15 @@ impl Table {
             Some(position) => self.items.get_mut_at(position, key)?,
             None => self.items.get_mut(key)?,
         };
-        let dropped = cut(item, horizon, floor, stable);
-        let unstable = forget_siblings(item, horizon, stable);
-        let rests = item.head.older.is_none() && item.head.sequence <= horizon && !unstable;
+        let dropped = cut(item, trim, stable);
+        let unstable = forget_siblings(item, trim.horizon, stable);
+        let rests = item.head.older.is_none() && item.head.sequence <= trim.horizon && !unstable;
         let due = (!rests).then_some(item.head.sequence);
         item.queued = !rests;
         let gone = rests && item.head.row.is_none();
         if let Some(dropped) = dropped {
             self.forget(key, &dropped);
+            trim.recycle(dropped);
         }
         if gone {
             // The floor is no lower than the tombstone: what it superseded went before it.
@@ -169,15 +207,15 @@ impl Table {
     pub(crate) fn truncate(
         &mut self,
         key: &Key,
-        horizon: CommitSequence,
-        floor: &mut CommitSequence,
+        trim: &mut Trim,
         stable: &dyn Fn(Timestamp) -> bool,
     ) {
         let Some(item) = self.items.get_mut(key) else {
             return;
         };
-        if let Some(dropped) = cut(item, horizon, floor, stable) {
+        if let Some(dropped) = cut(item, trim, stable) {
             self.forget(key, &dropped);
+            trim.recycle(dropped);
         }
     }
 
@@ -246,20 +284,19 @@ fn forget_siblings(
 /// Takes the tail that may go off the chain.
 fn cut(
     item: &mut Item,
-    horizon: CommitSequence,
-    floor: &mut CommitSequence,
+    trim: &mut Trim,
     stable: &dyn Fn(Timestamp) -> bool,
 ) -> Option<Box<Version>> {
     let mut kept = 1;
     let mut last_kept = 1;
-    let mut seen = item.head.sequence <= horizon;
+    let mut seen = item.head.sequence <= trim.horizon;
     for version in item.versions().skip(1) {
         kept += 1;
         let needed = !seen || version.siblings.is_some() && !stable(version.timestamp);
         if needed {
             last_kept = kept;
         }
-        seen |= version.sequence <= horizon;
+        seen |= version.sequence <= trim.horizon;
     }
     item.until_truncation = CHAIN_MIN.max(last_kept);
     let mut version = &mut item.head;
@@ -267,6 +304,6 @@ fn cut(
         version = version.older.as_deref_mut().expect("it was counted");
     }
     let dropped = version.older.take()?;
-    *floor = (*floor).max(version.sequence);
+    trim.floor = trim.floor.max(version.sequence);
     Some(dropped)
 }

@@ -101,7 +101,7 @@ impl Store {
     /// The oldest snapshot that can be read.
     #[inline]
     pub fn floor(&self) -> CommitSequence {
-        self.collector.floor
+        self.collector.trim.floor
     }
 
     /// One item with its versions; `None` if no version of it is kept.
