@@ -56,6 +56,7 @@ pub struct Table {
 }
 
 /// What a column gets when an INSERT names no value for it.
+#[expect(clippy::large_enum_variant, reason = "an application has few of them")]
 #[derive(Clone, Debug)]
 pub enum ColumnDefault {
     /// NULL.
@@ -223,6 +224,7 @@ pub enum VariableType {
 }
 
 /// A statement of a procedure's body.
+#[expect(clippy::large_enum_variant, reason = "an application has few of them")]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Statement {
