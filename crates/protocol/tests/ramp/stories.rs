@@ -574,6 +574,32 @@ fn a_number_drawn_for_a_reader_reaches_its_transaction() {
     assert_eq!(slots, [(SlotId(3), Value::Int(1))]);
 }
 
+/// Confluence, trap 5: what is written on other partitions cannot name a row whose key is not yet
+/// drawn. A reader that asks for that row by its key must still find it.
+#[test]
+fn a_row_with_a_drawn_key_is_found_by_its_siblings() {
+    let mut cluster = cluster(4);
+    let effects = vec![
+        on(0, vec![update(SET, 0, 0, 1)]),
+        on(1, vec![draw(1, 0, 0), insert_drawn(1, 0, 0, 7, 5)]),
+    ];
+    let t1 = cluster.begin(C1);
+    cluster.request(t1, Request::Commit(effects));
+    prepare(&mut cluster, C1, &[X, Y]);
+    cluster.deliver(C1, X);
+    let reader = cluster.begin(C2);
+    cluster.request(
+        reader,
+        Request::Read(vec![read_item(0, 0), read_entry(1, 1)]),
+    );
+    for node in [X, Y, Y] {
+        round(&mut cluster, C2, node);
+    }
+    let read = fetched(cluster.take_reply(reader));
+    assert_eq!(item(&read[0]), Some((1, 0)));
+    assert!(matches!(read[1], Fetched::Point(Some(_))), "{:?}", read[1]);
+}
+
 /// The nested atomic transaction (coordination-avoidance.txt §6.1): transactions over several
 /// partitions draw from one counter at once, and none excludes another.
 #[test]
