@@ -13,6 +13,8 @@ use anabranch_sql::summary::{
 };
 use anabranch_types::{ColumnIndex, TableId, TableSchema, Value};
 
+use crate::sign::{Sign, Signs};
+
 /// How far a term is followed from statement to statement, and a cascade from table to table.
 const STEPS_MAX: usize = 8;
 
@@ -103,6 +105,7 @@ pub(crate) struct Footprint<'a> {
     pub(crate) types: Vec<TypeFootprint<'a>>,
     /// One entry a table of the catalog.
     pub(crate) tables: Vec<TableFacts>,
+    signs: Signs,
 }
 
 impl<'a> Footprint<'a> {
@@ -117,10 +120,12 @@ impl<'a> Footprint<'a> {
                 actions: actions_of(catalog, owner, summary),
             })
             .collect();
+        let signs = Signs::new(catalog, summaries);
         let mut footprint = Footprint {
             catalog,
             types,
             tables: Vec::new(),
+            signs,
         };
         footprint.tables = footprint.gather_tables();
         footprint
@@ -190,6 +195,11 @@ impl<'a> Footprint<'a> {
     pub(crate) fn column_name(&self, table: TableId, column: ColumnIndex) -> String {
         let table = self.table(table);
         format!("{}.{}", table.name, table.columns[column.index()].name)
+    }
+
+    /// What is known of the sign of a term of `owner`.
+    pub(crate) fn sign(&self, owner: usize, term: &Term) -> Sign {
+        self.signs.of(owner, self.types[owner].summary, term)
     }
 
     /// The name of a type.

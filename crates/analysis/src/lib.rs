@@ -34,6 +34,7 @@ pub mod plan;
 pub mod report;
 mod routing;
 pub mod rule;
+mod sign;
 mod term;
 
 pub use placement::CHOICES_MAX;

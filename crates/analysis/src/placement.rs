@@ -50,7 +50,7 @@ pub(crate) fn lay_out(footprint: &Footprint<'_>, held: &[Vec<Held>]) -> Layout {
         .map(|t| candidates(footprint, t.id))
         .collect();
     let parameters: Vec<Vec<usize>> = (0..footprint.types.len())
-        .map(|t| parameters(footprint, &candidates, t))
+        .map(|t| parameters(footprint, &candidates, t, &held[t]))
         .collect();
     let scores: Vec<Scores> = (0..footprint.types.len())
         .map(|owner| {
@@ -121,13 +121,24 @@ fn candidates(footprint: &Footprint<'_>, table: TableId) -> Vec<ColumnIndex> {
     columns
 }
 
-/// The parameters of a type that fix a candidate column somewhere.
+/// The parameters of a type that fix a candidate column somewhere, in an access or in a guard.
 fn parameters(
     footprint: &Footprint<'_>,
     candidates: &[Vec<ColumnIndex>],
     owner: usize,
+    held: &[Held],
 ) -> Vec<usize> {
     let mut found = Vec::new();
+    for guard in held {
+        for (key, term) in guard.guard.key.iter().zip(&guard.terms) {
+            if let Term::Parameter(p) = term
+                && candidates[guard.guard.table.index()].contains(&key.column)
+                && !found.contains(p)
+            {
+                found.push(*p);
+            }
+        }
+    }
     for action in &footprint.types[owner].actions {
         for column in &candidates[action.access.table.index()] {
             if let Some(Term::Parameter(p)) = action.fixed(*column)

@@ -1,45 +1,7 @@
-//! Reasoning about [`Term`]s: which are surely equal, which surely differ, which have a sign.
+//! Reasoning about [`Term`]s: which are surely equal, which surely differ.
 
 use anabranch_sql::summary::{Term, TransactionSummary};
 use anabranch_types::Value;
-
-/// What is known of the sign of a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sign {
-    /// Zero or more.
-    Positive,
-    /// Zero or less.
-    Negative,
-    /// Nothing.
-    Either,
-}
-
-impl Sign {
-    /// The sign of the number with its sign turned.
-    pub(crate) fn turned(self) -> Sign {
-        match self {
-            Sign::Positive => Sign::Negative,
-            Sign::Negative => Sign::Positive,
-            Sign::Either => Sign::Either,
-        }
-    }
-
-    /// This sign, turned if `negated`.
-    pub(crate) fn turned_if(self, negated: bool) -> Sign {
-        if negated { self.turned() } else { self }
-    }
-}
-
-/// The sign of a constant; a term's is known from it alone, unless the caller knows more.
-pub(crate) fn sign_of_value(value: &Value) -> Sign {
-    match value {
-        Value::Int(n) if *n >= 0 => Sign::Positive,
-        Value::Int(_) => Sign::Negative,
-        Value::Float(x) if *x >= 0.0 => Sign::Positive,
-        Value::Float(x) if *x < 0.0 => Sign::Negative,
-        _ => Sign::Either,
-    }
-}
 
 /// Whether two terms of one call surely have different values for some inputs: distinct parameters
 /// or distinct constants. Terms that are not understood are given the benefit of the doubt: a

@@ -542,12 +542,8 @@ impl<'c> Reader<'c> {
             BinaryOperator::NotEq if extremum => Ok(Shape::Extremum(parts)),
             BinaryOperator::NotEq => Ok(Shape::Balance(parts)),
             _ if extremum => Err("it bounds a greatest or least value".into()),
-            // Wrong when greater: so at most.
-            BinaryOperator::Gt | BinaryOperator::GtEq => Ok(Shape::Bound { parts, upper: true }),
-            BinaryOperator::Lt | BinaryOperator::LtEq => Ok(Shape::Bound {
-                parts,
-                upper: false,
-            }),
+            BinaryOperator::Gt | BinaryOperator::GtEq => Ok(bounded(parts, true)),
+            BinaryOperator::Lt | BinaryOperator::LtEq => Ok(bounded(parts, false)),
             _ => Err("it forbids one value of a sum".into()),
         }
     }
@@ -1132,6 +1128,17 @@ fn join_conditions<'e>(from: &'e [TableWithJoins], into: &mut Vec<&'e Expr>) -> 
 fn negate(mut parts: Vec<Part>) -> Vec<Part> {
     parts.iter_mut().for_each(|p| p.factor = -p.factor);
     parts
+}
+
+/// A bound on a sum: wrong when greater means at most. `2 <= n` is read as `n >= 2`.
+fn bounded(parts: Vec<Part>, upper: bool) -> Shape {
+    if parts.iter().all(|p| p.factor < 0.0) {
+        return Shape::Bound {
+            parts: negate(parts),
+            upper: !upper,
+        };
+    }
+    Shape::Bound { parts, upper }
 }
 
 fn strip(e: &Expr) -> &Expr {

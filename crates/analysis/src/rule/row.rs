@@ -5,14 +5,14 @@
 //! any test of one column that is only ever assigned survives. It is different where values add up
 //! (counters), and where several columns, merged one by one, must fit together.
 
-use anabranch_sql::summary::{Role, Term, WriteClass};
+use anabranch_sql::summary::{Role, WriteClass};
 use anabranch_types::{ColumnIndex, TableId};
 
 use super::{Context, Finding, Need, worst};
 use crate::assertion::Atom;
 use crate::footprint::{Action, Footprint};
 use crate::plan::Confluence;
-use crate::term::{Sign, sign_of_value};
+use crate::sign::Sign;
 
 /// NOT NULL.
 pub(crate) fn judge_not_null(
@@ -117,7 +117,7 @@ fn bound(
                 Finding::yes(action.owner, "threshold-assign", format!("{name} is assigned a value that is checked where it is written"))
             }
             WriteClass::Add { term, negated } => {
-                match sign_of(footprint, term).turned_if(*negated) {
+                match footprint.sign(action.owner, term).turned_if(*negated) {
                     sign if sign != Sign::Either && sign != dangerous => Finding::yes(
                         action.owner,
                         safe,
@@ -184,15 +184,6 @@ fn oppose(
         );
     }
     findings
-}
-
-/// The sign of a term: of a constant, or of a column whose CHECK bounds it by zero.
-pub(crate) fn sign_of(footprint: &Footprint<'_>, term: &Term) -> Sign {
-    let _ = footprint;
-    match term {
-        Term::Constant(value) => sign_of_value(value),
-        _ => Sign::Either,
-    }
 }
 
 fn value(context: &Context<'_>, table: TableId, column: ColumnIndex) -> Vec<Finding> {

@@ -15,12 +15,12 @@
 use anabranch_sql::summary::{Role, Term, WriteClass};
 use anabranch_types::Value;
 
-use super::row::sign_of;
 use super::{ActionRef, Context, Finding, Need, worst};
 use crate::assertion::{Aggregate, Clause, Filter, Links, Part, Region, Source, TableColumn, Test};
 use crate::footprint::{Action, Footprint};
 use crate::plan::Confluence;
-use crate::term::{Sign, surely_differ};
+use crate::sign::Sign;
+use crate::term::surely_differ;
 
 /// What one action does to one part of a sum.
 #[derive(Clone, Debug)]
@@ -575,8 +575,10 @@ fn direction(footprint: &Footprint<'_>, c: &Contribution<'_>, part: &Part) -> Si
         Source::Aggregate { .. } => return Sign::Either,
     };
     let sign = match c.action.write(column).map(|w| &w.class) {
-        Some(WriteClass::Add { term, negated }) => sign_of(footprint, term).turned_if(*negated),
-        Some(WriteClass::Assign(term)) => sign_of(footprint, term),
+        Some(WriteClass::Add { term, negated }) => {
+            footprint.sign(c.action.owner, term).turned_if(*negated)
+        }
+        Some(WriteClass::Assign(term)) => footprint.sign(c.action.owner, term),
         _ => Sign::Either,
     };
     sign.turned_if(part.factor < 0.0)

@@ -1,4 +1,5 @@
 //! The analyser from outside: schemas as SQL, transaction types, and the plans that follow.
 
 mod support;
+mod table_2;
 mod tpcc;

@@ -1,0 +1,286 @@
+//! What is known of the sign of an amount.
+//!
+//! Whether an increment moves towards a bound depends on its sign. A constant has one; a column
+//! whose CHECK keeps it at or above zero has one in every committed state; a parameter has one if
+//! the procedure refuses the others: `IF p_amount <= 0 THEN RAISE EXCEPTION …` before anything can
+//! return. Otherwise both signs are possible.
+
+use anabranch_sql::catalog::{Catalog, Procedure, Statement};
+use anabranch_sql::source::Span;
+use anabranch_sql::summary::{Term, TransactionSummary};
+use anabranch_types::{TableSchema, Value};
+use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value as Literal};
+
+use crate::assertion::RowScope;
+
+/// What is known of the sign of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    /// Zero or more.
+    Positive,
+    /// Zero or less.
+    Negative,
+    /// Nothing.
+    Either,
+}
+
+impl Sign {
+    /// The sign of the number with its sign turned.
+    pub(crate) fn turned(self) -> Sign {
+        match self {
+            Sign::Positive => Sign::Negative,
+            Sign::Negative => Sign::Positive,
+            Sign::Either => Sign::Either,
+        }
+    }
+
+    /// This sign, turned if `negated`.
+    pub(crate) fn turned_if(self, negated: bool) -> Sign {
+        if negated { self.turned() } else { self }
+    }
+
+    /// The sign of a constant.
+    pub(crate) fn of_value(value: &Value) -> Sign {
+        let negative = match value {
+            Value::Int(n) => *n < 0,
+            Value::Float(x) if x.is_nan() => return Sign::Either,
+            Value::Float(x) => *x < 0.0,
+            Value::Numeric(d) => d.is_negative(),
+            _ => return Sign::Either,
+        };
+        if negative {
+            Sign::Negative
+        } else {
+            Sign::Positive
+        }
+    }
+}
+
+/// The signs of a type's parameters and of every table's columns.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Signs {
+    columns: Vec<Vec<Sign>>,
+    parameters: Vec<Vec<Sign>>,
+}
+
+impl Signs {
+    /// What the declarations say.
+    pub(crate) fn new(catalog: &Catalog, summaries: &[TransactionSummary]) -> Signs {
+        let columns = catalog
+            .schema
+            .tables
+            .iter()
+            .zip(&catalog.tables)
+            .map(|(table, declared)| {
+                let mut signs = vec![Sign::Either; table.columns.len()];
+                for check in &declared.checks {
+                    bounded(table, &check.expression, &mut signs);
+                }
+                signs
+            })
+            .collect();
+        let parameters = summaries
+            .iter()
+            .map(|summary| {
+                let named = |p: &&std::sync::Arc<Procedure>| p.name == summary.name;
+                let mut signs = vec![Sign::Either; summary.parameters.len()];
+                // Of two procedures with one name it is not known which is meant.
+                let mut found = catalog.procedures.iter().filter(named);
+                if let (Some(procedure), None) = (found.next(), found.next()) {
+                    refusals(&procedure.body.statements, summary, &mut signs);
+                }
+                signs
+            })
+            .collect();
+        Signs {
+            columns,
+            parameters,
+        }
+    }
+
+    /// The sign of a term of the type with number `owner`.
+    pub(crate) fn of(&self, owner: usize, summary: &TransactionSummary, term: &Term) -> Sign {
+        match term {
+            Term::Constant(value) => Sign::of_value(value),
+            Term::Parameter(p) => self.parameters[owner]
+                .get(*p)
+                .copied()
+                .unwrap_or(Sign::Either),
+            Term::Column {
+                statement,
+                access,
+                column,
+            } => summary
+                .statements
+                .iter()
+                .find(|s| s.id == *statement)
+                .and_then(|s| s.accesses.get(*access))
+                .and_then(|a| {
+                    self.columns
+                        .get(a.table.index())?
+                        .get(column.index())
+                        .copied()
+                })
+                .unwrap_or(Sign::Either),
+            _ => Sign::Either,
+        }
+    }
+}
+
+/// Notes the columns that a CHECK keeps on one side of zero.
+fn bounded(table: &TableSchema, check: &Expr, signs: &mut [Sign]) {
+    let scope = RowScope { table };
+    let column = |e: &Expr| match e {
+        Expr::Identifier(name) => scope.column(std::slice::from_ref(name)),
+        Expr::CompoundIdentifier(path) => scope.column(path),
+        _ => None,
+    };
+    match check {
+        Expr::Nested(inner) => bounded(table, inner, signs),
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::And,
+            right,
+        } => {
+            bounded(table, left, signs);
+            bounded(table, right, signs);
+        }
+        Expr::Between {
+            expr,
+            negated: false,
+            low,
+            high,
+        } => {
+            if let Some(c) = column(expr) {
+                note(&mut signs[c.index()], low, &BinaryOperator::GtEq);
+                note(&mut signs[c.index()], high, &BinaryOperator::LtEq);
+            }
+        }
+        Expr::BinaryOp { left, op, right } => {
+            if let Some(c) = column(left) {
+                note(&mut signs[c.index()], right, op);
+            } else if let Some(c) = column(right) {
+                note(&mut signs[c.index()], left, &turned(op));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Notes what `x op constant` says of the sign of x.
+fn note(sign: &mut Sign, constant: &Expr, op: &BinaryOperator) {
+    let Some(n) = number(constant) else { return };
+    match op {
+        BinaryOperator::Gt | BinaryOperator::GtEq | BinaryOperator::Eq if n >= 0.0 => {
+            *sign = Sign::Positive;
+        }
+        BinaryOperator::Lt | BinaryOperator::LtEq | BinaryOperator::Eq if n <= 0.0 => {
+            *sign = Sign::Negative;
+        }
+        _ => {}
+    }
+}
+
+/// The comparison with its sides exchanged.
+fn turned(op: &BinaryOperator) -> BinaryOperator {
+    match op {
+        BinaryOperator::Lt => BinaryOperator::Gt,
+        BinaryOperator::LtEq => BinaryOperator::GtEq,
+        BinaryOperator::Gt => BinaryOperator::Lt,
+        BinaryOperator::GtEq => BinaryOperator::LtEq,
+        other => other.clone(),
+    }
+}
+
+/// The comparison that holds where this one does not.
+fn negated(op: &BinaryOperator) -> Option<BinaryOperator> {
+    Some(match op {
+        BinaryOperator::Lt => BinaryOperator::GtEq,
+        BinaryOperator::LtEq => BinaryOperator::Gt,
+        BinaryOperator::Gt => BinaryOperator::LtEq,
+        BinaryOperator::GtEq => BinaryOperator::Lt,
+        _ => return None,
+    })
+}
+
+fn number(e: &Expr) -> Option<f64> {
+    match e {
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => number(inner),
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr,
+        } => number(expr).map(|n| -n),
+        Expr::Value(value) => match &value.value {
+            Literal::Number(text, _) => text.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Notes the parameters that the procedure refuses before it can return.
+fn refusals(statements: &[(Statement, Span)], summary: &TransactionSummary, signs: &mut [Sign]) {
+    for (statement, _) in statements {
+        match statement {
+            Statement::If { branches, .. } => {
+                if let Some((condition, body)) = branches.first()
+                    && matches!(
+                        body.first(),
+                        Some((
+                            Statement::Raise {
+                                exception: true,
+                                ..
+                            },
+                            _
+                        ))
+                    )
+                {
+                    refused(condition, summary, signs);
+                    continue;
+                }
+                // What stands in a branch may return.
+                return;
+            }
+            Statement::Sql { .. }
+            | Statement::Perform(_)
+            | Statement::Assign { .. }
+            | Statement::RowCount(_)
+            | Statement::Raise {
+                exception: false, ..
+            }
+            | Statement::Null => {}
+            _ => return,
+        }
+    }
+}
+
+/// Where `condition` holds the call ends: so each of its alternatives is false.
+fn refused(condition: &Expr, summary: &TransactionSummary, signs: &mut [Sign]) {
+    let parameter = |e: &Expr| match e {
+        Expr::Identifier(name) => {
+            let name = name.value.to_lowercase();
+            summary.parameters.iter().position(|(p, _)| *p == name)
+        }
+        _ => None,
+    };
+    match condition {
+        Expr::Nested(inner) => refused(inner, summary, signs),
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::Or,
+            right,
+        } => {
+            refused(left, summary, signs);
+            refused(right, summary, signs);
+        }
+        Expr::BinaryOp { left, op, right } => {
+            let Some(op) = negated(op) else { return };
+            if let Some(p) = parameter(left) {
+                note(&mut signs[p], right, &op);
+            } else if let Some(p) = parameter(right) {
+                note(&mut signs[p], left, &turned(&op));
+            }
+        }
+        _ => {}
+    }
+}
