@@ -9,8 +9,8 @@
 //!
 //! For a given choice of parameters each table's best column follows by itself. So the choices of
 //! parameters are searched: all of them while there are at most [`CHOICES_MAX`], beyond that by
-//! improving one type at a time until nothing improves, from the choice that is best for each type
-//! alone. One column and one parameter are used even where several would do.
+//! turns (the best parameters for the columns, the best columns for the parameters) from several
+//! starts. One column and one parameter are used even where several would do.
 
 use anabranch_sql::summary::{Role, Term};
 use anabranch_types::{ColumnIndex, Placement, TableId};
@@ -239,7 +239,7 @@ fn search(scores: &[Scores], candidates: &[Vec<ColumnIndex>]) -> Vec<usize> {
     let choices = sizes.iter().try_fold(1usize, |n, s| n.checked_mul(*s));
     match choices {
         Some(n) if n <= CHOICES_MAX => exhaustive(scores, candidates, &sizes),
-        _ => climb(scores, candidates, &sizes),
+        _ => climb(scores, candidates),
     }
 }
 
@@ -262,40 +262,64 @@ fn exhaustive(scores: &[Scores], candidates: &[Vec<ColumnIndex>], sizes: &[usize
     }
 }
 
-fn climb(scores: &[Scores], candidates: &[Vec<ColumnIndex>], sizes: &[usize]) -> Vec<usize> {
-    let mut choice: Vec<usize> = scores
+/// The best parameter of each type (the first among equals) where `columns` place the tables.
+fn parameters_for(scores: &[Scores], columns: &[Option<usize>]) -> Vec<usize> {
+    scores
         .iter()
         .map(|s| {
-            let alone = |c: usize| {
-                let rows = &s.by_parameter[c];
-                rows.iter()
-                    .filter_map(|r| r.iter().copied().max())
+            let score = |c: &usize| {
+                let rows = s.by_parameter[*c].iter().zip(columns);
+                rows.filter_map(|(row, place)| place.map(|p| row[p]))
                     .fold((0, 0), add)
             };
             (0..s.by_parameter.len())
                 .rev()
-                .max_by_key(|c| alone(*c))
+                .max_by_key(score)
                 .unwrap_or_default()
         })
+        .collect()
+}
+
+/// For given columns the best parameters follow, and for given parameters the best columns: taken
+/// in turn until nothing improves, once from each way to place one table, the others being placed
+/// as most parameters alone would have them.
+fn climb(scores: &[Scores], candidates: &[Vec<ColumnIndex>]) -> Vec<usize> {
+    let alone = |table: usize, place: usize| {
+        let best = |s: &Scores| s.by_parameter.iter().map(|p| p[table][place]).max();
+        scores.iter().filter_map(best).fold((0, 0), add)
+    };
+    let start: Vec<Option<usize>> = candidates
+        .iter()
+        .enumerate()
+        .map(|(table, columns)| (0..columns.len()).rev().max_by_key(|p| alone(table, *p)))
         .collect();
-    let mut best = total(scores, candidates, &choice);
-    loop {
-        let before = best;
-        for place in 0..choice.len() {
-            for option in 0..sizes[place] {
-                let kept = std::mem::replace(&mut choice[place], option);
+    let mut best: Option<(Score, Vec<usize>)> = None;
+    for (table, columns) in candidates.iter().enumerate() {
+        for place in 0..columns.len() {
+            let mut places = start.clone();
+            places[table] = Some(place);
+            let mut reached: Option<(Score, Vec<usize>)> = None;
+            loop {
+                let choice = parameters_for(scores, &places);
                 let score = total(scores, candidates, &choice);
-                if score > best {
-                    best = score;
-                } else {
-                    choice[place] = kept;
+                if reached.as_ref().is_some_and(|(r, _)| score <= *r) {
+                    break;
                 }
+                let columns = columns_for(scores, candidates, &choice);
+                places = columns
+                    .into_iter()
+                    .map(|c| c.map(|(place, _)| place))
+                    .collect();
+                reached = Some((score, choice));
+            }
+            if let Some(reached) = reached
+                && best.as_ref().is_none_or(|b| reached.0 > b.0)
+            {
+                best = Some(reached);
             }
         }
-        if best == before {
-            return choice;
-        }
     }
+    best.map_or_else(|| parameters_for(scores, &start), |(_, choice)| choice)
 }
 
 fn place(

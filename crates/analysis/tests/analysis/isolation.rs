@@ -1,0 +1,153 @@
+//! Isolation beside invariants: what is read, computed and written must not be lost.
+
+use anabranch_analysis::plan::Confluence::{No, Yes};
+use anabranch_analysis::plan::{CoordinationClass, MergePolicy, Plan};
+use anabranch_sql::summary::ResultUse::{Carried, Used};
+
+use crate::support::{Application, entry, expect};
+
+fn app() -> Application {
+    Application::new("CREATE TABLE t (id uuid PRIMARY KEY, n integer, m integer, state text);")
+}
+
+const ROW: [(&str, &str); 1] = [("id", "p_id")];
+
+fn merge(app: &Application, plan: &Plan, column: &str) -> MergePolicy {
+    let table = app.table("t");
+    let column = app.column(table, column);
+    let found = plan
+        .columns
+        .iter()
+        .find(|c| c.table == table && c.column == column);
+    found.expect("a policy").policy
+}
+
+#[test]
+fn increments_and_functions_of_the_row_lose_nothing() {
+    let mut app = app();
+    app.transaction("add", &["p_id"])
+        .update("t", &[("n", "+=1")], &ROW)
+        .done();
+    app.transaction("double", &["p_id"])
+        .update("t", &[("m", "row")], &ROW)
+        .done();
+    app.transaction("put", &["p_id", "p_s"])
+        .update("t", &[("state", "p_s")], &ROW)
+        .done();
+    let plan = app.plan();
+    expect(&plan, "add", "isolation(t)", Yes, "commutative-update");
+    expect(&plan, "double", "isolation(t)", Yes, "owner-order");
+    expect(&plan, "put", "isolation(t)", Yes, "blind-write");
+    assert_eq!(merge(&app, &plan, "n"), MergePolicy::Counter);
+    assert_eq!(merge(&app, &plan, "m"), MergePolicy::OwnerOrder);
+    assert_eq!(merge(&app, &plan, "state"), MergePolicy::LastWriter);
+}
+
+#[test]
+fn a_register_written_from_what_was_read_loses_updates() {
+    let mut app = app();
+    app.transaction("bump", &["p_id"])
+        .select("t", &["n"], &ROW)
+        .result(Used)
+        .update("t", &[("n", "@0.n")], &ROW)
+        .done();
+    let plan = app.plan();
+    expect(&plan, "bump", "isolation(t)", No, "lost-update");
+    assert_eq!(merge(&app, &plan, "n"), MergePolicy::Guarded);
+    let bump = entry(&plan, "bump");
+    assert_eq!(bump.class, CoordinationClass::Local);
+    assert_eq!(
+        (bump.guarded_reads.len(), bump.guarded_writes.len()),
+        (1, 1)
+    );
+}
+
+#[test]
+fn so_does_one_written_from_data_that_the_statement_reads() {
+    let mut app = app();
+    app.transaction("bump", &["p_id"])
+        .update("t", &[("n", "data")], &ROW)
+        .reading(&["n"])
+        .done();
+    expect(&app.plan(), "bump", "isolation(t)", No, "lost-update");
+}
+
+#[test]
+fn what_is_checked_and_changed_is_ordered_and_so_is_who_else_changes_it() {
+    let mut app = app();
+    app.transaction("withdraw", &["p_id", "p_x"])
+        .select("t", &["n"], &ROW)
+        .result(Used)
+        .update("t", &[("n", "-p_x")], &ROW)
+        .done();
+    app.transaction("deposit", &["p_id", "p_x"])
+        .update("t", &[("n", "+p_x")], &ROW)
+        .done();
+    app.transaction("label", &["p_id", "p_x"])
+        .update("t", &[("state", "p_x")], &ROW)
+        .done();
+    let plan = app.plan();
+    expect(&plan, "withdraw", "isolation(t)", No, "read-check-write");
+    expect(&plan, "deposit", "isolation(t)", No, "read-check-write");
+    expect(&plan, "label", "isolation(t)", Yes, "blind-write");
+}
+
+#[test]
+fn reading_for_the_client_alone_is_free() {
+    let mut app = app();
+    app.transaction("show", &["p_id"])
+        .update("t", &[("n", "+=1")], &ROW)
+        .select("t", &["n"], &ROW)
+        .result(Carried)
+        .done();
+    assert_eq!(entry(&app.plan(), "show").class, CoordinationClass::Free);
+}
+
+#[test]
+fn a_claim_by_compare_and_set_is_ordered() {
+    let mut app = app();
+    app.transaction("claim", &["p_id"])
+        .update("t", &[("state", "=1")], &[("id", "p_id"), ("state", "=0")])
+        .result(Used)
+        .done();
+    expect(&app.plan(), "claim", "isolation(t)", No, "read-check-write");
+}
+
+#[test]
+fn two_cannot_take_the_same_from_a_queue() {
+    let mut app = Application::new(
+        "CREATE TABLE queue (shop integer, n integer, PRIMARY KEY (shop, n));
+         CREATE TABLE done (id uuid PRIMARY KEY, n integer);",
+    );
+    app.transaction("take", &["p_shop"])
+        .select("queue", &["n"], &[("shop", "p_shop")])
+        .result(Used)
+        .delete("queue", &[("shop", "p_shop"), ("n", "min@0.n")])
+        .insert("done", &[("id", "fresh"), ("n", "min@0.n")])
+        .done();
+    let plan = app.plan();
+    expect(&plan, "take", "isolation(queue)", No, "read-check-write");
+    let take = entry(&plan, "take");
+    assert_eq!(take.class, CoordinationClass::Local);
+    let key: Vec<&str> = take.guards[0].key.iter().map(|k| k.name.as_str()).collect();
+    assert_eq!(key, ["shop"]);
+    assert_eq!(take.guarded_writes.len(), 1);
+    // Whoever puts chosen numbers into the queue may change which is the least.
+    app.transaction("put", &["p_shop", "p_n"])
+        .insert("queue", &[("shop", "p_shop"), ("n", "p_n")])
+        .done();
+    expect(
+        &app.plan(),
+        "put",
+        "isolation(queue)",
+        No,
+        "read-check-write",
+    );
+}
+
+#[test]
+fn a_delete_whose_result_nobody_asks_for_is_idempotent() {
+    let mut app = app();
+    app.transaction("drop", &["p_id"]).delete("t", &ROW).done();
+    assert_eq!(entry(&app.plan(), "drop").class, CoordinationClass::Free);
+}
