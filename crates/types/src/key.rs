@@ -29,8 +29,16 @@ const VALUE_MARKER: u8 = 0;
 const NULL_MARKER: u8 = 1;
 
 /// An encoded key (or a prefix of one). Up to 16 bytes stay inline.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(SmallVec<[u8; 16]>);
+
+/// Copies the bytes at once; the vector's own `clone` copies them one by one.
+impl Clone for Key {
+    #[inline]
+    fn clone(&self) -> Key {
+        Key(SmallVec::from_slice(&self.0))
+    }
+}
 
 /// A value has no encoding in a column of this type: out of its range, or with more fractional
 /// digits than the column keeps. No stored key equals it.
