@@ -506,7 +506,9 @@ impl Participant {
                 change.key(),
             );
         }
+        let budget = staged.changes().len() + 1;
         self.store.install(now, timestamp, None, staged, &|_| true);
+        self.store.collect(now, budget, &|_| true);
     }
 
     /// A timestamp above every one seen here.
