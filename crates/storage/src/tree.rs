@@ -652,6 +652,29 @@ mod tests {
         }
     }
 
+    /// Found by a seed: once a node's first children are gone, keys below its first separator come
+    /// to it, and their separators must not be compared with that one.
+    #[test]
+    fn keys_return_below_a_separator_whose_child_is_gone() {
+        let key = |number: u32| Key::from_bytes(&number.to_be_bytes());
+        let mut tree = Tree::default();
+        for number in 10_000..20_000 {
+            tree.insert(key(number), number);
+        }
+        for number in 10_000..15_000 {
+            tree.remove(&key(number));
+        }
+        for number in (0..15_000).rev() {
+            tree.insert(key(number), number);
+        }
+        assert!((0..20_000).all(|number| tree.get(&key(number)) == Some(&number)));
+        assert!(
+            tree.range(&Key::empty(), None)
+                .map(|(_, number)| *number)
+                .eq(0..20_000)
+        );
+    }
+
     #[test]
     fn ascending_runs_fill_their_leaves() {
         let mut tree = Tree::default();
