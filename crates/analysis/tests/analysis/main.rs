@@ -1,6 +1,7 @@
 //! The analyser from outside: schemas as SQL, transaction types, and the plans that follow.
 
 mod assertions;
+mod brute_force;
 mod isolation;
 mod placement;
 mod schema;
