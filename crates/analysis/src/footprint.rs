@@ -25,7 +25,7 @@ pub(crate) struct Action {
     pub(crate) owner: usize,
     /// The statement.
     pub(crate) statement: StatementId,
-    /// What it does. Terms are resolved (see [`Footprint::resolve`]).
+    /// What it does. Terms are resolved (see [`resolve`]).
     pub(crate) access: TableAccess,
     /// How the statement's result is used.
     pub(crate) result: ResultUse,
