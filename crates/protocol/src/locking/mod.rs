@@ -27,7 +27,9 @@ mod table;
 use std::sync::Arc;
 
 use anabranch_storage::Store;
-use anabranch_types::{NodeId, PartitionId, RowPrograms, Schema, TableId, Ticks};
+use anabranch_types::{
+    Effect, NodeId, PartitionId, RowPrograms, Schema, TableId, Ticks, Timestamp,
+};
 use rustc_hash::FxHashMap;
 
 use crate::contract::{AbortReason, Counters, Input, Outbox, Protocol, Topology, TransactionId};
@@ -176,22 +178,7 @@ impl LockingNode {
                 transaction,
                 effects,
             } => {
-                let owner = self.guest(transaction);
-                match self.participant.stage(owner, effects, true) {
-                    Ok(slots) => {
-                        let clock = self.participant.tick(now);
-                        self.reply(
-                            from,
-                            Message::Prepared {
-                                transaction,
-                                slots,
-                                clock,
-                            },
-                            out,
-                        );
-                    }
-                    Err(reason) => self.refuse(transaction, reason, out),
-                }
+                self.prepare(now, transaction, effects, out);
             }
             Message::Prepared {
                 transaction,
@@ -214,22 +201,7 @@ impl LockingNode {
                 effects,
                 above,
             } => {
-                let owner = self.guest(transaction);
-                match self.participant.stage(owner, effects, false) {
-                    Ok(slots) => {
-                        self.participant.clock.observe(above);
-                        let timestamp = self.participant.tick(now);
-                        self.participant.install(now, owner, timestamp);
-                        self.forget(transaction);
-                        let committed = Message::Committed {
-                            transaction,
-                            timestamp,
-                            slots,
-                        };
-                        self.reply(from, committed, out);
-                    }
-                    Err(reason) => self.refuse(transaction, reason, out),
-                }
+                self.decide(now, transaction, effects, above, out);
             }
             Message::Committed {
                 transaction,
@@ -248,6 +220,56 @@ impl LockingNode {
                 }
                 self.forget(transaction);
             }
+        }
+    }
+
+    /// Votes, as one of several writers.
+    fn prepare(
+        &mut self,
+        now: Ticks,
+        transaction: TransactionId,
+        effects: Vec<Effect>,
+        out: &mut Outbox<Message>,
+    ) {
+        let owner = self.guest(transaction);
+        match self.participant.stage(owner, effects, true) {
+            Ok(slots) => {
+                let clock = self.participant.tick(now);
+                let vote = Message::Prepared {
+                    transaction,
+                    slots,
+                    clock,
+                };
+                self.reply(transaction.node, vote, out);
+            }
+            Err(reason) => self.refuse(transaction, reason, out),
+        }
+    }
+
+    /// Commits if it can, as the only remote writer: the coordinator has left it to decide.
+    fn decide(
+        &mut self,
+        now: Ticks,
+        transaction: TransactionId,
+        effects: Vec<Effect>,
+        above: Timestamp,
+        out: &mut Outbox<Message>,
+    ) {
+        let owner = self.guest(transaction);
+        match self.participant.stage(owner, effects, false) {
+            Ok(slots) => {
+                self.participant.clock.observe(above);
+                let timestamp = self.participant.tick(now);
+                self.participant.install(now, owner, timestamp);
+                self.forget(transaction);
+                let committed = Message::Committed {
+                    transaction,
+                    timestamp,
+                    slots,
+                };
+                self.reply(transaction.node, committed, out);
+            }
+            Err(reason) => self.refuse(transaction, reason, out),
         }
     }
 
