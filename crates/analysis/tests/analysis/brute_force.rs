@@ -14,8 +14,10 @@ const TABLES: &str = "
     CREATE TABLE emp (id integer PRIMARY KEY, dept integer NOT NULL REFERENCES dept (id),
                       pay integer NOT NULL, done integer);";
 
-/// What is declared beside the keys, with how to check it.
-const DECLARED: [(&str, fn(&State) -> bool); 6] = [
+/// What is declared beside the keys, and whether a state satisfies it.
+type Declaration = (&'static str, fn(&State) -> bool);
+
+const DECLARED: [Declaration; 6] = [
     ("", |_| true),
     (
         "CREATE ASSERTION it CHECK (NOT EXISTS (SELECT * FROM dept WHERE total <> \
