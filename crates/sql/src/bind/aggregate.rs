@@ -1,0 +1,211 @@
+//! Aggregates.
+
+use anabranch_types::DataType;
+use sqlparser::ast::{self, Expr};
+
+use super::{
+    Bind, Binder, Bound,
+    convert::{Context, unbounded},
+};
+use crate::expression::Expression;
+
+/// An aggregate in a query.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Aggregate {
+    pub(crate) function: AggregateFunction,
+    /// Empty for `count(*)`; `string_agg` has two.
+    pub(crate) arguments: Vec<Expression>,
+    pub(crate) distinct: bool,
+    pub(crate) filter: Option<Expression>,
+    /// ORDER BY within the aggregate: expression, descending, NULLs first.
+    pub(crate) order: Vec<(Expression, bool, bool)>,
+    /// What kind of sum or average it is.
+    pub(crate) input: Option<DataType>,
+}
+
+/// The aggregate functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AggregateFunction {
+    Count,
+    Sum,
+    Average,
+    Min,
+    Max,
+    BoolAnd,
+    BoolOr,
+    ArrayAgg,
+    StringAgg,
+}
+
+impl AggregateFunction {
+    /// The aggregate with this name in lower case.
+    pub(crate) fn named(name: &str) -> Option<AggregateFunction> {
+        Some(match name {
+            "count" => AggregateFunction::Count,
+            "sum" => AggregateFunction::Sum,
+            "avg" => AggregateFunction::Average,
+            "min" => AggregateFunction::Min,
+            "max" => AggregateFunction::Max,
+            "bool_and" | "every" => AggregateFunction::BoolAnd,
+            "bool_or" => AggregateFunction::BoolOr,
+            "array_agg" => AggregateFunction::ArrayAgg,
+            "string_agg" => AggregateFunction::StringAgg,
+            _ => return None,
+        })
+    }
+
+    /// Its name in lower case.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            AggregateFunction::Count => "count",
+            AggregateFunction::Sum => "sum",
+            AggregateFunction::Average => "avg",
+            AggregateFunction::Min => "min",
+            AggregateFunction::Max => "max",
+            AggregateFunction::BoolAnd => "bool_and",
+            AggregateFunction::BoolOr => "bool_or",
+            AggregateFunction::ArrayAgg => "array_agg",
+            AggregateFunction::StringAgg => "string_agg",
+        }
+    }
+}
+
+impl Binder<'_> {
+    /// A call of an aggregate: a column of the aggregates' source.
+    pub(crate) fn aggregate(
+        &mut self,
+        function: AggregateFunction,
+        call: &ast::Function,
+        syntax: &Expr,
+    ) -> Bind<Bound> {
+        let name = function.name();
+        let depth_message = match self.scopes.last() {
+            Some(scope) if scope.in_aggregate => {
+                Some("aggregate function calls cannot be nested".to_string())
+            }
+            Some(scope) if scope.aggregates_allowed => None,
+            Some(scope) => Some(format!("aggregate functions are not allowed in {}", scope.clause)),
+            None => Some("aggregate functions are not allowed here".to_string()),
+        };
+        if let Some(message) = depth_message {
+            return Err(self.error("42803", message, syntax));
+        }
+        self.scope().in_aggregate = true;
+        let bound = self.aggregate_arguments(function, call, syntax);
+        self.scope().in_aggregate = false;
+        let (aggregate, data_type) = bound?;
+        let local = |e: &Expression| e.any(&mut |e| matches!(e, Expression::Column { depth: 0, .. }));
+        let outer = |e: &Expression| e.any(&mut |e| matches!(e, Expression::Column { depth: 1.., .. }));
+        if aggregate.arguments.iter().any(outer) && !aggregate.arguments.iter().any(local) {
+            let construct = format!("{name} over columns of an outer query alone");
+            return Err(self.unsupported(&construct, syntax));
+        }
+        let scope = self.scope();
+        let source = match scope.aggregate_source {
+            Some(source) => source,
+            None => {
+                let source = scope.allocate_source();
+                scope.aggregate_source = Some(source);
+                source
+            }
+        };
+        let same = scope.aggregates.iter().position(|other| *other == aggregate);
+        let column = same.unwrap_or_else(|| {
+            scope.aggregates.push(aggregate);
+            scope.aggregates.len() - 1
+        });
+        Ok(Bound::new(Expression::Column { depth: 0, source, column }, data_type))
+    }
+
+    fn aggregate_arguments(
+        &mut self,
+        function: AggregateFunction,
+        call: &ast::Function,
+        syntax: &Expr,
+    ) -> Bind<(Aggregate, DataType)> {
+        let ast::FunctionArguments::List(list) = &call.args else {
+            return Err(self.unsupported("this argument list", syntax));
+        };
+        let distinct = matches!(list.duplicate_treatment, Some(ast::DuplicateTreatment::Distinct));
+        let mut order = Vec::new();
+        for clause in &list.clauses {
+            let ast::FunctionArgumentClause::OrderBy(keys) = clause else {
+                return Err(self.unsupported("this clause in an aggregate", syntax));
+            };
+            for key in keys {
+                let bound = self.expression(&key.expr)?;
+                let (expression, _) = self.settled(bound, &key.expr)?;
+                let (descending, nulls_first) = self.direction(&key.options, &key.expr)?;
+                order.push((expression, descending, nulls_first));
+            }
+        }
+        let filter = call.filter.as_ref().map(|filter| self.condition(filter)).transpose()?;
+        let mut star = false;
+        let mut bounds = Vec::new();
+        for argument in &list.args {
+            match argument {
+                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expression)) => {
+                    bounds.push(self.expression(expression)?);
+                }
+                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard) => star = true,
+                _ => return Err(self.unsupported("this argument", syntax)),
+            }
+        }
+        let (arguments, result, input) = self.aggregate_types(function, bounds, star, syntax)?;
+        if distinct && !order.is_empty() && order.iter().any(|(e, ..)| !arguments.contains(e)) {
+            let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+            return Err(self.error("42P10", message, syntax));
+        }
+        let aggregate = Aggregate { function, arguments, distinct, filter, order, input };
+        Ok((aggregate, result))
+    }
+
+    fn aggregate_types(
+        &mut self,
+        function: AggregateFunction,
+        mut bounds: Vec<Bound>,
+        star: bool,
+        syntax: &Expr,
+    ) -> Bind<(Vec<Expression>, DataType, Option<DataType>)> {
+        use AggregateFunction as F;
+        if function == F::Count && star && bounds.is_empty() {
+            return Ok((Vec::new(), DataType::Int8, None));
+        }
+        let wanted = if function == F::StringAgg { 2 } else { 1 };
+        if star || bounds.len() != wanted {
+            let message = format!("function {} with these arguments does not exist", function.name());
+            return Err(self.error("42883", message, syntax));
+        }
+        let separator = (wanted == 2).then(|| bounds.remove(1));
+        let (argument, input) = self.settled(bounds.remove(0), syntax)?;
+        let result = match (function, &input) {
+            (F::Count, _) => DataType::Int8,
+            (F::Sum, DataType::Int2 | DataType::Int4) => DataType::Int8,
+            (F::Sum | F::Average, DataType::Int8 | DataType::Numeric(_)) => DataType::Numeric(None),
+            (F::Average, DataType::Int2 | DataType::Int4) => DataType::Numeric(None),
+            (F::Sum, DataType::Real) => DataType::Real,
+            (F::Sum | F::Average, DataType::Real | DataType::Double) => DataType::Double,
+            (F::Min | F::Max, DataType::Bool | DataType::Uuid | DataType::Bytea) => {
+                let message = format!("function {}({input}) does not exist", function.name());
+                return Err(self.error("42883", message, syntax));
+            }
+            (F::Min | F::Max, DataType::Varchar(_)) => DataType::Text,
+            (F::Min | F::Max, other) => unbounded(other),
+            (F::BoolAnd | F::BoolOr, DataType::Bool) => DataType::Bool,
+            (F::ArrayAgg, DataType::Array(_)) => {
+                return Err(self.unsupported("array_agg of arrays", syntax));
+            }
+            (F::ArrayAgg, other) => DataType::Array(Box::new(other.clone())),
+            (F::StringAgg, other) if other.is_text() => DataType::Text,
+            (function, other) => {
+                let message = format!("function {}({other}) does not exist", function.name());
+                return Err(self.error("42883", message, syntax));
+            }
+        };
+        let mut arguments = vec![argument];
+        if let Some(separator) = separator {
+            arguments.push(self.coerce(separator, &DataType::Text, Context::Implicit, syntax)?);
+        }
+        Ok((arguments, result, Some(input)))
+    }
+}

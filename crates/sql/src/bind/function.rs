@@ -1,0 +1,400 @@
+//! Functions by name.
+
+use anabranch_types::{DataType, Value};
+use sqlparser::ast::{self, Expr, Spanned};
+
+use super::{Bind, Binder, Bound, convert::Context, convert::unbounded};
+use crate::{
+    expression::{Domain, Expression, Function, datetime::Field},
+    plan::SubqueryKind,
+};
+
+impl Binder<'_> {
+    /// Functions that SQL calls without parentheses.
+    pub(crate) fn bare_function(&mut self, name: &str, syntax: &Expr) -> Option<Bind<Bound>> {
+        Some(match name {
+            "current_timestamp" => Ok(Bound::new(Expression::Now, DataType::TimestampTz)),
+            "localtimestamp" => Ok(Bound::new(Expression::Now, DataType::Timestamp)),
+            "current_date" => Ok(Bound::new(
+                Expression::Cast {
+                    operand: Box::new(Expression::Now),
+                    from: DataType::Timestamp,
+                    to: DataType::Date,
+                    explicit: true,
+                },
+                DataType::Date,
+            )),
+            "current_time" | "localtime" | "current_user" | "session_user" | "user"
+            | "current_role" | "current_catalog" | "current_schema" => {
+                Err(self.unsupported(name, syntax))
+            }
+            _ => return None,
+        })
+    }
+
+    /// Functions with a syntax of their own.
+    pub(crate) fn special_function(&mut self, syntax: &Expr) -> Bind<Bound> {
+        match syntax {
+            Expr::Function(function) => self.function(function, syntax),
+            Expr::Ceil { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
+                self.named_function("ceil", &[expr], syntax)
+            }
+            Expr::Floor { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
+                self.named_function("floor", &[expr], syntax)
+            }
+            Expr::Position { expr, r#in } => self.named_function("strpos", &[r#in, expr], syntax),
+            Expr::Substring { expr, substring_from, substring_for, .. } => {
+                let one = Expr::value(ast::Value::Number("1".into(), false));
+                let from = substring_from.as_deref().unwrap_or(&one);
+                match substring_for.as_deref() {
+                    Some(count) => self.named_function("substring", &[expr, from, count], syntax),
+                    None => self.named_function("substring", &[expr, from], syntax),
+                }
+            }
+            Expr::Trim { expr, trim_where, trim_what, trim_characters: None } => {
+                let name = match trim_where {
+                    Some(ast::TrimWhereField::Leading) => "ltrim",
+                    Some(ast::TrimWhereField::Trailing) => "rtrim",
+                    _ => "btrim",
+                };
+                match trim_what {
+                    Some(what) => self.named_function(name, &[expr, what], syntax),
+                    None => self.named_function(name, &[expr], syntax),
+                }
+            }
+            Expr::Extract { field, expr, .. } => {
+                let field_name = field.to_string().to_lowercase();
+                self.extract(&field_name, expr, syntax)
+            }
+            other => {
+                let text = other.to_string();
+                let shown: String = text.chars().take(40).collect();
+                Err(self.unsupported(&format!("the expression {shown}"), syntax))
+            }
+        }
+    }
+
+    fn extract(&mut self, field: &str, operand: &Expr, syntax: &Expr) -> Bind<Bound> {
+        let bound = self.expression(operand)?;
+        let moment = matches!(
+            bound.data_type,
+            Some(DataType::Date | DataType::Timestamp | DataType::TimestampTz)
+        );
+        let Some(field) = Field::named(field).filter(|_| moment) else {
+            return Err(self.unsupported(&format!("extract({field} from this type)"), syntax));
+        };
+        let function = Function::Extract(field);
+        Ok(Self::call(function, vec![bound.expression], DataType::Numeric(None)))
+    }
+
+    fn function(&mut self, function: &ast::Function, syntax: &Expr) -> Bind<Bound> {
+        let name = self.simple_name(&function.name)?;
+        if function.over.is_some() {
+            return Err(self.unsupported("a window function", syntax));
+        }
+        if !function.within_group.is_empty() || function.null_treatment.is_some() {
+            return Err(self.unsupported("WITHIN GROUP", syntax));
+        }
+        if let Some(kind) = super::aggregate::AggregateFunction::named(&name) {
+            return self.aggregate(kind, function, syntax);
+        }
+        if let ast::FunctionArguments::Subquery(query) = &function.args {
+            if name == "array" {
+                let query = self.subquery(query)?;
+                let [(_, data_type)] = query.columns.as_slice() else {
+                    return Err(self.error("42601", "subquery must return only one column", syntax));
+                };
+                let data_type = DataType::Array(Box::new(data_type.clone()));
+                return Ok(self.add_subquery(SubqueryKind::Array, query, Vec::new(), data_type));
+            }
+        }
+        if function.filter.is_some() {
+            return Err(self.error("42809", format!("FILTER specified, but {name} is not an aggregate function"), syntax));
+        }
+        let arguments = self.plain_arguments(&function.args, syntax)?;
+        self.named_function(&name, &arguments, syntax)
+    }
+
+    /// Positional arguments without decorations.
+    pub(crate) fn plain_arguments<'e>(
+        &self,
+        arguments: &'e ast::FunctionArguments,
+        syntax: &impl Spanned,
+    ) -> Bind<Vec<&'e Expr>> {
+        let list = match arguments {
+            ast::FunctionArguments::None => return Ok(Vec::new()),
+            ast::FunctionArguments::List(list) => list,
+            ast::FunctionArguments::Subquery(_) => {
+                return Err(self.unsupported("a subquery as an argument list", syntax));
+            }
+        };
+        if list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
+            return Err(self.unsupported("DISTINCT or ORDER BY outside an aggregate", syntax));
+        }
+        list.args
+            .iter()
+            .map(|argument| match argument {
+                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expression)) => Ok(expression),
+                _ => Err(self.unsupported("a named argument or *", syntax)),
+            })
+            .collect()
+    }
+
+    /// A function by its name in lower case.
+    fn named_function(&mut self, name: &str, arguments: &[&Expr], syntax: &Expr) -> Bind<Bound> {
+        let mut bounds = Vec::new();
+        for argument in arguments {
+            bounds.push(self.expression(argument)?);
+        }
+        if let Some(bound) = self.generic_function(name, &bounds, syntax)? {
+            return Ok(bound);
+        }
+        if let Some(bound) = self.number_function(name, &bounds, syntax)? {
+            return Ok(bound);
+        }
+        if let Some(bound) = self.text_function(name, &bounds, syntax)? {
+            return Ok(bound);
+        }
+        let types: Vec<String> = bounds
+            .iter()
+            .map(|b| b.data_type.as_ref().map_or("unknown".into(), |t| unbounded(t).to_string()))
+            .collect();
+        let message = format!("function {name}({}) does not exist", types.join(", "));
+        Err(self.error("42883", message, syntax))
+    }
+
+    /// Functions over any type, times and arrays.
+    fn generic_function(&mut self, name: &str, bounds: &[Bound], syntax: &Expr) -> Bind<Option<Bound>> {
+        let bound = match (name, bounds) {
+            ("coalesce", [_, ..]) => {
+                let (list, data_type) = self.unify(bounds.to_vec(), "COALESCE", syntax)?;
+                Bound::new(Expression::Coalesce(list).folded(), data_type)
+            }
+            ("greatest" | "least", [_, ..]) => {
+                let upper = name.to_uppercase();
+                let (list, data_type) = self.unify(bounds.to_vec(), &upper, syntax)?;
+                let function = if name == "greatest" { Function::Greatest } else { Function::Least };
+                Self::call(function, list, data_type)
+            }
+            ("nullif", [left, right]) => {
+                let data_type = left.data_type.clone().unwrap_or(DataType::Text);
+                let (a, b) = self.comparable(left.clone(), "=", right.clone(), syntax)?;
+                Bound::new(Expression::NullIf(Box::new(a), Box::new(b)).folded(), data_type)
+            }
+            ("now" | "transaction_timestamp", []) => {
+                Bound::new(Expression::Now, DataType::TimestampTz)
+            }
+            ("statement_timestamp" | "clock_timestamp", []) => {
+                return Err(self.unsupported(name, syntax).help("now() is the transaction's time."));
+            }
+            ("gen_random_uuid", []) => Bound::new(Expression::Unique { uuid: true }, DataType::Uuid),
+            ("cardinality", [Bound { data_type: Some(DataType::Array(_)), expression }]) => {
+                Self::call(Function::Cardinality, vec![expression.clone()], DataType::Int4)
+            }
+            ("array_length", [Bound { data_type: Some(DataType::Array(_)), expression }, dimension]) => {
+                let dimension = self.coerce(dimension.clone(), &DataType::Int4, Context::Implicit, syntax)?;
+                let arguments = vec![expression.clone(), dimension];
+                Self::call(Function::ArrayLength, arguments, DataType::Int4)
+            }
+            ("array_append", [array, element]) => {
+                let Some(DataType::Array(inner)) = &array.data_type else { return Ok(None) };
+                let element = self.coerce(element.clone(), inner, Context::Implicit, syntax)?;
+                let arguments = vec![array.expression.clone(), element];
+                Self::call(Function::ArrayAppend, arguments, DataType::Array(inner.clone()))
+            }
+            ("array_position", [array, element]) => {
+                let Some(DataType::Array(inner)) = &array.data_type else { return Ok(None) };
+                let element = self.coerce(element.clone(), inner, Context::Implicit, syntax)?;
+                let arguments = vec![array.expression.clone(), element];
+                Self::call(Function::ArrayPosition, arguments, DataType::Int4)
+            }
+            ("date_part", _) => {
+                return Err(self.unsupported("date_part", syntax).help("Use extract(field from …)."));
+            }
+            ("date_trunc", [Bound { expression: Expression::Constant(Value::Text(field)), .. }, moment]) => {
+                let Some(field) = Field::named(&field.to_lowercase()) else {
+                    return Err(self.unsupported("this unit of date_trunc", syntax));
+                };
+                let data_type = match &moment.data_type {
+                    Some(DataType::Timestamp) => DataType::Timestamp,
+                    Some(DataType::TimestampTz | DataType::Date) => DataType::TimestampTz,
+                    _ => return Ok(None),
+                };
+                let arguments = vec![moment.expression.clone()];
+                Self::call(Function::DateTrunc(field), arguments, data_type)
+            }
+            ("make_date", [_, _, _]) => {
+                let mut arguments = Vec::new();
+                for bound in bounds {
+                    arguments.push(self.coerce(bound.clone(), &DataType::Int4, Context::Implicit, syntax)?);
+                }
+                Self::call(Function::MakeDate, arguments, DataType::Date)
+            }
+            ("to_char" | "to_date" | "to_timestamp" | "to_number" | "md5" | "random" | "nextval"
+            | "currval" | "setval" | "lastval" | "pg_sleep" | "format" | "regexp_replace" | "age", _) => {
+                return Err(self.unsupported(&format!("function {name}"), syntax));
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(bound))
+    }
+
+    /// Functions over numbers.
+    fn number_function(&mut self, name: &str, bounds: &[Bound], syntax: &Expr) -> Bind<Option<Bound>> {
+        let first = match bounds.first() {
+            Some(Bound { data_type: Some(t), .. }) if t.is_numeric() => unbounded(t),
+            Some(Bound { data_type: None, .. }) => DataType::Double,
+            _ => return Ok(None),
+        };
+        let exact = matches!(first, DataType::Numeric(_));
+        let operand_type = match name {
+            "abs" => first.clone(),
+            "mod" => return self.modulo(bounds, syntax),
+            // On integers these work in double precision, as PostgreSQL's do.
+            "round" | "trunc" if bounds.len() == 2 => DataType::Numeric(None),
+            "round" | "trunc" | "ceil" | "ceiling" | "floor" | "sign" if exact => first.clone(),
+            "round" | "trunc" | "ceil" | "ceiling" | "floor" | "sign" => DataType::Double,
+            "sqrt" | "exp" | "ln" | "power" | "pow" => {
+                if bounds.iter().any(|b| matches!(b.data_type, Some(DataType::Numeric(_)))) {
+                    let construct = format!("{name} of numeric");
+                    return Err(self.unsupported(&construct, syntax).help("Cast to double precision."));
+                }
+                DataType::Double
+            }
+            _ => return Ok(None),
+        };
+        let function = match (name, bounds.len()) {
+            ("abs", 1) => Function::Abs,
+            ("sign", 1) => Function::Sign,
+            ("round", 1 | 2) => Function::Round,
+            ("trunc", 1 | 2) => Function::Trunc,
+            ("ceil" | "ceiling", 1) => Function::Ceil,
+            ("floor", 1) => Function::Floor,
+            ("sqrt", 1) => Function::Sqrt,
+            ("exp", 1) => Function::Exp,
+            ("ln", 1) => Function::Ln,
+            ("power" | "pow", 2) => Function::Power,
+            _ => return Ok(None),
+        };
+        let mut arguments = Vec::new();
+        for (place, bound) in bounds.iter().enumerate() {
+            let to = match (&function, place) {
+                (Function::Round | Function::Trunc, 1) => &DataType::Int4,
+                _ => &operand_type,
+            };
+            arguments.push(self.coerce(bound.clone(), to, Context::Implicit, syntax)?);
+        }
+        if let (Function::Abs, true) = (&function, operand_type.is_integer()) {
+            return Ok(Some(self.integer_abs(arguments.remove(0), operand_type)));
+        }
+        Ok(Some(Self::call(function, arguments, operand_type)))
+    }
+
+    /// `abs` of an integer: the negation is what may be out of the type's range.
+    fn integer_abs(&self, operand: Expression, data_type: DataType) -> Bound {
+        let domain = Domain::of(&data_type).expect("an integer type has a domain");
+        let negative = Expression::Compare {
+            relation: crate::expression::Relation::Less,
+            left: Box::new(operand.clone()),
+            right: Box::new(Expression::Constant(Value::Int(0))),
+        };
+        let negated = Expression::Negate { domain, operand: Box::new(operand.clone()) };
+        let case =
+            Expression::Case { branches: vec![(negative, negated)], otherwise: Box::new(operand) };
+        Bound::new(case.folded(), data_type)
+    }
+
+    fn modulo(&mut self, bounds: &[Bound], syntax: &Expr) -> Bind<Option<Bound>> {
+        let [left, right] = bounds else { return Ok(None) };
+        let operator = crate::expression::Operator::Modulo;
+        self.arithmetic(left.clone(), operator, right.clone(), syntax).map(Some)
+    }
+
+    /// Functions over text.
+    fn text_function(&mut self, name: &str, bounds: &[Bound], syntax: &Expr) -> Bind<Option<Bound>> {
+        if let ("concat" | "concat_ws", [_, ..]) = (name, bounds) {
+            let mut arguments = Vec::new();
+            let mut types = Vec::new();
+            for bound in bounds {
+                let (expression, data_type) = self.settled(bound.clone(), syntax)?;
+                arguments.push(expression);
+                types.push(data_type);
+            }
+            let function = match name {
+                "concat" => Function::Concat(types),
+                _ if types[0].is_text() => Function::ConcatWith(types),
+                _ => return Ok(None),
+            };
+            return Ok(Some(Self::call(function, arguments, DataType::Text)));
+        }
+        let is_text = |b: &Bound| b.data_type.as_ref().is_none_or(DataType::is_text);
+        let is_bytes = |b: &Bound| b.data_type == Some(DataType::Bytea);
+        let [operand, rest @ ..] = bounds else {
+            return if name == "chr" { Ok(None) } else { Ok(None) };
+        };
+        if let ("length" | "octet_length", true, []) = (name, is_bytes(operand), rest) {
+            let arguments = vec![operand.expression.clone()];
+            return Ok(Some(Self::call(Function::OctetLength, arguments, DataType::Int4)));
+        }
+        if let ("chr", []) = (name, rest) {
+            let code = self.coerce(operand.clone(), &DataType::Int4, Context::Implicit, syntax)?;
+            return Ok(Some(Self::call(Function::Chr, vec![code], DataType::Text)));
+        }
+        if let (Some(DataType::Char(_)), "octet_length") = (&operand.data_type, name) {
+            return Err(self.unsupported("octet_length of char(n)", syntax));
+        }
+        const TEXT: &[DataType] = &[DataType::Text];
+        const INT: &[DataType] = &[DataType::Int4];
+        const TEXT_INT: &[DataType] = &[DataType::Text, DataType::Int4];
+        const TEXT_TEXT: &[DataType] = &[DataType::Text, DataType::Text];
+        const INT_INT: &[DataType] = &[DataType::Int4, DataType::Int4];
+        const INT_TEXT: &[DataType] = &[DataType::Int4, DataType::Text];
+        let (function, types, result): (Function, &[DataType], DataType) = match (name, rest.len()) {
+            ("length" | "char_length" | "character_length", 0) => {
+                (Function::Length, &[], DataType::Int4)
+            }
+            ("octet_length", 0) => (Function::OctetLength, &[], DataType::Int4),
+            ("substring" | "substr", 1) => (Function::Substring, INT, DataType::Text),
+            ("substring" | "substr", 2) => (Function::Substring, INT_INT, DataType::Text),
+            ("left", 1) => (Function::Left, INT, DataType::Text),
+            ("right", 1) => (Function::Right, INT, DataType::Text),
+            ("upper", 0) => (Function::Upper, &[], DataType::Text),
+            ("lower", 0) => (Function::Lower, &[], DataType::Text),
+            ("initcap", 0) => (Function::Initcap, &[], DataType::Text),
+            ("btrim" | "trim", 0) => (Function::TrimBoth, &[], DataType::Text),
+            ("btrim" | "trim", 1) => (Function::TrimBoth, TEXT, DataType::Text),
+            ("ltrim", 0) => (Function::TrimLeft, &[], DataType::Text),
+            ("ltrim", 1) => (Function::TrimLeft, TEXT, DataType::Text),
+            ("rtrim", 0) => (Function::TrimRight, &[], DataType::Text),
+            ("rtrim", 1) => (Function::TrimRight, TEXT, DataType::Text),
+            ("strpos" | "position", 1) => (Function::Position, TEXT, DataType::Int4),
+            ("replace", 2) => (Function::Replace, TEXT_TEXT, DataType::Text),
+            ("lpad", 1) => (Function::LeftPad, INT, DataType::Text),
+            ("lpad", 2) => (Function::LeftPad, INT_TEXT, DataType::Text),
+            ("rpad", 1) => (Function::RightPad, INT, DataType::Text),
+            ("rpad", 2) => (Function::RightPad, INT_TEXT, DataType::Text),
+            ("repeat", 1) => (Function::Repeat, INT, DataType::Text),
+            ("reverse", 0) => (Function::Reverse, &[], DataType::Text),
+            ("starts_with", 1) => (Function::StartsWith, TEXT, DataType::Bool),
+            ("split_part", 2) => (Function::SplitPart, TEXT_INT, DataType::Text),
+            ("ascii", 0) => (Function::Ascii, &[], DataType::Int4),
+            _ => return Ok(None),
+        };
+        if !is_text(operand) {
+            return Ok(None);
+        }
+        let mut arguments =
+            vec![self.coerce(operand.clone(), &DataType::Text, Context::Implicit, syntax)?];
+        for (bound, to) in rest.iter().zip(types) {
+            let fits = match (&bound.data_type, to) {
+                (None, _) => true,
+                (Some(from), to) => super::convert::exists(from, to, Context::Implicit),
+            };
+            if !fits {
+                return Ok(None);
+            }
+            arguments.push(self.coerce(bound.clone(), to, Context::Implicit, syntax)?);
+        }
+        Ok(Some(Self::call(function, arguments, result)))
+    }
+}

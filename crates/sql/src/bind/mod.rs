@@ -1,0 +1,208 @@
+//! Names resolved, types settled, casts inserted: from `sqlparser`'s syntax trees to plans.
+//!
+//! Types follow PostgreSQL's rules for operators, CASE, UNION and assignment (chapter 10 of its
+//! manual), for the types of the dialect. What has no rule here is refused with its place.
+
+pub(crate) mod aggregate;
+pub(crate) mod convert;
+pub(crate) mod expression;
+pub(crate) mod from;
+pub(crate) mod function;
+pub(crate) mod insert;
+pub(crate) mod modify;
+pub(crate) mod operator;
+pub(crate) mod query;
+pub(crate) mod scope;
+pub(crate) mod term;
+
+use std::cell::Cell;
+
+use anabranch_types::{ColumnIndex, DataType, TableId};
+use sqlparser::ast::{self, Spanned};
+
+use crate::{
+    catalog::Catalog,
+    diagnostic::Diagnostic,
+    expression::Expression,
+    source::Span,
+    summary::{Comparison, Role},
+};
+use scope::Scope;
+use term::RawTerm;
+
+/// A result of binding.
+pub(crate) type Bind<T> = Result<T, Diagnostic>;
+
+/// An expression with its type; `None` while it is a literal or parameter of unknown type.
+#[derive(Clone, Debug)]
+pub(crate) struct Bound {
+    pub(crate) expression: Expression,
+    pub(crate) data_type: Option<DataType>,
+}
+
+impl Bound {
+    /// An expression of a known type.
+    pub(crate) fn new(expression: Expression, data_type: DataType) -> Bound {
+        Bound { expression, data_type: Some(data_type) }
+    }
+
+    /// A boolean expression.
+    pub(crate) fn boolean(expression: Expression) -> Bound {
+        Bound::new(expression, DataType::Bool)
+    }
+}
+
+/// Where names that are not columns are looked up: a procedure's variables and parameters.
+pub(crate) trait Variables {
+    /// The variable with this name: its slot and type.
+    fn named(&self, qualifier: Option<&str>, name: &str) -> Option<(usize, DataType)>;
+    /// `$n`, counted from 1. `None` when its type is to be found out from its use.
+    fn numbered(&self, number: usize) -> Option<(usize, Option<DataType>)>;
+    /// Whether a name that is both a column's and a variable's means the column (LANGUAGE SQL)
+    /// rather than being refused as ambiguous (PL/pgSQL).
+    fn column_wins(&self) -> bool {
+        false
+    }
+}
+
+/// No variables at all: constraints, defaults, views, assertions.
+pub(crate) struct NoVariables;
+
+impl Variables for NoVariables {
+    fn named(&self, _: Option<&str>, _: &str) -> Option<(usize, DataType)> {
+        None
+    }
+    fn numbered(&self, _: usize) -> Option<(usize, Option<DataType>)> {
+        None
+    }
+}
+
+/// What one mention of a table contributes to the statement's summary.
+#[derive(Clone, Debug)]
+pub(crate) struct RawAccess {
+    pub(crate) table: TableId,
+    pub(crate) role: Role,
+    pub(crate) columns_read: Vec<ColumnIndex>,
+    pub(crate) writes: Vec<(ColumnIndex, RawWrite)>,
+    pub(crate) conditions: Vec<(ColumnIndex, Comparison, RawTerm)>,
+    pub(crate) filtered_otherwise: bool,
+    pub(crate) span: Span,
+}
+
+impl RawAccess {
+    /// Notes that a column is read.
+    pub(crate) fn reads(&mut self, column: ColumnIndex) {
+        if !self.columns_read.contains(&column) {
+            self.columns_read.push(column);
+        }
+    }
+}
+
+/// How a column is written, before variables are resolved.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum RawWrite {
+    Assign(RawTerm),
+    Add { term: RawTerm, negated: bool },
+    OfRow,
+    OfData,
+}
+
+/// Binds one statement.
+pub(crate) struct Binder<'b> {
+    pub(crate) catalog: &'b Catalog,
+    pub(crate) variables: &'b dyn Variables,
+    /// What has been found out about the types of `$n`.
+    pub(crate) parameters: Vec<Option<DataType>>,
+    /// The queries around the place that is bound, outermost first.
+    pub(crate) scopes: Vec<Scope>,
+    /// Tables mentioned so far.
+    pub(crate) accesses: Vec<RawAccess>,
+    /// Common table expressions in sight: name, number, columns.
+    pub(crate) ctes: Vec<(String, usize, Vec<(String, DataType)>)>,
+    /// How many common table expressions the statement has.
+    pub(crate) cte_count: usize,
+    /// The statement's own place, for what has none.
+    pub(crate) place: Span,
+    /// Views being expanded, to find one that contains itself.
+    pub(crate) views: Vec<String>,
+    /// What the reads of base tables are for.
+    pub(crate) for_write: Cell<bool>,
+}
+
+impl<'b> Binder<'b> {
+    /// A binder for a statement that stands at `place`.
+    pub(crate) fn new(catalog: &'b Catalog, variables: &'b dyn Variables, place: Span) -> Binder<'b> {
+        Binder {
+            catalog,
+            variables,
+            parameters: Vec::new(),
+            scopes: Vec::new(),
+            accesses: Vec::new(),
+            ctes: Vec::new(),
+            cte_count: 0,
+            place,
+            views: Vec::new(),
+            for_write: Cell::new(false),
+        }
+    }
+
+    /// The place of a piece of syntax, or the statement's where it has none.
+    pub(crate) fn place_of(&self, syntax: &impl Spanned) -> Span {
+        Span::of(syntax.span()).unwrap_or(self.place)
+    }
+
+    /// A finding at a piece of syntax.
+    pub(crate) fn error(
+        &self,
+        code: &'static str,
+        message: impl Into<String>,
+        syntax: &impl Spanned,
+    ) -> Diagnostic {
+        Diagnostic::new(code, message, self.place_of(syntax))
+    }
+
+    /// A construct that is not supported.
+    pub(crate) fn unsupported(&self, construct: &str, syntax: &impl Spanned) -> Diagnostic {
+        Diagnostic::unsupported(construct, self.place_of(syntax))
+    }
+
+    /// The innermost scope.
+    pub(crate) fn scope(&mut self) -> &mut Scope {
+        self.scopes.last_mut().expect("expressions are bound within a scope")
+    }
+
+    /// The table with this name.
+    pub(crate) fn table_named(&self, name: &ast::ObjectName) -> Bind<TableId> {
+        let text = self.simple_name(name)?;
+        match self.catalog.tables.iter().find(|table| table.name == text) {
+            Some(table) => Ok(table.id),
+            None => {
+                let message = format!("relation \"{text}\" does not exist");
+                Err(self.error("42P01", message, name))
+            }
+        }
+    }
+
+    /// A name of one part (a schema `public` before it is passed over).
+    pub(crate) fn simple_name(&self, name: &ast::ObjectName) -> Bind<String> {
+        let parts: Vec<String> = name
+            .0
+            .iter()
+            .map(|part| part.as_ident().map(fold))
+            .collect::<Option<_>>()
+            .ok_or_else(|| self.unsupported("this name", name))?;
+        match parts.as_slice() {
+            [name] => Ok(name.clone()),
+            [schema, name] if schema == "public" || schema == "pg_catalog" => Ok(name.clone()),
+            _ => Err(self.unsupported("a qualified name", name)),
+        }
+    }
+}
+
+/// An identifier in lower case unless quoted.
+pub(crate) fn fold(ident: &ast::Ident) -> String {
+    match ident.quote_style {
+        None => ident.value.to_lowercase(),
+        Some(_) => ident.value.clone(),
+    }
+}

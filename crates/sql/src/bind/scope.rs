@@ -1,0 +1,105 @@
+//! What names mean at a place: the sources of each query around it.
+
+use anabranch_types::{DataType, TableId};
+
+use super::{RawAccess, aggregate::Aggregate};
+use crate::{expression::Expression, plan};
+
+/// One query's names, while it is bound.
+#[derive(Debug, Default)]
+pub(crate) struct Scope {
+    /// Its FROM list; source number `i + 1` in plans.
+    pub(crate) sources: Vec<ScopeSource>,
+    /// Sources beyond the FROM list: subqueries' values and aggregates.
+    pub(crate) extra_sources: usize,
+    /// Its aggregates, and the number of the source that will hold them.
+    pub(crate) aggregates: Vec<Aggregate>,
+    pub(crate) aggregate_source: Option<usize>,
+    /// Its subqueries, each a source of one column.
+    pub(crate) subqueries: Vec<plan::Subquery>,
+    /// Whether aggregates may stand where is bound now, and else what stands in the way.
+    pub(crate) aggregates_allowed: bool,
+    /// Inside an aggregate's arguments.
+    pub(crate) in_aggregate: bool,
+    /// What a clause that allows no aggregates is called.
+    pub(crate) clause: &'static str,
+    /// Outputs that ORDER BY may name.
+    pub(crate) escapes: usize,
+    /// Columns of this query that its subqueries refer to.
+    pub(crate) inner_references: Vec<(usize, usize)>,
+    /// Nothing outside may be seen beyond this scope.
+    pub(crate) lateral: bool,
+}
+
+/// One source of a FROM list.
+#[derive(Clone, Debug)]
+pub(crate) struct ScopeSource {
+    /// Its alias or name.
+    pub(crate) name: String,
+    /// Its columns.
+    pub(crate) columns: Vec<ScopeColumn>,
+    /// Which of the statement's accesses it is, if a table.
+    pub(crate) access: Option<usize>,
+    /// The table, if it is one.
+    pub(crate) table: Option<TableId>,
+    /// The arguments, if it is a table function.
+    pub(crate) elements: Option<Vec<Expression>>,
+    /// Cannot be named here (a sibling of a derived table that is not LATERAL).
+    pub(crate) hidden: bool,
+    /// Null-extended by an outer join.
+    pub(crate) nullable: bool,
+}
+
+/// A column of a source.
+#[derive(Clone, Debug)]
+pub(crate) struct ScopeColumn {
+    pub(crate) name: String,
+    pub(crate) data_type: DataType,
+    /// Merged into the column of the same name of an earlier source by USING: not found by its
+    /// bare name.
+    pub(crate) merged: bool,
+}
+
+/// What a name was found to be.
+pub(crate) enum Found {
+    None,
+    One { source: usize, column: usize, data_type: DataType },
+    Ambiguous,
+}
+
+impl Scope {
+    /// A number for a source beyond the FROM list.
+    pub(crate) fn allocate_source(&mut self) -> usize {
+        self.extra_sources += 1;
+        self.sources.len() + self.extra_sources
+    }
+
+    /// The column with this name, in one of the sources or in the one named.
+    pub(crate) fn find(&self, qualifier: Option<&str>, name: &str) -> Found {
+        let mut found = Found::None;
+        for (place, source) in self.sources.iter().enumerate() {
+            if source.hidden || qualifier.is_some_and(|qualifier| qualifier != source.name) {
+                continue;
+            }
+            for (column, candidate) in source.columns.iter().enumerate() {
+                if candidate.name != name || (candidate.merged && qualifier.is_none()) {
+                    continue;
+                }
+                if !matches!(found, Found::None) {
+                    return Found::Ambiguous;
+                }
+                let data_type = candidate.data_type.clone();
+                found = Found::One { source: place + 1, column, data_type };
+            }
+        }
+        found
+    }
+
+    /// Notes a column as read in the statement's summary.
+    pub(crate) fn note_read(&self, accesses: &mut [RawAccess], source: usize, column: usize) {
+        let access = self.sources.get(source - 1).and_then(|source| source.access);
+        if let Some(access) = access {
+            accesses[access].reads(crate::expression::frame::column_index(column));
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Evaluation of compiled expressions.
+
+use std::cmp::Ordering;
+
+use anabranch_types::Value;
+use compact_str::CompactString;
+
+use super::{
+    Batch, Expression, Failure, Frame, Relation, Surroundings, arithmetic, cast, failure, function,
+    pattern,
+};
+
+impl Expression {
+    /// The expression's value over a tuple.
+    ///
+    /// # Errors
+    /// What PostgreSQL raises when it evaluates it: a division by zero, an overflow.
+    pub(crate) fn evaluate(&self, frame: &Frame<'_>) -> Result<Value, Failure> {
+        match self {
+            Expression::Constant(value) => Ok(value.clone()),
+            Expression::Variable(slot) => Ok(frame.variables[*slot].clone()),
+            Expression::Column { depth, source, column } => {
+                Ok(frame.column(*depth, *source, *column))
+            }
+            Expression::Arithmetic { operator, domain, left, right } => {
+                let left = left.evaluate(frame)?;
+                let right = right.evaluate(frame)?;
+                if left.is_null() || right.is_null() {
+                    return Ok(Value::Null);
+                }
+                arithmetic::compute(*operator, *domain, &left, &right)
+            }
+            Expression::Negate { domain, operand } => {
+                arithmetic::negate(*domain, operand.evaluate(frame)?)
+            }
+            Expression::Concat(left, right) => concat(left.evaluate(frame)?, right.evaluate(frame)?),
+            Expression::Case { branches, otherwise } => {
+                for (condition, result) in branches {
+                    if condition.test(frame)? == Some(true) {
+                        return result.evaluate(frame);
+                    }
+                }
+                otherwise.evaluate(frame)
+            }
+            Expression::Switch { operand, branches, otherwise } => {
+                let operand = operand.evaluate(frame)?;
+                for (value, result) in branches {
+                    if operand.compare(&value.evaluate(frame)?) == Some(Ordering::Equal) {
+                        return result.evaluate(frame);
+                    }
+                }
+                otherwise.evaluate(frame)
+            }
+            Expression::Coalesce(list) => {
+                for expression in list {
+                    let value = expression.evaluate(frame)?;
+                    if !value.is_null() {
+                        return Ok(value);
+                    }
+                }
+                Ok(Value::Null)
+            }
+            Expression::NullIf(left, right) => {
+                let left = left.evaluate(frame)?;
+                let equal = left.compare(&right.evaluate(frame)?) == Some(Ordering::Equal);
+                Ok(if equal { Value::Null } else { left })
+            }
+            Expression::Cast { operand, from, to, explicit } => {
+                cast::cast(operand.evaluate(frame)?, from, to, *explicit)
+            }
+            Expression::Call { function, arguments } => {
+                let mut values: smallvec::SmallVec<[Value; 3]> = smallvec::SmallVec::new();
+                for argument in arguments {
+                    values.push(argument.evaluate(frame)?);
+                }
+                function::call(function, &values)
+            }
+            Expression::Array(list) => {
+                let values = list.iter().map(|e| e.evaluate(frame));
+                Ok(Value::Array(values.collect::<Result<Vec<_>, _>>()?.into()))
+            }
+            Expression::Subscript(array, index) => {
+                Ok(match (array.evaluate(frame)?, index.evaluate(frame)?) {
+                    (Value::Array(list), Value::Int(index)) => index
+                        .checked_sub(1)
+                        .and_then(|i| usize::try_from(i).ok())
+                        .and_then(|i| list.get(i).cloned())
+                        .unwrap_or(Value::Null),
+                    _ => Value::Null,
+                })
+            }
+            Expression::Now => Ok(Value::Timestamp(frame.surroundings.timestamp)),
+            Expression::Unique { uuid } => {
+                let number = frame.surroundings.uniques.borrow_mut().pop();
+                let number = number.expect("the executor draws numbers before it evaluates");
+                Ok(unique(number, *uuid))
+            }
+            _ => Ok(self.test(frame)?.map_or(Value::Null, Value::Bool)),
+        }
+    }
+
+    /// The expression's truth: `None` for NULL. For boolean expressions.
+    pub(crate) fn test(&self, frame: &Frame<'_>) -> Result<Option<bool>, Failure> {
+        match self {
+            Expression::Compare { relation, left, right } => {
+                let left = left.evaluate(frame)?;
+                let right = right.evaluate(frame)?;
+                Ok(left.compare(&right).map(|ordering| relation.holds(ordering)))
+            }
+            Expression::And(list) => conjunction(list, frame, true),
+            Expression::Or(list) => conjunction(list, frame, false),
+            Expression::Not(operand) => Ok(operand.test(frame)?.map(|truth| !truth)),
+            Expression::IsNull { operand, negated } => {
+                Ok(Some(operand.evaluate(frame)?.is_null() != *negated))
+            }
+            Expression::IsBool { operand, expected, negated } => {
+                Ok(Some((operand.test(frame)? == Some(*expected)) != *negated))
+            }
+            Expression::Distinct { left, right, negated } => {
+                let left = left.evaluate(frame)?;
+                let equal = left.total_cmp(&right.evaluate(frame)?).is_eq();
+                Ok(Some(equal == *negated))
+            }
+            Expression::InList { operand, list, negated } => {
+                let operand = operand.evaluate(frame)?;
+                let mut unknown = operand.is_null();
+                for element in list {
+                    match operand.compare(&element.evaluate(frame)?) {
+                        Some(Ordering::Equal) => return Ok(Some(!negated)),
+                        Some(_) => {}
+                        None => unknown = true,
+                    }
+                }
+                Ok(if unknown { None } else { Some(*negated) })
+            }
+            Expression::Quantified { relation, left, array, all } => {
+                let left = left.evaluate(frame)?;
+                Ok(quantified(*relation, &left, &array.evaluate(frame)?, *all))
+            }
+            Expression::Like { operand, pattern, escape, insensitive, negated } => {
+                let (operand, pattern) = (operand.evaluate(frame)?, pattern.evaluate(frame)?);
+                match (&operand, &pattern) {
+                    (Value::Text(text), Value::Text(pattern)) => {
+                        let found = pattern::like(text, pattern, *escape, *insensitive)?;
+                        Ok(Some(found != *negated))
+                    }
+                    _ => Ok(None),
+                }
+            }
+            other => match other.evaluate(frame)? {
+                Value::Bool(truth) => Ok(Some(truth)),
+                Value::Null => Ok(None),
+                value => Err(failure("XX000", format!("{value:?} is not a boolean"))),
+            },
+        }
+    }
+}
+
+/// AND (`neutral` true) or OR (`neutral` false) of a list.
+fn conjunction(
+    list: &[Expression],
+    frame: &Frame<'_>,
+    neutral: bool,
+) -> Result<Option<bool>, Failure> {
+    let mut unknown = false;
+    for expression in list {
+        match expression.test(frame)? {
+            Some(truth) if truth != neutral => return Ok(Some(truth)),
+            Some(_) => {}
+            None => unknown = true,
+        }
+    }
+    Ok(if unknown { None } else { Some(neutral) })
+}
+
+/// `left relation ANY (array)`, or ALL.
+fn quantified(relation: Relation, left: &Value, array: &Value, all: bool) -> Option<bool> {
+    let Value::Array(list) = array else { return None };
+    let mut unknown = false;
+    for element in list.iter() {
+        match left.compare(element).map(|ordering| relation.holds(ordering)) {
+            Some(truth) if truth != all => return Some(truth),
+            Some(_) => {}
+            None => unknown = true,
+        }
+    }
+    if unknown { None } else { Some(all) }
+}
+
+/// `||` of two texts.
+fn concat(left: Value, right: Value) -> Result<Value, Failure> {
+    match (left, right) {
+        (Value::Text(mut a), Value::Text(b)) => {
+            a.push_str(&b);
+            Ok(Value::Text(a))
+        }
+        (Value::Bytes(a), Value::Bytes(b)) => Ok(Value::Bytes([&a[..], &b[..]].concat().into())),
+        (Value::Null, _) | (_, Value::Null) => Ok(Value::Null),
+        (a, b) => Err(failure("XX000", format!("{a:?} || {b:?} is not defined"))),
+    }
+}
+
+/// A number that no other call gets, as a version-4-shaped uuid or as a positive bigint.
+fn unique(number: u128, uuid: bool) -> Value {
+    if !uuid {
+        return Value::Int(identity(number));
+    }
+    // Mix so that uuids of neighbouring rows do not look alike; the mixing is a bijection of each
+    // half, and 6 bits are given up to the version and variant that the format prescribes.
+    let high = (number >> 64) as u64;
+    let low = number as u64;
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&mix(high.rotate_left(32) ^ mix(low)).to_be_bytes());
+    bytes[8..].copy_from_slice(&mix(low ^ high.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes());
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    Value::Uuid(bytes)
+}
+
+/// splitmix64's finaliser, a bijection.
+fn mix(mut x: u64) -> u64 {
+    x ^= x >> 30;
+    x = x.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x ^= x >> 27;
+    x = x.wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// The value of an identity or serial column.
+fn identity(number: u128) -> i64 {
+    let high = (number >> 64) as u64;
+    // The high half names the transaction; the low half counts within it.
+    (high.wrapping_mul(1 << 10).wrapping_add(number as u64) & (i64::MAX as u64)) as i64
+}
+
+/// The value of an expression of constants.
+pub(crate) fn evaluate_constant(expression: &Expression) -> Result<Value, Failure> {
+    evaluate_over(expression, &[], &Surroundings::default())
+}
+
+/// The value of an expression of variables and constants.
+pub(crate) fn evaluate_over(
+    expression: &Expression,
+    variables: &[Value],
+    surroundings: &Surroundings,
+) -> Result<Value, Failure> {
+    match expression {
+        Expression::Constant(value) => Ok(value.clone()),
+        Expression::Variable(slot) => Ok(variables[*slot].clone()),
+        _ => {
+            let batch = Batch { parent: None, sources: Vec::new(), stride: 1, indices: Vec::new() };
+            expression.evaluate(&Frame { variables, batch: &batch, tuple: 0, surroundings })
+        }
+    }
+}
+
+/// An empty text.
+pub(crate) fn empty_text() -> Value {
+    Value::Text(CompactString::default())
+}

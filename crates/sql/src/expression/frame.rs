@@ -1,0 +1,130 @@
+//! Tuples: what an expression is evaluated over.
+//!
+//! A query's sources hold their rows once; a tuple is one index into each source. So a join copies
+//! numbers, and a row is decoded a column at a time, when an expression asks for it.
+
+use std::sync::Arc;
+
+use anabranch_types::{Key, Row, RowLayout, Value};
+
+use super::Surroundings;
+
+/// The index of a source that a tuple has no row of: an outer join's missing side.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The rows of one source of a query.
+#[derive(Debug, Default)]
+pub(crate) enum Source<'a> {
+    /// Not read yet, or the place of the parent's tuple.
+    #[default]
+    Empty,
+    /// Rows of a table; `keys` beside them where they will be written.
+    Rows { layout: &'a RowLayout, rows: Vec<Row>, keys: Vec<Key> },
+    /// The one row that a row program or a CHECK looks at.
+    Row { layout: &'a RowLayout, row: &'a Row },
+    /// Computed values, `width` to a row.
+    Values { width: usize, values: Vec<Value> },
+    /// Computed values shared with other readers.
+    Shared { width: usize, values: Arc<Vec<Value>> },
+}
+
+impl Source<'_> {
+    /// One column of one row.
+    #[inline]
+    pub(crate) fn value(&self, row: u32, column: usize) -> Value {
+        if row == NONE {
+            return Value::Null;
+        }
+        match self {
+            Source::Rows { layout, rows, .. } => rows[row as usize].get(layout, column_index(column)),
+            Source::Row { layout, row } => row.get(layout, column_index(column)),
+            Source::Values { width, values } => values[row as usize * width + column].clone(),
+            Source::Shared { width, values } => values[row as usize * width + column].clone(),
+            Source::Empty => unreachable!("a source is read before its columns are"),
+        }
+    }
+}
+
+/// The index type of `types`.
+#[inline]
+pub(crate) fn column_index(column: usize) -> anabranch_types::ColumnIndex {
+    anabranch_types::ColumnIndex(column as u16)
+}
+
+/// Tuples of a query in progress.
+#[derive(Debug)]
+pub(crate) struct Batch<'a> {
+    /// The query around this one, whose tuple each tuple here belongs to (index 0 of the tuple).
+    pub(crate) parent: Option<&'a Batch<'a>>,
+    /// The sources; place 0 stands for the parent.
+    pub(crate) sources: Vec<Source<'a>>,
+    /// Indices in a tuple.
+    pub(crate) stride: usize,
+    /// All tuples, one after the other.
+    pub(crate) indices: Vec<u32>,
+}
+
+impl<'a> Batch<'a> {
+    /// One tuple of no source.
+    pub(crate) fn single(stride: usize) -> Batch<'a> {
+        let mut sources = Vec::with_capacity(stride);
+        sources.resize_with(stride, Source::default);
+        Batch { parent: None, sources, stride, indices: vec![NONE; stride] }
+    }
+
+    /// One tuple for each tuple of `parent` in `range`.
+    pub(crate) fn under(
+        parent: &'a Batch<'a>,
+        range: std::ops::Range<usize>,
+        stride: usize,
+    ) -> Batch<'a> {
+        let mut sources = Vec::with_capacity(stride);
+        sources.resize_with(stride, Source::default);
+        let mut indices = Vec::with_capacity(range.len() * stride);
+        for tuple in range {
+            indices.push(tuple as u32);
+            indices.resize(indices.len() + stride - 1, NONE);
+        }
+        Batch { parent: Some(parent), sources, stride, indices }
+    }
+
+    /// How many tuples there are.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.indices.len() / self.stride
+    }
+
+    /// The indices of one tuple.
+    #[inline]
+    pub(crate) fn tuple(&self, tuple: usize) -> &[u32] {
+        &self.indices[tuple * self.stride..(tuple + 1) * self.stride]
+    }
+}
+
+/// One tuple, with all that an expression may refer to.
+#[derive(Clone, Copy)]
+pub(crate) struct Frame<'a> {
+    /// Parameters and variables.
+    pub(crate) variables: &'a [Value],
+    /// The tuples.
+    pub(crate) batch: &'a Batch<'a>,
+    /// Which of them.
+    pub(crate) tuple: usize,
+    /// The transaction's constants.
+    pub(crate) surroundings: &'a Surroundings,
+}
+
+impl Frame<'_> {
+    /// The value of a column.
+    #[inline]
+    pub(crate) fn column(&self, depth: usize, source: usize, column: usize) -> Value {
+        let mut batch = self.batch;
+        let mut tuple = self.tuple;
+        for _ in 0..depth {
+            tuple = batch.indices[tuple * batch.stride] as usize;
+            batch = batch.parent.expect("a correlated query runs under its parent");
+        }
+        let row = batch.indices[tuple * batch.stride + source];
+        batch.sources[source].value(row, column)
+    }
+}

@@ -1,0 +1,409 @@
+//! Built-in functions.
+
+use anabranch_types::{DataType, Decimal, Value};
+use compact_str::CompactString;
+
+use super::{
+    Failure, arithmetic,
+    arithmetic::decimal_failure,
+    datetime::{self, Field, Interval},
+    evaluate::empty_text,
+    failure,
+    text::write_text,
+};
+
+/// A function whose name and argument types are settled. All but those that say so give NULL when
+/// an argument is NULL.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Function {
+    Abs,
+    Sign,
+    Round,
+    Trunc,
+    Ceil,
+    Floor,
+    Sqrt,
+    Exp,
+    Ln,
+    Power,
+    Length,
+    OctetLength,
+    Substring,
+    Left,
+    Right,
+    Upper,
+    Lower,
+    Initcap,
+    TrimBoth,
+    TrimLeft,
+    TrimRight,
+    Position,
+    Replace,
+    LeftPad,
+    RightPad,
+    Repeat,
+    Reverse,
+    SplitPart,
+    StartsWith,
+    Ascii,
+    Chr,
+    /// NULL arguments are passed over; the types are those of the arguments.
+    Concat(Vec<DataType>),
+    /// The same with a separator first.
+    ConcatWith(Vec<DataType>),
+    /// NULL arguments are passed over.
+    Greatest,
+    /// NULL arguments are passed over.
+    Least,
+    Cardinality,
+    ArrayLength,
+    ArrayPosition,
+    /// NULL elements and arrays count.
+    ArrayAppend,
+    ArrayConcat,
+    Extract(Field),
+    DateTrunc(Field),
+    AddInterval(Interval, /* negative */ bool),
+    /// `timestamp::date`-like functions over now() are casts; this is `make_date(y, m, d)`.
+    MakeDate,
+}
+
+/// The value of a function for arguments of the right kinds.
+pub(crate) fn call(function: &Function, arguments: &[Value]) -> Result<Value, Failure> {
+    match function {
+        Function::Concat(types) => return Ok(concat(arguments, types, None)),
+        Function::ConcatWith(types) => {
+            let Value::Text(separator) = &arguments[0] else { return Ok(Value::Null) };
+            return Ok(concat(&arguments[1..], &types[1..], Some(separator)));
+        }
+        Function::Greatest | Function::Least => return Ok(extreme(function, arguments)),
+        Function::ArrayAppend => {
+            let mut list = match &arguments[0] {
+                Value::Array(list) => list.to_vec(),
+                _ => Vec::new(),
+            };
+            list.push(arguments[1].clone());
+            return Ok(Value::Array(list.into()));
+        }
+        Function::ArrayConcat => {
+            return Ok(match (&arguments[0], &arguments[1]) {
+                (Value::Array(a), Value::Array(b)) => Value::Array([&a[..], &b[..]].concat().into()),
+                (Value::Null, other) | (other, _) => other.clone(),
+            });
+        }
+        Function::ArrayPosition => {
+            let Value::Array(list) = &arguments[0] else { return Ok(Value::Null) };
+            let place = list.iter().position(|v| v.total_cmp(&arguments[1]).is_eq());
+            return Ok(place.map_or(Value::Null, |p| Value::Int(p as i64 + 1)));
+        }
+        _ => {}
+    }
+    if arguments.iter().any(Value::is_null) {
+        return Ok(Value::Null);
+    }
+    match arguments {
+        [Value::Text(text), rest @ ..] => of_text(function, text, rest),
+        [Value::Int(i), rest @ ..] => of_int(function, *i, rest),
+        [Value::Numeric(d), rest @ ..] => of_numeric(function, *d, rest),
+        [Value::Float(f), rest @ ..] => of_float(function, *f, rest),
+        [Value::Timestamp(t)] => of_timestamp(function, *t),
+        [Value::Date(d)] => of_timestamp(function, i64::from(*d) * datetime::DAY),
+        [Value::Array(list), rest @ ..] => of_array(function, list, rest),
+        [Value::Bytes(bytes), ..] => match function {
+            Function::Length | Function::OctetLength => Ok(Value::Int(bytes.len() as i64)),
+            _ => Err(undefined(function, arguments)),
+        },
+        _ => Err(undefined(function, arguments)),
+    }
+}
+
+#[cold]
+fn undefined(function: &Function, arguments: &[Value]) -> Failure {
+    failure("XX000", format!("{function:?} is not defined on {arguments:?}"))
+}
+
+fn concat(arguments: &[Value], types: &[DataType], separator: Option<&str>) -> Value {
+    let mut out = String::new();
+    let mut first = true;
+    for (value, data_type) in arguments.iter().zip(types).filter(|(value, _)| !value.is_null()) {
+        if let (false, Some(separator)) = (first, separator) {
+            out.push_str(separator);
+        }
+        write_text(&mut out, value, data_type);
+        first = false;
+    }
+    Value::Text(out.into())
+}
+
+fn extreme(function: &Function, arguments: &[Value]) -> Value {
+    let present = arguments.iter().filter(|value| !value.is_null());
+    let found = match function {
+        Function::Greatest => present.reduce(|a, b| if b.total_cmp(a).is_gt() { b } else { a }),
+        _ => present.reduce(|a, b| if b.total_cmp(a).is_lt() { b } else { a }),
+    };
+    found.cloned().unwrap_or(Value::Null)
+}
+
+fn of_int(function: &Function, i: i64, rest: &[Value]) -> Result<Value, Failure> {
+    match (function, rest) {
+        // The binder has these operate in the argument's own width, whose ends are checked there.
+        (Function::Abs, []) => i
+            .checked_abs()
+            .map(Value::Int)
+            .ok_or_else(|| failure("22003", "bigint out of range")),
+        (Function::Sign, []) => Ok(Value::Int(i.signum())),
+        (Function::Chr, []) => {
+            let character = u32::try_from(i).ok().filter(|code| *code != 0).and_then(char::from_u32);
+            let character = character.ok_or_else(|| {
+                failure("54000", format!("requested character not valid for encoding: {i}"))
+            })?;
+            Ok(Value::text(character.to_string()))
+        }
+        (Function::MakeDate, [Value::Int(month), Value::Int(day)]) => {
+            let text = format!("{i:04}-{month:02}-{day:02}");
+            let micros = datetime::parse_timestamp(&text, false, "date")
+                .map_err(|_| failure("22008", format!("date field value out of range: {text}")))?;
+            Ok(Value::Date(micros.div_euclid(datetime::DAY) as i32))
+        }
+        _ => Err(undefined(function, rest)),
+    }
+}
+
+fn of_numeric(function: &Function, d: Decimal, rest: &[Value]) -> Result<Value, Failure> {
+    let places = match rest {
+        [Value::Int(places)] => i32::try_from(*places).unwrap_or(i32::MAX),
+        _ => 0,
+    };
+    match function {
+        Function::Abs => Ok(d.abs()),
+        Function::Sign => Ok(Decimal::from_i64(i64::from(d.signum()))),
+        Function::Round => d.round(places),
+        Function::Trunc => d.trunc(places),
+        Function::Ceil => Ok(d.ceil()),
+        Function::Floor => Ok(d.floor()),
+        _ => return Err(undefined(function, rest)),
+    }
+    .map(Value::Numeric)
+    .map_err(decimal_failure)
+}
+
+fn of_float(function: &Function, f: f64, rest: &[Value]) -> Result<Value, Failure> {
+    let result = match (function, rest) {
+        (Function::Abs, []) => f.abs(),
+        (Function::Sign, []) if f == 0.0 || f.is_nan() => f,
+        (Function::Sign, []) => f.signum(),
+        (Function::Round, []) => f.round_ties_even(),
+        (Function::Trunc, []) => f.trunc(),
+        (Function::Ceil, []) => f.ceil(),
+        (Function::Floor, []) => f.floor(),
+        (Function::Sqrt, []) if f < 0.0 => {
+            return Err(failure("2201F", "cannot take square root of a negative number"));
+        }
+        (Function::Sqrt, []) => f.sqrt(),
+        (Function::Exp, []) => f.exp(),
+        (Function::Ln, []) if f == 0.0 => {
+            return Err(failure("2201E", "cannot take logarithm of zero"));
+        }
+        (Function::Ln, []) if f < 0.0 => {
+            return Err(failure("2201E", "cannot take logarithm of a negative number"));
+        }
+        (Function::Ln, []) => f.ln(),
+        (Function::Power, [Value::Float(exponent)]) => arithmetic::power(f, *exponent)?,
+        _ => return Err(undefined(function, rest)),
+    };
+    if result.is_infinite() && f.is_finite() {
+        return Err(failure("22003", "value out of range: overflow"));
+    }
+    Ok(Value::Float(result))
+}
+
+fn of_timestamp(function: &Function, micros: i64) -> Result<Value, Failure> {
+    match function {
+        Function::Extract(field) => {
+            let (scaled, scale) = field.extract(micros);
+            Ok(Value::Numeric(Decimal::from_scaled(scaled, scale)))
+        }
+        Function::DateTrunc(field) => field
+            .truncate(micros)
+            .map(Value::Timestamp)
+            .ok_or_else(|| failure("0A000", "this unit is not supported by date_trunc")),
+        Function::AddInterval(interval, negative) => {
+            datetime::add(micros, *interval, *negative).map(Value::Timestamp)
+        }
+        _ => Err(undefined(function, &[])),
+    }
+}
+
+fn of_array(function: &Function, list: &[Value], rest: &[Value]) -> Result<Value, Failure> {
+    match (function, rest) {
+        (Function::Cardinality, []) => Ok(Value::Int(list.len() as i64)),
+        (Function::ArrayLength, [Value::Int(1)]) if !list.is_empty() => {
+            Ok(Value::Int(list.len() as i64))
+        }
+        (Function::ArrayLength, [_]) => Ok(Value::Null),
+        _ => Err(undefined(function, rest)),
+    }
+}
+
+fn of_text(function: &Function, text: &CompactString, rest: &[Value]) -> Result<Value, Failure> {
+    let plain = |text: &str| Ok(Value::text(text));
+    match (function, rest) {
+        (Function::Length, []) => Ok(Value::Int(text.chars().count() as i64)),
+        (Function::OctetLength, []) => Ok(Value::Int(text.len() as i64)),
+        (Function::Substring, [Value::Int(from)]) => plain(substring(text, *from, None)?),
+        (Function::Substring, [Value::Int(from), Value::Int(count)]) => {
+            plain(substring(text, *from, Some(*count))?)
+        }
+        (Function::Left, [Value::Int(count)]) => plain(&text[..edge(text, *count)]),
+        (Function::Right, [Value::Int(count)]) => {
+            plain(&text[edge(text, count.checked_neg().unwrap_or(i64::MAX)).min(text.len())..])
+                .map(|value| if *count == 0 { empty_text() } else { value })
+        }
+        (Function::Upper, []) => Ok(Value::Text(text.to_uppercase())),
+        (Function::Lower, []) => Ok(Value::Text(text.to_lowercase())),
+        (Function::Initcap, []) => plain(&initcap(text)),
+        (Function::TrimBoth, _) => plain(text.trim_matches(characters(rest).as_slice())),
+        (Function::TrimLeft, _) => plain(text.trim_start_matches(characters(rest).as_slice())),
+        (Function::TrimRight, _) => plain(text.trim_end_matches(characters(rest).as_slice())),
+        (Function::Position, [Value::Text(part)]) => Ok(Value::Int(match text.find(part.as_str()) {
+            Some(at) => text[..at].chars().count() as i64 + 1,
+            None => 0,
+        })),
+        (Function::Replace, [Value::Text(from), Value::Text(to)]) => {
+            plain(&if from.is_empty() { text.to_string() } else { text.replace(from.as_str(), to) })
+        }
+        (Function::LeftPad | Function::RightPad, [Value::Int(length), fill @ ..]) => {
+            let fill = match fill {
+                [Value::Text(fill)] => fill.as_str(),
+                _ => " ",
+            };
+            pad(text, *length, fill, matches!(function, Function::LeftPad))
+        }
+        (Function::Repeat, [Value::Int(count)]) => {
+            let count = usize::try_from(*count).unwrap_or(0);
+            within_limit(text.len().saturating_mul(count))?;
+            plain(&text.repeat(count))
+        }
+        (Function::Reverse, []) => plain(&text.chars().rev().collect::<String>()),
+        (Function::StartsWith, [Value::Text(prefix)]) => {
+            Ok(Value::Bool(text.starts_with(prefix.as_str())))
+        }
+        (Function::SplitPart, [Value::Text(separator), Value::Int(place)]) => {
+            split_part(text, separator, *place)
+        }
+        (Function::Ascii, []) => Ok(Value::Int(text.chars().next().map_or(0, |c| c as i64))),
+        _ => Err(undefined(function, rest)),
+    }
+}
+
+fn within_limit(bytes: usize) -> Result<(), Failure> {
+    if bytes > 1 << 28 {
+        return Err(failure("54000", "requested length too large"));
+    }
+    Ok(())
+}
+
+/// The byte after the first `count` characters; for a negative count, all but the last `-count`.
+fn edge(text: &str, count: i64) -> usize {
+    let at = |n: usize| text.char_indices().nth(n).map_or(text.len(), |(at, _)| at);
+    match usize::try_from(count) {
+        Ok(count) => at(count),
+        Err(_) => {
+            let dropped = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+            at(text.chars().count().saturating_sub(dropped))
+        }
+    }
+}
+
+fn substring(text: &str, from: i64, count: Option<i64>) -> Result<&str, Failure> {
+    let end = match count {
+        Some(count) if count < 0 => {
+            return Err(failure("22011", "negative substring length not allowed"));
+        }
+        Some(count) => from.saturating_add(count),
+        None => i64::MAX,
+    };
+    let first = usize::try_from(from.max(1) - 1).unwrap_or(usize::MAX);
+    let last = usize::try_from(end.max(1) - 1).unwrap_or(usize::MAX);
+    if last <= first {
+        return Ok("");
+    }
+    let at = |n: usize| text.char_indices().nth(n).map_or(text.len(), |(at, _)| at);
+    Ok(&text[at(first)..at(last)])
+}
+
+fn characters(rest: &[Value]) -> Vec<char> {
+    match rest {
+        [Value::Text(set)] => set.chars().collect(),
+        _ => vec![' '],
+    }
+}
+
+fn initcap(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut inside = false;
+    for c in text.chars() {
+        if inside {
+            out.extend(c.to_lowercase());
+        } else {
+            out.extend(c.to_uppercase());
+        }
+        inside = c.is_alphanumeric();
+    }
+    out
+}
+
+fn pad(text: &str, length: i64, fill: &str, left: bool) -> Result<Value, Failure> {
+    let length = usize::try_from(length).unwrap_or(0);
+    within_limit(length)?;
+    let present = text.chars().count();
+    if present >= length || fill.is_empty() {
+        return Ok(Value::text(&text[..edge(text, length as i64)]));
+    }
+    let filling: String = fill.chars().cycle().take(length - present).collect();
+    Ok(Value::text(if left { filling + text } else { text.to_string() + &filling }))
+}
+
+fn split_part(text: &str, separator: &str, place: i64) -> Result<Value, Failure> {
+    if place == 0 {
+        return Err(failure("22023", "field position must not be zero"));
+    }
+    let parts: Vec<&str> =
+        if separator.is_empty() { vec![text] } else { text.split(separator).collect() };
+    let index = if place > 0 { place - 1 } else { parts.len() as i64 + place };
+    let part = usize::try_from(index).ok().and_then(|index| parts.get(index));
+    Ok(Value::text(part.copied().unwrap_or("")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(function: Function, arguments: &[Value]) -> String {
+        match call(&function, arguments).unwrap() {
+            Value::Text(text) => text.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn text_functions_count_characters_as_postgresql_does() {
+        let t = |s: &str| Value::text(s);
+        let i = Value::Int;
+        assert_eq!(text(Function::Substring, &[t("abcdef"), i(-1), i(4)]), "ab");
+        assert_eq!(text(Function::Substring, &[t("abcdef"), i(3)]), "cdef");
+        assert_eq!(text(Function::Left, &[t("häll"), i(2)]), "hä");
+        assert_eq!(text(Function::Left, &[t("hall"), i(-1)]), "hal");
+        assert_eq!(text(Function::Right, &[t("hall"), i(3)]), "all");
+        assert_eq!(text(Function::Right, &[t("hall"), i(-1)]), "all");
+        assert_eq!(text(Function::Right, &[t("hall"), i(0)]), "");
+        assert_eq!(text(Function::Right, &[t("hall"), i(9)]), "hall");
+        assert_eq!(text(Function::LeftPad, &[t("7"), i(3), t("0")]), "007");
+        assert_eq!(text(Function::LeftPad, &[t("1234"), i(2)]), "12");
+        assert_eq!(text(Function::SplitPart, &[t("a,b,c"), t(","), i(-1)]), "c");
+        assert_eq!(text(Function::Initcap, &[t("hELLO wORLD")]), "Hello World");
+        assert_eq!(call(&Function::Position, &[t("abc"), t("c")]).unwrap(), i(3));
+        let error = call(&Function::Substring, &[t("a"), i(1), i(-1)]).unwrap_err();
+        assert_eq!(error.code, "22011");
+    }
+}

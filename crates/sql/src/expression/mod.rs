@@ -1,0 +1,278 @@
+//! Compiled expressions: names resolved, types settled, ready to evaluate.
+//!
+//! The binder inserts every cast, so evaluation never looks at a type: two operands of an operator
+//! hold the same kind of [`Value`]. Three-valued logic is NULL among the values. Nothing here
+//! waits: a subquery is computed by the executor first and is a column like any other
+//! (see `execute`), so evaluation is an ordinary function of a [`Frame`].
+
+pub(crate) mod arithmetic;
+pub(crate) mod cast;
+pub(crate) mod compare;
+pub(crate) mod datetime;
+pub(crate) mod evaluate;
+pub(crate) mod frame;
+pub(crate) mod function;
+pub(crate) mod pattern;
+pub mod text;
+
+use std::cell::RefCell;
+
+use anabranch_types::{DataType, EffectError, Value};
+
+pub(crate) use arithmetic::{Domain, Operator};
+pub(crate) use compare::Relation;
+pub(crate) use frame::{Batch, Frame, NONE, Source};
+pub(crate) use function::Function;
+
+/// Why an expression has no value. Boxed: a result stays as small as a value.
+pub(crate) type Failure = Box<EffectError>;
+
+/// A failure with a SQLSTATE and a message.
+pub(crate) fn failure(code: &'static str, message: impl Into<String>) -> Failure {
+    Box::new(EffectError { code, message: message.into(), constraint: None })
+}
+
+/// What expressions may ask of the transaction that runs them, fixed or drawn before they run.
+#[derive(Debug, Default)]
+pub(crate) struct Surroundings {
+    /// `now()`: microseconds since 2000-01-01.
+    pub(crate) timestamp: i64,
+    /// Numbers drawn for [`Expression::Unique`]; the executor draws enough of them beforehand.
+    pub(crate) uniques: RefCell<Vec<u128>>,
+}
+
+/// A compiled expression.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Expression {
+    /// A constant.
+    Constant(Value),
+    /// A parameter or variable of the procedure, `$n` of a statement, an argument of a row program.
+    Variable(usize),
+    /// A column of a source of this query (depth 0) or of one around it.
+    Column {
+        /// How many queries outwards.
+        depth: usize,
+        /// Which source of that query; the first is 1.
+        source: usize,
+        /// Which of the source's columns.
+        column: usize,
+    },
+    /// NOT.
+    Not(Box<Expression>),
+    /// AND of all.
+    And(Vec<Expression>),
+    /// OR of all.
+    Or(Vec<Expression>),
+    /// IS NULL, or IS NOT NULL if negated.
+    IsNull { operand: Box<Expression>, negated: bool },
+    /// IS TRUE, IS FALSE; or their negations.
+    IsBool { operand: Box<Expression>, expected: bool, negated: bool },
+    /// A comparison of two values of one kind.
+    Compare { relation: Relation, left: Box<Expression>, right: Box<Expression> },
+    /// IS DISTINCT FROM, or IS NOT DISTINCT FROM if negated.
+    Distinct { left: Box<Expression>, right: Box<Expression>, negated: bool },
+    /// Arithmetic on two numbers of one domain.
+    Arithmetic { operator: Operator, domain: Domain, left: Box<Expression>, right: Box<Expression> },
+    /// Unary minus.
+    Negate { domain: Domain, operand: Box<Expression> },
+    /// `||` on two texts.
+    Concat(Box<Expression>, Box<Expression>),
+    /// CASE: conditions and their results in order, then ELSE.
+    Case { branches: Vec<(Expression, Expression)>, otherwise: Box<Expression> },
+    /// CASE operand WHEN constant …: the operand is evaluated once.
+    Switch {
+        operand: Box<Expression>,
+        branches: Vec<(Expression, Expression)>,
+        otherwise: Box<Expression>,
+    },
+    /// COALESCE.
+    Coalesce(Vec<Expression>),
+    /// NULLIF.
+    NullIf(Box<Expression>, Box<Expression>),
+    /// IN (list), or NOT IN.
+    InList { operand: Box<Expression>, list: Vec<Expression>, negated: bool },
+    /// `left op ANY (array)`, or ALL.
+    Quantified { relation: Relation, left: Box<Expression>, array: Box<Expression>, all: bool },
+    /// LIKE and ILIKE.
+    Like {
+        operand: Box<Expression>,
+        pattern: Box<Expression>,
+        escape: Option<char>,
+        insensitive: bool,
+        negated: bool,
+    },
+    /// A cast that may change or refuse the value.
+    Cast { operand: Box<Expression>, from: DataType, to: DataType, explicit: bool },
+    /// A function.
+    Call { function: Function, arguments: Vec<Expression> },
+    /// ARRAY[…].
+    Array(Vec<Expression>),
+    /// `array[index]`.
+    Subscript(Box<Expression>, Box<Expression>),
+    /// `now()`.
+    Now,
+    /// A number that no other call gets, as a uuid or as a bigint.
+    Unique { uuid: bool },
+}
+
+impl Expression {
+    /// NULL.
+    pub(crate) const NULL: Expression = Expression::Constant(Value::Null);
+
+    /// TRUE.
+    pub(crate) fn truth() -> Expression {
+        Expression::Constant(Value::Bool(true))
+    }
+
+    /// Calls `visit` with each direct operand.
+    pub(crate) fn each_child<'e>(&'e self, mut visit: impl FnMut(&'e Expression)) {
+        match self {
+            Expression::Constant(_)
+            | Expression::Variable(_)
+            | Expression::Column { .. }
+            | Expression::Now
+            | Expression::Unique { .. } => {}
+            Expression::Not(e)
+            | Expression::IsNull { operand: e, .. }
+            | Expression::IsBool { operand: e, .. }
+            | Expression::Negate { operand: e, .. }
+            | Expression::Cast { operand: e, .. } => visit(e),
+            Expression::And(list)
+            | Expression::Or(list)
+            | Expression::Coalesce(list)
+            | Expression::Array(list)
+            | Expression::Call { arguments: list, .. } => list.iter().for_each(visit),
+            Expression::Compare { left, right, .. }
+            | Expression::Distinct { left, right, .. }
+            | Expression::Arithmetic { left, right, .. }
+            | Expression::Concat(left, right)
+            | Expression::NullIf(left, right)
+            | Expression::Subscript(left, right)
+            | Expression::Quantified { left, array: right, .. }
+            | Expression::Like { operand: left, pattern: right, .. } => {
+                visit(left);
+                visit(right);
+            }
+            Expression::Case { branches, otherwise } => {
+                for (condition, result) in branches {
+                    visit(condition);
+                    visit(result);
+                }
+                visit(otherwise);
+            }
+            Expression::Switch { operand, branches, otherwise } => {
+                visit(operand);
+                for (value, result) in branches {
+                    visit(value);
+                    visit(result);
+                }
+                visit(otherwise);
+            }
+            Expression::InList { operand, list, .. } => {
+                visit(operand);
+                list.iter().for_each(visit);
+            }
+        }
+    }
+
+    /// Calls `visit` with each direct operand, to change it.
+    pub(crate) fn each_child_mut(&mut self, mut visit: impl FnMut(&mut Expression)) {
+        match self {
+            Expression::Constant(_)
+            | Expression::Variable(_)
+            | Expression::Column { .. }
+            | Expression::Now
+            | Expression::Unique { .. } => {}
+            Expression::Not(e)
+            | Expression::IsNull { operand: e, .. }
+            | Expression::IsBool { operand: e, .. }
+            | Expression::Negate { operand: e, .. }
+            | Expression::Cast { operand: e, .. } => visit(e),
+            Expression::And(list)
+            | Expression::Or(list)
+            | Expression::Coalesce(list)
+            | Expression::Array(list)
+            | Expression::Call { arguments: list, .. } => list.iter_mut().for_each(visit),
+            Expression::Compare { left, right, .. }
+            | Expression::Distinct { left, right, .. }
+            | Expression::Arithmetic { left, right, .. }
+            | Expression::Concat(left, right)
+            | Expression::NullIf(left, right)
+            | Expression::Subscript(left, right)
+            | Expression::Quantified { left, array: right, .. }
+            | Expression::Like { operand: left, pattern: right, .. } => {
+                visit(left);
+                visit(right);
+            }
+            Expression::Case { branches, otherwise } => {
+                for (condition, result) in branches {
+                    visit(condition);
+                    visit(result);
+                }
+                visit(otherwise);
+            }
+            Expression::Switch { operand, branches, otherwise } => {
+                visit(operand);
+                for (value, result) in branches {
+                    visit(value);
+                    visit(result);
+                }
+                visit(otherwise);
+            }
+            Expression::InList { operand, list, .. } => {
+                visit(operand);
+                list.iter_mut().for_each(visit);
+            }
+        }
+    }
+
+    /// Whether `test` holds for this expression or any part of it.
+    pub(crate) fn any(&self, test: &mut impl FnMut(&Expression) -> bool) -> bool {
+        if test(self) {
+            return true;
+        }
+        let mut found = false;
+        self.each_child(|child| found = found || child.any(test));
+        found
+    }
+
+    /// The columns of this query's own sources (depth 0) in it: calls `visit` with source, column.
+    pub(crate) fn each_column(&self, visit: &mut impl FnMut(usize, usize)) {
+        if let Expression::Column { depth: 0, source, column } = self {
+            visit(*source, *column);
+        }
+        self.each_child(|child| child.each_column(visit));
+    }
+
+    /// How many [`Expression::Unique`] are in it.
+    pub(crate) fn uniques(&self) -> usize {
+        let mut count = usize::from(matches!(self, Expression::Unique { .. }));
+        self.each_child(|child| count += child.uniques());
+        count
+    }
+
+    /// Whether its value is the same wherever and whenever it is evaluated.
+    pub(crate) fn is_constant(&self) -> bool {
+        !self.any(&mut |e| {
+            matches!(
+                e,
+                Expression::Variable(_)
+                    | Expression::Column { .. }
+                    | Expression::Now
+                    | Expression::Unique { .. }
+            )
+        })
+    }
+
+    /// The expression with its constant parts evaluated. A part that fails is left to fail when,
+    /// and if, it is evaluated.
+    pub(crate) fn folded(self) -> Expression {
+        if matches!(self, Expression::Constant(_)) || !self.is_constant() {
+            return self;
+        }
+        match evaluate::evaluate_constant(&self) {
+            Ok(value) => Expression::Constant(value),
+            Err(_) => self,
+        }
+    }
+}

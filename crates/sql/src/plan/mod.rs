@@ -1,0 +1,261 @@
+//! Plans: how a statement is executed, step by step.
+//!
+//! A query is a pipeline. It begins with one tuple (or one for each tuple of the query around it)
+//! and each step widens, filters or groups all tuples at once; a step that reads a table computes
+//! the keys of all tuples first and issues one batch of reads. So what a statement can know at
+//! once is asked for at once.
+
+pub(crate) mod access;
+pub(crate) mod join;
+
+use std::sync::Arc;
+
+use anabranch_types::{ColumnIndex, DataType, IndexId, ProgramId, TableSchema};
+
+use crate::{
+    bind::{aggregate::Aggregate, term::RawTerm},
+    expression::{Expression, Relation},
+};
+
+/// A result column: its name and type.
+pub(crate) type OutputColumn = (String, DataType);
+
+/// A query with the common table expressions that it declares.
+#[derive(Clone, Debug)]
+pub(crate) struct Query {
+    /// Common table expressions to evaluate first, by number.
+    pub(crate) ctes: Vec<(usize, Query)>,
+    pub(crate) body: Body,
+    pub(crate) columns: Vec<OutputColumn>,
+    /// Whether it refers to the query around it.
+    pub(crate) correlated: bool,
+    /// Where each column comes from, for the analyser.
+    pub(crate) terms: Vec<RawTerm>,
+}
+
+/// What a query does.
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    Select(Box<Select>),
+    SetOperation(Box<SetOperation>),
+}
+
+/// UNION, INTERSECT, EXCEPT.
+#[derive(Clone, Debug)]
+pub(crate) struct SetOperation {
+    pub(crate) operator: SetOperator,
+    pub(crate) all: bool,
+    pub(crate) left: Query,
+    pub(crate) right: Query,
+    pub(crate) finish: Finish,
+}
+
+/// Which set operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SetOperator {
+    Union,
+    Intersect,
+    Except,
+}
+
+/// A SELECT, or VALUES.
+#[derive(Clone, Debug)]
+pub(crate) struct Select {
+    /// Indices in a tuple: the parent's and one for each source.
+    pub(crate) stride: usize,
+    pub(crate) steps: Vec<Step>,
+    /// The output, hidden columns for ORDER BY and DISTINCT ON behind it.
+    pub(crate) projection: Vec<Expression>,
+    pub(crate) finish: Finish,
+    /// Numbers that one tuple's projection draws.
+    pub(crate) uniques: usize,
+}
+
+/// What happens to the rows of a result, in this order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Finish {
+    /// Columns that the user sees; those behind are cut off at the end.
+    pub(crate) visible: usize,
+    pub(crate) distinct: Distinct,
+    pub(crate) order: Vec<Order>,
+    pub(crate) limit: Option<Expression>,
+    pub(crate) offset: Option<Expression>,
+}
+
+/// DISTINCT.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Distinct {
+    #[default]
+    None,
+    /// Over all visible columns.
+    All,
+    /// Over these columns, the first row of each kept after ordering.
+    On(Vec<usize>),
+}
+
+/// One key of ORDER BY.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Order {
+    /// Which column of the projection.
+    pub(crate) column: usize,
+    pub(crate) descending: bool,
+    pub(crate) nulls_first: bool,
+}
+
+/// One step of a pipeline.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Keeps the tuples for which all are true.
+    Filter(Vec<Expression>),
+    /// Joins a table.
+    Read(Box<TableRead>),
+    /// Joins a table function's rows.
+    Function(Box<FunctionStep>),
+    /// Joins the rows of VALUES.
+    Rows { source: usize, rows: Vec<Vec<Expression>>, join: Join },
+    /// Joins the rows of a derived table or of a common table expression.
+    Query(Box<QueryStep>),
+    /// Adds a subquery's value to each tuple.
+    Subquery { source: usize, subquery: Box<Subquery> },
+    /// Groups the tuples; one of each group goes on, with the aggregates' values as a source.
+    Group { source: usize, keys: Vec<Expression>, aggregates: Vec<Aggregate>, grand: bool },
+}
+
+/// How a source is joined to the tuples before it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Join {
+    /// A LEFT JOIN: a tuple without a match goes on, once, with NULLs.
+    pub(crate) left: bool,
+    /// What a match must satisfy (the ON clause of a LEFT JOIN).
+    pub(crate) matches: Vec<Expression>,
+    /// What the joined tuple must satisfy.
+    pub(crate) filters: Vec<Expression>,
+}
+
+/// A table joined by reading it.
+#[derive(Clone, Debug)]
+pub(crate) struct TableRead {
+    pub(crate) source: usize,
+    pub(crate) schema: Arc<TableSchema>,
+    pub(crate) path: Path,
+    pub(crate) join: Join,
+    /// The statement means to write the rows.
+    pub(crate) for_write: bool,
+    /// The rows' primary keys are needed.
+    pub(crate) wants_keys: bool,
+}
+
+/// How a table's rows are found.
+#[derive(Clone, Debug)]
+pub(crate) enum Path {
+    /// One row for each tuple, by the full primary key.
+    Point { key: Vec<KeyPart> },
+    /// A range of the primary key or of an index for each tuple.
+    Range(Box<RangePath>),
+    /// All rows, read once; tuples find theirs through a hash table where `keys` are given: the
+    /// row's expression and the tuple's.
+    Scan { hash: Vec<(Expression, Expression)> },
+}
+
+/// A range for each tuple.
+#[derive(Clone, Debug)]
+pub(crate) struct RangePath {
+    pub(crate) index: Option<IndexId>,
+    pub(crate) prefix: Vec<KeyPart>,
+    pub(crate) lower: Option<(KeyPart, /* inclusive */ bool)>,
+    pub(crate) upper: Option<(KeyPart, /* inclusive */ bool)>,
+    /// Whether the bounded column may be NULL, which no bound includes.
+    pub(crate) reverse: bool,
+    /// At most this many rows: LIMIT plus OFFSET, where nothing filters behind the read.
+    pub(crate) limit: Option<(Expression, Option<Expression>)>,
+}
+
+/// One column of a key and the expression that it equals.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyPart {
+    pub(crate) column: ColumnIndex,
+    pub(crate) data_type: DataType,
+    pub(crate) nullable: bool,
+    pub(crate) value: Expression,
+}
+
+/// A table function in FROM.
+#[derive(Clone, Debug)]
+pub(crate) struct FunctionStep {
+    pub(crate) source: usize,
+    pub(crate) function: TableFunction,
+    pub(crate) arguments: Vec<Expression>,
+    pub(crate) ordinality: bool,
+    pub(crate) join: Join,
+}
+
+/// Functions that give rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TableFunction {
+    /// One column for each array.
+    Unnest,
+    /// The distinct elements of an array that are not NULL, in its order: `column = ANY (array)`
+    /// turned into look-ups.
+    Elements,
+    /// Integers from, to, by.
+    GenerateSeries,
+}
+
+/// A derived table or common table expression.
+#[derive(Clone, Debug)]
+pub(crate) struct QueryStep {
+    pub(crate) source: usize,
+    pub(crate) rows: RowsOf,
+    /// Hash keys: the row's expression and the tuple's.
+    pub(crate) hash: Vec<(Expression, Expression)>,
+    pub(crate) join: Join,
+}
+
+/// Where a [`QueryStep`]'s rows come from.
+#[derive(Clone, Debug)]
+pub(crate) enum RowsOf {
+    Query(Query),
+    Cte { number: usize, width: usize },
+}
+
+/// A subquery in an expression.
+#[derive(Clone, Debug)]
+pub(crate) struct Subquery {
+    /// The source that holds its value.
+    pub(crate) source: usize,
+    pub(crate) kind: SubqueryKind,
+    pub(crate) query: Query,
+    /// Columns of this query that the subquery, or its left operand, refers to.
+    pub(crate) references: Vec<(usize, usize)>,
+    /// After grouping.
+    pub(crate) grouped: bool,
+}
+
+/// What a subquery's rows become.
+#[derive(Clone, Debug)]
+pub(crate) enum SubqueryKind {
+    /// The value of its one row, NULL without rows.
+    Scalar,
+    /// Whether it has rows.
+    Exists { negated: bool },
+    /// `left op ANY (rows)` or ALL; IN is `= ANY`, NOT IN is `<> ALL`.
+    Quantified { left: Vec<Expression>, relation: Relation, all: bool },
+    /// ARRAY(SELECT …).
+    Array,
+}
+
+/// An UPDATE that its owner can evaluate at commit.
+#[derive(Clone, Debug)]
+pub(crate) struct DeferredUpdate {
+    /// Steps over pure sources alone.
+    pub(crate) stride: usize,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) key: Vec<KeyPart>,
+    pub(crate) program: ProgramId,
+    /// The program's arguments, over a tuple.
+    pub(crate) arguments: Vec<Expression>,
+    /// How many outputs the program has.
+    pub(crate) outputs: u16,
+    /// Whether the key's column types are met exactly.
+    pub(crate) single: bool,
+}
