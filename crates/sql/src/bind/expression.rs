@@ -293,8 +293,8 @@ impl Binder<'_> {
         for element in list {
             bounds.push(self.expression(element)?);
         }
-        let all_numbers =
-            bounds.iter().all(|b| b.data_type.as_ref().is_some_and(DataType::is_numeric));
+        let exact = |t: &DataType| t.is_integer() || matches!(t, DataType::Numeric(_));
+        let all_numbers = bounds.iter().all(|b| b.data_type.as_ref().is_some_and(exact));
         let mut expressions = if all_numbers {
             bounds.into_iter().map(|bound| bound.expression).collect()
         } else {

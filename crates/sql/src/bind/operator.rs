@@ -158,8 +158,14 @@ impl Binder<'_> {
         let common = match (&left.data_type, &right.data_type) {
             (None, None) => DataType::Text,
             (Some(known), None) | (None, Some(known)) => known.clone(),
-            // Numbers of different kinds compare exactly as they are.
+            // Exact numbers of different kinds compare as they are; with floats, as floats.
             (Some(a), Some(b)) if a.is_numeric() && b.is_numeric() => {
+                let float = |t: &DataType| matches!(t, DataType::Real | DataType::Double);
+                if float(a) != float(b) {
+                    let left = self.coerce(left, &DataType::Double, Context::Implicit, syntax)?;
+                    let right = self.coerce(right, &DataType::Double, Context::Implicit, syntax)?;
+                    return Ok((left, right));
+                }
                 return Ok((left.expression, right.expression));
             }
             (Some(a), Some(b)) => {

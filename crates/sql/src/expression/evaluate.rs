@@ -248,7 +248,7 @@ pub(crate) fn evaluate_over(
         Expression::Constant(value) => Ok(value.clone()),
         Expression::Variable(slot) => Ok(variables[*slot].clone()),
         _ => {
-            let batch = Batch { parent: None, sources: Vec::new(), stride: 1, indices: Vec::new() };
+            let batch = Batch::single(1);
             expression.evaluate(&Frame { variables, batch: &batch, tuple: 0, surroundings })
         }
     }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use anabranch_types::{Key, Row, RowLayout, Value};
 
 use super::Surroundings;
@@ -51,25 +52,30 @@ pub(crate) fn column_index(column: usize) -> anabranch_types::ColumnIndex {
     anabranch_types::ColumnIndex(column as u16)
 }
 
+/// A query's sources; few of them stay inline.
+pub(crate) type Sources<'a> = SmallVec<[Source<'a>; 3]>;
+/// A query's tuples; a single one stays inline.
+pub(crate) type Indices = SmallVec<[u32; 8]>;
+
 /// Tuples of a query in progress.
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
     /// The query around this one, whose tuple each tuple here belongs to (index 0 of the tuple).
     pub(crate) parent: Option<&'a Batch<'a>>,
     /// The sources; place 0 stands for the parent.
-    pub(crate) sources: Vec<Source<'a>>,
+    pub(crate) sources: Sources<'a>,
     /// Indices in a tuple.
     pub(crate) stride: usize,
     /// All tuples, one after the other.
-    pub(crate) indices: Vec<u32>,
+    pub(crate) indices: Indices,
 }
 
 impl<'a> Batch<'a> {
     /// One tuple of no source.
     pub(crate) fn single(stride: usize) -> Batch<'a> {
-        let mut sources = Vec::with_capacity(stride);
+        let mut sources = Sources::new();
         sources.resize_with(stride, Source::default);
-        Batch { parent: None, sources, stride, indices: vec![NONE; stride] }
+        Batch { parent: None, sources, stride, indices: SmallVec::from_elem(NONE, stride) }
     }
 
     /// One tuple for each tuple of `parent` in `range`.
@@ -78,9 +84,9 @@ impl<'a> Batch<'a> {
         range: std::ops::Range<usize>,
         stride: usize,
     ) -> Batch<'a> {
-        let mut sources = Vec::with_capacity(stride);
+        let mut sources = Sources::new();
         sources.resize_with(stride, Source::default);
-        let mut indices = Vec::with_capacity(range.len() * stride);
+        let mut indices = Indices::with_capacity(range.len() * stride);
         for tuple in range {
             indices.push(tuple as u32);
             indices.resize(indices.len() + stride - 1, NONE);

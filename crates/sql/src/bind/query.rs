@@ -1,0 +1,816 @@
+//! Queries: SELECT, VALUES, set operations, common table expressions.
+
+use anabranch_types::DataType;
+use sqlparser::ast::{self, Expr, SelectItem, SetExpr, Spanned};
+
+use super::{
+    Bind, Binder, Bound,
+    convert::Context,
+    fold,
+    from::{FromList, PlanSource, SourceKind, mask, split},
+    scope::Scope,
+    term::RawTerm,
+};
+use crate::{
+    expression::Expression,
+    plan::{
+        Body, Distinct, Finish, Order, OutputColumn, Query, Select, SetOperation, SetOperator, Step,
+        join::{self, Arrangement},
+    },
+};
+
+/// ORDER BY, LIMIT and OFFSET of a query.
+#[derive(Clone, Copy)]
+struct Tail<'q> {
+    order: &'q [ast::OrderByExpr],
+    limit: Option<&'q Expr>,
+    offset: Option<&'q Expr>,
+}
+
+/// An output column while it is bound.
+struct Output {
+    name: String,
+    bound: Bound,
+}
+
+impl Binder<'_> {
+    /// A query that sees nothing around it: a view, an assertion's, a statement's.
+    pub(crate) fn closed_query(&mut self, query: &ast::Query) -> Bind<Query> {
+        let scopes = std::mem::take(&mut self.scopes);
+        let ctes = std::mem::take(&mut self.ctes);
+        let variables = std::mem::replace(&mut self.variables, &super::NoVariables);
+        let bound = self.query(query);
+        self.variables = variables;
+        self.scopes = scopes;
+        self.ctes = ctes;
+        bound
+    }
+
+    /// A subquery in an expression.
+    pub(crate) fn subquery(&mut self, query: &ast::Query) -> Bind<Query> {
+        self.query(query)
+    }
+
+    /// A query.
+    pub(crate) fn query(&mut self, query: &ast::Query) -> Bind<Query> {
+        let refused = query.for_clause.is_some()
+            || query.settings.is_some()
+            || query.format_clause.is_some()
+            || !query.pipe_operators.is_empty();
+        if refused {
+            return Err(self.unsupported("this clause of a query", query));
+        }
+        let visible = self.ctes.len();
+        let ctes = match &query.with {
+            None => Vec::new(),
+            Some(with) => self.with(with)?,
+        };
+        let locked = self.for_write.get();
+        match query.locks.first().map(|lock| (&lock.lock_type, &lock.nonblock)) {
+            None => {}
+            Some((_, Some(_))) => return Err(self.unsupported("NOWAIT and SKIP LOCKED", query)),
+            Some((ast::LockType::Update, None)) => self.for_write.set(true),
+            Some((ast::LockType::Share, None)) => {}
+        }
+        let bound = self.body(&query.body, tail(query, self)?);
+        self.for_write.set(locked);
+        self.ctes.truncate(visible);
+        let mut bound = bound?;
+        bound.ctes.splice(0..0, ctes);
+        Ok(bound)
+    }
+
+    fn with(&mut self, with: &ast::With) -> Bind<Vec<(usize, Query)>> {
+        if with.recursive {
+            return Err(self.unsupported("WITH RECURSIVE", with));
+        }
+        let mut ctes = Vec::new();
+        for cte in &with.cte_tables {
+            let query = self.query(&cte.query)?;
+            if query.correlated {
+                return Err(self.unsupported("a common table expression that refers to an outer query", with));
+            }
+            let mut columns = query.columns.clone();
+            if cte.alias.columns.len() > columns.len() {
+                return Err(self.error("42P10", "WITH query has fewer columns than specified", with));
+            }
+            for (column, alias) in columns.iter_mut().zip(&cte.alias.columns) {
+                column.0 = fold(&alias.name);
+            }
+            let number = self.cte_count;
+            self.cte_count += 1;
+            self.ctes.push((fold(&cte.alias.name), number, columns));
+            ctes.push((number, query));
+        }
+        Ok(ctes)
+    }
+
+    fn body(&mut self, body: &SetExpr, tail: Tail<'_>) -> Bind<Query> {
+        match body {
+            SetExpr::Select(select) => self.select(select, tail),
+            SetExpr::Values(values) => self.values(values, tail),
+            SetExpr::Query(inner) => {
+                let query = self.query(inner)?;
+                if tail.order.is_empty() && tail.limit.is_none() && tail.offset.is_none() {
+                    return Ok(query);
+                }
+                self.wrapped(query, tail, inner)
+            }
+            SetExpr::SetOperation { op, set_quantifier, left, right } => {
+                self.set_operation(*op, *set_quantifier, left, right, tail, body)
+            }
+            other => Err(self.unsupported("this kind of query", other)),
+        }
+    }
+
+    /// ORDER BY and LIMIT around a query in parentheses.
+    fn wrapped(&mut self, query: Query, tail: Tail<'_>, syntax: &impl Spanned) -> Bind<Query> {
+        let finish = self.finish_over(&query.columns, tail, syntax)?;
+        let columns = query.columns.clone();
+        let terms = query.terms.clone();
+        let correlated = query.correlated;
+        let empty = Query {
+            ctes: Vec::new(),
+            body: Body::Select(Box::new(Select {
+                stride: 1,
+                steps: vec![Step::Filter(vec![Expression::Constant(anabranch_types::Value::Bool(false))])],
+                projection: query.columns.iter().map(|_| Expression::NULL).collect(),
+                finish: Finish { visible: query.columns.len(), ..Finish::default() },
+                uniques: 0,
+            })),
+            columns: columns.clone(),
+            correlated: false,
+            terms: terms.clone(),
+        };
+        let operation =
+            SetOperation { operator: SetOperator::Union, all: true, left: query, right: empty, finish };
+        let body = Body::SetOperation(Box::new(operation));
+        Ok(Query { ctes: Vec::new(), body, columns, correlated, terms })
+    }
+
+    fn set_operation(
+        &mut self,
+        operator: ast::SetOperator,
+        quantifier: ast::SetQuantifier,
+        left: &SetExpr,
+        right: &SetExpr,
+        tail: Tail<'_>,
+        syntax: &SetExpr,
+    ) -> Bind<Query> {
+        let operator = match operator {
+            ast::SetOperator::Union => SetOperator::Union,
+            ast::SetOperator::Intersect => SetOperator::Intersect,
+            ast::SetOperator::Except => SetOperator::Except,
+            ast::SetOperator::Minus => return Err(self.unsupported("MINUS", syntax)),
+        };
+        let all = match quantifier {
+            ast::SetQuantifier::All => true,
+            ast::SetQuantifier::None | ast::SetQuantifier::Distinct => false,
+            _ => return Err(self.unsupported("BY NAME", syntax)),
+        };
+        let none = Tail { order: &[], limit: None, offset: None };
+        let (mut left, mut right) = (self.body(left, none)?, self.body(right, none)?);
+        if left.columns.len() != right.columns.len() {
+            let message = "each set operation query must have the same number of columns";
+            return Err(self.error("42601", message, syntax));
+        }
+        for place in 0..left.columns.len() {
+            let (a, b) = (left.columns[place].1.clone(), right.columns[place].1.clone());
+            let probes = [probe(&left, place, &a), probe(&right, place, &b)];
+            let common = self.common_type(&[&probes[0], &probes[1]], "UNION", syntax)?;
+            for (query, from) in [(&mut left, a), (&mut right, b)] {
+                if !super::convert::is_nothing(&from, &common) {
+                    cast_column(query, place, &from, &common, false);
+                }
+                query.columns[place].1 = common.clone();
+            }
+        }
+        let columns = left.columns.clone();
+        let correlated = left.correlated || right.correlated;
+        let finish = self.finish_over(&columns, tail, syntax)?;
+        let terms = columns.iter().map(|_| RawTerm::Unknown).collect();
+        let operation = SetOperation { operator, all, left, right, finish };
+        let body = Body::SetOperation(Box::new(operation));
+        Ok(Query { ctes: Vec::new(), body, columns, correlated, terms })
+    }
+
+    /// The tail of a query of which only the output columns can be named.
+    fn finish_over(
+        &mut self,
+        columns: &[OutputColumn],
+        tail: Tail<'_>,
+        syntax: &impl Spanned,
+    ) -> Bind<Finish> {
+        let mut order = Vec::new();
+        for key in tail.order {
+            let column = match &key.expr {
+                Expr::Identifier(name) => columns.iter().position(|c| c.0 == fold(name)),
+                other => ordinal(other).filter(|place| *place < columns.len()),
+            };
+            let Some(column) = column else {
+                return Err(self.unsupported("ORDER BY of a set operation otherwise than by an output column", syntax));
+            };
+            let (descending, nulls_first) = self.direction(&key.options, &key.expr)?;
+            order.push(Order { column, descending, nulls_first });
+        }
+        let (limit, offset) = self.limits(tail)?;
+        Ok(Finish { visible: columns.len(), distinct: Distinct::None, order, limit, offset })
+    }
+
+    fn limits(&mut self, tail: Tail<'_>) -> Bind<(Option<Expression>, Option<Expression>)> {
+        let scopes = std::mem::take(&mut self.scopes);
+        let mut bind = |limit: Option<&Expr>| -> Bind<Option<Expression>> {
+            let Some(limit) = limit else { return Ok(None) };
+            let expression = self.expression_as(limit, &DataType::Int8, Context::Assignment)?;
+            Ok((expression != Expression::NULL).then_some(expression))
+        };
+        let limits = bind(tail.limit).and_then(|limit| Ok((limit, bind(tail.offset)?)));
+        self.scopes = scopes;
+        limits
+    }
+
+    /// ASC, DESC, NULLS FIRST and LAST.
+    pub(crate) fn direction(&self, options: &ast::OrderByOptions, syntax: &impl Spanned) -> Bind<(bool, bool)> {
+        let descending = match &options.sort {
+            None | Some(ast::OrderBySort::Asc) => false,
+            Some(ast::OrderBySort::Desc) => true,
+            Some(_) => return Err(self.unsupported("ORDER BY … USING", syntax)),
+        };
+        Ok((descending, options.nulls_first.unwrap_or(descending)))
+    }
+
+    /// VALUES as a query of its own.
+    fn values(&mut self, values: &ast::Values, tail: Tail<'_>) -> Bind<Query> {
+        self.scopes.push(Scope { clause: "VALUES", ..Scope::default() });
+        let bound = self.values_rows(values);
+        let (rows, types) = bound?;
+        let columns: Vec<OutputColumn> = types
+            .into_iter()
+            .enumerate()
+            .map(|(place, data_type)| (format!("column{}", place + 1), data_type))
+            .collect();
+        let projection: Vec<Expression> =
+            (0..columns.len()).map(|column| Expression::Column { depth: 0, source: 1, column }).collect();
+        let terms = match rows.as_slice() {
+            [row] => row.iter().map(|e| self.term(e)).collect(),
+            _ => columns.iter().map(|_| RawTerm::Unknown).collect(),
+        };
+        let mut scope = self.scopes.pop().expect("it was pushed");
+        if !scope.subqueries.is_empty() {
+            // Subqueries are numbered from 1, as no source was there; the rows come behind them.
+            let last = scope.extra_sources;
+            let place = last + 1;
+            let mut steps: Vec<Step> = scope
+                .subqueries
+                .drain(..)
+                .map(|subquery| Step::Subquery { source: subquery.source, subquery: Box::new(subquery) })
+                .collect();
+            steps.push(Step::Rows { source: place, rows, join: crate::plan::Join::default() });
+            let projection = (0..columns.len())
+                .map(|column| Expression::Column { depth: 0, source: place, column })
+                .collect();
+            return self.values_query(steps, place + 1, projection, columns, terms, scope.escapes > 0, tail);
+        }
+        let steps = vec![Step::Rows { source: 1, rows, join: crate::plan::Join::default() }];
+        self.values_query(steps, 2, projection, columns, terms, scope.escapes > 0, tail)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn values_query(
+        &mut self,
+        steps: Vec<Step>,
+        stride: usize,
+        projection: Vec<Expression>,
+        columns: Vec<OutputColumn>,
+        terms: Vec<RawTerm>,
+        correlated: bool,
+        tail: Tail<'_>,
+    ) -> Bind<Query> {
+        let place = ast::Ident::new("");
+        let finish = self.finish_over(&columns, tail, &place)?;
+        let select = Select { stride, steps, projection, finish, uniques: 0 };
+        Ok(Query { ctes: Vec::new(), body: Body::Select(Box::new(select)), columns, correlated, terms })
+    }
+
+    fn values_rows(&mut self, values: &ast::Values) -> Bind<(Vec<Vec<Expression>>, Vec<DataType>)> {
+        let mut rows: Vec<Vec<Bound>> = Vec::new();
+        for row in &values.rows {
+            let mut bounds = Vec::new();
+            for expression in &row.content {
+                bounds.push(self.expression(expression)?);
+            }
+            if rows.first().is_some_and(|first| first.len() != bounds.len()) {
+                return Err(self.error("42601", "VALUES lists must all be the same length", values));
+            }
+            rows.push(bounds);
+        }
+        let width = rows.first().map_or(0, Vec::len);
+        let mut types = Vec::new();
+        for column in 0..width {
+            let bounds: Vec<&Bound> = rows.iter().map(|row| &row[column]).collect();
+            types.push(self.common_type(&bounds, "VALUES", values)?);
+        }
+        let mut out = Vec::new();
+        for row in rows {
+            let mut expressions = Vec::new();
+            for (bound, data_type) in row.into_iter().zip(&types) {
+                expressions.push(self.coerce(bound, data_type, Context::Implicit, values)?);
+            }
+            out.push(expressions);
+        }
+        Ok((out, types))
+    }
+
+    fn select(&mut self, select: &ast::Select, tail: Tail<'_>) -> Bind<Query> {
+        self.refuse_select_clauses(select)?;
+        self.scopes.push(Scope { clause: "FROM", ..Scope::default() });
+        let mut list = FromList::default();
+        self.from_list(&select.from, &mut list)?;
+        if let Some(condition) = &select.selection {
+            self.scope().clause = "WHERE";
+            let mut conjuncts = Vec::new();
+            split(self.condition(condition)?, &mut conjuncts);
+            self.note_conditions(&conjuncts, None);
+            list.conjuncts.extend(conjuncts);
+        }
+        self.scope().aggregates_allowed = true;
+        let mut outputs = self.outputs(&select.projection)?;
+        self.scope().aggregates_allowed = false;
+        self.scope().clause = "GROUP BY";
+        let keys = self.group_keys(&select.group_by, &outputs, select)?;
+        self.scope().aggregates_allowed = true;
+        let having = select.having.as_ref().map(|having| self.condition(having)).transpose()?;
+        let visible = outputs.len();
+        let mut finish = Finish { visible, ..Finish::default() };
+        let distinct_on = self.distinct(select, &mut outputs, &mut finish)?;
+        self.order_keys(tail.order, &mut outputs, &mut finish)?;
+        if finish.distinct == Distinct::All && outputs.len() > visible {
+            let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
+            return Err(self.error("42P10", message, select));
+        }
+        let _ = distinct_on;
+        (finish.limit, finish.offset) = self.limits(tail)?;
+        let mut columns = Vec::new();
+        let mut projection = Vec::new();
+        for (place, output) in outputs.into_iter().enumerate() {
+            let (expression, data_type) = self.settled(output.bound, select)?;
+            projection.push(expression);
+            if place < visible {
+                columns.push((output.name, data_type));
+            }
+        }
+        let grouped = !keys.is_empty() || having.is_some() || !self.scope().aggregates.is_empty();
+        if grouped {
+            self.check_grouping(&keys, &projection, having.as_ref(), select)?;
+        }
+        let terms = projection[..visible].iter().map(|e| self.term(e)).collect();
+        let grouping = grouped.then_some((keys, having));
+        self.finish_select(list, grouping, projection, finish, columns, terms)
+    }
+
+    /// Puts a bound SELECT's parts in their order of execution.
+    fn finish_select(
+        &mut self,
+        list: FromList,
+        grouping: Option<(Vec<Expression>, Option<Expression>)>,
+        projection: Vec<Expression>,
+        mut finish: Finish,
+        columns: Vec<OutputColumn>,
+        terms: Vec<RawTerm>,
+    ) -> Bind<Query> {
+        let mut scope = self.scopes.pop().expect("it was pushed");
+        let correlated = scope.escapes > 0;
+        if grouping.is_some() && scope.aggregate_source.is_none() {
+            scope.aggregate_source = Some(scope.allocate_source());
+        }
+        let stride = scope.sources.len() + scope.extra_sources + 1;
+        let arrangement = Arrangement {
+            schema: &self.catalog.schema,
+            sources: list.sources,
+            conjuncts: list.conjuncts,
+            subqueries: std::mem::take(&mut scope.subqueries),
+            grouping,
+            aggregates: std::mem::take(&mut scope.aggregates),
+            aggregate_source: scope.aggregate_source,
+            single: !correlated,
+            for_write: self.for_write.get(),
+            parameters: &self.parameters,
+            variables: self.variables,
+        };
+        let steps = join::arrange(arrangement, &projection, &mut finish);
+        let uniques = projection.iter().map(Expression::uniques).sum();
+        let select = Select { stride, steps, projection, finish, uniques };
+        let body = Body::Select(Box::new(select));
+        Ok(Query { ctes: Vec::new(), body, columns, correlated, terms })
+    }
+
+    fn refuse_select_clauses(&self, select: &ast::Select) -> Bind<()> {
+        let refused = [
+            (select.top.is_some(), "TOP"),
+            (select.into.is_some(), "SELECT INTO a table"),
+            (!select.lateral_views.is_empty(), "LATERAL VIEW"),
+            (select.prewhere.is_some(), "PREWHERE"),
+            (!select.connect_by.is_empty(), "CONNECT BY"),
+            (!select.cluster_by.is_empty() || !select.distribute_by.is_empty(), "CLUSTER BY"),
+            (!select.sort_by.is_empty(), "SORT BY"),
+            (!select.named_window.is_empty(), "WINDOW"),
+            (select.qualify.is_some(), "QUALIFY"),
+            (select.exclude.is_some(), "EXCLUDE"),
+        ];
+        match refused.iter().find(|(present, _)| *present) {
+            Some((_, construct)) => Err(self.unsupported(construct, select)),
+            None => Ok(()),
+        }
+    }
+
+    fn outputs(&mut self, items: &[SelectItem]) -> Bind<Vec<Output>> {
+        let mut outputs = Vec::new();
+        for item in items {
+            match item {
+                SelectItem::UnnamedExpr(expression) => {
+                    let bound = self.expression(expression)?;
+                    outputs.push(Output { name: output_name(expression), bound });
+                }
+                SelectItem::ExprWithAlias { expr, alias } => {
+                    let bound = self.expression(expr)?;
+                    outputs.push(Output { name: fold(alias), bound });
+                }
+                SelectItem::Wildcard(options) if plain(options) => {
+                    if self.scope().sources.is_empty() {
+                        return Err(self.error("42601", "SELECT * with no tables specified is not valid", item));
+                    }
+                    self.star(None, &mut outputs);
+                }
+                SelectItem::QualifiedWildcard(
+                    ast::SelectItemQualifiedWildcardKind::ObjectName(name),
+                    options,
+                ) if plain(options) => {
+                    let name_text = self.simple_name(name)?;
+                    if !self.scope().sources.iter().any(|source| source.name == name_text) {
+                        let message = format!("missing FROM-clause entry for table \"{name_text}\"");
+                        return Err(self.error("42P01", message, name));
+                    }
+                    self.star(Some(&name_text), &mut outputs);
+                }
+                other => return Err(self.unsupported("this item of a select list", other)),
+            }
+        }
+        Ok(outputs)
+    }
+
+    fn star(&mut self, only: Option<&str>, outputs: &mut Vec<Output>) {
+        let mut found = Vec::new();
+        for (place, source) in self.scope().sources.iter().enumerate() {
+            if source.hidden || only.is_some_and(|only| only != source.name) {
+                continue;
+            }
+            for (column, described) in source.columns.iter().enumerate() {
+                if described.merged && only.is_none() {
+                    continue;
+                }
+                found.push((place + 1, column, described.name.clone(), described.data_type.clone()));
+            }
+        }
+        for (source, column, name, data_type) in found {
+            self.note_reference(0, source, column);
+            let bound = Bound::new(Expression::Column { depth: 0, source, column }, data_type);
+            outputs.push(Output { name, bound });
+        }
+    }
+
+    fn group_keys(
+        &mut self,
+        group_by: &ast::GroupByExpr,
+        outputs: &[Output],
+        select: &ast::Select,
+    ) -> Bind<Vec<Expression>> {
+        let ast::GroupByExpr::Expressions(list, modifiers) = group_by else {
+            return Err(self.unsupported("GROUP BY ALL", select));
+        };
+        if !modifiers.is_empty() {
+            return Err(self.unsupported("this GROUP BY", select));
+        }
+        let mut keys = Vec::new();
+        for item in list {
+            if let Some(place) = ordinal(item) {
+                let Some(output) = outputs.get(place) else {
+                    let message = format!("GROUP BY position {} is not in select list", place + 1);
+                    return Err(self.error("42P10", message, item));
+                };
+                keys.push(output.bound.expression.clone());
+                continue;
+            }
+            if let Expr::Identifier(name) = item {
+                let name = fold(name);
+                let is_column = self.column(None, &name, item)?.is_some();
+                let output = outputs.iter().find(|output| output.name == name);
+                if let (false, Some(output)) = (is_column, output) {
+                    keys.push(output.bound.expression.clone());
+                    continue;
+                }
+            }
+            if matches!(item, Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_)) {
+                return Err(self.unsupported("GROUPING SETS", item));
+            }
+            let bound = self.expression(item)?;
+            keys.push(self.settled(bound, item)?.0);
+        }
+        Ok(keys)
+    }
+
+    fn distinct(
+        &mut self,
+        select: &ast::Select,
+        outputs: &mut Vec<Output>,
+        finish: &mut Finish,
+    ) -> Bind<()> {
+        match &select.distinct {
+            None | Some(ast::Distinct::All) => {}
+            Some(ast::Distinct::Distinct) => finish.distinct = Distinct::All,
+            Some(ast::Distinct::On(list)) => {
+                let mut columns = Vec::new();
+                for item in list {
+                    columns.push(self.output_place(item, outputs, finish.visible)?);
+                }
+                finish.distinct = Distinct::On(columns);
+            }
+        }
+        Ok(())
+    }
+
+    fn order_keys(
+        &mut self,
+        keys: &[ast::OrderByExpr],
+        outputs: &mut Vec<Output>,
+        finish: &mut Finish,
+    ) -> Bind<()> {
+        for key in keys {
+            let column = self.output_place(&key.expr, outputs, finish.visible)?;
+            let (descending, nulls_first) = self.direction(&key.options, &key.expr)?;
+            finish.order.push(Order { column, descending, nulls_first });
+        }
+        if let Distinct::On(columns) = &finish.distinct {
+            let leading = finish.order.iter().take(columns.len());
+            if !finish.order.is_empty() && !leading.clone().all(|key| columns.contains(&key.column)) {
+                let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
+                return Err(crate::diagnostic::Diagnostic::new("42P10", message, self.place));
+            }
+        }
+        Ok(())
+    }
+
+    /// The output that an item of ORDER BY means; a hidden one is added where none is meant.
+    fn output_place(&mut self, item: &Expr, outputs: &mut Vec<Output>, visible: usize) -> Bind<usize> {
+        if let Some(place) = ordinal(item) {
+            if place >= visible {
+                let message = format!("ORDER BY position {} is not in select list", place + 1);
+                return Err(self.error("42P10", message, item));
+            }
+            return Ok(place);
+        }
+        if let Expr::Identifier(name) = item {
+            let name = fold(name);
+            if let Some(place) = outputs[..visible].iter().position(|output| output.name == name) {
+                return Ok(place);
+            }
+        }
+        let bound = self.expression(item)?;
+        let (expression, data_type) = self.settled(bound, item)?;
+        let same = outputs.iter().position(|output| output.bound.expression == expression);
+        Ok(same.unwrap_or_else(|| {
+            outputs.push(Output { name: String::new(), bound: Bound::new(expression, data_type) });
+            outputs.len() - 1
+        }))
+    }
+
+    /// Every column outside an aggregate must be a group key or depend on one.
+    fn check_grouping(
+        &mut self,
+        keys: &[Expression],
+        projection: &[Expression],
+        having: Option<&Expression>,
+        select: &ast::Select,
+    ) -> Bind<()> {
+        let scope = self.scopes.last().expect("a SELECT has a scope");
+        let sources = scope.sources.len();
+        let key_of = |source: usize, column: usize| {
+            keys.iter().any(|key| matches!(key, Expression::Column { depth: 0, source: s, column: c } if *s == source && *c == column))
+        };
+        let depends = |source: usize| {
+            let table = scope.sources.get(source - 1).and_then(|source| source.table);
+            table.is_some_and(|table| {
+                let key = &self.catalog.schema.table(table).primary_key;
+                !key.is_empty() && key.iter().all(|column| key_of(source, column.index()))
+            })
+        };
+        let mut stray = None;
+        let mut check = |source: usize, column: usize| {
+            if source <= sources && !key_of(source, column) && !depends(source) {
+                stray.get_or_insert((source, column));
+            }
+        };
+        for expression in projection.iter().chain(having) {
+            outside_keys(expression, keys, &mut check);
+        }
+        for subquery in scope.subqueries.iter().filter(|subquery| subquery.grouped) {
+            subquery.references.iter().for_each(|(source, column)| check(*source, *column));
+        }
+        let Some((source, column)) = stray else { return Ok(()) };
+        let source = &scope.sources[source - 1];
+        let message = format!(
+            "column \"{}.{}\" must appear in the GROUP BY clause or be used in an aggregate function",
+            source.name, source.columns[column].name
+        );
+        Err(self.error("42803", message, select))
+    }
+}
+
+/// Visits the columns of an expression that are not within a group key.
+fn outside_keys(expression: &Expression, keys: &[Expression], visit: &mut impl FnMut(usize, usize)) {
+    if keys.contains(expression) {
+        return;
+    }
+    if let Expression::Column { depth: 0, source, column } = expression {
+        visit(*source, *column);
+    }
+    let mut children = Vec::new();
+    expression.each_child(|child| children.push(child));
+    for child in children {
+        outside_keys(child, keys, visit);
+    }
+}
+
+/// A stand-in for a query's output column; a literal of unknown type keeps its value.
+fn probe(query: &Query, place: usize, data_type: &DataType) -> Bound {
+    if let Body::Select(select) = &query.body {
+        if let constant @ Expression::Constant(anabranch_types::Value::Null) = &select.projection[place] {
+            return Bound { expression: constant.clone(), data_type: None };
+        }
+    }
+    Bound::new(Expression::Variable(usize::MAX), data_type.clone())
+}
+
+/// Casts an output column of a query.
+pub(crate) fn cast_column(
+    query: &mut Query,
+    place: usize,
+    from: &DataType,
+    to: &DataType,
+    explicit: bool,
+) {
+    match &mut query.body {
+        Body::Select(select) => {
+            let operand = Box::new(std::mem::replace(&mut select.projection[place], Expression::NULL));
+            let cast = Expression::Cast { operand, from: from.clone(), to: to.clone(), explicit };
+            select.projection[place] = cast.folded();
+        }
+        Body::SetOperation(operation) => {
+            cast_column(&mut operation.left, place, from, to, explicit);
+            cast_column(&mut operation.right, place, from, to, explicit);
+        }
+    }
+    query.columns[place].1 = to.clone();
+}
+
+fn plain(options: &ast::WildcardAdditionalOptions) -> bool {
+    options.opt_ilike.is_none()
+        && options.opt_exclude.is_none()
+        && options.opt_except.is_none()
+        && options.opt_replace.is_none()
+        && options.opt_rename.is_none()
+}
+
+/// The index that a bare integer in GROUP BY or ORDER BY means.
+fn ordinal(expression: &Expr) -> Option<usize> {
+    match expression {
+        Expr::Value(value) => match &value.value {
+            ast::Value::Number(digits, _) => digits.parse::<usize>().ok()?.checked_sub(1),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The name that PostgreSQL gives an output without an alias.
+fn output_name(expression: &Expr) -> String {
+    match expression {
+        Expr::Identifier(name) => fold(name),
+        Expr::CompoundIdentifier(parts) => parts.last().map_or(String::new(), fold),
+        Expr::Nested(inner) => output_name(inner),
+        Expr::Function(function) => {
+            let last = function.name.0.last().and_then(|part| part.as_ident());
+            last.map_or("?column?".into(), fold)
+        }
+        Expr::Cast { expr, data_type, .. } => match output_name(expr).as_str() {
+            "?column?" => crate::parse::resolve_data_type(data_type).map_or("?column?".into(), |t| cast_name(&t)),
+            name => name.to_string(),
+        },
+        Expr::TypedString(typed) => {
+            crate::parse::resolve_data_type(&typed.data_type).map_or("?column?".into(), |t| cast_name(&t))
+        }
+        Expr::Case { else_result, .. } => match else_result.as_deref().map(output_name) {
+            Some(name) if name != "?column?" => name,
+            _ => "case".into(),
+        },
+        Expr::Exists { .. } => "exists".into(),
+        Expr::Subquery(query) => match &*query.body {
+            SetExpr::Select(select) => match select.projection.first() {
+                Some(SelectItem::UnnamedExpr(expression)) => output_name(expression),
+                Some(SelectItem::ExprWithAlias { alias, .. }) => fold(alias),
+                _ => "?column?".into(),
+            },
+            _ => "?column?".into(),
+        },
+        Expr::Array(_) => "array".into(),
+        Expr::Extract { .. } => "extract".into(),
+        Expr::Ceil { .. } => "ceil".into(),
+        Expr::Floor { .. } => "floor".into(),
+        Expr::Position { .. } => "position".into(),
+        Expr::Substring { shorthand: true, .. } => "substr".into(),
+        Expr::Substring { .. } => "substring".into(),
+        Expr::Trim { trim_where: Some(ast::TrimWhereField::Leading), .. } => "ltrim".into(),
+        Expr::Trim { trim_where: Some(ast::TrimWhereField::Trailing), .. } => "rtrim".into(),
+        Expr::Trim { .. } => "btrim".into(),
+        Expr::CompoundFieldAccess { root, .. } => output_name(root),
+        Expr::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => "bool".into(),
+        _ => "?column?".into(),
+    }
+}
+
+/// A type's internal name, which a cast of a nameless expression takes.
+fn cast_name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Bool => "bool",
+        DataType::Int2 => "int2",
+        DataType::Int4 => "int4",
+        DataType::Int8 => "int8",
+        DataType::Numeric(_) => "numeric",
+        DataType::Real => "float4",
+        DataType::Double => "float8",
+        DataType::Text => "text",
+        DataType::Varchar(_) => "varchar",
+        DataType::Char(_) => "bpchar",
+        DataType::Bytea => "bytea",
+        DataType::Uuid => "uuid",
+        DataType::Timestamp => "timestamp",
+        DataType::TimestampTz => "timestamptz",
+        DataType::Date => "date",
+        DataType::Array(element) => return cast_name(element),
+        _ => "?column?",
+    }
+    .to_string()
+}
+
+/// ORDER BY, LIMIT, OFFSET and FETCH of a query.
+fn tail<'q>(query: &'q ast::Query, binder: &Binder<'_>) -> Bind<Tail<'q>> {
+    let order: &[ast::OrderByExpr] = match query.order_by.as_ref().map(|order| &order.kind) {
+        None => &[],
+        Some(ast::OrderByKind::Expressions(list)) => list,
+        Some(ast::OrderByKind::All(_)) => return Err(binder.unsupported("ORDER BY ALL", query)),
+    };
+    let mut tail = Tail { order, limit: None, offset: None };
+    match &query.limit_clause {
+        None => {}
+        Some(ast::LimitClause::LimitOffset { limit, offset, limit_by }) if limit_by.is_empty() => {
+            tail.limit = limit.as_ref();
+            tail.offset = offset.as_ref().map(|offset| &offset.value);
+        }
+        Some(_) => return Err(binder.unsupported("this LIMIT", query)),
+    }
+    if let Some(fetch) = &query.fetch {
+        if fetch.with_ties || fetch.percent {
+            return Err(binder.unsupported("FETCH WITH TIES or PERCENT", query));
+        }
+        tail.limit = fetch.quantity.as_ref();
+        if fetch.quantity.is_none() {
+            return Err(binder.unsupported("FETCH without a count", query));
+        }
+    }
+    Ok(tail)
+}
+
+/// What a data-modifying statement's tuples come from: used by UPDATE and DELETE.
+pub(crate) struct Tuples {
+    pub(crate) list: FromList,
+}
+
+impl Tuples {
+    /// The target's own source, marked as written.
+    pub(crate) fn target(&mut self) -> &mut PlanSource {
+        &mut self.list.sources[0]
+    }
+
+    /// Whether every source but the target is pure: parameters, constants, `unnest` of them.
+    pub(crate) fn pure_beside_target(&self) -> bool {
+        self.list.sources[1..].iter().all(|source| {
+            source.left.is_none()
+                && matches!(source.kind, SourceKind::Function { .. } | SourceKind::Rows(_))
+                && source.depends & super::from::bit(1) == 0
+        })
+    }
+
+    /// Whether a conjunct bears on the target.
+    pub(crate) fn on_target(conjunct: &Expression) -> bool {
+        mask(conjunct) & super::from::bit(1) != 0
+    }
+}

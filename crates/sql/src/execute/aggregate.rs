@@ -1,0 +1,271 @@
+//! GROUP BY and aggregates.
+
+use anabranch_types::{DataType, Decimal, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Run;
+use crate::{
+    bind::aggregate::{Aggregate, AggregateFunction},
+    expression::{
+        Batch, Expression, Failure, Frame, NONE, Source,
+        arithmetic::decimal_failure,
+        compare::{Fingerprint, push_fingerprint},
+        failure,
+        frame::Indices,
+    },
+    transaction::Transaction,
+};
+
+/// What an aggregate has seen of a group.
+#[derive(Debug, Default)]
+struct State {
+    /// Rows that count: those that pass the filter and are not NULL.
+    count: i64,
+    total: Total,
+    /// The least or greatest, or the conjunction or disjunction, so far.
+    value: Option<Value>,
+    /// What `array_agg` and `string_agg` collect, with its ORDER BY's keys.
+    collected: Vec<(Vec<Value>, Vec<Value>)>,
+    seen: FxHashSet<Fingerprint>,
+}
+
+#[derive(Debug, Default)]
+enum Total {
+    #[default]
+    None,
+    Int(i128),
+    Numeric(Decimal),
+    Float(f64),
+}
+
+impl State {
+    fn add(&mut self, aggregate: &Aggregate, frame: &Frame<'_>) -> Result<(), Failure> {
+        if let Some(filter) = &aggregate.filter {
+            if filter.test(frame)? != Some(true) {
+                return Ok(());
+            }
+        }
+        let Some(argument) = aggregate.arguments.first() else {
+            self.count += 1;
+            return Ok(());
+        };
+        let value = argument.evaluate(frame)?;
+        let collects = aggregate.function == AggregateFunction::ArrayAgg;
+        if value.is_null() && !collects {
+            return Ok(());
+        }
+        if aggregate.distinct {
+            let mut print = Fingerprint::new();
+            push_fingerprint(&mut print, &value);
+            if !self.seen.insert(print) {
+                return Ok(());
+            }
+        }
+        self.count += 1;
+        match aggregate.function {
+            AggregateFunction::Count => {}
+            AggregateFunction::Sum | AggregateFunction::Average => {
+                self.total.add(&value, aggregate.input == Some(DataType::Real))?;
+            }
+            AggregateFunction::Min => self.keep(value, |new, old| new.total_cmp(old).is_lt()),
+            AggregateFunction::Max => self.keep(value, |new, old| new.total_cmp(old).is_gt()),
+            AggregateFunction::BoolAnd => self.keep(value, |new, _| *new == Value::Bool(false)),
+            AggregateFunction::BoolOr => self.keep(value, |new, _| *new == Value::Bool(true)),
+            AggregateFunction::ArrayAgg | AggregateFunction::StringAgg => {
+                let keys = aggregate.order.iter().map(|(key, ..)| key.evaluate(frame));
+                let keys = keys.collect::<Result<Vec<_>, _>>()?;
+                let mut values = vec![value];
+                if let Some(separator) = aggregate.arguments.get(1) {
+                    values.push(separator.evaluate(frame)?);
+                }
+                self.collected.push((keys, values));
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, new: Value, better: impl Fn(&Value, &Value) -> bool) {
+        match &self.value {
+            Some(old) if !better(&new, old) => {}
+            _ => self.value = Some(new),
+        }
+    }
+
+    fn finish(mut self, aggregate: &Aggregate) -> Result<Value, Failure> {
+        match aggregate.function {
+            AggregateFunction::Count => Ok(Value::Int(self.count)),
+            _ if self.count == 0 => Ok(Value::Null),
+            AggregateFunction::Sum => self.total.sum(aggregate.input.as_ref()),
+            AggregateFunction::Average => self.total.average(self.count),
+            AggregateFunction::Min
+            | AggregateFunction::Max
+            | AggregateFunction::BoolAnd
+            | AggregateFunction::BoolOr => Ok(self.value.unwrap_or(Value::Null)),
+            AggregateFunction::ArrayAgg => {
+                self.sort(aggregate);
+                let values = self.collected.into_iter().map(|(_, mut values)| values.swap_remove(0));
+                Ok(Value::Array(values.collect()))
+            }
+            AggregateFunction::StringAgg => {
+                self.sort(aggregate);
+                Ok(joined(&self.collected))
+            }
+        }
+    }
+
+    /// In the order asked for; a DISTINCT aggregate's values are in their own order otherwise.
+    fn sort(&mut self, aggregate: &Aggregate) {
+        if aggregate.order.is_empty() {
+            if aggregate.distinct {
+                self.collected.sort_by(|(_, a), (_, b)| a[0].total_cmp(&b[0]));
+            }
+            return;
+        }
+        self.collected.sort_by(|(a, _), (b, _)| {
+            let keys = a.iter().zip(b).zip(&aggregate.order);
+            let mut orders = keys.map(|((a, b), (_, descending, nulls_first))| {
+                super::finish::compare(a, b, *descending, *nulls_first)
+            });
+            orders.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+        });
+    }
+}
+
+fn joined(collected: &[(Vec<Value>, Vec<Value>)]) -> Value {
+    let mut out = String::new();
+    for (place, (_, values)) in collected.iter().enumerate() {
+        if let (true, Some(Value::Text(separator))) = (place > 0, values.get(1)) {
+            out.push_str(separator);
+        }
+        if let Value::Text(text) = &values[0] {
+            out.push_str(text);
+        }
+    }
+    Value::Text(out.into())
+}
+
+impl Total {
+    fn add(&mut self, value: &Value, single: bool) -> Result<(), Failure> {
+        *self = match (&self, value) {
+            (Total::None, Value::Int(i)) => Total::Int(i128::from(*i)),
+            (Total::Int(total), Value::Int(i)) => Total::Int(total + i128::from(*i)),
+            (Total::None, Value::Numeric(d)) => Total::Numeric(*d),
+            (Total::Numeric(total), Value::Numeric(d)) => {
+                Total::Numeric(total.try_add(*d).map_err(decimal_failure)?)
+            }
+            (Total::None, Value::Float(f)) => Total::Float(*f),
+            (Total::Float(total), Value::Float(f)) => {
+                let sum = total + f;
+                let sum = if single { f64::from(sum as f32) } else { sum };
+                if sum.is_infinite() && total.is_finite() && f.is_finite() {
+                    return Err(failure("22003", "value out of range: overflow"));
+                }
+                Total::Float(sum)
+            }
+            _ => {
+                let message = "a value known only at commit cannot be aggregated";
+                return Err(failure("XX000", message));
+            }
+        };
+        Ok(())
+    }
+
+    fn sum(self, input: Option<&DataType>) -> Result<Value, Failure> {
+        Ok(match self {
+            Total::None => Value::Null,
+            Total::Int(total) if input == Some(&DataType::Int8) => {
+                Value::Numeric(Decimal::from_parts(total, 0).map_err(decimal_failure)?)
+            }
+            Total::Int(total) => Value::Int(
+                i64::try_from(total).map_err(|_| failure("22003", "bigint out of range"))?,
+            ),
+            Total::Numeric(total) => Value::Numeric(total),
+            Total::Float(total) => Value::Float(total),
+        })
+    }
+
+    fn average(self, count: i64) -> Result<Value, Failure> {
+        let total = match self {
+            Total::None => return Ok(Value::Null),
+            Total::Float(total) => return Ok(Value::Float(total / count as f64)),
+            Total::Int(total) => Decimal::from_parts(total, 0).map_err(decimal_failure)?,
+            Total::Numeric(total) => total,
+        };
+        total.try_div(Decimal::from_i64(count)).map(Value::Numeric).map_err(decimal_failure)
+    }
+}
+
+impl<T: Transaction> Run<'_, T> {
+    /// Groups the tuples: the first of each group goes on, with its aggregates as a source. A
+    /// `grand` total (no GROUP BY) has a row for each owner even where no tuple is left.
+    pub(super) fn group(
+        &self,
+        source: usize,
+        keys: &[Expression],
+        aggregates: &[Aggregate],
+        grand: bool,
+        owners: Option<&[u32]>,
+        batch: &mut Batch<'_>,
+    ) -> Result<(), Failure> {
+        let stride = batch.stride;
+        let mut indices = Indices::new();
+        let mut states: Vec<State> = Vec::new();
+        let mut groups: FxHashMap<Fingerprint, usize> = FxHashMap::default();
+        let mut owner_groups: FxHashMap<u32, usize> = FxHashMap::default();
+        let new_group = |states: &mut Vec<State>, indices: &mut Indices, tuple: &[u32]| {
+            let group = indices.len() / stride;
+            indices.extend_from_slice(tuple);
+            indices[group * stride + source] = group as u32;
+            states.extend(aggregates.iter().map(|_| State::default()));
+            group
+        };
+        if grand {
+            let mut blank = vec![NONE; stride];
+            for owner in owners.unwrap_or(&[NONE]) {
+                blank[0] = *owner;
+                let group = new_group(&mut states, &mut indices, &blank);
+                owner_groups.insert(*owner, group);
+            }
+        }
+        let mut filled = vec![false; indices.len() / stride];
+        for tuple in 0..batch.len() {
+            let frame = self.frame(batch, tuple);
+            let own = batch.tuple(tuple);
+            let group = if grand {
+                let group = owner_groups[&own[0]];
+                // The representative's columns are those of some tuple of the group.
+                if !filled[group] {
+                    filled[group] = true;
+                    indices[group * stride..(group + 1) * stride].copy_from_slice(own);
+                    indices[group * stride + source] = group as u32;
+                }
+                group
+            } else {
+                let mut print = Fingerprint::new();
+                print.extend_from_slice(&own[0].to_le_bytes());
+                for key in keys {
+                    push_fingerprint(&mut print, &key.evaluate(&frame)?);
+                }
+                match groups.get(&print) {
+                    Some(group) => *group,
+                    None => {
+                        let group = new_group(&mut states, &mut indices, own);
+                        groups.insert(print, group);
+                        group
+                    }
+                }
+            };
+            let first = group * aggregates.len();
+            for (state, aggregate) in states[first..].iter_mut().zip(aggregates) {
+                state.add(aggregate, &frame)?;
+            }
+        }
+        let mut values = Vec::with_capacity(states.len());
+        for (place, state) in states.into_iter().enumerate() {
+            values.push(state.finish(&aggregates[place % aggregates.len()])?);
+        }
+        batch.indices = indices;
+        batch.sources[source] = Source::Values { width: aggregates.len().max(1), values };
+        Ok(())
+    }
+}

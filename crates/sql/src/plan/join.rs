@@ -1,0 +1,424 @@
+//! The order of a query's steps.
+//!
+//! Greedy, left to right: of the sources that can be joined next, the one that is cheapest to
+//! reach. Pure sources (parameters, `unnest`, VALUES) cost nothing; then rows by full primary key,
+//! ranges by as long an index prefix as is known, derived tables, and whole tables last. Filters
+//! are applied as soon as their columns are there; subqueries of a row are computed last of all,
+//! for the rows that are left. There are no statistics: an OLTP query says by its keys what it
+//! means.
+
+use anabranch_types::{DataType, Schema, TableSchema};
+
+use super::{
+    Finish, FunctionStep, Join, Path, QueryStep, RowsOf, Step, Subquery, SubqueryKind, TableFunction,
+    TableRead,
+    access::{self, Choice},
+};
+use crate::{
+    bind::{
+        Variables,
+        aggregate::{Aggregate, AggregateFunction},
+        from::{PlanSource, SourceKind, bit, mask, split},
+    },
+    expression::{Expression, Relation},
+};
+
+/// All parts of a SELECT before they are put in order.
+pub(crate) struct Arrangement<'a> {
+    pub(crate) schema: &'a Schema,
+    pub(crate) sources: Vec<PlanSource>,
+    pub(crate) conjuncts: Vec<Expression>,
+    pub(crate) subqueries: Vec<Subquery>,
+    /// GROUP BY's keys and HAVING, if the query is grouped.
+    pub(crate) grouping: Option<(Vec<Expression>, Option<Expression>)>,
+    pub(crate) aggregates: Vec<Aggregate>,
+    pub(crate) aggregate_source: Option<usize>,
+    /// It begins with a single tuple.
+    pub(crate) single: bool,
+    pub(crate) for_write: bool,
+    pub(crate) parameters: &'a [Option<DataType>],
+    pub(crate) variables: &'a dyn Variables,
+}
+
+struct Planner<'a> {
+    schema: &'a Schema,
+    steps: Vec<Step>,
+    placed: u64,
+    /// Conjuncts not applied yet.
+    conjuncts: Vec<Expression>,
+    subqueries: Vec<Subquery>,
+    /// At most one tuple so far.
+    single: bool,
+    for_write: bool,
+    next_source: usize,
+}
+
+/// Orders the steps. `finish` loses an ORDER BY that an index gives, and lends its LIMIT to a
+/// read that may stop early.
+pub(crate) fn arrange(
+    mut arrangement: Arrangement<'_>,
+    projection: &[Expression],
+    finish: &mut Finish,
+) -> Vec<Step> {
+    let (grouped, ungrouped) = match &arrangement.grouping {
+        Some(_) => arrangement.subqueries.into_iter().partition(|subquery| subquery.grouped),
+        None => (Vec::new(), arrangement.subqueries),
+    };
+    let mut planner = Planner {
+        schema: arrangement.schema,
+        steps: Vec::new(),
+        placed: 0,
+        conjuncts: arrangement.conjuncts,
+        subqueries: ungrouped,
+        single: arrangement.single,
+        for_write: arrangement.for_write,
+        next_source: 0,
+    };
+    planner.place_independent_subqueries();
+    planner.apply_constant_filters();
+    let mut remaining = std::mem::take(&mut arrangement.sources);
+    while !remaining.is_empty() {
+        planner.place_next(&mut remaining);
+    }
+    planner.place_correlated_subqueries();
+    if arrangement.grouping.is_none() {
+        use_index_order(&mut planner.steps, projection, finish, arrangement.single);
+    } else if arrangement.single {
+        use_index_end(&mut planner.steps, &arrangement.aggregates, &arrangement.grouping);
+    }
+    let mut steps = planner.steps;
+    if let Some((keys, having)) = arrangement.grouping {
+        let source = arrangement.aggregate_source.expect("a grouped query has such a source");
+        let grand = keys.is_empty();
+        steps.push(Step::Group { source, keys, aggregates: arrangement.aggregates, grand });
+        let mut having_conjuncts = Vec::new();
+        having.into_iter().for_each(|having| split(having, &mut having_conjuncts));
+        steps.extend(
+            grouped
+                .into_iter()
+                .map(|subquery| Step::Subquery { source: subquery.source, subquery: Box::new(subquery) }),
+        );
+        if !having_conjuncts.is_empty() {
+            steps.push(Step::Filter(having_conjuncts));
+        }
+    }
+    let _ = (arrangement.parameters, arrangement.variables);
+    steps
+}
+
+impl Planner<'_> {
+    /// What a subquery needs before it can be computed.
+    fn needs(subquery: &Subquery) -> u64 {
+        subquery.references.iter().fold(0, |mask, (source, _)| mask | bit(*source))
+    }
+
+    fn place_independent_subqueries(&mut self) {
+        while let Some(place) =
+            self.subqueries.iter().position(|subquery| Self::needs(subquery) & !self.placed == 0)
+        {
+            let subquery = self.subqueries.remove(place);
+            self.place_subquery(subquery);
+        }
+    }
+
+    fn place_subquery(&mut self, subquery: Subquery) {
+        self.placed |= bit(subquery.source);
+        self.steps.push(Step::Subquery { source: subquery.source, subquery: Box::new(subquery) });
+    }
+
+    fn apply_constant_filters(&mut self) {
+        let filters = self.take_applicable(self.placed);
+        if !filters.is_empty() {
+            self.steps.push(Step::Filter(filters));
+        }
+    }
+
+    /// Takes out the conjuncts whose columns are all in `available`.
+    fn take_applicable(&mut self, available: u64) -> Vec<Expression> {
+        let (now, later) =
+            std::mem::take(&mut self.conjuncts).into_iter().partition(|c| mask(c) & !available == 0);
+        self.conjuncts = later;
+        now
+    }
+
+    /// Joins the source that is cheapest to reach.
+    fn place_next(&mut self, remaining: &mut Vec<PlanSource>) {
+        let ready = |source: &PlanSource| {
+            source.depends & !self.placed == 0
+                && source.left.as_ref().is_none_or(|(_, after)| after & !self.placed == 0)
+        };
+        let mut best: Option<(u32, usize)> = None;
+        for (place, source) in remaining.iter().enumerate().filter(|(_, source)| ready(source)) {
+            let cost = self.cost(source);
+            if best.is_none_or(|(lowest, _)| cost < lowest) {
+                best = Some((cost, place));
+            }
+        }
+        let (_, place) = best.expect("sources depend on earlier ones alone");
+        let source = remaining.remove(place);
+        self.place(source);
+    }
+
+    fn cost(&self, source: &PlanSource) -> u32 {
+        match &source.kind {
+            SourceKind::Function { .. } | SourceKind::Rows(_) => 0,
+            SourceKind::Query(_) | SourceKind::Cte { .. } => 500,
+            SourceKind::Table(table) => {
+                let schema = self.schema.table(*table);
+                self.choice(source, schema).cost
+            }
+        }
+    }
+
+    fn choice(&self, source: &PlanSource, schema: &TableSchema) -> Choice {
+        let conjuncts = match &source.left {
+            Some((on, _)) => on,
+            None => &self.conjuncts,
+        };
+        access::choose(schema, source.number, conjuncts, self.placed)
+    }
+
+    fn place(&mut self, source: PlanSource) {
+        let number = source.number;
+        let after = self.placed | bit(number);
+        let (left, mut matches) = match source.left {
+            Some((on, _)) => (true, on),
+            None => (false, Vec::new()),
+        };
+        match source.kind {
+            SourceKind::Table(table) => {
+                let schema = self.schema.tables[table.index()].clone();
+                let pool = if left { &mut matches } else { &mut self.conjuncts };
+                let choice = access::choose(&schema, number, pool, self.placed);
+                let consumed = choice.consumed.clone();
+                let pool = if left { &mut matches } else { &mut self.conjuncts };
+                let mut place = 0;
+                pool.retain(|_| {
+                    place += 1;
+                    !consumed.contains(&(place - 1))
+                });
+                let path = self.hashed(choice.path, number, left, &mut matches);
+                let one = matches!(path, Path::Point { .. });
+                let filters = self.take_applicable(after);
+                self.steps.push(Step::Read(Box::new(TableRead {
+                    source: number,
+                    schema,
+                    path,
+                    join: Join { left, matches, filters },
+                    for_write: source.target || self.for_write,
+                    wants_keys: source.target,
+                })));
+                self.single = self.single && one;
+            }
+            SourceKind::Function { function, arguments, ordinality } => {
+                let filters = self.take_applicable(after);
+                let join = Join { left, matches, filters };
+                let step = FunctionStep { source: number, function, arguments, ordinality, join };
+                self.steps.push(Step::Function(Box::new(step)));
+                self.single = false;
+            }
+            SourceKind::Rows(rows) => {
+                let filters = self.take_applicable(after);
+                let join = Join { left, matches, filters };
+                self.steps.push(Step::Rows { source: number, rows, join });
+                self.single = false;
+            }
+            SourceKind::Query(query) => {
+                let hash = if query.correlated {
+                    Vec::new()
+                } else {
+                    self.hash_keys(number, left, &mut matches)
+                };
+                self.place_rows(number, RowsOf::Query(query), hash, left, matches);
+            }
+            SourceKind::Cte { number: cte, width } => {
+                let hash = self.hash_keys(number, left, &mut matches);
+                self.place_rows(number, RowsOf::Cte { number: cte, width }, hash, left, matches);
+            }
+        }
+        self.placed = after;
+        self.next_source = self.next_source.max(number);
+    }
+
+    fn place_rows(
+        &mut self,
+        number: usize,
+        rows: RowsOf,
+        hash: Vec<(Expression, Expression)>,
+        left: bool,
+        matches: Vec<Expression>,
+    ) {
+        let filters = self.take_applicable(self.placed | bit(number));
+        let join = Join { left, matches, filters };
+        self.steps.push(Step::Query(Box::new(QueryStep { source: number, rows, hash, join })));
+        self.single = false;
+    }
+
+    /// A scan for many tuples finds their rows through a hash table, if anything is equal.
+    fn hashed(&mut self, path: Path, number: usize, left: bool, matches: &mut Vec<Expression>) -> Path {
+        match path {
+            Path::Scan { .. } if !self.single => {
+                Path::Scan { hash: self.hash_keys(number, left, matches) }
+            }
+            other => other,
+        }
+    }
+
+    /// Takes out the equalities between the source and what is placed.
+    fn hash_keys(
+        &mut self,
+        number: usize,
+        left: bool,
+        matches: &mut Vec<Expression>,
+    ) -> Vec<(Expression, Expression)> {
+        let pool = if left { matches } else { &mut self.conjuncts };
+        let mut keys = Vec::new();
+        let mut rest = Vec::new();
+        for conjunct in std::mem::take(pool) {
+            match equality(conjunct, number, self.placed) {
+                Ok(pair) => keys.push(pair),
+                Err(conjunct) => rest.push(conjunct),
+            }
+        }
+        *pool = rest;
+        keys
+    }
+
+    /// Computes the remaining subqueries, filtering between them as early as can be.
+    fn place_correlated_subqueries(&mut self) {
+        while !self.subqueries.is_empty() || !self.conjuncts.is_empty() {
+            let filters = self.take_applicable(self.placed);
+            if !filters.is_empty() {
+                self.steps.push(Step::Filter(filters));
+            }
+            if self.subqueries.is_empty() {
+                debug_assert!(self.conjuncts.is_empty(), "every column has its source");
+                break;
+            }
+            // Those that a filter waits for come before those that only the output wants.
+            let wanted = self.conjuncts.first().map_or(u64::MAX, mask);
+            let ready = |subquery: &Subquery, wanted: u64| {
+                Self::needs(subquery) & !self.placed == 0 && bit(subquery.source) & wanted != 0
+            };
+            let place = self
+                .subqueries
+                .iter()
+                .position(|s| ready(s, wanted))
+                .or_else(|| self.subqueries.iter().position(|s| ready(s, u64::MAX)));
+            let place = place.expect("subqueries refer to sources and to earlier subqueries");
+            let subquery = self.subqueries.remove(place);
+            self.place_subquery(subquery);
+        }
+    }
+}
+
+/// `source's expression = placed expression`, in this order.
+fn equality(
+    conjunct: Expression,
+    number: usize,
+    placed: u64,
+) -> Result<(Expression, Expression), Expression> {
+    let Expression::Compare { relation: Relation::Equal, left, right } = conjunct else {
+        return Err(conjunct);
+    };
+    let (l, r) = (mask(&left), mask(&right));
+    if l == bit(number) && r & !placed == 0 && same_kind(&left, &right) {
+        return Ok((*left, *right));
+    }
+    if r == bit(number) && l & !placed == 0 && same_kind(&right, &left) {
+        return Ok((*right, *left));
+    }
+    Err(Expression::Compare { relation: Relation::Equal, left, right })
+}
+
+/// Whether two compared expressions can be hashed. Fingerprints of numbers of different kinds
+/// agree (see the executor), so all can.
+fn same_kind(_: &Expression, _: &Expression) -> bool {
+    true
+}
+
+/// Drops an ORDER BY that the only read gives already, and lets a LIMIT stop that read.
+fn use_index_order(steps: &mut [Step], projection: &[Expression], finish: &mut Finish, single: bool) {
+    let leading = steps.iter().take_while(|step| matches!(step, Step::Subquery { .. })).count();
+    let [Step::Read(read)] = &mut steps[leading..] else { return };
+    if !single || read.join.left {
+        return;
+    }
+    if !finish.order.is_empty() {
+        let Some((path, reverse)) = access::in_order(read, projection, &finish.order) else { return };
+        let Path::Range(range) = path else { return };
+        read.path = Path::Range(range);
+        if let Path::Range(range) = &mut read.path {
+            range.reverse = reverse;
+        }
+        if finish.distinct == super::Distinct::None {
+            finish.order.clear();
+        } else {
+            return;
+        }
+    }
+    let Some(limit) = &finish.limit else { return };
+    let unfiltered = read.join.filters.is_empty() && finish.distinct == super::Distinct::None;
+    if let (true, Path::Range(range)) = (unfiltered, &mut read.path) {
+        range.limit = Some((limit.clone(), finish.offset.clone()));
+    }
+}
+
+/// `min` or `max` of the column behind an index prefix reads one row.
+fn use_index_end(
+    steps: &mut [Step],
+    aggregates: &[Aggregate],
+    grouping: &Option<(Vec<Expression>, Option<Expression>)>,
+) {
+    let leading = steps.iter().take_while(|step| matches!(step, Step::Subquery { .. })).count();
+    let [Step::Read(read)] = &mut steps[leading..] else { return };
+    let keyless = grouping.as_ref().is_some_and(|(keys, _)| keys.is_empty());
+    let [aggregate] = aggregates else { return };
+    let last = match aggregate.function {
+        AggregateFunction::Min => false,
+        AggregateFunction::Max => true,
+        _ => return,
+    };
+    let [Expression::Column { depth: 0, source, column }] = aggregate.arguments.as_slice() else {
+        return;
+    };
+    let plain = aggregate.filter.is_none() && *source == read.source;
+    if !keyless || !plain || read.join.left || !read.join.filters.is_empty() {
+        return;
+    }
+    if let Some(mut range) = access::ending_at(read, *column) {
+        range.reverse = last;
+        range.limit = Some((Expression::Constant(anabranch_types::Value::Int(1)), None));
+        read.path = Path::Range(Box::new(range));
+    }
+}
+
+/// Steps over the pure sources of a data-modifying statement, and the filters on them.
+pub(crate) fn pure_steps(sources: Vec<PlanSource>, conjuncts: Vec<Expression>, schema: &Schema) -> Vec<Step> {
+    let mut planner = Planner {
+        schema,
+        steps: Vec::new(),
+        placed: 0,
+        conjuncts,
+        subqueries: Vec::new(),
+        single: true,
+        for_write: false,
+        next_source: 0,
+    };
+    planner.apply_constant_filters();
+    let mut remaining = sources;
+    while !remaining.is_empty() {
+        planner.place_next(&mut remaining);
+    }
+    planner.steps
+}
+
+/// Whether a subquery can stop at its first row.
+pub(crate) fn stops_early(kind: &SubqueryKind) -> bool {
+    matches!(kind, SubqueryKind::Exists { .. })
+}
+
+/// Whether a table function's rows depend on their arguments alone.
+pub(crate) fn is_pure(_: TableFunction) -> bool {
+    true
+}
