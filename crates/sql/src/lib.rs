@@ -12,7 +12,13 @@
 //! This crate knows no protocol, no partition and no plan.
 
 pub mod catalog;
+mod bind;
+mod constraint;
 pub mod diagnostic;
+mod execute;
+pub mod expression;
+mod plan;
+mod program;
 pub mod parse;
 pub mod source;
 pub mod summary;

@@ -47,6 +47,24 @@ pub(crate) enum SourceKind {
     Cte { number: usize, width: usize },
 }
 
+impl SourceKind {
+    /// A copy of a pure source.
+    ///
+    /// # Panics
+    /// When the source is not pure.
+    pub(crate) fn copied(&self) -> SourceKind {
+        match self {
+            SourceKind::Function { function, arguments, ordinality } => SourceKind::Function {
+                function: *function,
+                arguments: arguments.clone(),
+                ordinality: *ordinality,
+            },
+            SourceKind::Rows(rows) => SourceKind::Rows(rows.clone()),
+            other => panic!("{other:?} is not pure"),
+        }
+    }
+}
+
 /// The bit of a source.
 pub(crate) fn bit(source: usize) -> u64 {
     1 << source.min(63)

@@ -103,7 +103,8 @@ impl RawAccess {
 pub(crate) enum RawWrite {
     Assign(RawTerm),
     Add { term: RawTerm, negated: bool },
-    OfRow,
+    /// Of the row and of these variables.
+    OfRow(Vec<usize>),
     OfData,
 }
 
@@ -125,6 +126,8 @@ pub(crate) struct Binder<'b> {
     pub(crate) place: Span,
     /// Views being expanded, to find one that contains itself.
     pub(crate) views: Vec<String>,
+    /// The columns that the outermost query's output is inserted into.
+    pub(crate) targets: Option<(TableId, Vec<ColumnIndex>)>,
     /// What the reads of base tables are for.
     pub(crate) for_write: Cell<bool>,
 }
@@ -142,6 +145,7 @@ impl<'b> Binder<'b> {
             cte_count: 0,
             place,
             views: Vec::new(),
+            targets: None,
             for_write: Cell::new(false),
         }
     }

@@ -7,7 +7,7 @@ use super::{
     Bind, Binder, Bound,
     convert::Context,
     fold,
-    from::{FromList, PlanSource, SourceKind, mask, split},
+    from::{FromList, split},
     scope::Scope,
     term::RawTerm,
 };
@@ -114,7 +114,7 @@ impl Binder<'_> {
                 if tail.order.is_empty() && tail.limit.is_none() && tail.offset.is_none() {
                     return Ok(query);
                 }
-                self.wrapped(query, tail, inner)
+                self.wrapped(query, tail, &**inner)
             }
             SetExpr::SetOperation { op, set_quantifier, left, right } => {
                 self.set_operation(*op, *set_quantifier, left, right, tail, body)
@@ -241,9 +241,12 @@ impl Binder<'_> {
 
     /// VALUES as a query of its own.
     fn values(&mut self, values: &ast::Values, tail: Tail<'_>) -> Bind<Query> {
+        let targets = self.targets.take();
         self.scopes.push(Scope { clause: "VALUES", ..Scope::default() });
-        let bound = self.values_rows(values);
-        let (rows, types) = bound?;
+        let (rows, types) = match targets {
+            Some((table, columns)) => self.target_rows(values, table, &columns)?,
+            None => self.values_rows(values)?,
+        };
         let columns: Vec<OutputColumn> = types
             .into_iter()
             .enumerate()
@@ -271,6 +274,10 @@ impl Binder<'_> {
                 .collect();
             return self.values_query(steps, place + 1, projection, columns, terms, scope.escapes > 0, tail);
         }
+        if rows.len() == 1 && scope.escapes == 0 {
+            let row = rows.into_iter().next().unwrap_or_default();
+            return self.values_query(Vec::new(), 1, row, columns, terms, false, tail);
+        }
         let steps = vec![Step::Rows { source: 1, rows, join: crate::plan::Join::default() }];
         self.values_query(steps, 2, projection, columns, terms, scope.escapes > 0, tail)
     }
@@ -286,10 +293,42 @@ impl Binder<'_> {
         correlated: bool,
         tail: Tail<'_>,
     ) -> Bind<Query> {
-        let place = ast::Ident::new("");
+        let place = ast::ObjectName(Vec::new());
         let finish = self.finish_over(&columns, tail, &place)?;
-        let select = Select { stride, steps, projection, finish, uniques: 0 };
+        let uniques = projection.iter().map(Expression::uniques).sum();
+        let select = Select { stride, steps, projection, finish, uniques };
         Ok(Query { ctes: Vec::new(), body: Body::Select(Box::new(select)), columns, correlated, terms })
+    }
+
+    /// VALUES of an INSERT: each value in its column's type, DEFAULT allowed.
+    fn target_rows(
+        &mut self,
+        values: &ast::Values,
+        table: anabranch_types::TableId,
+        columns: &[anabranch_types::ColumnIndex],
+    ) -> Bind<(Vec<Vec<Expression>>, Vec<DataType>)> {
+        let width = values.rows.first().map_or(0, |row| row.content.len());
+        let mut rows = Vec::new();
+        for row in &values.rows {
+            if row.content.len() != width {
+                return Err(self.error("42601", "VALUES lists must all be the same length", values));
+            }
+            if width > columns.len() {
+                let message = "INSERT has more expressions than target columns";
+                return Err(self.error("42601", message, values));
+            }
+            let mut expressions = Vec::new();
+            for (value, column) in row.content.iter().zip(columns) {
+                expressions.push(self.assigned_value(table, *column, value)?);
+            }
+            rows.push(expressions);
+        }
+        if rows.len() > 1 && rows.iter().flatten().any(|e| e.uniques() > 0) {
+            let construct = "a generated value in VALUES of more than one row";
+            return Err(self.unsupported(construct, values));
+        }
+        let types = columns[..width].iter().map(|c| super::modify::column_type(self, table, *c)).collect();
+        Ok((rows, types))
     }
 
     fn values_rows(&mut self, values: &ast::Values) -> Bind<(Vec<Vec<Expression>>, Vec<DataType>)> {
@@ -323,6 +362,7 @@ impl Binder<'_> {
 
     fn select(&mut self, select: &ast::Select, tail: Tail<'_>) -> Bind<Query> {
         self.refuse_select_clauses(select)?;
+        let targets = self.targets.take();
         self.scopes.push(Scope { clause: "FROM", ..Scope::default() });
         let mut list = FromList::default();
         self.from_list(&select.from, &mut list)?;
@@ -342,18 +382,24 @@ impl Binder<'_> {
         let having = select.having.as_ref().map(|having| self.condition(having)).transpose()?;
         let visible = outputs.len();
         let mut finish = Finish { visible, ..Finish::default() };
-        let distinct_on = self.distinct(select, &mut outputs, &mut finish)?;
+        self.distinct(select, &mut outputs, &mut finish)?;
         self.order_keys(tail.order, &mut outputs, &mut finish)?;
         if finish.distinct == Distinct::All && outputs.len() > visible {
             let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
             return Err(self.error("42P10", message, select));
         }
-        let _ = distinct_on;
         (finish.limit, finish.offset) = self.limits(tail)?;
         let mut columns = Vec::new();
         let mut projection = Vec::new();
         for (place, output) in outputs.into_iter().enumerate() {
-            let (expression, data_type) = self.settled(output.bound, select)?;
+            let target = targets.as_ref().and_then(|(table, columns)| Some((*table, *columns.get(place)?)));
+            let (expression, data_type) = match target {
+                Some((table, column)) if output.bound.data_type.is_none() && place < visible => {
+                    let data_type = super::modify::column_type(self, table, column);
+                    (self.coerce(output.bound, &data_type, Context::Assignment, select)?, data_type)
+                }
+                _ => self.settled(output.bound, select)?,
+            };
             projection.push(expression);
             if place < visible {
                 columns.push((output.name, data_type));
@@ -394,8 +440,6 @@ impl Binder<'_> {
             aggregate_source: scope.aggregate_source,
             single: !correlated,
             for_write: self.for_write.get(),
-            parameters: &self.parameters,
-            variables: self.variables,
         };
         let steps = join::arrange(arrangement, &projection, &mut finish);
         let uniques = projection.iter().map(Expression::uniques).sum();
@@ -421,6 +465,20 @@ impl Binder<'_> {
             Some((_, construct)) => Err(self.unsupported(construct, select)),
             None => Ok(()),
         }
+    }
+
+    /// A RETURNING list: names, expressions, types.
+    pub(crate) fn output_list(
+        &mut self,
+        items: &[SelectItem],
+    ) -> Bind<Vec<(String, Expression, DataType)>> {
+        let mut list = Vec::new();
+        for output in self.outputs(items)? {
+            let place = ast::ObjectName(Vec::new());
+            let (expression, data_type) = self.settled(output.bound, &place)?;
+            list.push((output.name, expression, data_type));
+        }
+        Ok(list)
     }
 
     fn outputs(&mut self, items: &[SelectItem]) -> Bind<Vec<Output>> {
@@ -787,30 +845,4 @@ fn tail<'q>(query: &'q ast::Query, binder: &Binder<'_>) -> Bind<Tail<'q>> {
         }
     }
     Ok(tail)
-}
-
-/// What a data-modifying statement's tuples come from: used by UPDATE and DELETE.
-pub(crate) struct Tuples {
-    pub(crate) list: FromList,
-}
-
-impl Tuples {
-    /// The target's own source, marked as written.
-    pub(crate) fn target(&mut self) -> &mut PlanSource {
-        &mut self.list.sources[0]
-    }
-
-    /// Whether every source but the target is pure: parameters, constants, `unnest` of them.
-    pub(crate) fn pure_beside_target(&self) -> bool {
-        self.list.sources[1..].iter().all(|source| {
-            source.left.is_none()
-                && matches!(source.kind, SourceKind::Function { .. } | SourceKind::Rows(_))
-                && source.depends & super::from::bit(1) == 0
-        })
-    }
-
-    /// Whether a conjunct bears on the target.
-    pub(crate) fn on_target(conjunct: &Expression) -> bool {
-        mask(conjunct) & super::from::bit(1) != 0
-    }
 }

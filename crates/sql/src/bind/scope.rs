@@ -23,12 +23,10 @@ pub(crate) struct Scope {
     pub(crate) in_aggregate: bool,
     /// What a clause that allows no aggregates is called.
     pub(crate) clause: &'static str,
-    /// Outputs that ORDER BY may name.
+    /// How many queries outwards its expressions refer.
     pub(crate) escapes: usize,
     /// Columns of this query that its subqueries refer to.
     pub(crate) inner_references: Vec<(usize, usize)>,
-    /// Nothing outside may be seen beyond this scope.
-    pub(crate) lateral: bool,
 }
 
 /// One source of a FROM list.

@@ -78,7 +78,7 @@ impl<T: Transaction> Run<'_, T> {
         keys: &mut Vec<Key>,
     ) -> Result<SmallVec<[(u32, u32); 2]>, TransactionError> {
         let count = batch.len();
-        let mut stretches = SmallVec::with_capacity(count);
+        let mut stretches: SmallVec<[(u32, u32); 2]> = SmallVec::with_capacity(count);
         rows.reserve(count.min(BATCH_TUPLES));
         let table = read.schema.id;
         let mut start = 0;
@@ -141,7 +141,7 @@ impl<T: Transaction> Run<'_, T> {
         keys: &mut Vec<Key>,
     ) -> Result<SmallVec<[(u32, u32); 2]>, TransactionError> {
         let count = batch.len();
-        let mut stretches = SmallVec::with_capacity(count);
+        let mut stretches: SmallVec<[(u32, u32); 2]> = SmallVec::with_capacity(count);
         let mut start = 0;
         while start < count {
             let end = count.min(start + BATCH_TUPLES);

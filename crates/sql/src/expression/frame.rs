@@ -52,8 +52,8 @@ pub(crate) fn column_index(column: usize) -> anabranch_types::ColumnIndex {
     anabranch_types::ColumnIndex(column as u16)
 }
 
-/// A query's sources; few of them stay inline.
-pub(crate) type Sources<'a> = SmallVec<[Source<'a>; 3]>;
+/// A query's sources. (A `SmallVec` would be invariant in `'a`.)
+pub(crate) type Sources<'a> = Vec<Source<'a>>;
 /// A query's tuples; a single one stays inline.
 pub(crate) type Indices = SmallVec<[u32; 8]>;
 

@@ -7,16 +7,14 @@
 //! for the rows that are left. There are no statistics: an OLTP query says by its keys what it
 //! means.
 
-use anabranch_types::{DataType, Schema, TableSchema};
+use anabranch_types::{Schema, TableSchema};
 
 use super::{
-    Finish, FunctionStep, Join, Path, QueryStep, RowsOf, Step, Subquery, SubqueryKind, TableFunction,
-    TableRead,
+    Finish, FunctionStep, Join, Path, QueryStep, RowsOf, Step, Subquery, TableRead,
     access::{self, Choice},
 };
 use crate::{
     bind::{
-        Variables,
         aggregate::{Aggregate, AggregateFunction},
         from::{PlanSource, SourceKind, bit, mask, split},
     },
@@ -36,8 +34,6 @@ pub(crate) struct Arrangement<'a> {
     /// It begins with a single tuple.
     pub(crate) single: bool,
     pub(crate) for_write: bool,
-    pub(crate) parameters: &'a [Option<DataType>],
-    pub(crate) variables: &'a dyn Variables,
 }
 
 struct Planner<'a> {
@@ -50,7 +46,6 @@ struct Planner<'a> {
     /// At most one tuple so far.
     single: bool,
     for_write: bool,
-    next_source: usize,
 }
 
 /// Orders the steps. `finish` loses an ORDER BY that an index gives, and lends its LIMIT to a
@@ -72,7 +67,6 @@ pub(crate) fn arrange(
         subqueries: ungrouped,
         single: arrangement.single,
         for_write: arrangement.for_write,
-        next_source: 0,
     };
     planner.place_independent_subqueries();
     planner.apply_constant_filters();
@@ -102,7 +96,6 @@ pub(crate) fn arrange(
             steps.push(Step::Filter(having_conjuncts));
         }
     }
-    let _ = (arrangement.parameters, arrangement.variables);
     steps
 }
 
@@ -237,7 +230,6 @@ impl Planner<'_> {
             }
         }
         self.placed = after;
-        self.next_source = self.next_source.max(number);
     }
 
     fn place_rows(
@@ -322,19 +314,13 @@ fn equality(
         return Err(conjunct);
     };
     let (l, r) = (mask(&left), mask(&right));
-    if l == bit(number) && r & !placed == 0 && same_kind(&left, &right) {
+    if l == bit(number) && r & !placed == 0 {
         return Ok((*left, *right));
     }
-    if r == bit(number) && l & !placed == 0 && same_kind(&right, &left) {
+    if r == bit(number) && l & !placed == 0 {
         return Ok((*right, *left));
     }
     Err(Expression::Compare { relation: Relation::Equal, left, right })
-}
-
-/// Whether two compared expressions can be hashed. Fingerprints of numbers of different kinds
-/// agree (see the executor), so all can.
-fn same_kind(_: &Expression, _: &Expression) -> bool {
-    true
 }
 
 /// Drops an ORDER BY that the only read gives already, and lets a LIMIT stop that read.
@@ -403,7 +389,6 @@ pub(crate) fn pure_steps(sources: Vec<PlanSource>, conjuncts: Vec<Expression>, s
         subqueries: Vec::new(),
         single: true,
         for_write: false,
-        next_source: 0,
     };
     planner.apply_constant_filters();
     let mut remaining = sources;
@@ -411,14 +396,4 @@ pub(crate) fn pure_steps(sources: Vec<PlanSource>, conjuncts: Vec<Expression>, s
         planner.place_next(&mut remaining);
     }
     planner.steps
-}
-
-/// Whether a subquery can stop at its first row.
-pub(crate) fn stops_early(kind: &SubqueryKind) -> bool {
-    matches!(kind, SubqueryKind::Exists { .. })
-}
-
-/// Whether a table function's rows depend on their arguments alone.
-pub(crate) fn is_pure(_: TableFunction) -> bool {
-    true
 }

@@ -7,6 +7,7 @@
 
 pub(crate) mod access;
 pub(crate) mod join;
+pub(crate) mod statement;
 
 use std::sync::Arc;
 
@@ -256,6 +257,4 @@ pub(crate) struct DeferredUpdate {
     pub(crate) arguments: Vec<Expression>,
     /// How many outputs the program has.
     pub(crate) outputs: u16,
-    /// Whether the key's column types are met exactly.
-    pub(crate) single: bool,
 }

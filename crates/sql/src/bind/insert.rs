@@ -1,0 +1,338 @@
+//! INSERT.
+
+use anabranch_types::{ColumnIndex, TableId};
+use sqlparser::ast;
+
+use super::{
+    Bind, Binder, Bound, RawAccess, RawWrite,
+    convert::Context,
+    fold,
+    modify::Context2,
+    scope::Scope,
+    term::RawTerm,
+};
+use crate::{
+    catalog::ColumnDefault,
+    constraint::{default_of, schema_of},
+    expression::Expression,
+    plan::{
+        Body, Distinct, Finish, Join, Query, Select, Step,
+        statement::{Conflict, ConflictUpdate, Insert, Statement, StatementKind},
+    },
+    program::Program,
+    summary::Role,
+};
+
+impl Binder<'_> {
+    /// INSERT.
+    pub(crate) fn insert(&mut self, insert: &ast::Insert, context: &mut Context2<'_>) -> Bind<Statement> {
+        let ast::TableObject::TableName(name) = &insert.table else {
+            return Err(crate::Diagnostic::unsupported("this target of INSERT", self.place));
+        };
+        let refused = insert.or.is_some()
+            || insert.overwrite
+            || !insert.assignments.is_empty()
+            || insert.partitioned.is_some()
+            || insert.replace_into
+            || insert.insert_alias.is_some();
+        if refused {
+            return Err(self.unsupported("this form of INSERT", name));
+        }
+        let table = self.table_named(name)?;
+        let schema = schema_of(&self.catalog.schema, table);
+        let span = self.place_of(name);
+        self.accesses.push(RawAccess {
+            table,
+            role: Role::Insert,
+            columns_read: Vec::new(),
+            writes: Vec::new(),
+            conditions: Vec::new(),
+            filtered_otherwise: false,
+            span,
+        });
+        let mut columns = Vec::new();
+        for column in &insert.columns {
+            let column_index = self.target_column(table, column)?;
+            if columns.contains(&column_index) {
+                let message = format!("column \"{column}\" specified more than once");
+                return Err(self.error("42701", message, column));
+            }
+            columns.push(column_index);
+        }
+        let query = self.insert_source(insert, table, &mut columns)?;
+        let (query, terms) = self.whole_rows(query, table, &columns)?;
+        self.accesses[0].writes = terms
+            .into_iter()
+            .enumerate()
+            .map(|(column, term)| (crate::expression::frame::column_index(column), RawWrite::Assign(term)))
+            .collect();
+        let shown = match &insert.table_alias {
+            Some(alias) => fold(&alias.alias),
+            None => schema.name.clone(),
+        };
+        let conflict = match &insert.on {
+            None => None,
+            Some(ast::OnInsert::OnConflict(on)) => Some(self.conflict(on, table, &shown, context)?),
+            Some(_) => return Err(self.unsupported("ON DUPLICATE KEY UPDATE", name)),
+        };
+        self.scopes.push(Scope { clause: "RETURNING", ..Scope::default() });
+        self.row_source_named(table, shown, Some(0));
+        let returning = self.returning(insert.returning.as_ref());
+        self.scopes.pop();
+        let (returning, columns, terms) = returning?;
+        let plan = Insert { schema, query, conflict, returning };
+        Ok(Statement {
+            kind: StatementKind::Insert(Box::new(plan)),
+            columns,
+            accesses: std::mem::take(&mut self.accesses),
+            terms,
+            span: self.place,
+        })
+    }
+
+    /// The rows to be inserted, in the order of the columns named. `columns` becomes what they are
+    /// if none were named.
+    fn insert_source(
+        &mut self,
+        insert: &ast::Insert,
+        table: TableId,
+        columns: &mut Vec<ColumnIndex>,
+    ) -> Bind<Option<Query>> {
+        let Some(source) = &insert.source else { return Ok(None) };
+        let all: Vec<ColumnIndex> = (0..self.catalog.schema.table(table).columns.len())
+            .map(crate::expression::frame::column_index)
+            .collect();
+        let named = !columns.is_empty();
+        if !named {
+            columns.clone_from(&all);
+        }
+        self.targets = Some((table, columns.clone()));
+        let query = self.query(source);
+        self.targets = None;
+        let query = query?;
+        let given = query.columns.len();
+        if given > columns.len() || (named && given < columns.len()) {
+            let message = if given > columns.len() {
+                "INSERT has more expressions than target columns"
+            } else {
+                "INSERT has more target columns than expressions"
+            };
+            return Err(crate::Diagnostic::new("42601", message, self.place));
+        }
+        columns.truncate(given);
+        for column in columns.iter() {
+            let default = &self.catalog.tables[table.index()].defaults[column.index()];
+            if let ColumnDefault::Generated { always: true } = default {
+                let name = &self.catalog.schema.table(table).columns[column.index()].name;
+                let message = format!("cannot insert a non-DEFAULT value into column \"{name}\"");
+                return Err(crate::Diagnostic::new("428C9", message, self.place));
+            }
+        }
+        Ok(Some(query))
+    }
+
+    /// The source's rows widened to whole rows of the table, and where each column comes from.
+    fn whole_rows(
+        &mut self,
+        query: Option<Query>,
+        table: TableId,
+        columns: &[ColumnIndex],
+    ) -> Bind<(Query, Vec<RawTerm>)> {
+        let schema = schema_of(&self.catalog.schema, table);
+        let mut row = Vec::new();
+        let mut terms = Vec::new();
+        for (place, described) in schema.columns.iter().enumerate() {
+            let column = crate::expression::frame::column_index(place);
+            let given = columns.iter().position(|c| *c == column);
+            let (Some(given), Some(query)) = (given, &query) else {
+                let default = default_of(self.catalog, table, column)?;
+                terms.push(self.term(&strip_cast(&default)));
+                row.push(default);
+                continue;
+            };
+            let from = query.columns[given].1.clone();
+            let bound =
+                Bound::new(Expression::Column { depth: 0, source: 1, column: given }, from.clone());
+            if !super::convert::exists(&from, &described.data_type, Context::Assignment) {
+                let message = format!(
+                    "column \"{}\" is of type {} but expression is of type {from}",
+                    described.name, described.data_type
+                );
+                return Err(crate::Diagnostic::new("42804", message, self.place)
+                    .help("You will need to rewrite or cast the expression."));
+            }
+            let place = ast::ObjectName(Vec::new());
+            row.push(self.coerce(bound, &described.data_type, Context::Assignment, &place)?);
+            terms.push(query.terms[given].clone());
+        }
+        let columns: Vec<_> =
+            schema.columns.iter().map(|c| (c.name.clone(), c.data_type.clone())).collect();
+        let uniques = row.iter().map(Expression::uniques).sum::<usize>();
+        let finish = Finish { visible: columns.len(), ..Finish::default() };
+        let query = match query {
+            None => {
+                let select = Select { stride: 1, steps: Vec::new(), projection: row, finish, uniques };
+                let body = Body::Select(Box::new(select));
+                Query { ctes: Vec::new(), body, columns, correlated: false, terms: terms.clone() }
+            }
+            Some(query) => widened(query, row, columns, finish, uniques, &terms),
+        };
+        Ok((query, terms))
+    }
+
+    fn conflict(
+        &mut self,
+        on: &ast::OnConflict,
+        table: TableId,
+        shown: &str,
+        context: &mut Context2<'_>,
+    ) -> Bind<Conflict> {
+        let schema = schema_of(&self.catalog.schema, table);
+        let unique = || schema.indexes.iter().filter(|index| index.unique);
+        let arbiters = match &on.conflict_target {
+            None => {
+                let primary = (!schema.primary_key.is_empty()).then_some(None);
+                primary.into_iter().chain(unique().map(|index| Some(index.id))).collect()
+            }
+            Some(ast::ConflictTarget::Columns(names)) => {
+                let mut wanted = Vec::new();
+                for name in names {
+                    wanted.push(self.target_column(table, &ast::ObjectName::from(vec![name.clone()]))?);
+                }
+                let same = |columns: &[ColumnIndex]| {
+                    columns.len() == wanted.len() && columns.iter().all(|c| wanted.contains(c))
+                };
+                if same(&schema.primary_key) {
+                    vec![None]
+                } else {
+                    match unique().find(|index| same(&index.columns)) {
+                        Some(index) => vec![Some(index.id)],
+                        None => {
+                            let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+                            return Err(crate::Diagnostic::new("42P10", message, self.place));
+                        }
+                    }
+                }
+            }
+            Some(ast::ConflictTarget::OnConstraint(name)) => {
+                let text = self.simple_name(name)?;
+                let primary = self.catalog.tables[table.index()].primary_key_name.as_deref();
+                match unique().find(|index| index.name == text) {
+                    _ if primary == Some(text.as_str()) => vec![None],
+                    Some(index) => vec![Some(index.id)],
+                    None => {
+                        let message = format!("constraint \"{text}\" for table \"{}\" does not exist", schema.name);
+                        return Err(self.error("42704", message, name));
+                    }
+                }
+            }
+        };
+        let update = match &on.action {
+            ast::OnConflictAction::DoNothing => None,
+            ast::OnConflictAction::DoUpdate(update) => {
+                if on.conflict_target.is_none() {
+                    let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
+                    return Err(crate::Diagnostic::new("42601", message, self.place));
+                }
+                Some(self.conflict_update(update, table, shown, context)?)
+            }
+        };
+        Ok(Conflict { arbiters, update })
+    }
+
+    fn conflict_update(
+        &mut self,
+        update: &ast::DoUpdate,
+        table: TableId,
+        shown: &str,
+        context: &mut Context2<'_>,
+    ) -> Bind<ConflictUpdate> {
+        let schema = schema_of(&self.catalog.schema, table);
+        self.scopes.push(Scope { clause: "ON CONFLICT", ..Scope::default() });
+        self.row_source_named(table, shown.to_string(), Some(0));
+        self.row_source_named(table, "excluded".into(), None);
+        let assignments = self.assignments(table, &update.assignments)?;
+        let condition = update.selection.as_ref().map(|c| self.condition(c)).transpose()?;
+        let scope = self.scopes.pop().expect("it was pushed");
+        if !scope.subqueries.is_empty() {
+            return Err(crate::Diagnostic::unsupported("a subquery in ON CONFLICT", self.place));
+        }
+        let assigned: Vec<ColumnIndex> = assignments.iter().map(|(column, _)| *column).collect();
+        if assigned.iter().any(|column| schema.primary_key.contains(column)) {
+            return Err(crate::Diagnostic::unsupported("ON CONFLICT updating the primary key", self.place));
+        }
+        // The existing row is read and overwritten: the analyser sees an update beside the insert.
+        let writes = assignments.iter().map(|(column, _)| (*column, RawWrite::OfData)).collect();
+        let span = self.accesses[0].span;
+        self.accesses.push(RawAccess {
+            table,
+            role: Role::Update,
+            columns_read: (0..schema.columns.len()).map(crate::expression::frame::column_index).collect(),
+            writes,
+            conditions: Vec::new(),
+            filtered_otherwise: true,
+            span,
+        });
+        let checks = &context.constraints.of(table).checks;
+        let program = context.programs.add(Program::assigning(schema, &assigned, checks))?;
+        Ok(ConflictUpdate { assignments, condition, program })
+    }
+}
+
+fn strip_cast(expression: &Expression) -> Expression {
+    match expression {
+        Expression::Cast { operand, .. } if matches!(**operand, Expression::Unique { .. }) => {
+            (**operand).clone()
+        }
+        other => other.clone(),
+    }
+}
+
+/// A query whose rows are whole rows of a table; a plain SELECT computes them directly.
+fn widened(
+    mut query: Query,
+    row: Vec<Expression>,
+    columns: Vec<(String, anabranch_types::DataType)>,
+    finish: Finish,
+    uniques: usize,
+    terms: &[RawTerm],
+) -> Query {
+    if let Body::Select(select) = &mut query.body {
+        let plain = select.finish.distinct == Distinct::None
+            && select.finish.order.is_empty()
+            && select.projection.len() == select.finish.visible;
+        if plain {
+            let given = std::mem::take(&mut select.projection);
+            select.projection = row.into_iter().map(|e| substituted(e, &given)).collect();
+            select.uniques = select.projection.iter().map(Expression::uniques).sum();
+            select.finish.visible = finish.visible;
+            query.columns = columns;
+            query.terms = terms.to_vec();
+            return query;
+        }
+    }
+    let step = crate::plan::QueryStep {
+        source: 1,
+        rows: crate::plan::RowsOf::Query(query),
+        hash: Vec::new(),
+        join: Join::default(),
+    };
+    let select =
+        Select { stride: 2, steps: vec![Step::Query(Box::new(step))], projection: row, finish, uniques };
+    let body = Body::Select(Box::new(select));
+    Query { ctes: Vec::new(), body, columns, correlated: false, terms: terms.to_vec() }
+}
+
+/// An expression over a query's output, over what the output is computed from.
+fn substituted(expression: Expression, given: &[Expression]) -> Expression {
+    match expression {
+        Expression::Column { depth: 0, source: 1, column } => given[column].clone(),
+        mut other => {
+            other.each_child_mut(|child| {
+                let taken = std::mem::replace(child, Expression::NULL);
+                *child = substituted(taken, given);
+            });
+            other.folded()
+        }
+    }
+}

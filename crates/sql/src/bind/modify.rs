@@ -1,0 +1,486 @@
+//! UPDATE and DELETE, and whether an UPDATE can be deferred.
+
+use anabranch_types::{ColumnIndex, DataType, TableId};
+use sqlparser::ast::{self, AssignmentTarget, Expr, TableFactor};
+
+use super::{
+    Bind, Binder, RawWrite,
+    convert::Context,
+    fold,
+    from::{FromList, SourceKind, bit, mask, split},
+    operator::peeled,
+    scope::{Scope, ScopeColumn, ScopeSource},
+    term::RawTerm,
+};
+use crate::{
+    constraint::Constraints,
+    diagnostic::Diagnostic,
+    expression::{Expression, Operator, Relation, frame::column_index},
+    plan::{
+        DeferredUpdate, Finish, KeyPart, OutputColumn,
+        join::{self, Arrangement},
+        statement::{Delete, Statement, StatementKind, Update},
+    },
+    program::{Program, Programs},
+    summary::Role,
+};
+
+/// RETURNING, bound: expressions, columns and where they come from.
+pub(crate) type Returning = (Option<Vec<Expression>>, Vec<OutputColumn>, Vec<RawTerm>);
+
+/// What the statements of an application share while they are compiled.
+pub(crate) struct Context2<'c> {
+    pub(crate) constraints: &'c Constraints,
+    pub(crate) programs: &'c mut Programs,
+}
+
+impl Binder<'_> {
+    /// Makes a table's row source 1 of the innermost scope, without it being read.
+    pub(crate) fn row_source(&mut self, table: TableId, access: Option<usize>) {
+        let schema = self.catalog.schema.table(table);
+        let name = schema.name.clone();
+        self.row_source_named(table, name, access);
+    }
+
+    /// The same under another name.
+    pub(crate) fn row_source_named(&mut self, table: TableId, name: String, access: Option<usize>) {
+        let schema = self.catalog.schema.table(table);
+        let columns = schema
+            .columns
+            .iter()
+            .map(|column| ScopeColumn {
+                name: column.name.clone(),
+                data_type: column.data_type.clone(),
+                merged: false,
+            })
+            .collect();
+        self.scope().sources.push(ScopeSource {
+            name,
+            columns,
+            access,
+            table: Some(table),
+            elements: None,
+            hidden: false,
+            nullable: false,
+        });
+    }
+
+    /// RETURNING.
+    pub(crate) fn returning(&mut self, items: Option<&Vec<ast::SelectItem>>) -> Bind<Returning> {
+        let Some(items) = items else { return Ok((None, Vec::new(), Vec::new())) };
+        self.scope().clause = "RETURNING";
+        let before = self.scope().subqueries.len();
+        let bound = self.output_list(items)?;
+        if self.scope().subqueries.len() > before {
+            let place = self.place;
+            return Err(Diagnostic::unsupported("a subquery in RETURNING", place));
+        }
+        let terms = bound.iter().map(|(_, expression, _)| self.term(expression)).collect();
+        let columns = bound.iter().map(|(name, _, data_type)| (name.clone(), data_type.clone())).collect();
+        let expressions = bound.into_iter().map(|(_, expression, _)| expression).collect();
+        Ok((Some(expressions), columns, terms))
+    }
+
+    /// UPDATE.
+    pub(crate) fn update(&mut self, update: &ast::Update, context: &mut Context2<'_>) -> Bind<Statement> {
+        if update.or.is_some() || update.output.is_some() || update.limit.is_some() || !update.order_by.is_empty() {
+            return Err(self.unsupported("this clause of UPDATE", &update.table.relation));
+        }
+        self.scopes.push(Scope { clause: "UPDATE", ..Scope::default() });
+        let mut list = FromList::default();
+        let table = self.target(&update.table, Role::Update, &mut list)?;
+        match &update.from {
+            None => {}
+            Some(ast::UpdateTableFromKind::AfterSet(items)) => self.from_list(items, &mut list)?,
+            Some(_) => return Err(self.unsupported("FROM before SET", &update.table.relation)),
+        }
+        self.where_clause(update.selection.as_ref(), &mut list)?;
+        self.scope().clause = "UPDATE";
+        let assignments = self.assignments(table, &update.assignments)?;
+        let writes = assignments.iter().map(|(column, e)| (*column, self.write_class(*column, e))).collect();
+        self.accesses[0].writes = writes;
+        let (returning, columns, terms) = self.returning(update.returning.as_ref())?;
+        let schema = crate::constraint::schema_of(&self.catalog.schema, table);
+        let checks = &context.constraints.of(table).checks;
+        let assigned: Vec<ColumnIndex> = assignments.iter().map(|(column, _)| *column).collect();
+        let program = context.programs.add(Program::assigning(schema.clone(), &assigned, checks))?;
+        let moves = assigned.iter().any(|column| schema.primary_key.contains(column));
+        let deferred = self.deferred(table, &list, &assignments, returning.as_deref(), context)?;
+        let uniques = assignments.iter().map(|(_, e)| e.uniques()).sum();
+        let (steps, stride) = self.target_steps(list);
+        let place = self.place;
+        let update = Update { schema, stride, steps, assignments, uniques, program, moves, returning, deferred };
+        Ok(Statement {
+            kind: StatementKind::Update(Box::new(update)),
+            columns,
+            accesses: std::mem::take(&mut self.accesses),
+            terms,
+            span: place,
+        })
+    }
+
+    /// DELETE.
+    pub(crate) fn delete(&mut self, delete: &ast::Delete) -> Bind<Statement> {
+        let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &delete.from;
+        let place = self.place;
+        let refused = !delete.tables.is_empty()
+            || delete.output.is_some()
+            || delete.limit.is_some()
+            || !delete.order_by.is_empty();
+        let ([target], false) = (from.as_slice(), refused) else {
+            return Err(Diagnostic::unsupported("this form of DELETE", place));
+        };
+        self.scopes.push(Scope { clause: "DELETE", ..Scope::default() });
+        let mut list = FromList::default();
+        let table = self.target(target, Role::Delete, &mut list)?;
+        if let Some(using) = &delete.using {
+            self.from_list(using, &mut list)?;
+        }
+        self.where_clause(delete.selection.as_ref(), &mut list)?;
+        let (returning, columns, terms) = self.returning(delete.returning.as_ref())?;
+        let schema = crate::constraint::schema_of(&self.catalog.schema, table);
+        let (steps, stride) = self.target_steps(list);
+        let delete = Delete { schema, stride, steps, returning };
+        Ok(Statement {
+            kind: StatementKind::Delete(Box::new(delete)),
+            columns,
+            accesses: std::mem::take(&mut self.accesses),
+            terms,
+            span: place,
+        })
+    }
+
+    /// The table that a statement changes, as source 1.
+    fn target(&mut self, item: &ast::TableWithJoins, role: Role, list: &mut FromList) -> Bind<TableId> {
+        let TableFactor::Table { name, alias, args: None, .. } = &item.relation else {
+            return Err(self.unsupported("this target", &item.relation));
+        };
+        if !item.joins.is_empty() {
+            return Err(self.unsupported("a join as a target", &item.relation));
+        }
+        let text = self.simple_name(name)?;
+        if self.catalog.views.iter().any(|view| view.name == text) {
+            return Err(self.unsupported("changing a view", name));
+        }
+        let table = self.table_named(name)?;
+        let shown = alias.as_ref().map_or(text, |alias| fold(&alias.name));
+        self.add_table(table, shown, None, role, &item.relation, list)?;
+        list.sources[0].target = true;
+        Ok(table)
+    }
+
+    fn where_clause(&mut self, condition: Option<&Expr>, list: &mut FromList) -> Bind<()> {
+        let Some(condition) = condition else { return Ok(()) };
+        self.scope().clause = "WHERE";
+        let mut conjuncts = Vec::new();
+        split(self.condition(condition)?, &mut conjuncts);
+        self.note_conditions(&conjuncts, None);
+        list.conjuncts.extend(conjuncts);
+        Ok(())
+    }
+
+    /// The pipeline that finds the target's rows.
+    fn target_steps(&mut self, list: FromList) -> (Vec<crate::plan::Step>, usize) {
+        let mut scope = self.scopes.pop().expect("it was pushed");
+        let stride = scope.sources.len() + scope.extra_sources + 1;
+        let arrangement = Arrangement {
+            schema: &self.catalog.schema,
+            sources: list.sources,
+            conjuncts: list.conjuncts,
+            subqueries: std::mem::take(&mut scope.subqueries),
+            grouping: None,
+            aggregates: Vec::new(),
+            aggregate_source: None,
+            single: true,
+            for_write: false,
+        };
+        (join::arrange(arrangement, &[], &mut Finish::default()), stride)
+    }
+
+    /// SET's columns and their new values, in the columns' types.
+    pub(crate) fn assignments(
+        &mut self,
+        table: TableId,
+        list: &[ast::Assignment],
+    ) -> Bind<Vec<(ColumnIndex, Expression)>> {
+        let mut assignments: Vec<(ColumnIndex, Expression)> = Vec::new();
+        for assignment in list {
+            let pairs: Vec<(&ast::ObjectName, &Expr)> = match (&assignment.target, peeled(&assignment.value)) {
+                (AssignmentTarget::ColumnName(name), _) => vec![(name, &assignment.value)],
+                (AssignmentTarget::Tuple(names), Expr::Tuple(values)) if names.len() == values.len() => {
+                    names.iter().zip(values).collect()
+                }
+                (AssignmentTarget::Tuple(names), value) if names.len() == 1 => vec![(&names[0], value)],
+                (AssignmentTarget::Tuple(_), value) => {
+                    return Err(self.unsupported("this assignment of several columns", value));
+                }
+            };
+            for (name, value) in pairs {
+                let column = self.target_column(table, name)?;
+                if assignments.iter().any(|(other, _)| *other == column) {
+                    let message = format!("multiple assignments to same column \"{name}\"");
+                    return Err(self.error("42601", message, name));
+                }
+                let expression = self.assigned_value(table, column, value)?;
+                assignments.push((column, expression));
+            }
+        }
+        Ok(assignments)
+    }
+
+    /// A column of the changed table by its name.
+    pub(crate) fn target_column(&self, table: TableId, name: &ast::ObjectName) -> Bind<ColumnIndex> {
+        let schema = self.catalog.schema.table(table);
+        let last = name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default();
+        if name.0.len() > 1 {
+            return Err(self.unsupported("a qualified column here", name));
+        }
+        match schema.columns.iter().position(|column| column.name == last) {
+            Some(column) => Ok(column_index(column)),
+            None => {
+                let message =
+                    format!("column \"{last}\" of relation \"{}\" does not exist", schema.name);
+                Err(self.error("42703", message, name))
+            }
+        }
+    }
+
+    /// A value for a column; DEFAULT stands for the column's default.
+    pub(crate) fn assigned_value(
+        &mut self,
+        table: TableId,
+        column: ColumnIndex,
+        value: &Expr,
+    ) -> Bind<Expression> {
+        if is_default(value) {
+            return crate::constraint::default_of(self.catalog, table, column);
+        }
+        let described = &self.catalog.schema.table(table).columns[column.index()];
+        let (name, data_type) = (described.name.clone(), described.data_type.clone());
+        let bound = self.expression(value)?;
+        if let Some(from) = &bound.data_type {
+            if !super::convert::exists(from, &data_type, Context::Assignment) {
+                let message = format!("column \"{name}\" is of type {data_type} but expression is of type {from}");
+                return Err(self.error("42804", message, value)
+                    .help("You will need to rewrite or cast the expression."));
+            }
+        }
+        self.coerce(bound, &data_type, Context::Assignment, value)
+    }
+
+    /// How an assignment writes its column.
+    fn write_class(&self, column: ColumnIndex, expression: &Expression) -> RawWrite {
+        if mask(expression) & bit(1) == 0 {
+            return RawWrite::Assign(self.term(expression));
+        }
+        let mut core = expression;
+        while let Expression::Cast { operand, .. } = core {
+            core = operand;
+        }
+        if let Expression::Arithmetic { operator, left, right, .. } = core {
+            let own = |e: &Expression| {
+                let mut e = e;
+                while let Expression::Cast { operand, .. } = e {
+                    e = operand;
+                }
+                matches!(e, Expression::Column { depth: 0, source: 1, column: c } if *c == column.index())
+            };
+            let free = |e: &Expression| mask(e) & bit(1) == 0;
+            let negated = *operator == Operator::Subtract;
+            if matches!(operator, Operator::Add | Operator::Subtract) && own(left) && free(right) {
+                return RawWrite::Add { term: self.term(right), negated };
+            }
+            if *operator == Operator::Add && own(right) && free(left) {
+                return RawWrite::Add { term: self.term(left), negated: false };
+            }
+        }
+        let mut other_data = false;
+        let mut slots = Vec::new();
+        expression.any(&mut |e| {
+            match e {
+                Expression::Column { depth: 0, source: 1, .. } => {}
+                Expression::Column { .. } => match self.term(e) {
+                    RawTerm::Element { slot } => slots.push(slot),
+                    RawTerm::Of(more) => slots.extend(more),
+                    _ => other_data = true,
+                },
+                Expression::Variable(slot) => slots.push(*slot),
+                _ => {}
+            }
+            false
+        });
+        if other_data { RawWrite::OfData } else { RawWrite::OfRow(slots) }
+    }
+
+    /// The deferred form of an UPDATE, if it has one.
+    fn deferred(
+        &self,
+        table: TableId,
+        list: &FromList,
+        assignments: &[(ColumnIndex, Expression)],
+        returning: Option<&[Expression]>,
+        context: &mut Context2<'_>,
+    ) -> Bind<Option<DeferredUpdate>> {
+        let scope = self.scopes.last().expect("an UPDATE has a scope");
+        let schema = crate::constraint::schema_of(&self.catalog.schema, table);
+        let pure = list.sources[1..].iter().all(|source| {
+            let function = matches!(source.kind, SourceKind::Function { .. } | SourceKind::Rows(_));
+            function && source.left.is_none() && source.depends & bit(1) == 0
+        });
+        if !scope.subqueries.is_empty() || !pure || schema.primary_key.is_empty() {
+            return Ok(None);
+        }
+        let (on_target, on_others): (Vec<&Expression>, Vec<&Expression>) =
+            list.conjuncts.iter().partition(|conjunct| mask(conjunct) & bit(1) != 0);
+        let Some(key) = full_key(&schema, &on_target) else { return Ok(None) };
+        let volatile = assignments.iter().any(|(_, e)| e.uniques() > 0)
+            || returning.unwrap_or(&[]).iter().any(|e| e.uniques() > 0);
+        if volatile || !free_columns(&schema, assignments, context.constraints) {
+            return Ok(None);
+        }
+        let mut hoist = Hoist { arguments: Vec::new() };
+        let program_assignments: Vec<_> =
+            assignments.iter().map(|(column, e)| (*column, hoist.convert(e))).collect();
+        let outputs: Vec<_> = returning.unwrap_or(&[]).iter().map(|e| hoist.convert(e)).collect();
+        let output_count = outputs.len() as u16;
+        let checks = &context.constraints.of(table).checks;
+        let program =
+            context.programs.add(Program::new(schema, program_assignments, outputs, checks))?;
+        let sources = list.sources[1..]
+            .iter()
+            .map(|source| super::from::PlanSource {
+                number: source.number,
+                kind: source.kind.copied(),
+                left: None,
+                depends: source.depends,
+                target: false,
+            })
+            .collect();
+        let conjuncts = on_others.into_iter().cloned().collect();
+        let steps = join::pure_steps(sources, conjuncts, &self.catalog.schema);
+        Ok(Some(DeferredUpdate {
+            stride: scope.sources.len() + 1,
+            steps,
+            key,
+            program,
+            arguments: hoist.arguments,
+            outputs: output_count,
+        }))
+    }
+}
+
+/// The full primary key, each column equal to something that is not the row's, and nothing more
+/// asked of the row.
+fn full_key(schema: &anabranch_types::TableSchema, conjuncts: &[&Expression]) -> Option<Vec<KeyPart>> {
+    if conjuncts.len() != schema.primary_key.len() {
+        return None;
+    }
+    let value_of = |column: ColumnIndex| {
+        conjuncts.iter().find_map(|conjunct| {
+            let Expression::Compare { relation: Relation::Equal, left, right } = conjunct else {
+                return None;
+            };
+            let is = |e: &Expression| {
+                matches!(e, Expression::Column { depth: 0, source: 1, column: c } if *c == column.index())
+            };
+            match (is(left), is(right)) {
+                (true, false) if mask(right) & bit(1) == 0 => Some((**right).clone()),
+                (false, true) if mask(left) & bit(1) == 0 => Some((**left).clone()),
+                _ => None,
+            }
+        })
+    };
+    schema
+        .primary_key
+        .iter()
+        .map(|column| {
+            let described = &schema.columns[column.index()];
+            Some(KeyPart {
+                column: *column,
+                data_type: described.data_type.clone(),
+                nullable: described.nullable,
+                value: value_of(*column)?,
+            })
+        })
+        .collect()
+}
+
+/// Whether none of the assigned columns is part of a key or of a foreign key on either side.
+fn free_columns(
+    schema: &anabranch_types::TableSchema,
+    assignments: &[(ColumnIndex, Expression)],
+    constraints: &Constraints,
+) -> bool {
+    let own = constraints.of(schema.id);
+    assignments.iter().all(|(column, _)| {
+        !schema.primary_key.contains(column)
+            && !schema.indexes.iter().any(|index| index.unique && index.columns.contains(column))
+            && !own.parents.iter().any(|parent| parent.columns.contains(column))
+            && !own.children.iter().any(|child| child.parent_columns.contains(column))
+    })
+}
+
+/// Moves what does not depend on the row out of a program, into its arguments.
+struct Hoist {
+    arguments: Vec<Expression>,
+}
+
+impl Hoist {
+    fn convert(&mut self, expression: &Expression) -> Expression {
+        match expression {
+            Expression::Constant(_) => expression.clone(),
+            Expression::Column { depth: 0, source: 1, .. } => expression.clone(),
+            e if mask(e) & bit(1) == 0 && cannot_fail(e) => self.argument(e),
+            other => {
+                let mut copy = other.clone();
+                copy.each_child_mut(|child| *child = self.convert(child));
+                copy
+            }
+        }
+    }
+
+    fn argument(&mut self, expression: &Expression) -> Expression {
+        let place = self.arguments.iter().position(|other| other == expression);
+        Expression::Variable(place.unwrap_or_else(|| {
+            self.arguments.push(expression.clone());
+            self.arguments.len() - 1
+        }))
+    }
+}
+
+/// Whether an expression has a value whatever its variables hold: it may be evaluated although a
+/// CASE around it might not have asked.
+fn cannot_fail(expression: &Expression) -> bool {
+    let own = matches!(
+        expression,
+        Expression::Constant(_)
+            | Expression::Variable(_)
+            | Expression::Column { .. }
+            | Expression::Now
+            | Expression::Not(_)
+            | Expression::And(_)
+            | Expression::Or(_)
+            | Expression::IsNull { .. }
+            | Expression::IsBool { .. }
+            | Expression::Compare { .. }
+            | Expression::Distinct { .. }
+            | Expression::Case { .. }
+            | Expression::Switch { .. }
+            | Expression::Coalesce(_)
+            | Expression::InList { .. }
+            | Expression::Quantified { .. }
+    );
+    let mut all = own;
+    expression.each_child(|child| all = all && cannot_fail(child));
+    all
+}
+
+/// DEFAULT in the place of a value.
+pub(crate) fn is_default(value: &Expr) -> bool {
+    matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
+}
+
+/// The type of an assignment's target, for messages.
+pub(crate) fn column_type(binder: &Binder<'_>, table: TableId, column: ColumnIndex) -> DataType {
+    binder.catalog.schema.table(table).columns[column.index()].data_type.clone()
+}

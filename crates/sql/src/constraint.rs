@@ -1,0 +1,232 @@
+//! Constraints, compiled: CHECKs and foreign keys of each table, ready to be looked up.
+
+use std::sync::Arc;
+
+use anabranch_types::{ColumnIndex, ColumnSet, IndexId, ProgramId, Schema, TableId, TableSchema};
+
+use crate::{
+    bind::{Binder, NoVariables, convert::Context, scope::Scope},
+    catalog::{Catalog, ColumnDefault, ReferentialAction},
+    diagnostic::Diagnostic,
+    expression::Expression,
+    program::{Program, Programs},
+};
+
+/// The constraints of all tables.
+#[derive(Debug, Default)]
+pub(crate) struct Constraints {
+    /// By [`TableId`].
+    pub(crate) tables: Vec<TableConstraints>,
+}
+
+/// The constraints of one table, and those of others that point to it.
+#[derive(Debug, Default)]
+pub(crate) struct TableConstraints {
+    pub(crate) checks: Vec<Check>,
+    pub(crate) parents: Vec<ParentReference>,
+    pub(crate) children: Vec<ChildReference>,
+}
+
+/// A CHECK over a row, which is source 1.
+#[derive(Clone, Debug)]
+pub(crate) struct Check {
+    pub(crate) name: String,
+    pub(crate) expression: Expression,
+    pub(crate) columns: ColumnSet,
+}
+
+/// A foreign key, seen from the child.
+#[derive(Debug)]
+pub(crate) struct ParentReference {
+    pub(crate) name: String,
+    pub(crate) columns: Vec<ColumnIndex>,
+    pub(crate) parent: Arc<TableSchema>,
+    /// The parent's key by which it is looked up: its primary key, or a unique index.
+    pub(crate) index: Option<IndexId>,
+    /// For each column of that key, which of `columns` it equals.
+    pub(crate) order: Vec<usize>,
+}
+
+/// A foreign key, seen from the parent.
+#[derive(Debug)]
+pub(crate) struct ChildReference {
+    pub(crate) name: String,
+    pub(crate) child: Arc<TableSchema>,
+    pub(crate) columns: Vec<ColumnIndex>,
+    pub(crate) parent_columns: Vec<ColumnIndex>,
+    pub(crate) on_delete: ReferentialAction,
+    pub(crate) on_update: ReferentialAction,
+    /// The child's key by whose prefix its rows are found; all rows are read if there is none.
+    pub(crate) path: Option<ChildPath>,
+    /// Sets the child's columns: the arguments are their new values.
+    pub(crate) set: ProgramId,
+    /// What SET DEFAULT sets them to.
+    pub(crate) defaults: Vec<Expression>,
+}
+
+/// How a parent's children are found.
+#[derive(Debug)]
+pub(crate) struct ChildPath {
+    pub(crate) index: Option<IndexId>,
+    /// For each column of the prefix, which of the foreign key's columns it is.
+    pub(crate) order: Vec<usize>,
+}
+
+impl Constraints {
+    /// Compiles the constraints of a catalog.
+    pub(crate) fn compile(
+        catalog: &Catalog,
+        programs: &mut Programs,
+    ) -> Result<Constraints, Vec<Diagnostic>> {
+        let mut constraints = Constraints::default();
+        let mut problems = Vec::new();
+        for table in &catalog.tables {
+            let mut compiled = TableConstraints::default();
+            for check in &table.checks {
+                match bind_check(catalog, table.id, check) {
+                    Ok(check) => compiled.checks.push(check),
+                    Err(problem) => problems.push(problem),
+                }
+            }
+            constraints.tables.push(compiled);
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        for table in &catalog.tables {
+            for key in &table.foreign_keys {
+                let child = catalog.schema.tables[table.id.index()].clone();
+                let parent = catalog.schema.tables[key.parent.index()].clone();
+                let (index, order) = parent_lookup(&parent, &key.parent_columns).ok_or_else(|| {
+                    let message = "there is no unique constraint matching given keys for the referenced table";
+                    vec![Diagnostic::new("42830", message, key.span)]
+                })?;
+                constraints.tables[table.id.index()].parents.push(ParentReference {
+                    name: key.name.clone(),
+                    columns: key.columns.clone(),
+                    parent,
+                    index,
+                    order,
+                });
+                let defaults = key
+                    .columns
+                    .iter()
+                    .map(|column| default_of(catalog, table.id, *column))
+                    .collect::<Result<Vec<_>, _>>()
+                    .map_err(|problem| vec![problem])?;
+                let checks = &constraints.tables[table.id.index()].checks;
+                let set = programs
+                    .add(Program::assigning(child.clone(), &key.columns, checks))
+                    .map_err(|problem| vec![problem])?;
+                let path = child_path(&child, &key.columns);
+                constraints.tables[key.parent.index()].children.push(ChildReference {
+                    name: key.name.clone(),
+                    child,
+                    columns: key.columns.clone(),
+                    parent_columns: key.parent_columns.clone(),
+                    on_delete: key.on_delete,
+                    on_update: key.on_update,
+                    path,
+                    set,
+                    defaults,
+                });
+            }
+        }
+        Ok(constraints)
+    }
+
+    /// The constraints of a table.
+    pub(crate) fn of(&self, table: TableId) -> &TableConstraints {
+        &self.tables[table.index()]
+    }
+}
+
+fn bind_check(
+    catalog: &Catalog,
+    table: TableId,
+    check: &crate::catalog::Check,
+) -> Result<Check, Diagnostic> {
+    let mut binder = Binder::new(catalog, &NoVariables, check.span);
+    binder.scopes.push(Scope { clause: "check constraints", ..Scope::default() });
+    binder.row_source(table, None);
+    let expression = binder.condition(&check.expression)?;
+    if !binder.scope().subqueries.is_empty() {
+        return Err(Diagnostic::unsupported("a subquery in a check constraint", check.span));
+    }
+    let mut columns = ColumnSet::EMPTY;
+    expression.each_column(&mut |_, column| {
+        columns = columns.with(crate::expression::frame::column_index(column));
+    });
+    Ok(Check { name: check.name.clone(), expression, columns })
+}
+
+/// The expression for a column's default.
+pub(crate) fn default_of(
+    catalog: &Catalog,
+    table: TableId,
+    column: ColumnIndex,
+) -> Result<Expression, Diagnostic> {
+    let described = &catalog.schema.table(table).columns[column.index()];
+    match &catalog.tables[table.index()].defaults[column.index()] {
+        ColumnDefault::Null => Ok(Expression::NULL),
+        ColumnDefault::Generated { .. } => {
+            let unique = Expression::Unique { uuid: false };
+            let cast = Expression::Cast {
+                operand: Box::new(unique.clone()),
+                from: anabranch_types::DataType::Int8,
+                to: described.data_type.clone(),
+                explicit: false,
+            };
+            Ok(if described.data_type == anabranch_types::DataType::Int8 { unique } else { cast })
+        }
+        ColumnDefault::Expression(expression, span) => {
+            let mut binder = Binder::new(catalog, &NoVariables, *span);
+            binder.scopes.push(Scope { clause: "DEFAULT expressions", ..Scope::default() });
+            let bound =
+                binder.expression_as(expression, &described.data_type, Context::Assignment)?;
+            if !binder.scope().subqueries.is_empty() {
+                return Err(Diagnostic::unsupported("a subquery in a default", *span));
+            }
+            Ok(bound)
+        }
+    }
+}
+
+/// The unique key of a parent that consists of these columns.
+fn parent_lookup(
+    parent: &TableSchema,
+    columns: &[ColumnIndex],
+) -> Option<(Option<IndexId>, Vec<usize>)> {
+    let order_of = |key: &[ColumnIndex]| -> Option<Vec<usize>> {
+        (key.len() == columns.len()).then(|| {
+            key.iter().map(|k| columns.iter().position(|c| c == k)).collect::<Option<Vec<_>>>()
+        })?
+    };
+    if let Some(order) = order_of(&parent.primary_key) {
+        return Some((None, order));
+    }
+    parent
+        .indexes
+        .iter()
+        .filter(|index| index.unique)
+        .find_map(|index| Some((Some(index.id), order_of(&index.columns)?)))
+}
+
+/// The key of a child of which most leading columns are the foreign key's.
+fn child_path(child: &TableSchema, columns: &[ColumnIndex]) -> Option<ChildPath> {
+    let candidates = std::iter::once(None).chain(child.indexes.iter().map(|index| Some(index.id)));
+    let path = |index: Option<IndexId>| {
+        let key = child.key_columns(index).iter();
+        let order = key.map_while(|k| columns.iter().position(|c| c == k)).collect::<Vec<_>>();
+        ChildPath { index, order }
+    };
+    candidates
+        .map(path)
+        .filter(|path| !path.order.is_empty())
+        .max_by_key(|path| (path.order.len(), path.index.is_none()))
+}
+
+/// All tables' schemas, shared.
+pub(crate) fn schema_of(schema: &Schema, table: TableId) -> Arc<TableSchema> {
+    schema.tables[table.index()].clone()
+}

@@ -1,0 +1,301 @@
+//! INSERT.
+
+use anabranch_types::{
+    ColumnIndex, Effect, Fetched, Key, KeyRange, Patch, Read, Row, TableSchema, Value,
+};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::{Rows, Run};
+use crate::{
+    TransactionError,
+    expression::{Batch, Expression, Failure, Frame, NONE, Source, failure, frame::Sources},
+    plan::statement::{Conflict, ConflictUpdate, Insert},
+    program::{not_null, violated},
+    transaction::Transaction,
+};
+
+/// What became of the rows of a data-modifying statement.
+pub(crate) struct Changed {
+    /// How many rows were inserted, updated or deleted.
+    pub(crate) count: u64,
+    /// The RETURNING list's rows.
+    pub(crate) rows: Vec<Vec<Value>>,
+}
+
+impl<T: Transaction> Run<'_, T> {
+    /// Runs an INSERT.
+    pub(crate) async fn insert(&mut self, insert: &Insert) -> Result<Changed, TransactionError> {
+        let rows = self.query(&insert.query, None).await?;
+        let width = rows.width;
+        let schema = &*insert.schema;
+        self.check_rows(schema, &rows.values, width)?;
+        let mut written: Vec<Vec<Value>> = Vec::new();
+        let mut count = 0;
+        if let Some(conflict) = &insert.conflict {
+            let existing = self.existing(schema, conflict, &rows).await?;
+            self.insert_or(insert, conflict, &rows, existing, &mut count, &mut written).await?;
+        } else {
+            for row in rows.values.chunks_exact(width) {
+                let key = self.new_key(schema, row);
+                self.insert_row(schema, key, row)?;
+                count += 1;
+            }
+            self.check_parents(schema, &rows.values, width, None).await?;
+        }
+        let returned = match &insert.returning {
+            None => Vec::new(),
+            Some(list) if insert.conflict.is_some() => self.returned(list, schema, &written.concat())?,
+            Some(list) => self.returned(list, schema, &rows.values)?,
+        };
+        Ok(Changed { count, rows: returned })
+    }
+
+    /// NOT NULL and CHECK, over whole rows.
+    fn check_rows(&self, schema: &TableSchema, values: &[Value], width: usize) -> Result<(), Failure> {
+        for row in values.chunks_exact(width) {
+            for (place, (value, column)) in row.iter().zip(&schema.columns).enumerate() {
+                if value.is_null() && !column.nullable {
+                    return Err(not_null(schema, ColumnIndex(place as u16)));
+                }
+            }
+        }
+        let checks = &self.constraints.of(schema.id).checks;
+        if checks.is_empty() || values.is_empty() {
+            return Ok(());
+        }
+        let batch = self.values_batch(values, width);
+        for tuple in 0..batch.len() {
+            let frame = self.frame(&batch, tuple);
+            let row = &values[tuple * width..(tuple + 1) * width];
+            for check in checks {
+                let pending = row.iter().enumerate().any(|(place, value)| {
+                    matches!(value, Value::Pending(_))
+                        && check.columns.contains(ColumnIndex(place as u16))
+                });
+                if pending {
+                    let message = "a CHECK cannot be tested on a value known only at commit";
+                    return Err(failure("XX000", message));
+                }
+                if check.expression.test(&frame)? == Some(false) {
+                    return Err(violated(&schema.name, &check.name));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows of values as source 1.
+    fn values_batch<'v>(&self, values: &[Value], width: usize) -> Batch<'v> {
+        let count = values.len() / width;
+        let mut sources = Sources::new();
+        sources.push(Source::Empty);
+        sources.push(Source::Values { width, values: values.to_vec() });
+        let indices = (0..count as u32).flat_map(|row| [NONE, row]).collect();
+        Batch { parent: None, sources, stride: 2, indices }
+    }
+
+    fn returned(
+        &self,
+        list: &[Expression],
+        schema: &TableSchema,
+        values: &[Value],
+    ) -> Result<Vec<Vec<Value>>, Failure> {
+        let batch = self.values_batch(values, schema.columns.len());
+        let mut rows = Vec::with_capacity(batch.len());
+        for tuple in 0..batch.len() {
+            let frame = self.frame(&batch, tuple);
+            let row = list.iter().map(|expression| expression.evaluate(&frame));
+            rows.push(row.collect::<Result<_, _>>()?);
+        }
+        Ok(rows)
+    }
+
+    /// The primary key of a new row; a hidden one is drawn where the table has none.
+    pub(super) fn new_key(&mut self, schema: &TableSchema, row: &[Value]) -> Key {
+        if schema.primary_key.is_empty() {
+            return Key::from_bytes(&self.transaction.unique().to_be_bytes());
+        }
+        key_of(schema, &schema.primary_key, |column| row[column.index()].clone())
+    }
+
+    /// Writes a new row.
+    pub(super) fn insert_row(
+        &mut self,
+        schema: &TableSchema,
+        key: Key,
+        values: &[Value],
+    ) -> Result<(), TransactionError> {
+        let row = schema.layout.encode(values).map_err(too_long)?;
+        let mut patches: SmallVec<[Patch; 1]> = SmallVec::new();
+        for (place, value) in values.iter().enumerate() {
+            if let Value::Pending(pending) = value {
+                let column = ColumnIndex(place as u16);
+                patches.push(Patch { slot: pending.slot, offset: pending.offset, column });
+            }
+        }
+        let effect = Effect::Insert { table: schema.id, key, row, patches };
+        self.transaction.write(self.statement, effect)
+    }
+
+    /// For each row, the existing row that it conflicts with.
+    async fn existing(
+        &mut self,
+        schema: &TableSchema,
+        conflict: &Conflict,
+        rows: &Rows,
+    ) -> Result<Vec<Option<(Key, Row)>>, TransactionError> {
+        let mut reads = Vec::new();
+        let mut of_row = Vec::new();
+        for (place, row) in rows.values.chunks_exact(rows.width).enumerate() {
+            for arbiter in &conflict.arbiters {
+                let columns = schema.key_columns(*arbiter);
+                if columns.iter().any(|column| row[column.index()].is_null()) {
+                    continue;
+                }
+                let key = key_of(schema, columns, |column| row[column.index()].clone());
+                of_row.push((place, key.clone()));
+                reads.push(match arbiter {
+                    None => Read::Point { table: schema.id, key },
+                    Some(_) => Read::Range {
+                        table: schema.id,
+                        index: *arbiter,
+                        range: KeyRange::prefix_of(key),
+                        reverse: false,
+                        limit: Some(1),
+                    },
+                });
+            }
+        }
+        let mut existing: Vec<Option<(Key, Row)>> = vec![None; rows.count];
+        if reads.is_empty() {
+            return Ok(existing);
+        }
+        let for_write = conflict.update.is_some();
+        let fetched = self.transaction.read(self.statement, for_write, reads).await?;
+        for ((place, key), answer) in of_row.into_iter().zip(fetched) {
+            let found = match answer {
+                Fetched::Point(row) => row.map(|row| (key, row)),
+                Fetched::Range(mut found) => found.pop(),
+            };
+            if existing[place].is_none() {
+                existing[place] = found;
+            }
+        }
+        Ok(existing)
+    }
+
+    /// Inserts rows, or does what ON CONFLICT says.
+    async fn insert_or(
+        &mut self,
+        insert: &Insert,
+        conflict: &Conflict,
+        rows: &Rows,
+        existing: Vec<Option<(Key, Row)>>,
+        count: &mut u64,
+        written: &mut Vec<Vec<Value>>,
+    ) -> Result<(), TransactionError> {
+        let schema = &*insert.schema;
+        // Keys that this statement has inserted or updated itself, by arbiter.
+        let mut taken: FxHashMap<(usize, Key), ()> = FxHashMap::default();
+        for (values, existing) in rows.values.chunks_exact(rows.width).zip(existing) {
+            let mut own = Vec::new();
+            for (place, arbiter) in conflict.arbiters.iter().enumerate() {
+                let columns = schema.key_columns(*arbiter);
+                if columns.iter().all(|column| !values[column.index()].is_null()) {
+                    own.push((place, key_of(schema, columns, |c| values[c.index()].clone())));
+                }
+            }
+            if own.iter().any(|key| taken.contains_key(key)) {
+                if conflict.update.is_none() {
+                    continue;
+                }
+                let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+                return Err(failure("21000", message).into());
+            }
+            let changed = match (existing, &conflict.update) {
+                (None, _) => {
+                    let key = self.new_key(schema, values);
+                    self.insert_row(schema, key, values)?;
+                    self.check_parents(schema, values, rows.width, None).await?;
+                    Some(values.to_vec())
+                }
+                (Some(_), None) => None,
+                (Some((key, row)), Some(update)) => {
+                    self.conflict_update(schema, update, key, row, values).await?
+                }
+            };
+            if let Some(row) = changed {
+                taken.extend(own.into_iter().map(|key| (key, ())));
+                *count += 1;
+                written.push(row);
+            }
+        }
+        Ok(())
+    }
+
+    async fn conflict_update(
+        &mut self,
+        schema: &TableSchema,
+        update: &ConflictUpdate,
+        key: Key,
+        row: Row,
+        proposed: &[Value],
+    ) -> Result<Option<Vec<Value>>, TransactionError> {
+        let changes = {
+            let mut sources = Sources::new();
+            sources.push(Source::Empty);
+            sources.push(Source::Row { layout: &schema.layout, row: &row });
+            sources.push(Source::Values { width: proposed.len(), values: proposed.to_vec() });
+            let indices = SmallVec::from_slice(&[NONE, 0, 0]);
+            let batch = Batch { parent: None, sources, stride: 3, indices };
+            let frame = Frame {
+                variables: self.variables,
+                batch: &batch,
+                tuple: 0,
+                surroundings: self.surroundings,
+            };
+            if let Some(condition) = &update.condition {
+                if condition.test(&frame)? != Some(true) {
+                    return Ok(None);
+                }
+            }
+            let mut changes = Vec::new();
+            for (column, expression) in &update.assignments {
+                changes.push((*column, expression.evaluate(&frame)?));
+            }
+            changes
+        };
+        let new = self.changed_row(schema, &row, &changes)?;
+        let values = new.values(&schema.layout);
+        let arguments = changes.iter().map(|(_, value)| value.clone()).collect();
+        self.transaction.write(
+            self.statement,
+            Effect::Update { table: schema.id, key, program: update.program, arguments, outputs: None },
+        )?;
+        let assigned: Vec<ColumnIndex> = changes.iter().map(|(column, _)| *column).collect();
+        self.check_parents(schema, &values, values.len(), Some(&assigned)).await?;
+        self.follow_change(schema, &row, &new, &assigned).await?;
+        Ok(Some(values))
+    }
+}
+
+/// A row too long to be stored.
+#[cold]
+pub(super) fn too_long(error: impl std::fmt::Display) -> Failure {
+    failure("54000", error.to_string())
+}
+
+/// The key that some columns of a row make.
+pub(super) fn key_of(
+    schema: &TableSchema,
+    columns: &[ColumnIndex],
+    value: impl Fn(ColumnIndex) -> Value,
+) -> Key {
+    let mut key = Key::empty();
+    for column in columns {
+        let described = &schema.columns[column.index()];
+        key.push_value(&described.data_type, described.nullable, &value(*column));
+    }
+    key
+}

@@ -1,0 +1,241 @@
+//! UPDATE and DELETE.
+
+use anabranch_types::{ColumnIndex, Effect, Key, Pending, Row, SlotId, TableSchema, Value};
+use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
+
+use super::{
+    Run,
+    insert::{Changed, key_of, too_long},
+    key,
+};
+use crate::{
+    TransactionError,
+    expression::{Batch, Failure, Frame, NONE, Source, frame::Sources},
+    plan::{
+        DeferredUpdate,
+        statement::{Delete, Update},
+    },
+    program::{not_null, violated},
+    transaction::Transaction,
+};
+
+/// The target's source in an UPDATE or DELETE.
+const TARGET: usize = 1;
+
+impl<T: Transaction> Run<'_, T> {
+    /// Runs an UPDATE; deferred if the plan wants that and `deferrable` allows it.
+    pub(crate) async fn update(
+        &mut self,
+        update: &Update,
+        deferrable: bool,
+    ) -> Result<Changed, TransactionError> {
+        if let Some(deferred) = &update.deferred {
+            if deferrable && self.transaction.defers(self.statement) {
+                return self.deferred(&update.schema, deferred).await;
+            }
+        }
+        let mut batch = Batch::single(update.stride);
+        self.steps(&update.steps, &mut batch).await?;
+        let schema = &*update.schema;
+        let chosen = distinct_targets(&batch);
+        let mut changes: Vec<(usize, Key, Row, Vec<(ColumnIndex, Value)>)> = Vec::new();
+        self.draw(update.uniques * chosen.len());
+        for tuple in chosen {
+            let frame = self.frame(&batch, tuple);
+            let (key, row) = target_of(&batch, tuple);
+            let mut values = Vec::with_capacity(update.assignments.len());
+            for (column, expression) in &update.assignments {
+                values.push((*column, expression.evaluate(&frame)?));
+            }
+            changes.push((tuple, key, row, values));
+        }
+        let assigned: Vec<ColumnIndex> = update.assignments.iter().map(|(column, _)| *column).collect();
+        let mut new_rows = Vec::with_capacity(changes.len());
+        for (_, key, row, values) in &changes {
+            let new = self.changed_row(schema, row, values)?;
+            self.write_change(update, key, &new, values)?;
+            new_rows.push(new);
+        }
+        let constrained = self.constraints.of(schema.id);
+        let bears = |columns: &[ColumnIndex]| columns.iter().any(|column| assigned.contains(column));
+        if constrained.parents.iter().any(|parent| bears(&parent.columns)) {
+            let values: Vec<Value> =
+                new_rows.iter().flat_map(|row| row.values(&schema.layout)).collect();
+            let width = schema.columns.len();
+            self.check_parents(schema, &values, width, Some(&assigned)).await?;
+        }
+        if constrained.children.iter().any(|child| bears(&child.parent_columns)) {
+            for ((_, _, old, _), new) in changes.iter().zip(&new_rows) {
+                self.follow_change(schema, old, new, &assigned).await?;
+            }
+        }
+        let count = changes.len() as u64;
+        let Some(list) = &update.returning else { return Ok(Changed { count, rows: Vec::new() }) };
+        for ((tuple, ..), new) in changes.iter().zip(new_rows) {
+            let row = batch.tuple(*tuple)[TARGET];
+            if let Source::Rows { rows, .. } = &mut batch.sources[TARGET] {
+                rows[row as usize] = new;
+            }
+        }
+        let tuples = changes.iter().map(|(tuple, ..)| *tuple);
+        Ok(Changed { count, rows: self.returned_over(list, &batch, tuples)? })
+    }
+
+    fn returned_over(
+        &self,
+        list: &[crate::expression::Expression],
+        batch: &Batch<'_>,
+        tuples: impl Iterator<Item = usize>,
+    ) -> Result<Vec<Vec<Value>>, Failure> {
+        let mut rows = Vec::new();
+        for tuple in tuples {
+            let frame = self.frame(batch, tuple);
+            let row = list.iter().map(|expression| expression.evaluate(&frame));
+            rows.push(row.collect::<Result<_, _>>()?);
+        }
+        Ok(rows)
+    }
+
+    fn write_change(
+        &mut self,
+        update: &Update,
+        key: &Key,
+        new: &Row,
+        values: &[(ColumnIndex, Value)],
+    ) -> Result<(), TransactionError> {
+        let schema = &*update.schema;
+        if update.moves {
+            let new_key =
+                key_of(schema, &schema.primary_key, |column| new.get(&schema.layout, column));
+            if new_key != *key {
+                let delete = Effect::Delete { table: schema.id, key: key.clone() };
+                self.transaction.write(self.statement, delete)?;
+                let (row, patches) = (new.clone(), SmallVec::new());
+                let insert = Effect::Insert { table: schema.id, key: new_key, row, patches };
+                return self.transaction.write(self.statement, insert);
+            }
+        }
+        let arguments = values.iter().map(|(_, value)| value.clone()).collect();
+        let effect = Effect::Update {
+            table: schema.id,
+            key: key.clone(),
+            program: update.program,
+            arguments,
+            outputs: None,
+        };
+        self.transaction.write(self.statement, effect)
+    }
+
+    /// A row with some columns changed, checked against NOT NULL and CHECK.
+    pub(super) fn changed_row(
+        &self,
+        schema: &TableSchema,
+        row: &Row,
+        changes: &[(ColumnIndex, Value)],
+    ) -> Result<Row, Failure> {
+        for (column, value) in changes {
+            if value.is_null() && !schema.columns[column.index()].nullable {
+                return Err(not_null(schema, *column));
+            }
+        }
+        let new = row.with(&schema.layout, changes).map_err(too_long)?;
+        let checks = &self.constraints.of(schema.id).checks;
+        if !checks.is_empty() {
+            let mut sources = Sources::new();
+            sources.push(Source::Empty);
+            sources.push(Source::Row { layout: &schema.layout, row: &new });
+            let indices = SmallVec::from_slice(&[NONE, 0]);
+            let batch = Batch { parent: None, sources, stride: 2, indices };
+            let frame = Frame {
+                variables: self.variables,
+                batch: &batch,
+                tuple: 0,
+                surroundings: self.surroundings,
+            };
+            for check in checks {
+                let bears = changes.iter().any(|(column, _)| check.columns.contains(*column));
+                if bears && check.expression.test(&frame)? == Some(false) {
+                    return Err(violated(&schema.name, &check.name));
+                }
+            }
+        }
+        Ok(new)
+    }
+
+    /// Ships an UPDATE to the rows' owners, unread.
+    async fn deferred(
+        &mut self,
+        schema: &TableSchema,
+        deferred: &DeferredUpdate,
+    ) -> Result<Changed, TransactionError> {
+        let mut batch = Batch::single(deferred.stride);
+        self.steps(&deferred.steps, &mut batch).await?;
+        let mut seen: FxHashSet<Key> = FxHashSet::default();
+        let mut rows = Vec::new();
+        let mut count = 0;
+        for tuple in 0..batch.len() {
+            let frame = self.frame(&batch, tuple);
+            let mut key = Key::empty();
+            let mut known = true;
+            for part in &deferred.key {
+                known = known && key::push(&mut key, part, &frame)?;
+            }
+            // As in an UPDATE that reads: a row is changed once, by the first tuple that names it.
+            if !known || (batch.len() > 1 && !seen.insert(key.clone())) {
+                continue;
+            }
+            let arguments = deferred.arguments.iter().map(|argument| argument.evaluate(&frame));
+            let arguments = arguments.collect::<Result<Box<[Value]>, Failure>>()?;
+            let outputs = match deferred.outputs {
+                0 => None,
+                count => Some(self.transaction.slots(count)),
+            };
+            if let Some(SlotId(first)) = outputs {
+                let pending = (0..deferred.outputs)
+                    .map(|output| Value::Pending(Pending { slot: SlotId(first + output), offset: 0 }));
+                rows.push(pending.collect());
+            }
+            let (table, program) = (schema.id, deferred.program);
+            let effect = Effect::Update { table, key, program, arguments, outputs };
+            self.transaction.write(self.statement, effect)?;
+            count += 1;
+        }
+        Ok(Changed { count, rows })
+    }
+
+    /// Runs a DELETE.
+    pub(crate) async fn delete(&mut self, delete: &Delete) -> Result<Changed, TransactionError> {
+        let mut batch = Batch::single(delete.stride);
+        self.steps(&delete.steps, &mut batch).await?;
+        let chosen = distinct_targets(&batch);
+        let rows = match &delete.returning {
+            None => Vec::new(),
+            Some(list) => self.returned_over(list, &batch, chosen.iter().copied())?,
+        };
+        let targets: Vec<(Key, Row)> = chosen.iter().map(|tuple| target_of(&batch, *tuple)).collect();
+        let count = targets.len() as u64;
+        self.delete_rows(&delete.schema, targets).await?;
+        Ok(Changed { count, rows })
+    }
+}
+
+/// The first tuple of each target row.
+fn distinct_targets(batch: &Batch<'_>) -> Vec<usize> {
+    if batch.len() < 2 {
+        return (0..batch.len()).collect();
+    }
+    let Source::Rows { keys, .. } = &batch.sources[TARGET] else { return Vec::new() };
+    let mut seen: FxHashSet<&Key> = FxHashSet::default();
+    (0..batch.len())
+        .filter(|tuple| seen.insert(&keys[batch.tuple(*tuple)[TARGET] as usize]))
+        .collect()
+}
+
+fn target_of(batch: &Batch<'_>, tuple: usize) -> (Key, Row) {
+    let row = batch.tuple(tuple)[TARGET] as usize;
+    match &batch.sources[TARGET] {
+        Source::Rows { keys, rows, .. } => (keys[row].clone(), rows[row].clone()),
+        other => unreachable!("a target is a table, not {other:?}"),
+    }
+}

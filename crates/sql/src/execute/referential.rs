@@ -1,0 +1,277 @@
+//! Foreign keys: parents looked up when a child is written, children when a parent goes.
+
+use anabranch_types::{
+    ColumnIndex, Effect, Fetched, Key, KeyRange, Read, Row, TableSchema, Value, access::whole_table,
+};
+
+use super::{Nested, Run, insert::key_of};
+use crate::{
+    TransactionError,
+    catalog::ReferentialAction,
+    constraint::ChildReference,
+    expression::{Batch, Failure, failure},
+    transaction::Transaction,
+};
+
+impl<T: Transaction> Run<'_, T> {
+    /// Looks up the parents of rows just written; `changed` narrows it to the foreign keys that
+    /// the changed columns are part of. Parents known to exist are not asked for.
+    pub(super) async fn check_parents(
+        &mut self,
+        schema: &TableSchema,
+        values: &[Value],
+        width: usize,
+        changed: Option<&[ColumnIndex]>,
+    ) -> Result<(), TransactionError> {
+        let constraints = self.constraints;
+        let parents = &constraints.of(schema.id).parents;
+        if parents.is_empty() {
+            return Ok(());
+        }
+        let mut reads = Vec::new();
+        let mut names = Vec::new();
+        for parent in parents {
+            let bears = |changed: &[ColumnIndex]| parent.columns.iter().any(|c| changed.contains(c));
+            if !changed.is_none_or(bears) {
+                continue;
+            }
+            let columns = parent.parent.key_columns(parent.index);
+            let mut last: Option<Key> = None;
+            for row in values.chunks_exact(width) {
+                if parent.columns.iter().any(|column| row[column.index()].is_null()) {
+                    continue;
+                }
+                let mut key = Key::empty();
+                let mut fits = true;
+                for (column, place) in columns.iter().zip(&parent.order) {
+                    let described = &parent.parent.columns[column.index()];
+                    let value = &row[parent.columns[*place].index()];
+                    fits = fits
+                        && key.try_push_value(&described.data_type, described.nullable, value).is_ok();
+                }
+                if !fits {
+                    return Err(no_parent(schema, &parent.name).into());
+                }
+                // Rows of one statement often share a parent.
+                if last.as_ref() == Some(&key) {
+                    continue;
+                }
+                last = Some(key.clone());
+                let table = parent.parent.id;
+                if parent.index.is_none() && self.transaction.is_known(table, &key) {
+                    continue;
+                }
+                names.push(&parent.name);
+                reads.push(match parent.index {
+                    None => Read::Point { table, key },
+                    index => Read::Range {
+                        table,
+                        index,
+                        range: KeyRange::prefix_of(key),
+                        reverse: false,
+                        limit: Some(1),
+                    },
+                });
+            }
+        }
+        if reads.is_empty() {
+            return Ok(());
+        }
+        let fetched = self.transaction.read(self.statement, false, reads).await?;
+        for (answer, name) in fetched.into_iter().zip(names) {
+            let missing = match answer {
+                Fetched::Point(row) => row.is_none(),
+                Fetched::Range(rows) => rows.is_empty(),
+            };
+            if missing {
+                return Err(no_parent(schema, name).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes rows, and does to their children what their foreign keys say.
+    pub(super) fn delete_rows<'f>(
+        &'f mut self,
+        schema: &'f TableSchema,
+        targets: Vec<(Key, Row)>,
+    ) -> Nested<'f, ()> {
+        Box::pin(async move {
+            for (key, _) in &targets {
+                let effect = Effect::Delete { table: schema.id, key: key.clone() };
+                self.transaction.write(self.statement, effect)?;
+            }
+            let constraints = self.constraints;
+            for child in &constraints.of(schema.id).children {
+                for (_, row) in &targets {
+                    let parent: Vec<Value> = child
+                        .parent_columns
+                        .iter()
+                        .map(|column| row.get(&schema.layout, *column))
+                        .collect();
+                    let found = self.children(child, &parent).await?;
+                    self.act(schema, child, child.on_delete, found, None).await?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Does to the children of a row whose key has changed what their foreign keys say.
+    pub(super) async fn follow_change(
+        &mut self,
+        schema: &TableSchema,
+        old: &Row,
+        new: &Row,
+        changed: &[ColumnIndex],
+    ) -> Result<(), TransactionError> {
+        let constraints = self.constraints;
+        for child in &constraints.of(schema.id).children {
+            let columns = &child.parent_columns;
+            if !columns.iter().any(|column| changed.contains(column)) {
+                continue;
+            }
+            let of = |row: &Row| -> Vec<Value> {
+                columns.iter().map(|column| row.get(&schema.layout, *column)).collect()
+            };
+            let (before, after) = (of(old), of(new));
+            if before != after {
+                let found = self.children(child, &before).await?;
+                self.act(schema, child, child.on_update, found, Some(after)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of a child table that point to a parent.
+    async fn children(
+        &mut self,
+        child: &ChildReference,
+        parent: &[Value],
+    ) -> Result<Vec<(Key, Row)>, TransactionError> {
+        if parent.iter().any(Value::is_null) {
+            return Ok(Vec::new());
+        }
+        let schema = &*child.child;
+        let read = match &child.path {
+            None => whole_table(schema.id),
+            Some(path) => {
+                let columns = schema.key_columns(path.index);
+                let mut key = Key::empty();
+                for (column, place) in columns.iter().zip(&path.order) {
+                    let described = &schema.columns[column.index()];
+                    let pushed =
+                        key.try_push_value(&described.data_type, described.nullable, &parent[*place]);
+                    if pushed.is_err() {
+                        return Ok(Vec::new());
+                    }
+                }
+                Read::Range {
+                    table: schema.id,
+                    index: path.index,
+                    range: KeyRange::prefix_of(key),
+                    reverse: false,
+                    limit: None,
+                }
+            }
+        };
+        let acts = !matches!(child.on_delete, ReferentialAction::NoAction | ReferentialAction::Restrict);
+        let fetched = self.transaction.read(self.statement, acts, vec![read]).await?;
+        let mut rows = match fetched.into_iter().next() {
+            Some(Fetched::Range(rows)) => rows,
+            _ => Vec::new(),
+        };
+        rows.retain(|(_, row)| {
+            let pairs = child.columns.iter().zip(parent);
+            pairs.into_iter().all(|(column, value)| {
+                row.get(&schema.layout, *column).compare(value).is_some_and(std::cmp::Ordering::is_eq)
+            })
+        });
+        Ok(rows)
+    }
+
+    /// Does to child rows what an action says. `after` are the parent's new values, if it lives on.
+    async fn act(
+        &mut self,
+        parent: &TableSchema,
+        child: &ChildReference,
+        action: ReferentialAction,
+        rows: Vec<(Key, Row)>,
+        after: Option<Vec<Value>>,
+    ) -> Result<(), TransactionError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let schema = &*child.child;
+        let values: Vec<Value> = match (action, after) {
+            (ReferentialAction::NoAction | ReferentialAction::Restrict, _) => {
+                let mut failure = failure(
+                    "23503",
+                    format!(
+                        "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{}\"",
+                        parent.name, child.name, schema.name
+                    ),
+                );
+                failure.constraint = Some(child.name.clone());
+                return Err(failure.into());
+            }
+            (ReferentialAction::Cascade, None) => return self.delete_rows(schema, rows).await,
+            (ReferentialAction::Cascade, Some(after)) => after,
+            (ReferentialAction::SetNull, _) => child.columns.iter().map(|_| Value::Null).collect(),
+            (ReferentialAction::SetDefault, _) => {
+                let batch = Batch::single(1);
+                self.draw(child.defaults.iter().map(crate::expression::Expression::uniques).sum());
+                let frame = self.frame(&batch, 0);
+                let defaults = child.defaults.iter().map(|default| default.evaluate(&frame));
+                defaults.collect::<Result<_, Failure>>()?
+            }
+        };
+        let changes: Vec<(ColumnIndex, Value)> = child.columns.iter().copied().zip(values).collect();
+        for (key, row) in rows {
+            self.change_child(child, key, row, &changes).await?;
+        }
+        Ok(())
+    }
+
+    async fn change_child(
+        &mut self,
+        child: &ChildReference,
+        key: Key,
+        row: Row,
+        changes: &[(ColumnIndex, Value)],
+    ) -> Result<(), TransactionError> {
+        let schema = &*child.child;
+        let new = self.changed_row(schema, &row, changes)?;
+        let new_key = match schema.primary_key.is_empty() {
+            true => key.clone(),
+            false => key_of(schema, &schema.primary_key, |column| new.get(&schema.layout, column)),
+        };
+        if new_key == key {
+            let arguments = changes.iter().map(|(_, value)| value.clone()).collect();
+            let (table, program) = (schema.id, child.set);
+            let effect = Effect::Update { table, key, program, arguments, outputs: None };
+            self.transaction.write(self.statement, effect)?;
+        } else {
+            self.transaction.write(self.statement, Effect::Delete { table: schema.id, key })?;
+            let values = new.values(&schema.layout);
+            self.insert_row(schema, new_key, &values)?;
+        }
+        let values = new.values(&schema.layout);
+        self.check_parents(schema, &values, values.len(), Some(&child.columns)).await?;
+        let follow: Nested<'_, ()> = Box::pin(self.follow_change(schema, &row, &new, &child.columns));
+        follow.await
+    }
+}
+
+#[cold]
+fn no_parent(schema: &TableSchema, name: &str) -> Failure {
+    let mut failure = failure(
+        "23503",
+        format!(
+            "insert or update on table \"{}\" violates foreign key constraint \"{name}\"",
+            schema.name
+        ),
+    );
+    failure.constraint = Some(name.to_string());
+    failure
+}

@@ -1,0 +1,89 @@
+//! Statements: queries, and the plans of INSERT, UPDATE and DELETE.
+
+use std::sync::Arc;
+
+use anabranch_types::{ColumnIndex, IndexId, ProgramId, TableSchema};
+
+use super::{DeferredUpdate, OutputColumn, Query, Step};
+use crate::{
+    bind::{RawAccess, term::RawTerm},
+    expression::Expression,
+    source::Span,
+};
+
+/// A compiled statement.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) kind: StatementKind,
+    /// The columns of its result; none for a data-modifying statement without RETURNING.
+    pub(crate) columns: Vec<OutputColumn>,
+    /// Tables mentioned.
+    pub(crate) accesses: Vec<RawAccess>,
+    /// Where the result's columns come from.
+    pub(crate) terms: Vec<RawTerm>,
+    pub(crate) span: Span,
+}
+
+/// What a statement does.
+#[derive(Debug)]
+pub(crate) enum StatementKind {
+    Query(Query),
+    Insert(Box<Insert>),
+    Update(Box<Update>),
+    Delete(Box<Delete>),
+}
+
+/// INSERT.
+#[derive(Debug)]
+pub(crate) struct Insert {
+    pub(crate) schema: Arc<TableSchema>,
+    /// Gives whole rows, in the order of the table's columns.
+    pub(crate) query: Query,
+    pub(crate) conflict: Option<Conflict>,
+    /// RETURNING, over the new row (source 1).
+    pub(crate) returning: Option<Vec<Expression>>,
+}
+
+/// ON CONFLICT.
+#[derive(Debug)]
+pub(crate) struct Conflict {
+    /// The keys that may be taken already: `None` is the primary key.
+    pub(crate) arbiters: Vec<Option<IndexId>>,
+    /// DO UPDATE: the existing row is source 1, the proposed one source 2.
+    pub(crate) update: Option<ConflictUpdate>,
+}
+
+/// DO UPDATE.
+#[derive(Debug)]
+pub(crate) struct ConflictUpdate {
+    pub(crate) assignments: Vec<(ColumnIndex, Expression)>,
+    pub(crate) condition: Option<Expression>,
+    pub(crate) program: ProgramId,
+}
+
+/// UPDATE: the target is source 1.
+#[derive(Debug)]
+pub(crate) struct Update {
+    pub(crate) schema: Arc<TableSchema>,
+    pub(crate) stride: usize,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) assignments: Vec<(ColumnIndex, Expression)>,
+    /// Numbers that one tuple's assignments draw.
+    pub(crate) uniques: usize,
+    /// Takes the assigned columns' new values.
+    pub(crate) program: ProgramId,
+    /// Whether a column of the primary key is assigned.
+    pub(crate) moves: bool,
+    /// RETURNING, over the tuple with the new row.
+    pub(crate) returning: Option<Vec<Expression>>,
+    pub(crate) deferred: Option<DeferredUpdate>,
+}
+
+/// DELETE: the target is source 1.
+#[derive(Debug)]
+pub(crate) struct Delete {
+    pub(crate) schema: Arc<TableSchema>,
+    pub(crate) stride: usize,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) returning: Option<Vec<Expression>>,
+}

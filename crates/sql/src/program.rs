@@ -1,0 +1,269 @@
+//! Row programs: what an UPDATE does to a row, evaluated by the row's owner at commit.
+//!
+//! Each UPDATE has an assigning program, whose arguments are the new values that the statement
+//! computed; one that can be deferred has a second, which computes them from the row as it then
+//! is (bumper.txt's delayed actions; see [`crate::summary::StatementSummary::deferrable`]).
+
+use std::sync::Arc;
+
+use anabranch_types::{
+    Applied, ColumnIndex, ColumnSet, DataType, EffectError, ProgramId, Row, RowPrograms,
+    TableSchema, Value,
+};
+use smallvec::SmallVec;
+
+use crate::{
+    constraint::Check,
+    diagnostic::Diagnostic,
+    expression::{Batch, Expression, Failure, Frame, Function, Operator, Source, Surroundings, failure, frame::Sources},
+};
+
+/// All programs of an application, by [`ProgramId`].
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    programs: Vec<Program>,
+}
+
+/// One program. Its expressions are over the row (source 1) and its arguments (variables).
+#[derive(Debug)]
+pub(crate) struct Program {
+    schema: Arc<TableSchema>,
+    assignments: Vec<(ColumnIndex, Expression)>,
+    /// The RETURNING list, over the new row.
+    outputs: Vec<Expression>,
+    /// The CHECKs that bear on what is changed.
+    checks: Vec<Check>,
+    /// Columns whose new value does not depend on the row.
+    assigned: ColumnSet,
+    may_violate: bool,
+}
+
+impl Programs {
+    /// Adds a program.
+    pub(crate) fn add(&mut self, program: Program) -> Result<ProgramId, Diagnostic> {
+        let id = u16::try_from(self.programs.len()).map_err(|_| Diagnostic {
+            code: "54000",
+            message: "an application has at most 65,536 row programs".into(),
+            span: None,
+            help: None,
+        })?;
+        self.programs.push(program);
+        Ok(ProgramId(id))
+    }
+}
+
+impl Program {
+    /// Sets columns to its arguments.
+    pub(crate) fn assigning(
+        schema: Arc<TableSchema>,
+        columns: &[ColumnIndex],
+        checks: &[Check],
+    ) -> Program {
+        let assignments = columns
+            .iter()
+            .enumerate()
+            .map(|(argument, column)| (*column, Expression::Variable(argument)))
+            .collect();
+        Program::new(schema, assignments, Vec::new(), checks)
+    }
+
+    /// Sets columns to what expressions give, and returns others.
+    pub(crate) fn new(
+        schema: Arc<TableSchema>,
+        assignments: Vec<(ColumnIndex, Expression)>,
+        outputs: Vec<Expression>,
+        checks: &[Check],
+    ) -> Program {
+        let mut changed = ColumnSet::EMPTY;
+        let mut assigned = ColumnSet::EMPTY;
+        for (column, expression) in &assignments {
+            changed = changed.with(*column);
+            if !reads_row(expression) {
+                assigned = assigned.with(*column);
+            }
+        }
+        let checks: Vec<Check> =
+            checks.iter().filter(|check| check.columns.intersects(changed)).cloned().collect();
+        let depends = |check: &Check| check.columns.0 & !assigned.0 != 0;
+        let risky = |(column, expression): &(ColumnIndex, Expression)| {
+            let described = &schema.columns[column.index()];
+            reads_row(expression) && !is_safe(expression, &schema, &described.data_type, *column, described.nullable)
+        };
+        let may_violate = checks.iter().any(depends) || assignments.iter().any(risky);
+        Program { schema, assignments, outputs, checks, assigned, may_violate }
+    }
+
+    fn apply(&self, row: &Row, arguments: &[Value], skip: ColumnSet) -> Result<Applied, Failure> {
+        let surroundings = Surroundings::default();
+        let layout = &self.schema.layout;
+        let over = |row| -> Batch<'_> {
+            let mut sources = Sources::new();
+            sources.push(Source::Empty);
+            sources.push(Source::Row { layout, row });
+            Batch { parent: None, sources, stride: 2, indices: SmallVec::from_slice(&[0, 0]) }
+        };
+        let batch = over(row);
+        let frame =
+            Frame { variables: arguments, batch: &batch, tuple: 0, surroundings: &surroundings };
+        let mut changes: SmallVec<[(ColumnIndex, Value); 4]> = SmallVec::new();
+        let mut scarce = false;
+        for (column, expression) in &self.assignments {
+            if skip.contains(*column) {
+                continue;
+            }
+            let value = expression.evaluate(&frame)?;
+            let described = &self.schema.columns[column.index()];
+            if value.is_null() && !described.nullable {
+                return Err(not_null(&self.schema, *column));
+            }
+            let computed = !self.assigned.contains(*column);
+            scarce = scarce || (computed && is_scarce(&value, &described.data_type));
+            changes.push((*column, value));
+        }
+        let new = row
+            .with(layout, &changes)
+            .map_err(|error| failure("54000", error.to_string()))?;
+        let mut outputs = SmallVec::new();
+        if !self.checks.is_empty() || !self.outputs.is_empty() {
+            let batch = over(&new);
+            let frame =
+                Frame { variables: arguments, batch: &batch, tuple: 0, surroundings: &surroundings };
+            for check in &self.checks {
+                if check.expression.test(&frame)? == Some(false) {
+                    return Err(violated(&self.schema.name, &check.name));
+                }
+            }
+            for output in &self.outputs {
+                outputs.push(output.evaluate(&frame)?);
+            }
+        }
+        Ok(Applied { row: new, outputs, scarce })
+    }
+}
+
+impl RowPrograms for Programs {
+    fn apply(
+        &self,
+        program: ProgramId,
+        row: &Row,
+        arguments: &[Value],
+        skip: ColumnSet,
+    ) -> Result<Applied, EffectError> {
+        self.programs[program.index()].apply(row, arguments, skip).map_err(|failure| *failure)
+    }
+
+    fn assigned(&self, program: ProgramId) -> ColumnSet {
+        self.programs[program.index()].assigned
+    }
+
+    fn may_violate(&self, program: ProgramId) -> bool {
+        self.programs[program.index()].may_violate
+    }
+}
+
+fn reads_row(expression: &Expression) -> bool {
+    expression.any(&mut |e| matches!(e, Expression::Column { .. }))
+}
+
+/// NULL in a column that is NOT NULL.
+#[cold]
+pub(crate) fn not_null(schema: &TableSchema, column: ColumnIndex) -> Failure {
+    let name = &schema.columns[column.index()].name;
+    let message = format!(
+        "null value in column \"{name}\" of relation \"{}\" violates not-null constraint",
+        schema.name
+    );
+    failure("23502", message)
+}
+
+/// A CHECK that is false.
+#[cold]
+pub(crate) fn violated(table: &str, check: &str) -> Failure {
+    let mut failure = failure(
+        "23514",
+        format!("new row for relation \"{table}\" violates check constraint \"{check}\""),
+    );
+    failure.constraint = Some(check.to_string());
+    failure
+}
+
+/// Whether a number is in the outer half of its type's domain.
+fn is_scarce(value: &Value, data_type: &DataType) -> bool {
+    match (value, data_type) {
+        (Value::Int(i), DataType::Int2) => i.unsigned_abs() > 1 << 14,
+        (Value::Int(i), DataType::Int4) => i.unsigned_abs() > 1 << 30,
+        (Value::Int(i), DataType::Int8) => i.unsigned_abs() > 1 << 62,
+        (Value::Numeric(d), DataType::Numeric(Some(bounds))) => {
+            let limit = 10i128.checked_pow(u32::from(bounds.precision)).map(|limit| limit / 2);
+            match (limit, d.scale() == bounds.scale) {
+                (Some(limit), true) => d.mantissa().abs() > limit,
+                _ => true,
+            }
+        }
+        (Value::Numeric(d), DataType::Numeric(None)) => d.mantissa().abs() > 10i128.pow(36),
+        _ => false,
+    }
+}
+
+/// Whether an expression over a row cannot fail or break its column's type, but for a number
+/// beyond its domain, which [`Applied::scarce`] warns of.
+fn is_safe(
+    expression: &Expression,
+    schema: &TableSchema,
+    to: &DataType,
+    target: ColumnIndex,
+    nullable: bool,
+) -> bool {
+    let fails = expression.any(&mut |e| match e {
+        Expression::Arithmetic { operator, .. } => {
+            !matches!(operator, Operator::Add | Operator::Subtract | Operator::Multiply)
+        }
+        Expression::Cast { from, to, .. } => {
+            // Numbers to numbers, and anything to a text of any length.
+            !(from.is_numeric() && to.is_numeric()) && !matches!(to, DataType::Text)
+                && !matches!(to, DataType::Varchar(Some(_)) | DataType::Char(_))
+        }
+        Expression::Call { function, .. } => !matches!(
+            function,
+            Function::Left | Function::Right | Function::Upper | Function::Lower
+                | Function::Concat(_) | Function::ConcatWith(_) | Function::Length
+                | Function::Greatest | Function::Least | Function::Replace
+                | Function::TrimBoth | Function::TrimLeft | Function::TrimRight
+        ),
+        _ => false,
+    });
+    let meets_null = !nullable
+        && expression.any(&mut |e| {
+            matches!(e, Expression::Column { column, .. } if schema.columns[*column].nullable)
+        });
+    let fits = match to {
+        DataType::Varchar(Some(limit)) | DataType::Char(limit) => {
+            fits_in(expression, *limit as usize, schema, target)
+        }
+        _ => true,
+    };
+    !fails && !meets_null && fits
+}
+
+/// Whether a text expression never has more than `limit` characters.
+fn fits_in(expression: &Expression, limit: usize, schema: &TableSchema, target: ColumnIndex) -> bool {
+    let recurse = |e: &Expression| fits_in(e, limit, schema, target);
+    match expression {
+        Expression::Constant(Value::Text(text)) => text.chars().count() <= limit,
+        Expression::Constant(Value::Null) => true,
+        Expression::Column { column, .. } => match &schema.columns[*column].data_type {
+            DataType::Varchar(Some(n)) | DataType::Char(n) => *n as usize <= limit,
+            _ => *column == target.index(),
+        },
+        Expression::Cast { operand, .. } => recurse(operand),
+        Expression::Case { branches, otherwise } | Expression::Switch { branches, otherwise, .. } => {
+            branches.iter().all(|(_, result)| recurse(result)) && recurse(otherwise)
+        }
+        Expression::Coalesce(list) => list.iter().all(recurse),
+        Expression::Call { function: Function::Left, arguments } => {
+            matches!(&arguments[1], Expression::Constant(Value::Int(n)) if (0..=limit as i64).contains(n))
+                || recurse(&arguments[0])
+        }
+        _ => false,
+    }
+}
