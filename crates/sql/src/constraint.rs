@@ -76,7 +76,7 @@ impl Constraints {
     /// Compiles the constraints of a catalog.
     pub(crate) fn compile(
         catalog: &Catalog,
-        programs: &mut Programs,
+        programs: &Programs,
     ) -> Result<Constraints, Vec<Diagnostic>> {
         let mut constraints = Constraints::default();
         let mut problems = Vec::new();

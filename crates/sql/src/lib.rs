@@ -12,19 +12,24 @@
 //! This crate knows no protocol, no partition and no plan.
 
 pub mod catalog;
+pub mod application;
 mod bind;
 mod constraint;
 pub mod diagnostic;
 mod execute;
 pub mod expression;
 mod plan;
+mod procedure;
 mod program;
 pub mod parse;
 pub mod source;
 pub mod summary;
+pub mod testing;
 pub mod transaction;
 
+pub use application::{Application, CompiledAssertion, CompiledStatement, ResultSet};
 pub use catalog::{Catalog, load};
 pub use diagnostic::{Diagnostic, render};
+pub use procedure::CompiledProcedure;
 pub use source::{SourceFile, Span};
 pub use transaction::{Transaction, TransactionError};

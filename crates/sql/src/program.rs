@@ -4,7 +4,7 @@
 //! computed; one that can be deferred has a second, which computes them from the row as it then
 //! is (bumper.txt's delayed actions; see [`crate::summary::StatementSummary::deferrable`]).
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use anabranch_types::{
     Applied, ColumnIndex, ColumnSet, DataType, EffectError, ProgramId, Row, RowPrograms,
@@ -18,10 +18,12 @@ use crate::{
     expression::{Batch, Expression, Failure, Frame, Function, Operator, Source, Surroundings, failure, frame::Sources},
 };
 
-/// All programs of an application, by [`ProgramId`].
+/// All programs of an application, by [`ProgramId`]: those of its procedures, then those of
+/// statements compiled later.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
-    programs: Vec<Program>,
+    fixed: Vec<Arc<Program>>,
+    later: RwLock<Vec<Arc<Program>>>,
 }
 
 /// One program. Its expressions are over the row (source 1) and its arguments (variables).
@@ -40,15 +42,32 @@ pub(crate) struct Program {
 
 impl Programs {
     /// Adds a program.
-    pub(crate) fn add(&mut self, program: Program) -> Result<ProgramId, Diagnostic> {
-        let id = u16::try_from(self.programs.len()).map_err(|_| Diagnostic {
+    pub(crate) fn add(&self, program: Program) -> Result<ProgramId, Diagnostic> {
+        let mut later = self.later.write().unwrap_or_else(PoisonError::into_inner);
+        let id = u16::try_from(self.fixed.len() + later.len()).map_err(|_| Diagnostic {
             code: "54000",
             message: "an application has at most 65,536 row programs".into(),
             span: None,
             help: None,
         })?;
-        self.programs.push(program);
+        later.push(Arc::new(program));
         Ok(ProgramId(id))
+    }
+
+    /// The programs added so far, found from now on without a lock.
+    pub(crate) fn fixed(self) -> Programs {
+        let mut fixed = self.fixed;
+        fixed.extend(self.later.into_inner().unwrap_or_else(PoisonError::into_inner));
+        Programs { fixed, later: RwLock::default() }
+    }
+
+    fn with<R>(&self, program: ProgramId, run: impl FnOnce(&Program) -> R) -> R {
+        if let Some(program) = self.fixed.get(program.index()) {
+            return run(program);
+        }
+        let place = program.index() - self.fixed.len();
+        let program = self.later.read().unwrap_or_else(PoisonError::into_inner)[place].clone();
+        run(&program)
     }
 }
 
@@ -149,15 +168,15 @@ impl RowPrograms for Programs {
         arguments: &[Value],
         skip: ColumnSet,
     ) -> Result<Applied, EffectError> {
-        self.programs[program.index()].apply(row, arguments, skip).map_err(|failure| *failure)
+        self.with(program, |p| p.apply(row, arguments, skip).map_err(|failure| *failure))
     }
 
     fn assigned(&self, program: ProgramId) -> ColumnSet {
-        self.programs[program.index()].assigned
+        self.with(program, |p| p.assigned)
     }
 
     fn may_violate(&self, program: ProgramId) -> bool {
-        self.programs[program.index()].may_violate
+        self.with(program, |p| p.may_violate)
     }
 }
 

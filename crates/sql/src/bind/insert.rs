@@ -7,7 +7,7 @@ use super::{
     Bind, Binder, Bound, RawAccess, RawWrite,
     convert::Context,
     fold,
-    modify::Context2,
+    modify::Shared,
     scope::Scope,
     term::RawTerm,
 };
@@ -25,7 +25,7 @@ use crate::{
 
 impl Binder<'_> {
     /// INSERT.
-    pub(crate) fn insert(&mut self, insert: &ast::Insert, context: &mut Context2<'_>) -> Bind<Statement> {
+    pub(crate) fn insert(&mut self, insert: &ast::Insert, context: &Shared<'_>) -> Bind<Statement> {
         let ast::TableObject::TableName(name) = &insert.table else {
             return Err(crate::Diagnostic::unsupported("this target of INSERT", self.place));
         };
@@ -185,7 +185,7 @@ impl Binder<'_> {
         on: &ast::OnConflict,
         table: TableId,
         shown: &str,
-        context: &mut Context2<'_>,
+        context: &Shared<'_>,
     ) -> Bind<Conflict> {
         let schema = schema_of(&self.catalog.schema, table);
         let unique = || schema.indexes.iter().filter(|index| index.unique);
@@ -245,7 +245,7 @@ impl Binder<'_> {
         update: &ast::DoUpdate,
         table: TableId,
         shown: &str,
-        context: &mut Context2<'_>,
+        context: &Shared<'_>,
     ) -> Bind<ConflictUpdate> {
         let schema = schema_of(&self.catalog.schema, table);
         self.scopes.push(Scope { clause: "ON CONFLICT", ..Scope::default() });

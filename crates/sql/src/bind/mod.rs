@@ -128,6 +128,8 @@ pub(crate) struct Binder<'b> {
     pub(crate) views: Vec<String>,
     /// The columns that the outermost query's output is inserted into.
     pub(crate) targets: Option<(TableId, Vec<ColumnIndex>)>,
+    /// The types of the variables that RETURNING goes into; empty where it goes elsewhere.
+    pub(crate) into_types: Vec<DataType>,
     /// What the reads of base tables are for.
     pub(crate) for_write: Cell<bool>,
 }
@@ -146,6 +148,7 @@ impl<'b> Binder<'b> {
             place,
             views: Vec::new(),
             targets: None,
+            into_types: Vec::new(),
             for_write: Cell::new(false),
         }
     }

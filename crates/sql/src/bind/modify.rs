@@ -4,7 +4,7 @@ use anabranch_types::{ColumnIndex, DataType, TableId};
 use sqlparser::ast::{self, AssignmentTarget, Expr, TableFactor};
 
 use super::{
-    Bind, Binder, RawWrite,
+    Bind, Binder, Bound, RawWrite,
     convert::Context,
     fold,
     from::{FromList, SourceKind, bit, mask, split},
@@ -29,9 +29,9 @@ use crate::{
 pub(crate) type Returning = (Option<Vec<Expression>>, Vec<OutputColumn>, Vec<RawTerm>);
 
 /// What the statements of an application share while they are compiled.
-pub(crate) struct Context2<'c> {
+pub(crate) struct Shared<'c> {
     pub(crate) constraints: &'c Constraints,
-    pub(crate) programs: &'c mut Programs,
+    pub(crate) programs: &'c Programs,
 }
 
 impl Binder<'_> {
@@ -70,7 +70,15 @@ impl Binder<'_> {
         let Some(items) = items else { return Ok((None, Vec::new(), Vec::new())) };
         self.scope().clause = "RETURNING";
         let before = self.scope().subqueries.len();
-        let bound = self.output_list(items)?;
+        let mut bound = self.output_list(items)?;
+        // What is returned INTO variables is in their types: a value that is known only at commit
+        // cannot be cast afterwards.
+        for ((_, expression, data_type), to) in bound.iter_mut().zip(self.into_types.clone()) {
+            let output = Bound::new(expression.clone(), data_type.clone());
+            let place = ast::ObjectName(Vec::new());
+            *expression = self.coerce(output, &to, Context::Assignment, &place)?;
+            *data_type = to;
+        }
         if self.scope().subqueries.len() > before {
             let place = self.place;
             return Err(Diagnostic::unsupported("a subquery in RETURNING", place));
@@ -82,7 +90,7 @@ impl Binder<'_> {
     }
 
     /// UPDATE.
-    pub(crate) fn update(&mut self, update: &ast::Update, context: &mut Context2<'_>) -> Bind<Statement> {
+    pub(crate) fn update(&mut self, update: &ast::Update, context: &Shared<'_>) -> Bind<Statement> {
         if update.or.is_some() || update.output.is_some() || update.limit.is_some() || !update.order_by.is_empty() {
             return Err(self.unsupported("this clause of UPDATE", &update.table.relation));
         }
@@ -319,7 +327,7 @@ impl Binder<'_> {
         list: &FromList,
         assignments: &[(ColumnIndex, Expression)],
         returning: Option<&[Expression]>,
-        context: &mut Context2<'_>,
+        context: &Shared<'_>,
     ) -> Bind<Option<DeferredUpdate>> {
         let scope = self.scopes.last().expect("an UPDATE has a scope");
         let schema = crate::constraint::schema_of(&self.catalog.schema, table);

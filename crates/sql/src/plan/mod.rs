@@ -8,6 +8,7 @@
 pub(crate) mod access;
 pub(crate) mod join;
 pub(crate) mod statement;
+pub(crate) mod walk;
 
 use std::sync::Arc;
 

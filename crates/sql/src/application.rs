@@ -1,0 +1,287 @@
+//! An application, compiled: its procedures, assertions and row programs, and what the analyser
+//! and the engine need to know of them.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use anabranch_types::{DataType, RowPrograms, Schema, Value};
+
+use crate::{
+    TransactionError,
+    bind::{Binder, modify::Shared},
+    catalog::Catalog,
+    constraint::Constraints,
+    diagnostic::Diagnostic,
+    execute::Run,
+    expression::Surroundings,
+    plan::statement::Statement,
+    procedure::{
+        CompiledProcedure,
+        compile::{Compiler, any_statement, condition_statement, parameter_type},
+        names::Placeholders,
+    },
+    program::Programs,
+    source::SourceFile,
+    summary::{StatementId, TransactionSummary},
+    transaction::Transaction,
+};
+
+/// An application, compiled.
+#[derive(Debug)]
+pub struct Application {
+    catalog: Catalog,
+    /// Its procedures, in order of declaration.
+    pub procedures: Vec<Arc<CompiledProcedure>>,
+    summaries: Vec<TransactionSummary>,
+    assertions: Vec<CompiledAssertion>,
+    constraints: Arc<Constraints>,
+    programs: Arc<Programs>,
+    next_statement: AtomicU32,
+}
+
+/// An assertion, ready to be tested.
+#[derive(Debug)]
+pub struct CompiledAssertion {
+    name: String,
+    statement: CompiledStatement,
+}
+
+/// A statement that belongs to no procedure, ready to run.
+#[derive(Debug)]
+pub struct CompiledStatement {
+    id: StatementId,
+    statement: Statement,
+    parameters: Vec<DataType>,
+    columns: Arc<[(String, DataType)]>,
+    constraints: Arc<Constraints>,
+}
+
+/// What a call or a statement gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResultSet {
+    /// Names and types of the columns.
+    pub columns: Arc<[(String, DataType)]>,
+    /// The rows. Values may be [`Value::Pending`] until the transaction has committed.
+    pub rows: Vec<Vec<Value>>,
+    /// How many rows were returned, inserted, updated or deleted.
+    pub count: u64,
+}
+
+impl ResultSet {
+    /// Puts the numbers in the place of values that were known only at commit; `slots` are the
+    /// transaction's, in order.
+    pub fn resolve(&mut self, slots: &[Value]) {
+        for value in self.rows.iter_mut().flatten() {
+            if let Value::Pending(pending) = value {
+                let resolved = match slots.get(pending.slot.index()) {
+                    Some(Value::Int(i)) => Value::Int(i + pending.offset),
+                    Some(other) => other.clone(),
+                    None => Value::Null,
+                };
+                *value = resolved;
+            }
+        }
+    }
+}
+
+impl Application {
+    /// Compiles everything that a catalog declares.
+    ///
+    /// # Errors
+    /// What is wrong with it: unknown names, types that do not fit, constructs not supported.
+    pub fn compile(catalog: Catalog) -> Result<Application, Vec<Diagnostic>> {
+        let programs = Programs::default();
+        let constraints = Arc::new(Constraints::compile(&catalog, &programs)?);
+        let mut problems = Vec::new();
+        let mut procedures: Vec<Arc<CompiledProcedure>> = Vec::new();
+        let mut next_statement = 0;
+        for procedure in &catalog.procedures {
+            let compiler = Compiler {
+                catalog: &catalog,
+                constraints: &constraints,
+                programs: &programs,
+                done: &procedures,
+            };
+            match compiler.compile(procedure, next_statement) {
+                Ok(compiled) => {
+                    next_statement += compiled.statements.len() as u32;
+                    procedures.push(Arc::new(compiled));
+                }
+                Err(problem) => problems.push(problem),
+            }
+        }
+        let mut assertions = Vec::new();
+        for assertion in &catalog.assertions {
+            match condition_statement(&catalog, &assertion.expression, assertion.span) {
+                Ok(statement) => {
+                    let columns = statement.columns.clone().into();
+                    let id = StatementId(next_statement);
+                    next_statement += 1;
+                    let constraints = constraints.clone();
+                    let statement =
+                        CompiledStatement { id, statement, parameters: Vec::new(), columns, constraints };
+                    assertions.push(CompiledAssertion { name: assertion.name.clone(), statement });
+                }
+                Err(problem) => problems.push(problem),
+            }
+        }
+        for view in &catalog.views {
+            let mut binder = Binder::new(&catalog, &crate::bind::NoVariables, view.span);
+            if let Err(problem) = binder.closed_query(&view.query) {
+                problems.push(problem);
+            }
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let summaries = procedures.iter().map(|procedure| procedure.summary()).collect();
+        Ok(Application {
+            catalog,
+            procedures,
+            summaries,
+            assertions,
+            constraints,
+            programs: Arc::new(programs.fixed()),
+            next_statement: AtomicU32::new(next_statement),
+        })
+    }
+
+    /// The procedure with this name.
+    pub fn find(&self, name: &str) -> Option<&Arc<CompiledProcedure>> {
+        self.procedures.iter().find(|procedure| procedure.name() == name)
+    }
+
+    /// What each procedure reads and writes, in order of declaration.
+    pub fn summaries(&self) -> &[TransactionSummary] {
+        &self.summaries
+    }
+
+    /// The row programs of its UPDATEs.
+    pub fn programs(&self) -> Arc<dyn RowPrograms> {
+        self.programs.clone()
+    }
+
+    /// Its tables, as the rooms below see them.
+    pub fn schema(&self) -> &Schema {
+        &self.catalog.schema
+    }
+
+    /// What it was compiled from.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Its assertions, in order of declaration.
+    pub fn assertions(&self) -> &[CompiledAssertion] {
+        &self.assertions
+    }
+
+    /// The assertion with this name.
+    pub fn assertion(&self, name: &str) -> Option<&CompiledAssertion> {
+        self.assertions.iter().find(|assertion| assertion.name == name)
+    }
+
+    /// Compiles one statement (SELECT, INSERT, UPDATE, DELETE) with `$1`, `$2`, … as parameters.
+    ///
+    /// # Errors
+    /// What is wrong with it; places are in a file of its own, one behind the application's.
+    pub fn statement(&self, text: &str) -> Result<CompiledStatement, Vec<Diagnostic>> {
+        let number = u16::try_from(self.catalog.files.len()).unwrap_or(u16::MAX);
+        let file = SourceFile::new("statement", text);
+        let mut list =
+            crate::parse::parse_statements(&file, number).map_err(|problem| vec![problem])?;
+        let (Some((syntax, span)), true) = (list.pop(), list.is_empty()) else {
+            return Err(vec![Diagnostic {
+                code: "42601",
+                message: "exactly one statement is expected".into(),
+                span: None,
+                help: None,
+            }]);
+        };
+        let mut binder = Binder::new(&self.catalog, &Placeholders, span);
+        let shared = Shared { constraints: &self.constraints, programs: &self.programs };
+        let statement =
+            any_statement(&mut binder, &syntax, span, &shared).map_err(|problem| vec![problem])?;
+        let parameters =
+            binder.parameters.iter().map(|found| parameter_type(found.as_ref())).collect();
+        Ok(CompiledStatement {
+            id: StatementId(self.next_statement.fetch_add(1, Ordering::Relaxed)),
+            columns: statement.columns.clone().into(),
+            statement,
+            parameters,
+            constraints: self.constraints.clone(),
+        })
+    }
+}
+
+impl CompiledStatement {
+    /// The types of its parameters, as far as their use told them; text otherwise.
+    pub fn parameters(&self) -> &[DataType] {
+        &self.parameters
+    }
+
+    /// The columns of its result.
+    pub fn columns(&self) -> &Arc<[(String, DataType)]> {
+        &self.columns
+    }
+
+    /// Its number.
+    pub fn id(&self) -> StatementId {
+        self.id
+    }
+
+    pub(crate) fn plan(&self) -> &Statement {
+        &self.statement
+    }
+
+    /// Runs it in a transaction; the parameters are of the types told by
+    /// [`CompiledStatement::parameters`].
+    ///
+    /// # Errors
+    /// What it raises, and what the transaction gives up for.
+    pub async fn execute<T: Transaction>(
+        &self,
+        transaction: &mut T,
+        parameters: &[Value],
+    ) -> Result<ResultSet, TransactionError> {
+        if parameters.len() < self.parameters.len() {
+            let message = format!("{} parameters are needed", self.parameters.len());
+            return Err(crate::expression::failure("08P01", message).into());
+        }
+        let surroundings =
+            Surroundings { timestamp: transaction.timestamp(), ..Surroundings::default() };
+        let mut run = Run {
+            transaction,
+            statement: self.id,
+            variables: parameters,
+            surroundings: &surroundings,
+            constraints: &self.constraints,
+            ctes: Vec::new(),
+        };
+        let (rows, count) = run.statement(&self.statement.kind, false).await?;
+        Ok(ResultSet { columns: self.columns.clone(), rows, count })
+    }
+}
+
+impl CompiledAssertion {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it holds in a transaction's view. As for a CHECK, only false is a violation.
+    ///
+    /// # Errors
+    /// What its evaluation raises, and what the transaction gives up for.
+    pub async fn holds<T: Transaction>(&self, transaction: &mut T) -> Result<bool, TransactionError> {
+        let result = self.statement.execute(transaction, &[]).await?;
+        let value = result.rows.first().and_then(|row| row.first());
+        Ok(value != Some(&Value::Bool(false)))
+    }
+
+    pub(crate) fn plan(&self) -> &Statement {
+        self.statement.plan()
+    }
+}

@@ -1,0 +1,696 @@
+//! Where values come from, and which UPDATEs can be deferred: one walk over a body, in order.
+//!
+//! Each variable has, at each place, a [`Term`] and the set of UPDATEs whose RETURNING it carries.
+//! Branches are walked apart and joined; what a loop assigns is forgotten before its body is
+//! walked, and the walk is repeated until nothing more is carried around.
+//!
+//! An UPDATE can be deferred when its owner can evaluate it at commit without anybody noticing:
+//! its result is unused or only carried into inserted rows and the output, and nothing that runs
+//! after it reads its table, or the tables that its result was carried into. That is more than
+//! need be asked, and simple.
+
+use std::collections::BTreeSet;
+
+use anabranch_types::{ColumnIndex, TableId, Value};
+
+use super::{Code, CompiledProcedure, Computed, Outcome};
+use crate::{
+    bind::{RawAccess, RawWrite, term::RawTerm},
+    catalog::Catalog,
+    expression::{Domain, Expression, Operator},
+    plan::{
+        Body,
+        statement::{Insert, Statement, StatementKind},
+        walk,
+    },
+    summary::{
+        ColumnWrite, Condition, ResultUse, Role, StatementId, StatementSummary, TableAccess, Term,
+        TransactionSummary, WriteClass,
+    },
+};
+
+/// The sites of UPDATEs.
+type Sites = BTreeSet<usize>;
+
+/// What is known of the variables at a place.
+#[derive(Clone, Debug, PartialEq)]
+struct State {
+    terms: Vec<Term>,
+    carried: Vec<Sites>,
+    row_count: Sites,
+}
+
+/// What the walk finds out.
+#[derive(Debug, Default)]
+struct Findings {
+    /// UPDATEs whose result is computed with or decided by.
+    used: Sites,
+    /// UPDATEs whose result is carried somewhere.
+    carried: Sites,
+    /// Where a result was carried: the UPDATE, the inserting site and the table.
+    into: Vec<(usize, usize, TableId)>,
+    /// The state before each site.
+    before: Vec<Option<State>>,
+    /// The innermost loops around each site, outermost first.
+    loops: Vec<Vec<usize>>,
+    /// Inserts seen so far: table, column, carried UPDATE and offset.
+    inserted: Vec<(TableId, ColumnIndex, usize)>,
+}
+
+struct Walk<'w> {
+    procedure: &'w CompiledProcedure,
+    catalog: Option<&'w Catalog>,
+    findings: Findings,
+    loops: Vec<usize>,
+    next_loop: usize,
+}
+
+fn is_pure(term: &Term) -> bool {
+    matches!(
+        term,
+        Term::Constant(_) | Term::Parameter(_) | Term::Element(_) | Term::Now | Term::Pure
+    )
+}
+
+impl State {
+    /// What is known after either of two ways here.
+    fn join(&mut self, other: &State) {
+        for (term, other) in self.terms.iter_mut().zip(&other.terms) {
+            if *term != *other {
+                *term = if is_pure(term) && is_pure(other) { Term::Pure } else { Term::Unknown };
+            }
+        }
+        for (sites, other) in self.carried.iter_mut().zip(&other.carried) {
+            sites.extend(other);
+        }
+        self.row_count.extend(&other.row_count);
+    }
+
+    /// A term with its variables resolved, for the statement with this number.
+    fn resolve(&self, raw: &RawTerm, statement: StatementId, accesses: &[RawAccess]) -> Term {
+        match raw {
+            RawTerm::Constant(value) => Term::Constant(value.clone()),
+            RawTerm::Variable { slot, offset } => shifted(&self.terms[*slot], *offset),
+            RawTerm::Element { slot } => match &self.terms[*slot] {
+                Term::Parameter(parameter) => Term::Element(*parameter),
+                term if is_pure(term) => Term::Pure,
+                _ => Term::Unknown,
+            },
+            RawTerm::Column { access, column, offset } => {
+                let written = accesses
+                    .get(*access)
+                    .filter(|access| access.role == Role::Update)
+                    .and_then(|access| access.writes.iter().find(|(c, _)| c == column));
+                match (written, offset) {
+                    (None, 0) => Term::Column { statement, access: *access, column: *column },
+                    _ => Term::Unknown,
+                }
+            }
+            RawTerm::Aggregate { function, access, column, offset } => Term::Aggregate {
+                function: (*function).to_string(),
+                statement,
+                access: *access,
+                column: *column,
+                offset: *offset,
+            },
+            RawTerm::Generated => Term::Generated,
+            RawTerm::Now => Term::Now,
+            RawTerm::Of(slots) => {
+                if slots.iter().all(|slot| is_pure(&self.terms[*slot])) {
+                    Term::Pure
+                } else {
+                    Term::Unknown
+                }
+            }
+            RawTerm::Unknown => Term::Unknown,
+        }
+    }
+
+    /// The term of an output of a statement: as [`State::resolve`], but a column that an UPDATE
+    /// increments is told as such.
+    fn output(&self, raw: &RawTerm, statement: StatementId, accesses: &[RawAccess]) -> Term {
+        if let RawTerm::Column { access: 0, column, offset } = raw {
+            let update = accesses.first().filter(|access| access.role == Role::Update);
+            let write = update.and_then(|access| access.writes.iter().find(|(c, _)| c == column));
+            if let Some((_, RawWrite::Add { .. })) = write {
+                return Term::Incremented { statement, column: *column, offset: *offset };
+            }
+        }
+        self.resolve(raw, statement, accesses)
+    }
+
+    /// The UPDATEs that the variables of an expression carry.
+    fn carried_by(&self, expression: &Expression, into: &mut Sites) {
+        if let Expression::Variable(slot) = expression {
+            into.extend(self.carried.get(*slot).into_iter().flatten());
+        }
+        expression.each_child(|child| self.carried_by(child, into));
+    }
+}
+
+/// A variable's term shifted by a constant.
+fn shifted(term: &Term, by: i64) -> Term {
+    match term {
+        term if by == 0 => term.clone(),
+        Term::Incremented { statement, column, offset } => Term::Incremented {
+            statement: *statement,
+            column: *column,
+            offset: offset.saturating_add(by),
+        },
+        Term::Aggregate { function, statement, access, column, offset } => Term::Aggregate {
+            function: function.clone(),
+            statement: *statement,
+            access: *access,
+            column: *column,
+            offset: offset.saturating_add(by),
+        },
+        term if is_pure(term) => Term::Pure,
+        _ => Term::Unknown,
+    }
+}
+
+/// A variable by itself, or shifted by a constant: what a pending value may go through.
+fn carrier(expression: &Expression) -> Option<usize> {
+    match expression {
+        Expression::Variable(slot) => Some(*slot),
+        Expression::Arithmetic { operator, domain: Domain::Int2 | Domain::Int4 | Domain::Int8, left, right } => {
+            match (operator, &**left, &**right) {
+                (Operator::Add | Operator::Subtract, Expression::Variable(slot), Expression::Constant(Value::Int(_)))
+                | (Operator::Add, Expression::Constant(Value::Int(_)), Expression::Variable(slot)) => Some(*slot),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+impl Walk<'_> {
+    fn codes(&mut self, codes: &[Code], state: &mut State) {
+        for code in codes {
+            self.code(code, state);
+        }
+    }
+
+    fn use_expression(&mut self, expression: &Expression, state: &State) {
+        state.carried_by(expression, &mut self.findings.used);
+    }
+
+    /// An expression whose value decides something or is computed with: its term.
+    fn computed(&mut self, computed: &Computed, state: &mut State) -> Term {
+        match computed {
+            Computed::Pure(expression) => {
+                self.use_expression(expression, state);
+                self.term_of(expression, state)
+            }
+            Computed::Query { site } => {
+                self.site(*site, state);
+                let statement = &self.procedure.statements[*site].statement;
+                let id = self.procedure.statement_id(*site);
+                statement.terms.first().map_or(Term::Unknown, |raw| {
+                    state.output(raw, id, &statement.accesses)
+                })
+            }
+        }
+    }
+
+    fn term_of(&self, expression: &Expression, state: &State) -> Term {
+        match (expression, carrier(expression)) {
+            (Expression::Constant(value), _) => Term::Constant(value.clone()),
+            (Expression::Variable(slot), _) => state.terms[*slot].clone(),
+            (Expression::Now, _) => Term::Now,
+            (Expression::Arithmetic { operator, left, right, .. }, Some(slot)) => {
+                let by = match (&**left, &**right) {
+                    (Expression::Constant(Value::Int(by)), _) | (_, Expression::Constant(Value::Int(by))) => *by,
+                    _ => 0,
+                };
+                let by = if *operator == Operator::Subtract { by.saturating_neg() } else { by };
+                shifted(&state.terms[slot], by)
+            }
+            _ => {
+                let mut pure = true;
+                expression.any(&mut |e| {
+                    if let Expression::Variable(slot) = e {
+                        pure = pure && is_pure(&state.terms[*slot]);
+                    }
+                    false
+                });
+                if pure { Term::Pure } else { Term::Unknown }
+            }
+        }
+    }
+
+    fn assign(&mut self, slot: usize, value: &Computed, state: &mut State) {
+        if let Computed::Pure(expression) = value {
+            if let Some(from) = carrier(expression) {
+                let sites = state.carried[from].clone();
+                let plain = matches!(expression, Expression::Variable(_));
+                let integer = self.procedure.variables[slot].is_integer()
+                    && self.procedure.variables[slot] == self.procedure.variables[from];
+                if !plain && !integer {
+                    self.findings.used.extend(&sites);
+                }
+                state.terms[slot] = self.term_of(expression, state);
+                state.carried[slot] = sites;
+                return;
+            }
+        }
+        let term = self.computed(value, state);
+        state.terms[slot] = term;
+        state.carried[slot] = Sites::new();
+    }
+
+    fn code(&mut self, code: &Code, state: &mut State) {
+        match code {
+            Code::Sql { site, into, .. } => {
+                self.site(*site, state);
+                self.results(*site, into, state);
+            }
+            Code::Assign { slot, value } => self.assign(*slot, value, state),
+            Code::AssignElement { slot, index, value } => {
+                let index = self.computed(index, state);
+                let value = self.computed(value, state);
+                let pure = is_pure(&index) && is_pure(&value) && is_pure(&state.terms[*slot]);
+                state.terms[*slot] = if pure { Term::Pure } else { Term::Unknown };
+            }
+            Code::If { branches, otherwise } => {
+                let mut joined: Option<State> = None;
+                for (condition, body) in branches {
+                    self.computed(condition, state);
+                    let mut branch = state.clone();
+                    self.codes(body, &mut branch);
+                    match &mut joined {
+                        None => joined = Some(branch),
+                        Some(joined) => joined.join(&branch),
+                    }
+                }
+                self.codes(otherwise, state);
+                if let Some(joined) = joined {
+                    state.join(&joined);
+                }
+            }
+            Code::ForRange { slot, from, to, by, body, .. } => {
+                let mut pure = is_pure(&self.computed(from, state)) & is_pure(&self.computed(to, state));
+                if let Some(by) = by {
+                    pure &= is_pure(&self.computed(by, state));
+                }
+                let term = if pure { Term::Pure } else { Term::Unknown };
+                self.looped(body, state, |_, state| {
+                    state.terms[*slot] = term.clone();
+                    state.carried[*slot] = Sites::new();
+                });
+            }
+            Code::ForQuery { site, targets, body } => {
+                self.site(*site, state);
+                let (site, targets) = (*site, targets.clone());
+                self.looped(body, state, |walk, state| walk.results(site, &targets, state));
+            }
+            Code::ForEach { slot, array, body } => {
+                let term = match self.computed(array, state) {
+                    Term::Parameter(parameter) => Term::Element(parameter),
+                    term if is_pure(&term) => Term::Pure,
+                    _ => Term::Unknown,
+                };
+                self.looped(body, state, |_, state| {
+                    state.terms[*slot] = term.clone();
+                    state.carried[*slot] = Sites::new();
+                });
+            }
+            Code::While { condition, body } => {
+                self.looped(body, state, |walk, state| {
+                    walk.computed(condition, state);
+                });
+            }
+            Code::Exit(condition) | Code::Continue(condition) => {
+                if let Some(condition) = condition {
+                    self.computed(condition, state);
+                }
+            }
+            Code::Raise { arguments, .. } => {
+                for (argument, _) in arguments {
+                    self.computed(argument, state);
+                }
+            }
+            Code::Return(value) | Code::ReturnNext(value) => {
+                if let Some(Computed::Pure(Expression::Variable(slot))) = value {
+                    // The output may carry a pending value.
+                    self.findings.carried.extend(&state.carried[*slot]);
+                } else if let Some(value) = value {
+                    self.computed(value, state);
+                }
+            }
+            Code::ReturnQuery { site } => self.site(*site, state),
+            Code::RowCount { slot } => {
+                self.findings.used.extend(&state.row_count);
+                state.terms[*slot] = Term::Unknown;
+                state.carried[*slot] = Sites::new();
+            }
+            Code::Call { arguments, into, .. } => {
+                for argument in arguments {
+                    self.computed(argument, state);
+                }
+                for slot in into {
+                    state.terms[*slot] = Term::Unknown;
+                    state.carried[*slot] = Sites::new();
+                }
+            }
+        }
+    }
+
+    /// A loop: what its body assigns is unknown at its beginning.
+    fn looped(
+        &mut self,
+        body: &[Code],
+        state: &mut State,
+        enter: impl Fn(&mut Self, &mut State),
+    ) {
+        let number = self.next_loop;
+        self.next_loop += 1;
+        self.loops.push(number);
+        let mut assigned = BTreeSet::new();
+        body.iter().for_each(|code| assigned_by(code, self.procedure, &mut assigned));
+        for slot in &assigned {
+            // Whether it is assigned before, or at all, is not known.
+            state.terms[*slot] = Term::Unknown;
+        }
+        loop {
+            let mut after = state.clone();
+            enter(self, &mut after);
+            self.codes(body, &mut after);
+            let before = state.clone();
+            for (sites, more) in state.carried.iter_mut().zip(&after.carried) {
+                sites.extend(more);
+            }
+            state.row_count.extend(&after.row_count);
+            if *state == before {
+                state.join(&after);
+                break;
+            }
+        }
+        self.loops.pop();
+    }
+
+    /// A statement, as it is met.
+    fn site(&mut self, site: usize, state: &mut State) {
+        self.findings.before[site] = Some(match self.findings.before[site].take() {
+            None => state.clone(),
+            Some(mut earlier) => {
+                earlier.join(state);
+                earlier
+            }
+        });
+        self.findings.loops[site].clone_from(&self.loops);
+        let statement = &self.procedure.statements[site].statement;
+        let mut used = Sites::new();
+        match &statement.kind {
+            StatementKind::Insert(insert) => self.insert(site, insert, state, &mut used),
+            _ => walk::statement(statement, &mut |e| state.carried_by(e, &mut used)),
+        }
+        self.findings.used.extend(used);
+        state.carried[self.procedure.found] = Sites::from([site]);
+        state.terms[self.procedure.found] = Term::Unknown;
+        state.row_count = Sites::from([site]);
+    }
+
+    /// An INSERT may carry pending values into integer columns that nothing is computed from.
+    fn insert(&mut self, site: usize, insert: &Insert, state: &State, used: &mut Sites) {
+        let plain = match &insert.query.body {
+            Body::Select(select) if insert.query.ctes.is_empty() => {
+                select.finish.order.is_empty().then_some(select)
+            }
+            _ => None,
+        };
+        let simple = insert.conflict.is_none() && insert.returning.is_none();
+        let (Some(select), true) = (plain, simple) else {
+            let kind_walk = |e: &Expression| state.carried_by(e, used);
+            let mut kind_walk = kind_walk;
+            walk::query(&insert.query, &mut kind_walk);
+            return;
+        };
+        walk::select_but_output(select, &mut |e| state.carried_by(e, used));
+        let mut carried_columns = Vec::new();
+        for (place, expression) in select.projection.iter().enumerate() {
+            let column = ColumnIndex(place as u16);
+            let Some(slot) = carrier(expression) else {
+                state.carried_by(expression, used);
+                continue;
+            };
+            let sites = &state.carried[slot];
+            let data_type = &insert.schema.columns[place].data_type;
+            if sites.is_empty() {
+                continue;
+            }
+            if !data_type.is_integer() || self.is_checked(insert.schema.id, column) {
+                used.extend(sites);
+                continue;
+            }
+            for update in sites {
+                carried_columns.push((column, *update));
+                self.findings.carried.insert(*update);
+                self.findings.into.push((*update, site, insert.schema.id));
+            }
+        }
+        for (column, update) in &carried_columns {
+            if !self.parents_carry(insert.schema.id, *column, *update) {
+                used.insert(*update);
+            }
+        }
+        let table = insert.schema.id;
+        let more = carried_columns.into_iter().map(|(column, update)| (table, column, update));
+        self.findings.inserted.extend(more);
+    }
+
+    /// Whether a CHECK bears on the column.
+    fn is_checked(&self, table: TableId, column: ColumnIndex) -> bool {
+        let checks = &self.procedure.constraints.of(table).checks;
+        checks.iter().any(|check| check.columns.contains(column))
+    }
+
+    /// Whether the foreign keys that the column is part of point to rows that this procedure has
+    /// inserted before with the same value: no look-up by a value not known yet.
+    fn parents_carry(&self, table: TableId, column: ColumnIndex, update: usize) -> bool {
+        let constraints = self.procedure.constraints.of(table);
+        constraints.parents.iter().filter(|p| p.columns.contains(&column)).all(|parent| {
+            let key = parent.parent.key_columns(parent.index);
+            let of_column = key.iter().zip(&parent.order).find(|(_, place)| parent.columns[**place] == column);
+            let Some((parent_column, _)) = of_column else { return false };
+            parent.index.is_none()
+                && self.findings.inserted.contains(&(parent.parent.id, *parent_column, update))
+        })
+    }
+
+    /// A statement's result goes into variables.
+    fn results(&mut self, site: usize, into: &[usize], state: &mut State) {
+        let statement = &self.procedure.statements[site].statement;
+        let id = self.procedure.statement_id(site);
+        let is_update = matches!(&statement.kind, StatementKind::Update(_));
+        for (place, slot) in into.iter().enumerate() {
+            let term = statement.terms.get(place).map_or(Term::Constant(Value::Null), |raw| {
+                state.output(raw, id, &statement.accesses)
+            });
+            state.terms[*slot] = term;
+            state.carried[*slot] = if is_update { Sites::from([site]) } else { Sites::new() };
+        }
+        if is_update && !into.is_empty() {
+            self.findings.carried.insert(site);
+        }
+    }
+}
+
+/// The variables that a statement of a body assigns.
+fn assigned_by(code: &Code, procedure: &CompiledProcedure, slots: &mut BTreeSet<usize>) {
+    let mut all = |codes: &[Code]| codes.iter().for_each(|code| assigned_by(code, procedure, slots));
+    match code {
+        Code::If { branches, otherwise } => {
+            branches.iter().for_each(|(_, body)| all(body));
+            all(otherwise);
+        }
+        Code::ForRange { slot, body, .. } | Code::ForEach { slot, body, .. } => {
+            all(body);
+            slots.extend([*slot, procedure.found]);
+        }
+        Code::ForQuery { targets, body, .. } => {
+            all(body);
+            slots.extend(targets);
+            slots.insert(procedure.found);
+        }
+        Code::While { body, .. } => all(body),
+        Code::Sql { into, .. } | Code::Call { into, .. } => {
+            slots.extend(into);
+            slots.insert(procedure.found);
+        }
+        Code::Assign { slot, .. } | Code::AssignElement { slot, .. } | Code::RowCount { slot } => {
+            slots.insert(*slot);
+        }
+        Code::ReturnQuery { .. } => {
+            slots.insert(procedure.found);
+            if let Outcome::Variables(outputs) = &procedure.result {
+                slots.extend(outputs);
+            }
+        }
+        Code::Exit(_) | Code::Continue(_) | Code::Raise { .. } | Code::Return(_) | Code::ReturnNext(_) => {}
+    }
+}
+
+impl CompiledProcedure {
+    fn walked(&self, catalog: Option<&Catalog>) -> Findings {
+        let sites = self.statements.len();
+        let mut walk = Walk {
+            procedure: self,
+            catalog,
+            findings: Findings {
+                before: vec![None; sites],
+                loops: vec![Vec::new(); sites],
+                ..Findings::default()
+            },
+            loops: Vec::new(),
+            next_loop: 0,
+        };
+        let mut terms = vec![Term::Constant(Value::Null); self.variables.len()];
+        for (parameter, term) in terms.iter_mut().enumerate().take(self.parameters.len()) {
+            *term = Term::Parameter(parameter);
+        }
+        let carried = vec![Sites::new(); self.variables.len()];
+        let mut state = State { terms, carried, row_count: Sites::new() };
+        walk.codes(&self.body, &mut state);
+        let _ = walk.catalog;
+        walk.findings
+    }
+
+    /// Decides which UPDATEs can be deferred.
+    pub(super) fn settle_deferral(&mut self, catalog: &Catalog) {
+        let findings = self.walked(Some(catalog));
+        let deferrable: Vec<bool> =
+            (0..self.statements.len()).map(|site| self.can_defer(site, &findings)).collect();
+        for (site, deferrable) in self.statements.iter_mut().zip(deferrable) {
+            site.deferrable = deferrable;
+        }
+    }
+
+    fn can_defer(&self, site: usize, findings: &Findings) -> bool {
+        let StatementKind::Update(update) = &self.statements[site].statement.kind else { return false };
+        if update.deferred.is_none() || findings.used.contains(&site) || self.calls_others() {
+            return false;
+        }
+        // A result of several rows goes into no variable; of the rest of RETURNING nobody asks.
+        let own = update.schema.id;
+        let clear = |after: usize, table: TableId| {
+            (0..self.statements.len()).filter(|other| *other != site).all(|other| {
+                let shared_loop =
+                    findings.loops[after].iter().any(|l| findings.loops[other].contains(l));
+                let later = other > after || shared_loop;
+                let reads = self.statements[other]
+                    .statement
+                    .accesses
+                    .iter()
+                    .any(|access| access.table == table && access.role != Role::Insert);
+                !(later && reads)
+            })
+        };
+        clear(site, own)
+            && findings
+                .into
+                .iter()
+                .filter(|(update, ..)| *update == site)
+                .all(|(_, insert, table)| clear(*insert, *table))
+    }
+
+    fn calls_others(&self) -> bool {
+        fn calls(code: &Code) -> bool {
+            match code {
+                Code::Call { .. } => true,
+                Code::If { branches, otherwise } => {
+                    branches.iter().any(|(_, body)| body.iter().any(calls)) || otherwise.iter().any(calls)
+                }
+                Code::ForRange { body, .. }
+                | Code::ForQuery { body, .. }
+                | Code::ForEach { body, .. }
+                | Code::While { body, .. } => body.iter().any(calls),
+                _ => false,
+            }
+        }
+        self.body.iter().any(calls)
+    }
+
+    /// What the procedure reads and writes.
+    pub(crate) fn summary(&self) -> TransactionSummary {
+        let findings = self.walked(None);
+        let statements = self
+            .statements
+            .iter()
+            .enumerate()
+            .map(|(place, site)| {
+                let state = findings.before[place].as_ref();
+                let result = if findings.used.contains(&place) || !is_update(&site.statement) && !site.statement.columns.is_empty() {
+                    ResultUse::Used
+                } else if findings.carried.contains(&place) {
+                    ResultUse::Carried
+                } else {
+                    ResultUse::Unused
+                };
+                StatementSummary {
+                    id: self.statement_id(place),
+                    span: site.statement.span,
+                    in_loop: site.in_loop,
+                    accesses: self.accesses(place, state),
+                    result,
+                    deferrable: site.deferrable,
+                }
+            })
+            .collect();
+        TransactionSummary {
+            name: self.name.clone(),
+            span: self.span,
+            parameters: self.parameters.clone(),
+            statements,
+        }
+    }
+
+    fn accesses(&self, site: usize, state: Option<&State>) -> Vec<TableAccess> {
+        let statement = &self.statements[site].statement;
+        let id = self.statement_id(site);
+        let resolve = |raw: &RawTerm| match state {
+            Some(state) => state.resolve(raw, id, &statement.accesses),
+            None => Term::Unknown,
+        };
+        let class = |raw: &RawWrite| match raw {
+            RawWrite::Assign(term) => WriteClass::Assign(resolve(term)),
+            RawWrite::Add { term, negated } => {
+                WriteClass::Add { term: resolve(term), negated: *negated }
+            }
+            RawWrite::OfRow(slots) => {
+                let known = |slot: &usize| state.is_some_and(|state| is_pure(&state.terms[*slot]));
+                if slots.iter().all(known) { WriteClass::OfRow } else { WriteClass::OfData }
+            }
+            RawWrite::OfData => WriteClass::OfData,
+        };
+        statement
+            .accesses
+            .iter()
+            .map(|access| TableAccess {
+                table: access.table,
+                role: access.role,
+                columns_read: access.columns_read.clone(),
+                writes: access
+                    .writes
+                    .iter()
+                    .map(|(column, raw)| ColumnWrite { column: *column, class: class(raw) })
+                    .collect(),
+                conditions: access
+                    .conditions
+                    .iter()
+                    .map(|(column, comparison, raw)| Condition {
+                        column: *column,
+                        comparison: *comparison,
+                        term: resolve(raw),
+                    })
+                    .collect(),
+                filtered_otherwise: access.filtered_otherwise,
+                span: access.span,
+            })
+            .collect()
+    }
+}
+
+fn is_update(statement: &Statement) -> bool {
+    !matches!(statement.kind, StatementKind::Query(_))
+}

@@ -1,0 +1,672 @@
+//! From a parsed body to [`Code`].
+
+use std::sync::Arc;
+
+use anabranch_types::{DataType, Value};
+use sqlparser::ast::{self, Expr};
+
+use super::{Code, CompiledProcedure, Computed, FOUND, Outcome, Site, names::{Names, Target}};
+use crate::{
+    bind::{Bind, Binder, Bound, convert::{Context, unbounded}, modify::Shared, operator::peeled, scope::Scope},
+    catalog::{self, Block, Catalog, ParameterMode, Returns, VariableType},
+    constraint::Constraints,
+    diagnostic::Diagnostic,
+    expression::Expression,
+    plan::{
+        Body, Finish, Query, Select, Step,
+        statement::{Statement, StatementKind},
+    },
+    program::Programs,
+    source::Span,
+};
+
+/// Compiles procedures one after the other; a procedure may call those before it.
+pub(crate) struct Compiler<'c> {
+    pub(crate) catalog: &'c Catalog,
+    pub(crate) constraints: &'c Arc<Constraints>,
+    pub(crate) programs: &'c Programs,
+    pub(crate) done: &'c [Arc<CompiledProcedure>],
+}
+
+/// A procedure in the making.
+struct Unit<'c> {
+    compiler: &'c Compiler<'c>,
+    names: Names,
+    sites: Vec<Site>,
+    loops: usize,
+    returns: Returns,
+    /// The variables of RETURNS TABLE or of OUT parameters.
+    outputs: Vec<usize>,
+    found: usize,
+}
+
+impl Compiler<'_> {
+    /// Compiles a procedure whose first statement gets the number `first_statement`.
+    pub(crate) fn compile(
+        &self,
+        procedure: &catalog::Procedure,
+        first_statement: u32,
+    ) -> Bind<CompiledProcedure> {
+        let mut unit = Unit {
+            compiler: self,
+            names: Names::new(&procedure.name),
+            sites: Vec::new(),
+            loops: 0,
+            returns: procedure.returns.clone(),
+            outputs: Vec::new(),
+            found: 0,
+        };
+        unit.names.column_wins = is_sql_body(&procedure.body);
+        let mut parameters = Vec::new();
+        let mut defaults = Vec::new();
+        let inputs = procedure.parameters.iter().filter(|p| p.mode != ParameterMode::Out);
+        let mut slots = Vec::new();
+        for parameter in inputs {
+            // PostgreSQL forgets the bounds of parameters' types.
+            let data_type = parameter.data_type.clone();
+            let slot = unit.names.declare_parameter(&parameter.name, data_type.clone());
+            slots.push((parameter.name.clone(), slot));
+            parameters.push((parameter.name.clone(), data_type.clone()));
+            let default = parameter.default.as_ref();
+            let default = default.map(|d| unit.pure(d, &data_type, procedure.span)).transpose()?;
+            defaults.push(default);
+        }
+        let mut columns = Vec::new();
+        for parameter in procedure.parameters.iter().filter(|p| p.mode != ParameterMode::In) {
+            let slot = match slots.iter().find(|(name, _)| *name == parameter.name) {
+                Some((_, slot)) if parameter.mode == ParameterMode::InOut => *slot,
+                _ => unit.names.declare(&parameter.name, parameter.data_type.clone(), false),
+            };
+            unit.outputs.push(slot);
+            columns.push((parameter.name.clone(), parameter.data_type.clone()));
+        }
+        let result = match &procedure.returns {
+            Returns::Parameters => Outcome::Variables(unit.outputs.clone()),
+            Returns::Scalar(data_type) => {
+                columns = vec![(procedure.name.clone(), data_type.clone())];
+                Outcome::Scalar
+            }
+            Returns::Table(table) => {
+                if unit.outputs.is_empty() {
+                    for (name, data_type) in table {
+                        let slot = unit.names.declare(name, data_type.clone(), false);
+                        unit.outputs.push(slot);
+                    }
+                }
+                columns = table.clone();
+                Outcome::Rows(unit.outputs.clone())
+            }
+        };
+        unit.found = unit.names.declare(FOUND, DataType::Bool, false);
+        let body = unit.block(&procedure.body)?;
+        let mut compiled = CompiledProcedure {
+            name: procedure.name.clone(),
+            span: procedure.span,
+            parameters,
+            defaults,
+            variables: unit.names.types,
+            body,
+            statements: unit.sites,
+            first_statement,
+            result,
+            found: unit.found,
+            columns: columns.into(),
+            constraints: self.constraints.clone(),
+        };
+        compiled.settle_deferral(self.catalog);
+        Ok(compiled)
+    }
+}
+
+/// Whether a body looks like that of a `LANGUAGE SQL` function: statements alone.
+fn is_sql_body(body: &Block) -> bool {
+    body.variables.is_empty()
+        && body.statements.iter().all(|(statement, _)| match statement {
+            catalog::Statement::Sql { into, .. } => into.is_empty(),
+            catalog::Statement::ReturnQuery(_) => true,
+            _ => false,
+        })
+}
+
+impl Unit<'_> {
+    fn binder(&self, place: Span) -> Binder<'_> {
+        let mut binder = Binder::new(self.compiler.catalog, &self.names, place);
+        binder.scopes.clear();
+        binder
+    }
+
+    /// An expression without subqueries, in a type.
+    fn pure(&self, syntax: &Expr, to: &DataType, place: Span) -> Bind<Expression> {
+        let mut binder = self.binder(place);
+        binder.scopes.push(Scope { clause: "expressions", ..Scope::default() });
+        let expression = binder.expression_as(syntax, to, Context::Assignment)?;
+        if binder.scope().subqueries.is_empty() {
+            Ok(expression)
+        } else {
+            Err(Diagnostic::unsupported("a subquery here", place))
+        }
+    }
+
+    /// An expression in a type; `None` takes the expression's own.
+    fn computed(
+        &mut self,
+        syntax: &Expr,
+        to: Option<&DataType>,
+        place: Span,
+    ) -> Bind<(Computed, DataType)> {
+        let mut binder = self.binder(place);
+        binder.scopes.push(Scope { clause: "expressions", ..Scope::default() });
+        let bound = binder.expression(syntax)?;
+        let (expression, data_type) = match to {
+            Some(to) => (binder.coerce(bound, to, Context::Assignment, syntax)?, to.clone()),
+            None => binder.settled(bound, syntax)?,
+        };
+        let term = binder.term(&expression);
+        let mut scope = binder.scopes.pop().expect("it was pushed");
+        if scope.subqueries.is_empty() && expression.uniques() == 0 {
+            return Ok((Computed::Pure(expression), data_type));
+        }
+        let steps = scope
+            .subqueries
+            .drain(..)
+            .map(|subquery| Step::Subquery { source: subquery.source, subquery: Box::new(subquery) })
+            .collect();
+        let uniques = expression.uniques();
+        let select = Select {
+            stride: scope.extra_sources + 1,
+            steps,
+            projection: vec![expression],
+            finish: Finish { visible: 1, ..Finish::default() },
+            uniques,
+        };
+        let columns = vec![("?column?".to_string(), data_type.clone())];
+        let query = Query {
+            ctes: Vec::new(),
+            body: Body::Select(Box::new(select)),
+            columns: columns.clone(),
+            correlated: false,
+            terms: vec![term.clone()],
+        };
+        let accesses = std::mem::take(&mut binder.accesses);
+        let kind = StatementKind::Query(query);
+        let statement = Statement { kind, columns, accesses, terms: vec![term], span: place };
+        let site = self.site(statement);
+        Ok((Computed::Query { site }, data_type))
+    }
+
+    fn condition(&mut self, syntax: &Expr, place: Span) -> Bind<Computed> {
+        Ok(self.computed(syntax, Some(&DataType::Bool), place)?.0)
+    }
+
+    fn site(&mut self, statement: Statement) -> usize {
+        self.sites.push(Site { statement, in_loop: self.loops > 0, deferrable: false });
+        self.sites.len() - 1
+    }
+
+    fn block(&mut self, block: &Block) -> Bind<Vec<Code>> {
+        let mark = self.names.enter();
+        let mut codes = Vec::new();
+        for variable in &block.variables {
+            let data_type = match &variable.data_type {
+                VariableType::Data(data_type) => data_type.clone(),
+                VariableType::Record => {
+                    self.names.declare_record(&variable.name);
+                    continue;
+                }
+            };
+            // The default does not see the variable itself.
+            let value = match &variable.default {
+                Some(default) => self.computed(default, Some(&data_type), variable.span)?.0,
+                None => Computed::Pure(Expression::NULL),
+            };
+            let slot = self.names.declare(&variable.name, data_type, variable.constant);
+            if variable.default.is_some() || self.loops > 0 {
+                codes.push(Code::Assign { slot, value });
+            }
+        }
+        codes.extend(self.statements(&block.statements)?);
+        self.names.leave(mark);
+        Ok(codes)
+    }
+
+    fn statements(&mut self, list: &[(catalog::Statement, Span)]) -> Bind<Vec<Code>> {
+        let mut codes = Vec::new();
+        for (statement, span) in list {
+            self.statement(statement, *span, &mut codes)?;
+        }
+        Ok(codes)
+    }
+
+    fn looped(&mut self, list: &[(catalog::Statement, Span)]) -> Bind<Vec<Code>> {
+        self.loops += 1;
+        let codes = self.statements(list);
+        self.loops -= 1;
+        codes
+    }
+
+    fn statement(&mut self, statement: &catalog::Statement, span: Span, codes: &mut Vec<Code>) -> Bind<()> {
+        use catalog::Statement as S;
+        let code = match statement {
+            S::Sql { statement, into, strict } => {
+                if let ast::Statement::Call(function) = &**statement {
+                    codes.push(self.call(function, into, span)?);
+                    return Ok(());
+                }
+                self.sql(statement, into, *strict, span)?
+            }
+            S::Perform(query) => {
+                if let Some(function) = self.called(query) {
+                    codes.push(self.call(function, &[], span)?);
+                    return Ok(());
+                }
+                let site = self.query_site(query, span)?;
+                Code::Sql { site, into: Vec::new(), strict: false }
+            }
+            S::Assign { target, index, value } => return self.assign(target, index.as_ref(), value, span, codes),
+            S::If { branches, otherwise } => {
+                let mut compiled = Vec::new();
+                for (condition, body) in branches {
+                    compiled.push((self.condition(condition, span)?, self.statements(body)?));
+                }
+                Code::If { branches: compiled, otherwise: self.statements(otherwise)? }
+            }
+            S::ForRange { variable, from, to, by, reverse, body } => {
+                let int = DataType::Int4;
+                let from = self.computed(from, Some(&int), span)?.0;
+                let to = self.computed(to, Some(&int), span)?.0;
+                let by = by.as_ref().map(|by| self.computed(by, Some(&int), span)).transpose()?;
+                let mark = self.names.enter();
+                let slot = self.names.declare(variable, int, false);
+                let body = self.looped(body)?;
+                self.names.leave(mark);
+                Code::ForRange { slot, from, to, by: by.map(|by| by.0), reverse: *reverse, body }
+            }
+            S::ForQuery { targets, query, body } => {
+                let ast::Statement::Query(select) = &**query else {
+                    return Err(Diagnostic::unsupported("a loop over anything but a query", span));
+                };
+                let mut site_query = self.bound_query(select, span)?;
+                let slots = self.into(targets, &mut site_query, span)?;
+                let site = self.site(site_query);
+                let body = self.looped(body)?;
+                Code::ForQuery { site, targets: slots, body }
+            }
+            S::ForEach { target, array, body } => {
+                let (array, data_type) = self.computed(array, None, span)?;
+                let DataType::Array(element) = data_type else {
+                    return Err(Diagnostic::new("42804", "FOREACH expression must yield an array", span));
+                };
+                let slot = self.scalar(target, span)?;
+                if !crate::bind::convert::is_nothing(&element, &self.names.types[slot]) {
+                    return Err(Diagnostic::unsupported("FOREACH over elements of another type", span));
+                }
+                let body = self.looped(body)?;
+                Code::ForEach { slot, array, body }
+            }
+            S::While { condition, body } => {
+                self.loops += 1;
+                let condition = self.condition(condition, span);
+                self.loops -= 1;
+                Code::While { condition: condition?, body: self.looped(body)? }
+            }
+            S::Exit(condition) => {
+                Code::Exit(condition.as_ref().map(|c| self.condition(c, span)).transpose()?)
+            }
+            S::Continue(condition) => {
+                Code::Continue(condition.as_ref().map(|c| self.condition(c, span)).transpose()?)
+            }
+            S::Raise { exception, format, arguments, code } => {
+                self.raise(*exception, format, arguments, code.as_deref(), span)?
+            }
+            S::Return(value) => self.return_value(value.as_ref(), span)?,
+            S::ReturnQuery(query) => self.return_query(query, span)?,
+            S::ReturnNext(value) => {
+                let data_type = match &self.returns {
+                    Returns::Table(columns) if columns.len() == 1 => Some(columns[0].1.clone()),
+                    _ => None,
+                };
+                let value = match (value, data_type) {
+                    (None, _) => None,
+                    (Some(value), Some(to)) => Some(self.computed(value, Some(&to), span)?.0),
+                    (Some(_), None) => {
+                        return Err(Diagnostic::unsupported("RETURN NEXT of a record", span));
+                    }
+                };
+                Code::ReturnNext(value)
+            }
+            S::RowCount(target) => Code::RowCount { slot: self.scalar(target, span)? },
+            S::Block(block) => {
+                codes.extend(self.block(block)?);
+                return Ok(());
+            }
+            S::Null => return Ok(()),
+        };
+        codes.push(code);
+        Ok(())
+    }
+
+    /// A scalar target's slot.
+    fn scalar(&self, name: &str, span: Span) -> Bind<usize> {
+        match self.names.target(name) {
+            Target::Scalar(slot) => Ok(slot),
+            Target::Constant => {
+                let message = format!("variable \"{name}\" is declared CONSTANT");
+                Err(Diagnostic::new("22005", message, span))
+            }
+            Target::Record(_) => Err(Diagnostic::unsupported("a record as a scalar target", span)),
+            Target::Unknown => {
+                Err(Diagnostic::new("42601", format!("\"{name}\" is not a known variable"), span))
+            }
+        }
+    }
+
+    fn assign(
+        &mut self,
+        target: &str,
+        index: Option<&Expr>,
+        value: &Expr,
+        span: Span,
+        codes: &mut Vec<Code>,
+    ) -> Bind<()> {
+        let slot = self.scalar(target, span)?;
+        let data_type = self.names.types[slot].clone();
+        if let (None, Expr::Function(function)) = (index, peeled(value)) {
+            if self.is_procedure(&function.name) {
+                codes.push(self.call(function, &[target.to_string()], span)?);
+                return Ok(());
+            }
+        }
+        let code = match index {
+            None => Code::Assign { slot, value: self.computed(value, Some(&data_type), span)?.0 },
+            Some(index) => {
+                let DataType::Array(element) = &data_type else {
+                    let message = format!("cannot subscript type {data_type} because it does not support subscripting");
+                    return Err(Diagnostic::new("42804", message, span));
+                };
+                let index = self.computed(index, Some(&DataType::Int4), span)?.0;
+                let value = self.computed(value, Some(element), span)?.0;
+                Code::AssignElement { slot, index, value }
+            }
+        };
+        codes.push(code);
+        Ok(())
+    }
+
+    fn bound_query(&self, query: &ast::Query, span: Span) -> Bind<Statement> {
+        let mut binder = self.binder(span);
+        query_statement(&mut binder, query, span)
+    }
+
+    fn query_site(&mut self, query: &ast::Query, span: Span) -> Bind<usize> {
+        let statement = self.bound_query(query, span)?;
+        Ok(self.site(statement))
+    }
+
+    /// The slots that a statement's result goes into, its columns cast to their types.
+    fn into(&mut self, targets: &[String], statement: &mut Statement, span: Span) -> Bind<Vec<usize>> {
+        if let [target] = targets {
+            if let Target::Record(_) = self.names.target(target) {
+                return self.names.shape(target, &statement.columns).ok_or_else(|| {
+                    Diagnostic::unsupported("a record that takes rows of different columns", span)
+                });
+            }
+        }
+        let mut slots = Vec::new();
+        for (place, target) in targets.iter().enumerate() {
+            let slot = self.scalar(target, span)?;
+            slots.push(slot);
+            let to = self.names.types[slot].clone();
+            let Some((_, from)) = statement.columns.get(place).cloned() else { continue };
+            if crate::bind::convert::is_nothing(&from, &to) {
+                continue;
+            }
+            if !crate::bind::convert::exists(&from, &to, Context::Explicit) {
+                let message = format!("cannot cast type {from} to {to}");
+                return Err(Diagnostic::new("42846", message, span));
+            }
+            if let StatementKind::Query(query) = &mut statement.kind {
+                crate::bind::query::cast_column(query, place, &from, &to, false);
+            }
+            statement.columns[place].1 = to;
+        }
+        Ok(slots)
+    }
+
+    fn sql(&mut self, syntax: &ast::Statement, into: &[String], strict: bool, span: Span) -> Bind<Code> {
+        let mut into_types = Vec::new();
+        for target in into {
+            if let Target::Scalar(slot) = self.names.target(target) {
+                into_types.push(self.names.types[slot].clone());
+            }
+        }
+        let mut binder = self.binder(span);
+        binder.into_types = into_types;
+        let shared = Shared { constraints: self.compiler.constraints, programs: self.compiler.programs };
+        let mut statement = any_statement(&mut binder, syntax, span, &shared)?;
+        if !into.is_empty() && statement.columns.is_empty() {
+            return Err(Diagnostic::new("42601", "INTO used with a command that cannot return data", span));
+        }
+        let slots = self.into(into, &mut statement, span)?;
+        let site = self.site(statement);
+        Ok(Code::Sql { site, into: slots, strict })
+    }
+
+    fn raise(
+        &mut self,
+        exception: bool,
+        format: &str,
+        arguments: &[Expr],
+        code: Option<&str>,
+        span: Span,
+    ) -> Bind<Code> {
+        let places = format.replace("%%", "").matches('%').count();
+        if places != arguments.len() {
+            let many = if places < arguments.len() { "many" } else { "few" };
+            let message = format!("too {many} parameters specified for RAISE");
+            return Err(Diagnostic::new("42601", message, span));
+        }
+        let mut compiled = Vec::new();
+        for argument in arguments {
+            compiled.push(self.computed(argument, None, span)?);
+        }
+        // A SQLSTATE lives as long as the program: there are as many as RAISE statements.
+        let code = code.map_or("P0001", |code| &*Box::leak(code.to_string().into_boxed_str()));
+        Ok(Code::Raise { exception, format: format.to_string(), arguments: compiled, code })
+    }
+
+    fn return_value(&mut self, value: Option<&Expr>, span: Span) -> Bind<Code> {
+        let to = match (&self.returns, value) {
+            (_, None) => return Ok(Code::Return(None)),
+            (Returns::Scalar(data_type), Some(_)) => data_type.clone(),
+            (Returns::Parameters, Some(_)) => {
+                let message = "RETURN cannot have a parameter in function with OUT parameters";
+                return Err(Diagnostic::new("42804", message, span));
+            }
+            (Returns::Table(_), Some(_)) => {
+                let message = "RETURN cannot have a parameter in function returning set";
+                return Err(Diagnostic::new("42804", message, span));
+            }
+        };
+        let value = self.computed(value.expect("it is there"), Some(&to), span)?.0;
+        Ok(Code::Return(Some(value)))
+    }
+
+    fn return_query(&mut self, query: &ast::Statement, span: Span) -> Bind<Code> {
+        let mut binder = self.binder(span);
+        let shared = Shared { constraints: self.compiler.constraints, programs: self.compiler.programs };
+        let wanted: Vec<DataType> = match &self.returns {
+            Returns::Table(columns) => columns.iter().map(|(_, t)| t.clone()).collect(),
+            Returns::Scalar(data_type) => vec![data_type.clone()],
+            Returns::Parameters => {
+                self.outputs.iter().map(|slot| self.names.types[*slot].clone()).collect()
+            }
+        };
+        binder.into_types.clone_from(&wanted);
+        let mut statement = any_statement(&mut binder, query, span, &shared)?;
+        if statement.columns.len() != wanted.len() {
+            if wanted.is_empty() {
+                let site = self.site(statement);
+                return Ok(Code::Sql { site, into: Vec::new(), strict: false });
+            }
+            let message = "structure of query does not match function result type";
+            return Err(Diagnostic::new("42804", message, span));
+        }
+        if let StatementKind::Query(query) = &mut statement.kind {
+            for (place, to) in wanted.iter().enumerate() {
+                let from = query.columns[place].1.clone();
+                if !crate::bind::convert::exists(&from, to, Context::Assignment) {
+                    let message = "structure of query does not match function result type";
+                    return Err(Diagnostic::new("42804", message, span));
+                }
+                if !crate::bind::convert::is_nothing(&from, to) {
+                    crate::bind::query::cast_column(query, place, &from, to, false);
+                }
+            }
+        }
+        let site = self.site(statement);
+        Ok(Code::ReturnQuery { site })
+    }
+
+    fn is_procedure(&self, name: &ast::ObjectName) -> bool {
+        let last = name.0.last().and_then(|part| part.as_ident()).map(crate::bind::fold);
+        last.is_some_and(|last| self.compiler.catalog.procedures.iter().any(|p| p.name == last))
+    }
+
+    /// The procedure that `SELECT procedure(…)` calls.
+    fn called<'q>(&self, query: &'q ast::Query) -> Option<&'q ast::Function> {
+        let ast::SetExpr::Select(select) = &*query.body else { return None };
+        let ([ast::SelectItem::UnnamedExpr(Expr::Function(function))], []) =
+            (select.projection.as_slice(), select.from.as_slice())
+        else {
+            return None;
+        };
+        self.is_procedure(&function.name).then_some(function)
+    }
+
+    fn call(&mut self, function: &ast::Function, into: &[String], span: Span) -> Bind<Code> {
+        let name = self.binder(span).simple_name(&function.name)?;
+        let Some(procedure) = self.compiler.done.iter().find(|done| done.name == name).cloned() else {
+            if self.compiler.catalog.procedures.iter().any(|p| p.name == name) {
+                let construct = "a call of a procedure that is declared later, or of itself,";
+                return Err(Diagnostic::unsupported(construct, span));
+            }
+            return Err(Diagnostic::new("42883", format!("procedure {name} does not exist"), span));
+        };
+        let arguments: Vec<Expr> =
+            self.binder(span).plain_arguments(&function.args, &function.name)?.into_iter().cloned().collect();
+        if arguments.len() > procedure.parameters.len() {
+            let message = format!("procedure {name} takes {} arguments", procedure.parameters.len());
+            return Err(Diagnostic::new("42883", message, span));
+        }
+        let mut computed = Vec::new();
+        for (argument, (_, data_type)) in arguments.iter().zip(&procedure.parameters) {
+            computed.push(self.computed(argument, Some(data_type), span)?.0);
+        }
+        for default in &procedure.defaults[arguments.len()..] {
+            let Some(default) = default else {
+                let message = format!("procedure {name} takes {} arguments", procedure.parameters.len());
+                return Err(Diagnostic::new("42883", message, span));
+            };
+            computed.push(Computed::Pure(default.clone()));
+        }
+        let mut slots = Vec::new();
+        for (target, (_, from)) in into.iter().zip(procedure.columns.iter()) {
+            let slot = self.scalar(target, span)?;
+            if !crate::bind::convert::is_nothing(from, &self.names.types[slot]) {
+                return Err(Diagnostic::unsupported("a call's result in a variable of another type", span));
+            }
+            slots.push(slot);
+        }
+        Ok(Code::Call { procedure, arguments: computed, into: slots })
+    }
+}
+
+/// A query as a statement.
+pub(crate) fn query_statement(binder: &mut Binder<'_>, query: &ast::Query, span: Span) -> Bind<Statement> {
+    let bound = binder.query(query)?;
+    Ok(Statement {
+        columns: bound.columns.clone(),
+        terms: bound.terms.clone(),
+        accesses: std::mem::take(&mut binder.accesses),
+        kind: StatementKind::Query(bound),
+        span,
+    })
+}
+
+/// Any statement that touches data.
+pub(crate) fn any_statement(
+    binder: &mut Binder<'_>,
+    syntax: &ast::Statement,
+    span: Span,
+    shared: &Shared<'_>,
+) -> Bind<Statement> {
+    match syntax {
+        ast::Statement::Query(query) => query_statement(binder, query, span),
+        ast::Statement::Insert(insert) => binder.insert(insert, shared),
+        ast::Statement::Update(update) => binder.update(update, shared),
+        ast::Statement::Delete(delete) => binder.delete(delete),
+        other => {
+            let text = other.to_string();
+            let first: Vec<&str> = text.split_whitespace().take(2).collect();
+            Err(Diagnostic::unsupported(first.join(" "), span))
+        }
+    }
+}
+
+/// A boolean expression over the whole database as a statement: an assertion.
+pub(crate) fn condition_statement(catalog: &Catalog, syntax: &Expr, span: Span) -> Bind<Statement> {
+    let names = Names::new("");
+    let programs = Programs::default();
+    let compiler = Compiler {
+        catalog,
+        constraints: &Arc::new(Constraints::default()),
+        programs: &programs,
+        done: &[],
+    };
+    let mut unit = Unit {
+        compiler: &compiler,
+        names,
+        sites: Vec::new(),
+        loops: 0,
+        returns: Returns::Parameters,
+        outputs: Vec::new(),
+        found: 0,
+    };
+    match unit.computed(syntax, Some(&DataType::Bool), span)?.0 {
+        Computed::Query { .. } => Ok(unit.sites.remove(0).statement),
+        Computed::Pure(expression) => {
+            let select = Select {
+                stride: 1,
+                steps: Vec::new(),
+                projection: vec![expression],
+                finish: Finish { visible: 1, ..Finish::default() },
+                uniques: 0,
+            };
+            let columns = vec![("?column?".to_string(), DataType::Bool)];
+            let query = Query {
+                ctes: Vec::new(),
+                body: Body::Select(Box::new(select)),
+                columns: columns.clone(),
+                correlated: false,
+                terms: vec![crate::bind::term::RawTerm::Constant(Value::Null)],
+            };
+            Ok(Statement {
+                kind: StatementKind::Query(query),
+                columns,
+                accesses: Vec::new(),
+                terms: Vec::new(),
+                span,
+            })
+        }
+    }
+}
+
+/// The type without bounds that a parameter of unknown type gets; text where nothing is known.
+pub(crate) fn parameter_type(found: Option<&DataType>) -> DataType {
+    found.map_or(DataType::Text, unbounded)
+}
+
+/// A literal NULL.
+pub(crate) fn null() -> Bound {
+    Bound { expression: Expression::NULL, data_type: None }
+}

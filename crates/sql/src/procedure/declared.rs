@@ -1,0 +1,1 @@
+//! The reads of a call that its arguments alone determine.

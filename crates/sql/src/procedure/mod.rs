@@ -1,0 +1,125 @@
+//! Procedures, compiled: PL/pgSQL and `LANGUAGE SQL` bodies over numbered variables.
+//!
+//! [`compile`] turns a parsed body into [`Code`] with every name, type and plan settled;
+//! [`analyze`] walks it once, in order, to tell where values come from and which UPDATEs can be
+//! deferred; [`run`] interprets it as an `async fn` over a [`crate::Transaction`]; [`declared`]
+//! runs it without data, to find the reads that the arguments alone determine.
+
+pub(crate) mod analyze;
+pub(crate) mod compile;
+pub(crate) mod declared;
+pub(crate) mod names;
+pub(crate) mod run;
+
+use std::sync::Arc;
+
+use anabranch_types::DataType;
+
+use crate::{
+    constraint::Constraints, expression::Expression, plan::statement::Statement, source::Span,
+    summary::StatementId,
+};
+
+/// A procedure, ready to run.
+#[derive(Debug)]
+pub struct CompiledProcedure {
+    pub(crate) name: String,
+    pub(crate) span: Span,
+    /// The input parameters, whose slots come first.
+    pub(crate) parameters: Vec<(String, DataType)>,
+    /// Defaults of the last parameters.
+    pub(crate) defaults: Vec<Option<Expression>>,
+    /// The types of all variables, by slot.
+    pub(crate) variables: Vec<DataType>,
+    pub(crate) body: Vec<Code>,
+    /// Its statements; the first has the number `first_statement`.
+    pub(crate) statements: Vec<Site>,
+    pub(crate) first_statement: u32,
+    pub(crate) result: Outcome,
+    /// The slot of FOUND.
+    pub(crate) found: usize,
+    /// The columns of its result.
+    pub(crate) columns: Arc<[(String, DataType)]>,
+    pub(crate) constraints: Arc<Constraints>,
+}
+
+/// A statement in its place.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) statement: Statement,
+    pub(crate) in_loop: bool,
+    pub(crate) deferrable: bool,
+}
+
+/// What a procedure gives its caller.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    /// These variables, as one row.
+    Variables(Vec<usize>),
+    /// What RETURN gives.
+    Scalar,
+    /// What RETURN QUERY and RETURN NEXT have added up; RETURN NEXT without a value adds these
+    /// variables.
+    Rows(Vec<usize>),
+}
+
+/// The slot of FOUND.
+pub(crate) const FOUND: &str = "found";
+
+/// A compiled statement of a body.
+#[derive(Debug)]
+pub(crate) enum Code {
+    Sql { site: usize, into: Vec<usize>, strict: bool },
+    Assign { slot: usize, value: Computed },
+    AssignElement { slot: usize, index: Computed, value: Computed },
+    If { branches: Vec<(Computed, Vec<Code>)>, otherwise: Vec<Code> },
+    ForRange {
+        slot: usize,
+        from: Computed,
+        to: Computed,
+        by: Option<Computed>,
+        reverse: bool,
+        body: Vec<Code>,
+    },
+    ForQuery { site: usize, targets: Vec<usize>, body: Vec<Code> },
+    ForEach { slot: usize, array: Computed, body: Vec<Code> },
+    While { condition: Computed, body: Vec<Code> },
+    Exit(Option<Computed>),
+    Continue(Option<Computed>),
+    Raise { exception: bool, format: String, arguments: Vec<(Computed, DataType)>, code: &'static str },
+    Return(Option<Computed>),
+    ReturnQuery { site: usize },
+    ReturnNext(Option<Computed>),
+    RowCount { slot: usize },
+    /// Another procedure, run within this one.
+    Call { procedure: Arc<CompiledProcedure>, arguments: Vec<Computed>, into: Vec<usize> },
+}
+
+/// An expression of a body; one with subqueries is a statement of its own.
+#[derive(Debug)]
+pub(crate) enum Computed {
+    Pure(Expression),
+    Query { site: usize },
+}
+
+impl CompiledProcedure {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its input parameters, in order.
+    pub fn parameters(&self) -> &[(String, DataType)] {
+        &self.parameters
+    }
+
+    /// The columns of its result.
+    pub fn columns(&self) -> &Arc<[(String, DataType)]> {
+        &self.columns
+    }
+
+    /// The number of one of its statements.
+    pub(crate) fn statement_id(&self, site: usize) -> StatementId {
+        StatementId(self.first_statement + site as u32)
+    }
+}

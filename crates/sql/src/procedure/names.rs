@@ -1,0 +1,163 @@
+//! What a procedure's names mean: parameters, variables, records, FOUND.
+
+use anabranch_types::DataType;
+
+use super::FOUND;
+use crate::bind::Variables;
+
+/// A name and what it stands for.
+#[derive(Clone, Debug)]
+enum Meaning {
+    Scalar { slot: usize, constant: bool },
+    /// A record: its fields, once something has been selected into it.
+    Record(Option<Vec<(String, usize)>>),
+}
+
+/// The names in sight at a place of a body.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    procedure: String,
+    names: Vec<(String, Meaning)>,
+    /// The type of each slot.
+    pub(super) types: Vec<DataType>,
+    /// The slots of `$1`, `$2`, …
+    positional: Vec<usize>,
+    pub(super) column_wins: bool,
+}
+
+/// What an assignment or INTO names.
+pub(super) enum Target {
+    Scalar(usize),
+    Constant,
+    Record(Option<Vec<usize>>),
+    Unknown,
+}
+
+impl Names {
+    /// The names of a procedure that has none yet but FOUND.
+    pub(super) fn new(procedure: &str) -> Names {
+        Names { procedure: procedure.to_string(), ..Names::default() }
+    }
+
+    /// A slot without a name.
+    pub(super) fn slot(&mut self, data_type: DataType) -> usize {
+        self.types.push(data_type);
+        self.types.len() - 1
+    }
+
+    /// Declares a variable.
+    pub(super) fn declare(&mut self, name: &str, data_type: DataType, constant: bool) -> usize {
+        let slot = self.slot(data_type);
+        self.names.push((name.to_string(), Meaning::Scalar { slot, constant }));
+        slot
+    }
+
+    /// Declares a parameter, which `$n` names too.
+    pub(super) fn declare_parameter(&mut self, name: &str, data_type: DataType) -> usize {
+        let slot = self.declare(name, data_type, false);
+        self.positional.push(slot);
+        slot
+    }
+
+    /// Declares a record.
+    pub(super) fn declare_record(&mut self, name: &str) {
+        self.names.push((name.to_string(), Meaning::Record(None)));
+    }
+
+    /// How many names are in sight, to come back to with [`Names::leave`].
+    pub(super) fn enter(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Forgets the names declared since.
+    pub(super) fn leave(&mut self, mark: usize) {
+        self.names.truncate(mark);
+    }
+
+    /// What a target names.
+    pub(super) fn target(&self, name: &str) -> Target {
+        let (qualifier, name) = match name.split_once('.') {
+            Some((qualifier, name)) => (Some(qualifier), name),
+            None => (None, name),
+        };
+        if qualifier.is_some() {
+            return match self.find(qualifier, name) {
+                Some(slot) => Target::Scalar(slot),
+                None => Target::Unknown,
+            };
+        }
+        match self.names.iter().rev().find(|(known, _)| known == name) {
+            Some((_, Meaning::Scalar { constant: true, .. })) => Target::Constant,
+            Some((_, Meaning::Scalar { slot, .. })) => Target::Scalar(*slot),
+            Some((_, Meaning::Record(fields))) => Target::Record(
+                fields.as_ref().map(|fields| fields.iter().map(|(_, slot)| *slot).collect()),
+            ),
+            None => Target::Unknown,
+        }
+    }
+
+    /// Gives a record its fields: its slots, or `None` when it has other fields already.
+    pub(super) fn shape(&mut self, name: &str, columns: &[(String, DataType)]) -> Option<Vec<usize>> {
+        let place = self.names.iter().rposition(|(known, _)| known == name)?;
+        if let Meaning::Record(Some(fields)) = &self.names[place].1 {
+            let same = fields.len() == columns.len()
+                && fields.iter().zip(columns).all(|((field, slot), (column, data_type))| {
+                    field == column && self.types[*slot] == *data_type
+                });
+            return same.then(|| fields.iter().map(|(_, slot)| *slot).collect());
+        }
+        let fields: Vec<(String, usize)> =
+            columns.iter().map(|(column, data_type)| (column.clone(), self.slot(data_type.clone()))).collect();
+        let slots = fields.iter().map(|(_, slot)| *slot).collect();
+        self.names[place].1 = Meaning::Record(Some(fields));
+        Some(slots)
+    }
+
+    fn find(&self, qualifier: Option<&str>, name: &str) -> Option<usize> {
+        for (known, meaning) in self.names.iter().rev() {
+            match (meaning, qualifier) {
+                (Meaning::Scalar { slot, .. }, None) if known == name => return Some(*slot),
+                (Meaning::Scalar { slot, .. }, Some(qualifier))
+                    if known == name && qualifier == self.procedure && known != FOUND =>
+                {
+                    return Some(*slot);
+                }
+                (Meaning::Record(Some(fields)), Some(qualifier)) if known == qualifier => {
+                    return fields.iter().find(|(field, _)| field == name).map(|(_, slot)| *slot);
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+impl Variables for Names {
+    fn named(&self, qualifier: Option<&str>, name: &str) -> Option<(usize, DataType)> {
+        let slot = self.find(qualifier, name)?;
+        Some((slot, self.types[slot].clone()))
+    }
+
+    fn numbered(&self, number: usize) -> Option<(usize, Option<DataType>)> {
+        let slot = *self.positional.get(number - 1)?;
+        Some((slot, Some(self.types[slot].clone())))
+    }
+
+    fn column_wins(&self) -> bool {
+        self.column_wins
+    }
+}
+
+/// `$1`, `$2`, … of a statement from a client, whose types are found out from their use.
+#[derive(Debug)]
+pub(crate) struct Placeholders;
+
+impl Variables for Placeholders {
+    fn named(&self, _: Option<&str>, _: &str) -> Option<(usize, DataType)> {
+        None
+    }
+
+    fn numbered(&self, number: usize) -> Option<(usize, Option<DataType>)> {
+        Some((number - 1, None))
+    }
+}

@@ -1,0 +1,500 @@
+//! The interpreter of compiled bodies.
+
+use std::{future::Future, pin::Pin};
+
+use anabranch_types::{DataType, EffectError, Value};
+
+use super::{Code, CompiledProcedure, Computed, Outcome};
+use crate::{
+    TransactionError,
+    application::ResultSet,
+    execute::Run,
+    expression::{Failure, Surroundings, cast, evaluate::evaluate_over, failure, text::write_text},
+    plan::statement::StatementKind,
+    transaction::Transaction,
+};
+
+/// How a block ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    Normal,
+    Exit,
+    Continue,
+    Return,
+}
+
+/// A procedure in execution.
+struct Machine<'m, T> {
+    procedure: &'m CompiledProcedure,
+    transaction: &'m mut T,
+    variables: Vec<Value>,
+    surroundings: Surroundings,
+    rows: Vec<Vec<Value>>,
+    returned: Option<Value>,
+    row_count: u64,
+}
+
+type Step<'s> = Pin<Box<dyn Future<Output = Result<Flow, TransactionError>> + 's>>;
+
+impl CompiledProcedure {
+    /// Checks the number and types of a call's arguments, and brings them to the parameters'
+    /// types: missing ones get their defaults.
+    ///
+    /// # Errors
+    /// `42883` when there are too many or too few, or one is of another kind than its parameter;
+    /// what a cast raises when a value is out of its type's range.
+    pub fn check_arguments(&self, arguments: &[Value]) -> Result<Vec<Value>, EffectError> {
+        let wrong = || {
+            let types: Vec<String> = self.parameters.iter().map(|(_, t)| t.to_string()).collect();
+            let message = format!(
+                "{} takes ({}), and was called with {} arguments",
+                self.name,
+                types.join(", "),
+                arguments.len()
+            );
+            *failure("42883", message)
+        };
+        if arguments.len() > self.parameters.len() {
+            return Err(wrong());
+        }
+        let mut values = Vec::with_capacity(self.variables.len());
+        for (place, (name, data_type)) in self.parameters.iter().enumerate() {
+            let value = match arguments.get(place) {
+                Some(value) => fitted(value, data_type).ok_or_else(|| {
+                    let message = format!(
+                        "argument {name} of {} must be of type {data_type}, not {value:?}",
+                        self.name
+                    );
+                    *failure("42883", message)
+                })??,
+                None => match &self.defaults[place] {
+                    Some(default) => {
+                        evaluate_over(default, &[], &Surroundings::default()).map_err(|e| *e)?
+                    }
+                    None => return Err(wrong()),
+                },
+            };
+            values.push(value);
+        }
+        Ok(values)
+    }
+
+    /// Runs the procedure in a transaction. The arguments are as
+    /// [`CompiledProcedure::check_arguments`] takes them.
+    ///
+    /// # Errors
+    /// What the procedure raises, and what the transaction gives up for.
+    pub async fn call<T: Transaction>(
+        &self,
+        transaction: &mut T,
+        arguments: &[Value],
+    ) -> Result<ResultSet, TransactionError> {
+        let values = self.check_arguments(arguments).map_err(TransactionError::Failed)?;
+        let (rows, count) = self.run(transaction, values).await?;
+        Ok(ResultSet { columns: self.columns.clone(), rows, count })
+    }
+
+    async fn run<T: Transaction>(
+        &self,
+        transaction: &mut T,
+        mut variables: Vec<Value>,
+    ) -> Result<(Vec<Vec<Value>>, u64), TransactionError> {
+        variables.resize(self.variables.len(), Value::Null);
+        let surroundings =
+            Surroundings { timestamp: transaction.timestamp(), ..Surroundings::default() };
+        let mut machine = Machine {
+            procedure: self,
+            transaction,
+            variables,
+            surroundings,
+            rows: Vec::new(),
+            returned: None,
+            row_count: 0,
+        };
+        machine.variables[self.found] = Value::Bool(false);
+        machine.block(&self.body).await?;
+        let rows = match &self.result {
+            Outcome::Variables(slots) if slots.is_empty() => Vec::new(),
+            Outcome::Variables(slots) => {
+                vec![slots.iter().map(|slot| machine.variables[*slot].clone()).collect()]
+            }
+            Outcome::Scalar => {
+                let from_query = machine.rows.into_iter().next().and_then(|row| row.into_iter().next());
+                vec![vec![machine.returned.or(from_query).unwrap_or(Value::Null)]]
+            }
+            Outcome::Rows(_) => machine.rows,
+        };
+        let count = if rows.is_empty() { machine.row_count } else { rows.len() as u64 };
+        Ok((rows, count))
+    }
+}
+
+/// An argument in its parameter's type; `None` when it is of another kind.
+fn fitted(value: &Value, to: &DataType) -> Option<Result<Value, EffectError>> {
+    let from = match (value, to) {
+        (Value::Null, _) => return Some(Ok(Value::Null)),
+        (Value::Int(_), t) if t.is_numeric() => DataType::Int8,
+        (Value::Numeric(_), DataType::Numeric(_) | DataType::Real | DataType::Double) => {
+            DataType::Numeric(None)
+        }
+        (Value::Float(_), DataType::Real | DataType::Double) => DataType::Double,
+        (Value::Text(_), t) if t.is_text() => {
+            // A text's length is not checked, as PostgreSQL does not for parameters.
+            let blank_padded = matches!(t, DataType::Char(_));
+            let value = value.clone();
+            return Some(Ok(match value {
+                Value::Text(text) if blank_padded => Value::text(text.trim_end_matches(' ')),
+                other => other,
+            }));
+        }
+        (Value::Array(list), DataType::Array(element)) => {
+            let mut values = Vec::with_capacity(list.len());
+            for value in list.iter() {
+                match fitted(value, element)? {
+                    Ok(value) => values.push(value),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+            return Some(Ok(Value::Array(values.into())));
+        }
+        (Value::Bool(_), DataType::Bool)
+        | (Value::Bytes(_), DataType::Bytea)
+        | (Value::Uuid(_), DataType::Uuid)
+        | (Value::Timestamp(_), DataType::Timestamp | DataType::TimestampTz)
+        | (Value::Date(_), DataType::Date) => return Some(Ok(value.clone())),
+        _ => return None,
+    };
+    let to = match to {
+        DataType::Numeric(_) => &DataType::Numeric(None),
+        other => other,
+    };
+    Some(cast::cast(value.clone(), &from, to, false).map_err(|error| *error))
+}
+
+impl<T: Transaction> Machine<'_, T> {
+    /// Runs statements one after the other.
+    fn block<'s>(&'s mut self, codes: &'s [Code]) -> Step<'s> {
+        Box::pin(async move {
+            for code in codes {
+                let flow = self.code(code).await?;
+                if flow != Flow::Normal {
+                    return Ok(flow);
+                }
+            }
+            Ok(Flow::Normal)
+        })
+    }
+
+    async fn code(&mut self, code: &Code) -> Result<Flow, TransactionError> {
+        match code {
+            Code::Sql { site, into, strict } => {
+                let (rows, count) = self.statement(*site).await?;
+                self.row_count = count;
+                self.note_found(count > 0);
+                if !into.is_empty() {
+                    self.take_into(rows, into, *strict)?;
+                }
+            }
+            Code::Assign { slot, value } => self.variables[*slot] = self.value(value).await?,
+            Code::AssignElement { slot, index, value } => {
+                let (index, value) = (self.value(index).await?, self.value(value).await?);
+                self.assign_element(*slot, &index, value)?;
+            }
+            Code::If { branches, otherwise } => {
+                for (condition, body) in branches {
+                    if self.test(condition).await? {
+                        return self.block(body).await;
+                    }
+                }
+                return self.block(otherwise).await;
+            }
+            Code::ForRange { slot, from, to, by, reverse, body } => {
+                return self.for_range(*slot, from, to, by.as_ref(), *reverse, body).await;
+            }
+            Code::ForQuery { site, targets, body } => {
+                let (rows, _) = self.statement(*site).await?;
+                let any = !rows.is_empty();
+                let flow = self.each(rows, targets, body).await?;
+                self.note_found(any);
+                return Ok(flow);
+            }
+            Code::ForEach { slot, array, body } => {
+                let Value::Array(list) = self.value(array).await? else {
+                    return Err(failure("22004", "FOREACH expression must not be null").into());
+                };
+                let rows: Vec<Vec<Value>> = list.iter().map(|value| vec![value.clone()]).collect();
+                let any = !rows.is_empty();
+                let flow = self.each(rows, &[*slot], body).await?;
+                self.note_found(any);
+                return Ok(flow);
+            }
+            Code::While { condition, body } => {
+                while self.test(condition).await? {
+                    match self.block(body).await? {
+                        Flow::Exit => break,
+                        Flow::Return => return Ok(Flow::Return),
+                        Flow::Normal | Flow::Continue => {}
+                    }
+                }
+            }
+            Code::Exit(condition) => return self.leave(condition.as_ref(), Flow::Exit).await,
+            Code::Continue(condition) => return self.leave(condition.as_ref(), Flow::Continue).await,
+            Code::Raise { exception, format, arguments, code } => {
+                if *exception {
+                    let message = self.message(format, arguments).await?;
+                    return Err(failure(code, message).into());
+                }
+            }
+            Code::Return(value) => {
+                if let Some(value) = value {
+                    self.returned = Some(self.value(value).await?);
+                }
+                return Ok(Flow::Return);
+            }
+            Code::ReturnQuery { site } => {
+                let (rows, count) = self.statement(*site).await?;
+                self.row_count = count;
+                self.note_found(count > 0);
+                self.return_rows(rows);
+            }
+            Code::ReturnNext(value) => {
+                let row = match (value, &self.procedure.result) {
+                    (Some(value), _) => vec![self.value(value).await?],
+                    (None, Outcome::Rows(slots) | Outcome::Variables(slots)) => {
+                        slots.iter().map(|slot| self.variables[*slot].clone()).collect()
+                    }
+                    (None, Outcome::Scalar) => Vec::new(),
+                };
+                self.rows.push(row);
+            }
+            Code::RowCount { slot } => self.variables[*slot] = Value::Int(self.row_count as i64),
+            Code::Call { procedure, arguments, into } => {
+                let mut values = Vec::with_capacity(procedure.variables.len());
+                for argument in arguments {
+                    values.push(self.value(argument).await?);
+                }
+                let run: Pin<Box<dyn Future<Output = Result<_, TransactionError>> + '_>> =
+                    Box::pin(procedure.run(&mut *self.transaction, values));
+                let (rows, _) = run.await?;
+                self.take_into(rows, into, false)?;
+            }
+        }
+        Ok(Flow::Normal)
+    }
+
+    fn note_found(&mut self, found: bool) {
+        self.variables[self.procedure.found] = Value::Bool(found);
+    }
+
+    /// Runs a statement: its rows, and how many it found or changed.
+    async fn statement(
+        &mut self,
+        site: usize,
+    ) -> Result<(Vec<Vec<Value>>, u64), TransactionError> {
+        let procedure = self.procedure;
+        let found = &procedure.statements[site];
+        let mut run = Run {
+            transaction: &mut *self.transaction,
+            statement: procedure.statement_id(site),
+            variables: &self.variables,
+            surroundings: &self.surroundings,
+            constraints: &procedure.constraints,
+            ctes: Vec::new(),
+        };
+        run.statement(&found.statement.kind, found.deferrable).await
+    }
+
+    fn take_into(
+        &mut self,
+        rows: Vec<Vec<Value>>,
+        into: &[usize],
+        strict: bool,
+    ) -> Result<(), Failure> {
+        if strict && rows.is_empty() {
+            return Err(failure("P0002", "query returned no rows"));
+        }
+        if strict && rows.len() > 1 {
+            return Err(failure("P0003", "query returned more than one row"));
+        }
+        let mut row = rows.into_iter().next().unwrap_or_default().into_iter();
+        for slot in into {
+            self.variables[*slot] = row.next().unwrap_or(Value::Null);
+        }
+        Ok(())
+    }
+
+    fn return_rows(&mut self, rows: Vec<Vec<Value>>) {
+        if let Outcome::Variables(slots) = &self.procedure.result {
+            // The last statement of a LANGUAGE SQL function with OUT parameters.
+            let mut row = rows.into_iter().next().unwrap_or_default().into_iter();
+            for slot in slots {
+                self.variables[*slot] = row.next().unwrap_or(Value::Null);
+            }
+            return;
+        }
+        if self.rows.is_empty() {
+            self.rows = rows;
+        } else {
+            self.rows.extend(rows);
+        }
+    }
+
+    async fn each(
+        &mut self,
+        rows: Vec<Vec<Value>>,
+        targets: &[usize],
+        body: &[Code],
+    ) -> Result<Flow, TransactionError> {
+        for row in rows {
+            let mut row = row.into_iter();
+            for slot in targets {
+                self.variables[*slot] = row.next().unwrap_or(Value::Null);
+            }
+            match self.block(body).await? {
+                Flow::Exit => break,
+                Flow::Return => return Ok(Flow::Return),
+                Flow::Normal | Flow::Continue => {}
+            }
+        }
+        Ok(Flow::Normal)
+    }
+
+    async fn for_range(
+        &mut self,
+        slot: usize,
+        from: &Computed,
+        to: &Computed,
+        by: Option<&Computed>,
+        reverse: bool,
+        body: &[Code],
+    ) -> Result<Flow, TransactionError> {
+        let bound = |value: Value, what: &str| match value {
+            Value::Int(i) => Ok(i),
+            _ => Err(failure("22004", format!("{what} of FOR loop cannot be null"))),
+        };
+        let from = bound(self.value(from).await?, "lower bound")?;
+        let to = bound(self.value(to).await?, "upper bound")?;
+        let by = match by {
+            Some(by) => bound(self.value(by).await?, "BY value")?,
+            None => 1,
+        };
+        if by <= 0 {
+            return Err(failure("22023", "BY value of FOR loop must be greater than zero").into());
+        }
+        let mut next = from;
+        let mut any = false;
+        while if reverse { next >= to } else { next <= to } {
+            any = true;
+            self.variables[slot] = Value::Int(next);
+            match self.block(body).await? {
+                Flow::Exit => break,
+                Flow::Return => return Ok(Flow::Return),
+                Flow::Normal | Flow::Continue => {}
+            }
+            next = if reverse { next - by } else { next + by };
+        }
+        self.note_found(any);
+        Ok(Flow::Normal)
+    }
+
+    async fn leave(
+        &mut self,
+        condition: Option<&Computed>,
+        flow: Flow,
+    ) -> Result<Flow, TransactionError> {
+        match condition {
+            Some(condition) if !self.test(condition).await? => Ok(Flow::Normal),
+            _ => Ok(flow),
+        }
+    }
+
+    async fn value(&mut self, computed: &Computed) -> Result<Value, TransactionError> {
+        match computed {
+            Computed::Pure(expression) => {
+                Ok(evaluate_over(expression, &self.variables, &self.surroundings)?)
+            }
+            Computed::Query { site } => {
+                let (rows, _) = self.statement(*site).await?;
+                Ok(rows.into_iter().next().and_then(|r| r.into_iter().next()).unwrap_or(Value::Null))
+            }
+        }
+    }
+
+    async fn test(&mut self, condition: &Computed) -> Result<bool, TransactionError> {
+        Ok(self.value(condition).await? == Value::Bool(true))
+    }
+
+    fn assign_element(&mut self, slot: usize, index: &Value, value: Value) -> Result<(), Failure> {
+        let Value::Int(index) = index else {
+            return Err(failure("22004", "array subscript in assignment must not be null"));
+        };
+        let mut list = match &self.variables[slot] {
+            Value::Array(list) => list.to_vec(),
+            _ => Vec::new(),
+        };
+        let place = index.checked_sub(1).and_then(|i| usize::try_from(i).ok());
+        let Some(place) = place.filter(|place| *place < 1 << 24) else {
+            return Err(failure("0A000", "array subscripts below 1 are not supported"));
+        };
+        if list.len() <= place {
+            list.resize(place + 1, Value::Null);
+        }
+        list[place] = value;
+        self.variables[slot] = Value::Array(list.into());
+        Ok(())
+    }
+
+    async fn message(
+        &mut self,
+        format: &str,
+        arguments: &[(Computed, DataType)],
+    ) -> Result<String, TransactionError> {
+        let mut out = String::new();
+        let mut arguments = arguments.iter();
+        let mut characters = format.chars().peekable();
+        while let Some(c) = characters.next() {
+            if c != '%' {
+                out.push(c);
+            } else if characters.next_if_eq(&'%').is_some() {
+                out.push('%');
+            } else if let Some((argument, data_type)) = arguments.next() {
+                let value = self.value(argument).await?;
+                match value.is_null() {
+                    true => out.push_str("<NULL>"),
+                    false => write_text(&mut out, &value, data_type),
+                }
+            }
+        }
+        Ok(out)
+    }
+}
+
+impl<T: Transaction> Run<'_, T> {
+    /// Runs a statement: its rows, and how many it found or changed.
+    pub(crate) async fn statement(
+        &mut self,
+        kind: &StatementKind,
+        deferrable: bool,
+    ) -> Result<(Vec<Vec<Value>>, u64), TransactionError> {
+        let changed = match kind {
+            StatementKind::Query(query) => {
+                let rows = self.query(query, None).await?;
+                let count = rows.count as u64;
+                if rows.count == 1 {
+                    return Ok((vec![rows.values], count));
+                }
+                let width = rows.width;
+                let mut list = Vec::with_capacity(rows.count);
+                let mut values = rows.values.into_iter();
+                for _ in 0..rows.count {
+                    list.push(values.by_ref().take(width).collect());
+                }
+                return Ok((list, count));
+            }
+            StatementKind::Insert(insert) => self.insert(insert).await?,
+            StatementKind::Update(update) => self.update(update, deferrable).await?,
+            StatementKind::Delete(delete) => self.delete(delete).await?,
+        };
+        Ok((changed.rows, changed.count))
+    }
+}

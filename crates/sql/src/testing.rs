@@ -1,0 +1,309 @@
+//! The smallest thing that a statement runs over: one store in memory, one transaction at a time.
+//!
+//! For tests of this crate and of those above it. Effects are applied as they are written and
+//! undone on rollback; a deferred effect is applied at once too, so that its outputs are known,
+//! but the statement is given pending values all the same.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use anabranch_types::{
+    ColumnIndex, ColumnSet, Effect, EffectError, Fetched, Key, KeyRange, Read, Row, RowPrograms,
+    Schema, SlotId, TableId, TableSchema, Value,
+};
+
+use crate::{Transaction, TransactionError, application::Application, summary::StatementId};
+
+/// A database in memory.
+#[derive(Clone)]
+pub struct Store {
+    schema: Schema,
+    programs: Arc<dyn RowPrograms>,
+    tables: Vec<StoredTable>,
+    transactions: u64,
+}
+
+#[derive(Clone, Default)]
+struct StoredTable {
+    rows: BTreeMap<Key, Row>,
+    /// By index: the index's key followed by the primary key, and the primary key.
+    indexes: Vec<BTreeMap<Key, Key>>,
+}
+
+/// A transaction on a [`Store`]. Dropping it keeps what it wrote.
+pub struct StoreTransaction<'s> {
+    store: &'s mut Store,
+    undo: Vec<(TableId, Key, Option<Row>)>,
+    slots: Vec<Value>,
+    inserted: BTreeSet<(u16, Key)>,
+    drawn: u64,
+    /// Whether UPDATEs that can be deferred are.
+    pub defer: bool,
+    /// Every batch of reads: the statement, whether it is to write, and the reads.
+    pub reads: Vec<(StatementId, bool, Vec<Read>)>,
+    /// Every effect written.
+    pub effects: Vec<Effect>,
+    /// What `now()` is.
+    pub now: i64,
+    /// Whether `reads` and `effects` are kept.
+    pub record: bool,
+}
+
+impl Store {
+    /// An empty database with an application's tables.
+    pub fn new(application: &Application) -> Store {
+        let schema = application.schema().clone();
+        let tables = schema
+            .tables
+            .iter()
+            .map(|table| StoredTable {
+                rows: BTreeMap::new(),
+                indexes: vec![BTreeMap::new(); table.indexes.len()],
+            })
+            .collect();
+        Store { schema, programs: application.programs(), tables, transactions: 0 }
+    }
+
+    /// Begins a transaction.
+    pub fn begin(&mut self) -> StoreTransaction<'_> {
+        self.transactions += 1;
+        StoreTransaction {
+            store: self,
+            undo: Vec::new(),
+            slots: Vec::new(),
+            inserted: BTreeSet::new(),
+            drawn: 0,
+            defer: false,
+            reads: Vec::new(),
+            effects: Vec::new(),
+            now: 0,
+            record: false,
+        }
+    }
+
+    /// All rows of a table in the order of their keys, decoded.
+    pub fn rows(&self, table: &str) -> Vec<Vec<Value>> {
+        let Some(schema) = self.schema.tables.iter().find(|schema| schema.name == table) else {
+            return Vec::new();
+        };
+        let rows = self.tables[schema.id.index()].rows.values();
+        rows.map(|row| row.values(&schema.layout)).collect()
+    }
+
+    fn put(&mut self, table: TableId, key: &Key, row: Option<Row>) -> Option<Row> {
+        let schema = self.schema.tables[table.index()].clone();
+        let stored = &mut self.tables[table.index()];
+        let old = match row.clone() {
+            Some(row) => stored.rows.insert(key.clone(), row),
+            None => stored.rows.remove(key),
+        };
+        for index in &schema.indexes {
+            let entries = &mut stored.indexes[index.id.index()];
+            if let Some(old) = &old {
+                entries.remove(&entry(&schema, &index.columns, old, key));
+            }
+            if let Some(row) = &row {
+                entries.insert(entry(&schema, &index.columns, row, key), key.clone());
+            }
+        }
+        old
+    }
+
+    fn read(&self, read: &Read) -> Fetched {
+        let stored = &self.tables[read.table().index()];
+        match read {
+            Read::Point { key, .. } => Fetched::Point(stored.rows.get(key).cloned()),
+            Read::Range { index, range, reverse, limit, .. } => {
+                let most = limit.map_or(usize::MAX, |limit| limit as usize);
+                let Some(start) = range.start() else { return Fetched::Range(Vec::new()) };
+                let found: Vec<(Key, Row)> = match index {
+                    None => {
+                        let rows = stored.rows.range(start..).map(|(key, row)| (key, key, row));
+                        taken(rows, range, *reverse, most)
+                    }
+                    Some(index) => {
+                        let entries = stored.indexes[index.index()].range(start..);
+                        let rows = entries.map(|(entry, key)| (entry, key, &stored.rows[key]));
+                        taken(rows, range, *reverse, most)
+                    }
+                };
+                Fetched::Range(found)
+            }
+        }
+    }
+}
+
+fn taken<'r>(
+    rows: impl Iterator<Item = (&'r Key, &'r Key, &'r Row)>,
+    range: &KeyRange,
+    reverse: bool,
+    most: usize,
+) -> Vec<(Key, Row)> {
+    let end = range.end();
+    let within = rows.take_while(|(entry, ..)| end.as_ref().is_none_or(|end| *entry < end));
+    let within = within.filter(|(entry, ..)| range.contains(entry));
+    let pair = |(_, key, row): (&Key, &Key, &Row)| (key.clone(), row.clone());
+    if !reverse {
+        return within.take(most).map(pair).collect();
+    }
+    let mut all: Vec<(Key, Row)> = within.map(pair).collect();
+    all.reverse();
+    all.truncate(most);
+    all
+}
+
+fn entry(schema: &TableSchema, columns: &[ColumnIndex], row: &Row, key: &Key) -> Key {
+    let mut entry = Key::empty();
+    for column in columns {
+        let described = &schema.columns[column.index()];
+        let value = row.get(&schema.layout, *column);
+        entry.push_value(&described.data_type, described.nullable, &value);
+    }
+    entry.push_bytes(key.as_bytes());
+    entry
+}
+
+impl StoreTransaction<'_> {
+    /// Undoes everything.
+    pub fn rollback(&mut self) {
+        for (table, key, row) in std::mem::take(&mut self.undo).into_iter().rev() {
+            self.store.put(table, &key, row);
+        }
+    }
+
+    /// The values of its slots.
+    pub fn slots_so_far(&self) -> &[Value] {
+        &self.slots
+    }
+
+    fn change(&mut self, table: TableId, key: &Key, row: Option<Row>) {
+        let old = self.store.put(table, key, row);
+        self.undo.push((table, key.clone(), old));
+    }
+
+    fn insert(
+        &mut self,
+        table: TableId,
+        key: Key,
+        mut row: Row,
+        patches: &[anabranch_types::Patch],
+    ) -> Result<(), TransactionError> {
+        let schema = self.store.schema.tables[table.index()].clone();
+        self.inserted.insert((table.0, key.clone()));
+        let mut key = key;
+        for patch in patches {
+            let Value::Int(value) = self.slots[patch.slot.index()] else { continue };
+            if !row.patch_int(&schema.layout, patch.column, value + patch.offset) {
+                return Err(failed("22003", "integer out of range"));
+            }
+        }
+        if !patches.is_empty() && !schema.primary_key.is_empty() {
+            key = entry(&schema, &schema.primary_key, &row, &Key::empty());
+        }
+        let taken = |index: &anabranch_types::IndexSchema| {
+            let null = |column: &ColumnIndex| row.is_null(&schema.layout, *column);
+            if !index.unique || index.columns.iter().any(null) {
+                return false;
+            }
+            let prefix = entry(&schema, &index.columns, &row, &Key::empty());
+            let entries = &self.store.tables[table.index()].indexes[index.id.index()];
+            entries.range(prefix.clone()..).next().is_some_and(|(e, _)| e.starts_with(&prefix))
+        };
+        if self.store.tables[table.index()].rows.contains_key(&key) || schema.indexes.iter().any(taken) {
+            return Err(failed("23505", "duplicate key value violates unique constraint"));
+        }
+        self.change(table, &key, Some(row));
+        Ok(())
+    }
+}
+
+fn failed(code: &'static str, message: &str) -> TransactionError {
+    TransactionError::Failed(EffectError { code, message: message.into(), constraint: None })
+}
+
+impl Transaction for StoreTransaction<'_> {
+    async fn read(
+        &mut self,
+        statement: StatementId,
+        for_write: bool,
+        reads: Vec<Read>,
+    ) -> Result<Vec<Fetched>, TransactionError> {
+        let answers = reads.iter().map(|read| self.store.read(read)).collect();
+        if self.record {
+            self.reads.push((statement, for_write, reads));
+        }
+        Ok(answers)
+    }
+
+    fn write(&mut self, _: StatementId, effect: Effect) -> Result<(), TransactionError> {
+        if self.record {
+            self.effects.push(effect.clone());
+        }
+        match effect {
+            Effect::Insert { table, key, row, patches } => self.insert(table, key, row, &patches),
+            Effect::Delete { table, key } => {
+                self.change(table, &key, None);
+                Ok(())
+            }
+            Effect::Update { table, key, program, arguments, outputs } => {
+                let Some(row) = self.store.tables[table.index()].rows.get(&key).cloned() else {
+                    return match outputs {
+                        None => Ok(()),
+                        Some(_) => Err(failed("P0002", "query returned no rows")),
+                    };
+                };
+                let programs = self.store.programs.clone();
+                let applied = programs
+                    .apply(program, &row, &arguments, ColumnSet::EMPTY)
+                    .map_err(TransactionError::Failed)?;
+                if let Some(first) = outputs {
+                    for (place, value) in applied.outputs.into_iter().enumerate() {
+                        self.slots[first.index() + place] = value;
+                    }
+                }
+                self.change(table, &key, Some(applied.row));
+                Ok(())
+            }
+        }
+    }
+
+    fn defers(&self, _: StatementId) -> bool {
+        self.defer
+    }
+
+    fn is_known(&self, table: TableId, key: &Key) -> bool {
+        self.inserted.contains(&(table.0, key.clone()))
+    }
+
+    fn slots(&mut self, count: u16) -> SlotId {
+        let first = self.slots.len() as u16;
+        self.slots.resize(self.slots.len() + usize::from(count), Value::Null);
+        SlotId(first)
+    }
+
+    fn unique(&mut self) -> u128 {
+        self.drawn += 1;
+        u128::from(self.store.transactions) << 64 | u128::from(self.drawn)
+    }
+
+    fn timestamp(&self) -> i64 {
+        self.now
+    }
+}
+
+/// Runs a future that never waits.
+///
+/// # Panics
+/// When it does.
+pub fn ready<R>(future: impl Future<Output = R>) -> R {
+    let mut future = pin!(future);
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => panic!("a store in memory never waits"),
+    }
+}
