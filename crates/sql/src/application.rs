@@ -120,9 +120,17 @@ impl Application {
                     let id = StatementId(next_statement);
                     next_statement += 1;
                     let constraints = constraints.clone();
-                    let statement =
-                        CompiledStatement { id, statement, parameters: Vec::new(), columns, constraints };
-                    assertions.push(CompiledAssertion { name: assertion.name.clone(), statement });
+                    let statement = CompiledStatement {
+                        id,
+                        statement,
+                        parameters: Vec::new(),
+                        columns,
+                        constraints,
+                    };
+                    assertions.push(CompiledAssertion {
+                        name: assertion.name.clone(),
+                        statement,
+                    });
                 }
                 Err(problem) => problems.push(problem),
             }
@@ -136,7 +144,10 @@ impl Application {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let summaries = procedures.iter().map(|procedure| procedure.summary()).collect();
+        let summaries = procedures
+            .iter()
+            .map(|procedure| procedure.summary())
+            .collect();
         Ok(Application {
             catalog,
             procedures,
@@ -150,7 +161,9 @@ impl Application {
 
     /// The procedure with this name.
     pub fn find(&self, name: &str) -> Option<&Arc<CompiledProcedure>> {
-        self.procedures.iter().find(|procedure| procedure.name() == name)
+        self.procedures
+            .iter()
+            .find(|procedure| procedure.name() == name)
     }
 
     /// What each procedure reads and writes, in order of declaration.
@@ -180,7 +193,9 @@ impl Application {
 
     /// The assertion with this name.
     pub fn assertion(&self, name: &str) -> Option<&CompiledAssertion> {
-        self.assertions.iter().find(|assertion| assertion.name == name)
+        self.assertions
+            .iter()
+            .find(|assertion| assertion.name == name)
     }
 
     /// Compiles one statement (SELECT, INSERT, UPDATE, DELETE) with `$1`, `$2`, … as parameters.
@@ -201,11 +216,17 @@ impl Application {
             }]);
         };
         let mut binder = Binder::new(&self.catalog, &Placeholders, span);
-        let shared = Shared { constraints: &self.constraints, programs: &self.programs };
+        let shared = Shared {
+            constraints: &self.constraints,
+            programs: &self.programs,
+        };
         let statement =
             any_statement(&mut binder, &syntax, span, &shared).map_err(|problem| vec![problem])?;
-        let parameters =
-            binder.parameters.iter().map(|found| parameter_type(found.as_ref())).collect();
+        let parameters = binder
+            .parameters
+            .iter()
+            .map(|found| parameter_type(found.as_ref()))
+            .collect();
         Ok(CompiledStatement {
             id: StatementId(self.next_statement.fetch_add(1, Ordering::Relaxed)),
             columns: statement.columns.clone().into(),
@@ -232,10 +253,6 @@ impl CompiledStatement {
         self.id
     }
 
-    pub(crate) fn plan(&self) -> &Statement {
-        &self.statement
-    }
-
     /// Runs it in a transaction; the parameters are of the types told by
     /// [`CompiledStatement::parameters`].
     ///
@@ -250,8 +267,10 @@ impl CompiledStatement {
             let message = format!("{} parameters are needed", self.parameters.len());
             return Err(crate::expression::failure("08P01", message).into());
         }
-        let surroundings =
-            Surroundings { timestamp: transaction.timestamp(), ..Surroundings::default() };
+        let surroundings = Surroundings {
+            timestamp: transaction.timestamp(),
+            ..Surroundings::default()
+        };
         let mut run = Run {
             transaction,
             statement: self.id,
@@ -261,7 +280,11 @@ impl CompiledStatement {
             ctes: Vec::new(),
         };
         let (rows, count) = run.statement(&self.statement.kind, false).await?;
-        Ok(ResultSet { columns: self.columns.clone(), rows, count })
+        Ok(ResultSet {
+            columns: self.columns.clone(),
+            rows,
+            count,
+        })
     }
 }
 
@@ -275,13 +298,12 @@ impl CompiledAssertion {
     ///
     /// # Errors
     /// What its evaluation raises, and what the transaction gives up for.
-    pub async fn holds<T: Transaction>(&self, transaction: &mut T) -> Result<bool, TransactionError> {
+    pub async fn holds<T: Transaction>(
+        &self,
+        transaction: &mut T,
+    ) -> Result<bool, TransactionError> {
         let result = self.statement.execute(transaction, &[]).await?;
         let value = result.rows.first().and_then(|row| row.first());
         Ok(value != Some(&Value::Bool(false)))
-    }
-
-    pub(crate) fn plan(&self) -> &Statement {
-        self.statement.plan()
     }
 }

@@ -101,13 +101,15 @@ impl Constraints {
                     let message = "there is no unique constraint matching given keys for the referenced table";
                     vec![Diagnostic::new("42830", message, key.span)]
                 })?;
-                constraints.tables[table.id.index()].parents.push(ParentReference {
-                    name: key.name.clone(),
-                    columns: key.columns.clone(),
-                    parent,
-                    index,
-                    order,
-                });
+                constraints.tables[table.id.index()]
+                    .parents
+                    .push(ParentReference {
+                        name: key.name.clone(),
+                        columns: key.columns.clone(),
+                        parent,
+                        index,
+                        order,
+                    });
                 let defaults = key
                     .columns
                     .iter()
@@ -119,17 +121,19 @@ impl Constraints {
                     .add(Program::assigning(child.clone(), &key.columns, checks))
                     .map_err(|problem| vec![problem])?;
                 let path = child_path(&child, &key.columns);
-                constraints.tables[key.parent.index()].children.push(ChildReference {
-                    name: key.name.clone(),
-                    child,
-                    columns: key.columns.clone(),
-                    parent_columns: key.parent_columns.clone(),
-                    on_delete: key.on_delete,
-                    on_update: key.on_update,
-                    path,
-                    set,
-                    defaults,
-                });
+                constraints.tables[key.parent.index()]
+                    .children
+                    .push(ChildReference {
+                        name: key.name.clone(),
+                        child,
+                        columns: key.columns.clone(),
+                        parent_columns: key.parent_columns.clone(),
+                        on_delete: key.on_delete,
+                        on_update: key.on_update,
+                        path,
+                        set,
+                        defaults,
+                    });
             }
         }
         Ok(constraints)
@@ -147,17 +151,27 @@ fn bind_check(
     check: &crate::catalog::Check,
 ) -> Result<Check, Diagnostic> {
     let mut binder = Binder::new(catalog, &NoVariables, check.span);
-    binder.scopes.push(Scope { clause: "check constraints", ..Scope::default() });
+    binder.scopes.push(Scope {
+        clause: "check constraints",
+        ..Scope::default()
+    });
     binder.row_source(table, None);
     let expression = binder.condition(&check.expression)?;
     if !binder.scope().subqueries.is_empty() {
-        return Err(Diagnostic::unsupported("a subquery in a check constraint", check.span));
+        return Err(Diagnostic::unsupported(
+            "a subquery in a check constraint",
+            check.span,
+        ));
     }
     let mut columns = ColumnSet::EMPTY;
     expression.each_column(&mut |_, column| {
         columns = columns.with(crate::expression::frame::column_index(column));
     });
-    Ok(Check { name: check.name.clone(), expression, columns })
+    Ok(Check {
+        name: check.name.clone(),
+        expression,
+        columns,
+    })
 }
 
 /// The expression for a column's default.
@@ -177,11 +191,18 @@ pub(crate) fn default_of(
                 to: described.data_type.clone(),
                 explicit: false,
             };
-            Ok(if described.data_type == anabranch_types::DataType::Int8 { unique } else { cast })
+            Ok(if described.data_type == anabranch_types::DataType::Int8 {
+                unique
+            } else {
+                cast
+            })
         }
         ColumnDefault::Expression(expression, span) => {
             let mut binder = Binder::new(catalog, &NoVariables, *span);
-            binder.scopes.push(Scope { clause: "DEFAULT expressions", ..Scope::default() });
+            binder.scopes.push(Scope {
+                clause: "DEFAULT expressions",
+                ..Scope::default()
+            });
             let bound =
                 binder.expression_as(expression, &described.data_type, Context::Assignment)?;
             if !binder.scope().subqueries.is_empty() {
@@ -199,7 +220,9 @@ fn parent_lookup(
 ) -> Option<(Option<IndexId>, Vec<usize>)> {
     let order_of = |key: &[ColumnIndex]| -> Option<Vec<usize>> {
         (key.len() == columns.len()).then(|| {
-            key.iter().map(|k| columns.iter().position(|c| c == k)).collect::<Option<Vec<_>>>()
+            key.iter()
+                .map(|k| columns.iter().position(|c| c == k))
+                .collect::<Option<Vec<_>>>()
         })?
     };
     if let Some(order) = order_of(&parent.primary_key) {
@@ -217,7 +240,9 @@ fn child_path(child: &TableSchema, columns: &[ColumnIndex]) -> Option<ChildPath>
     let candidates = std::iter::once(None).chain(child.indexes.iter().map(|index| Some(index.id)));
     let path = |index: Option<IndexId>| {
         let key = child.key_columns(index).iter();
-        let order = key.map_while(|k| columns.iter().position(|c| c == k)).collect::<Vec<_>>();
+        let order = key
+            .map_while(|k| columns.iter().position(|c| c == k))
+            .collect::<Vec<_>>();
         ChildPath { index, order }
     };
     candidates

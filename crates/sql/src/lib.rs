@@ -11,17 +11,17 @@
 //!
 //! This crate knows no protocol, no partition and no plan.
 
-pub mod catalog;
 pub mod application;
 mod bind;
+pub mod catalog;
 mod constraint;
 pub mod diagnostic;
 mod execute;
 pub mod expression;
+pub mod parse;
 mod plan;
 mod procedure;
 mod program;
-pub mod parse;
 pub mod source;
 pub mod summary;
 pub mod testing;

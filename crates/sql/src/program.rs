@@ -15,7 +15,10 @@ use smallvec::SmallVec;
 use crate::{
     constraint::Check,
     diagnostic::Diagnostic,
-    expression::{Batch, Expression, Failure, Frame, Function, Operator, Source, Surroundings, failure, frame::Sources},
+    expression::{
+        Batch, Expression, Failure, Frame, Function, Operator, Source, Surroundings, failure,
+        frame::Sources,
+    },
 };
 
 /// All programs of an application, by [`ProgramId`]: those of its procedures, then those of
@@ -57,8 +60,15 @@ impl Programs {
     /// The programs added so far, found from now on without a lock.
     pub(crate) fn fixed(self) -> Programs {
         let mut fixed = self.fixed;
-        fixed.extend(self.later.into_inner().unwrap_or_else(PoisonError::into_inner));
-        Programs { fixed, later: RwLock::default() }
+        fixed.extend(
+            self.later
+                .into_inner()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        Programs {
+            fixed,
+            later: RwLock::default(),
+        }
     }
 
     fn with<R>(&self, program: ProgramId, run: impl FnOnce(&Program) -> R) -> R {
@@ -101,15 +111,32 @@ impl Program {
                 assigned = assigned.with(*column);
             }
         }
-        let checks: Vec<Check> =
-            checks.iter().filter(|check| check.columns.intersects(changed)).cloned().collect();
+        let checks: Vec<Check> = checks
+            .iter()
+            .filter(|check| check.columns.intersects(changed))
+            .cloned()
+            .collect();
         let depends = |check: &Check| check.columns.0 & !assigned.0 != 0;
         let risky = |(column, expression): &(ColumnIndex, Expression)| {
             let described = &schema.columns[column.index()];
-            reads_row(expression) && !is_safe(expression, &schema, &described.data_type, *column, described.nullable)
+            reads_row(expression)
+                && !is_safe(
+                    expression,
+                    &schema,
+                    &described.data_type,
+                    *column,
+                    described.nullable,
+                )
         };
         let may_violate = checks.iter().any(depends) || assignments.iter().any(risky);
-        Program { schema, assignments, outputs, checks, assigned, may_violate }
+        Program {
+            schema,
+            assignments,
+            outputs,
+            checks,
+            assigned,
+            may_violate,
+        }
     }
 
     fn apply(&self, row: &Row, arguments: &[Value], skip: ColumnSet) -> Result<Applied, Failure> {
@@ -119,11 +146,20 @@ impl Program {
             let mut sources = Sources::new();
             sources.push(Source::Empty);
             sources.push(Source::Row { layout, row });
-            Batch { parent: None, sources, stride: 2, indices: SmallVec::from_slice(&[0, 0]) }
+            Batch {
+                parent: None,
+                sources,
+                stride: 2,
+                indices: SmallVec::from_slice(&[0, 0]),
+            }
         };
         let batch = over(row);
-        let frame =
-            Frame { variables: arguments, batch: &batch, tuple: 0, surroundings: &surroundings };
+        let frame = Frame {
+            variables: arguments,
+            batch: &batch,
+            tuple: 0,
+            surroundings: &surroundings,
+        };
         let mut changes: SmallVec<[(ColumnIndex, Value); 4]> = SmallVec::new();
         let mut scarce = false;
         for (column, expression) in &self.assignments {
@@ -145,8 +181,12 @@ impl Program {
         let mut outputs = SmallVec::new();
         if !self.checks.is_empty() || !self.outputs.is_empty() {
             let batch = over(&new);
-            let frame =
-                Frame { variables: arguments, batch: &batch, tuple: 0, surroundings: &surroundings };
+            let frame = Frame {
+                variables: arguments,
+                batch: &batch,
+                tuple: 0,
+                surroundings: &surroundings,
+            };
             for check in &self.checks {
                 if check.expression.test(&frame)? == Some(false) {
                     return Err(violated(&self.schema.name, &check.name));
@@ -156,7 +196,11 @@ impl Program {
                 outputs.push(output.evaluate(&frame)?);
             }
         }
-        Ok(Applied { row: new, outputs, scarce })
+        Ok(Applied {
+            row: new,
+            outputs,
+            scarce,
+        })
     }
 }
 
@@ -168,7 +212,9 @@ impl RowPrograms for Programs {
         arguments: &[Value],
         skip: ColumnSet,
     ) -> Result<Applied, EffectError> {
-        self.with(program, |p| p.apply(row, arguments, skip).map_err(|failure| *failure))
+        self.with(program, |p| {
+            p.apply(row, arguments, skip).map_err(|failure| *failure)
+        })
     }
 
     fn assigned(&self, program: ProgramId) -> ColumnSet {
@@ -213,7 +259,9 @@ fn is_scarce(value: &Value, data_type: &DataType) -> bool {
         (Value::Int(i), DataType::Int4) => i.unsigned_abs() > 1 << 30,
         (Value::Int(i), DataType::Int8) => i.unsigned_abs() > 1 << 62,
         (Value::Numeric(d), DataType::Numeric(Some(bounds))) => {
-            let limit = 10i128.checked_pow(u32::from(bounds.precision)).map(|limit| limit / 2);
+            let limit = 10i128
+                .checked_pow(u32::from(bounds.precision))
+                .map(|limit| limit / 2);
             match (limit, d.scale() == bounds.scale) {
                 (Some(limit), true) => d.mantissa().abs() > limit,
                 _ => true,
@@ -234,20 +282,31 @@ fn is_safe(
     nullable: bool,
 ) -> bool {
     let fails = expression.any(&mut |e| match e {
-        Expression::Arithmetic { operator, .. } => {
-            !matches!(operator, Operator::Add | Operator::Subtract | Operator::Multiply)
-        }
+        Expression::Arithmetic { operator, .. } => !matches!(
+            operator,
+            Operator::Add | Operator::Subtract | Operator::Multiply
+        ),
         Expression::Cast { from, to, .. } => {
             // Numbers to numbers, and anything to a text of any length.
-            !(from.is_numeric() && to.is_numeric()) && !matches!(to, DataType::Text)
+            !(from.is_numeric() && to.is_numeric())
+                && !matches!(to, DataType::Text)
                 && !matches!(to, DataType::Varchar(Some(_)) | DataType::Char(_))
         }
         Expression::Call { function, .. } => !matches!(
             function,
-            Function::Left | Function::Right | Function::Upper | Function::Lower
-                | Function::Concat(_) | Function::ConcatWith(_) | Function::Length
-                | Function::Greatest | Function::Least | Function::Replace
-                | Function::TrimBoth | Function::TrimLeft | Function::TrimRight
+            Function::Left
+                | Function::Right
+                | Function::Upper
+                | Function::Lower
+                | Function::Concat(_)
+                | Function::ConcatWith(_)
+                | Function::Length
+                | Function::Greatest
+                | Function::Least
+                | Function::Replace
+                | Function::TrimBoth
+                | Function::TrimLeft
+                | Function::TrimRight
         ),
         _ => false,
     });
@@ -265,7 +324,12 @@ fn is_safe(
 }
 
 /// Whether a text expression never has more than `limit` characters.
-fn fits_in(expression: &Expression, limit: usize, schema: &TableSchema, target: ColumnIndex) -> bool {
+fn fits_in(
+    expression: &Expression,
+    limit: usize,
+    schema: &TableSchema,
+    target: ColumnIndex,
+) -> bool {
     let recurse = |e: &Expression| fits_in(e, limit, schema, target);
     match expression {
         Expression::Constant(Value::Text(text)) => text.chars().count() <= limit,
@@ -275,11 +339,20 @@ fn fits_in(expression: &Expression, limit: usize, schema: &TableSchema, target: 
             _ => *column == target.index(),
         },
         Expression::Cast { operand, .. } => recurse(operand),
-        Expression::Case { branches, otherwise } | Expression::Switch { branches, otherwise, .. } => {
-            branches.iter().all(|(_, result)| recurse(result)) && recurse(otherwise)
+        Expression::Case {
+            branches,
+            otherwise,
         }
+        | Expression::Switch {
+            branches,
+            otherwise,
+            ..
+        } => branches.iter().all(|(_, result)| recurse(result)) && recurse(otherwise),
         Expression::Coalesce(list) => list.iter().all(recurse),
-        Expression::Call { function: Function::Left, arguments } => {
+        Expression::Call {
+            function: Function::Left,
+            arguments,
+        } => {
             matches!(&arguments[1], Expression::Constant(Value::Int(n)) if (0..=limit as i64).contains(n))
                 || recurse(&arguments[0])
         }

@@ -66,7 +66,12 @@ impl Store {
                 indexes: vec![BTreeMap::new(); table.indexes.len()],
             })
             .collect();
-        Store { schema, programs: application.programs(), tables, transactions: 0 }
+        Store {
+            schema,
+            programs: application.programs(),
+            tables,
+            transactions: 0,
+        }
     }
 
     /// Begins a transaction.
@@ -88,7 +93,12 @@ impl Store {
 
     /// All rows of a table in the order of their keys, decoded.
     pub fn rows(&self, table: &str) -> Vec<Vec<Value>> {
-        let Some(schema) = self.schema.tables.iter().find(|schema| schema.name == table) else {
+        let Some(schema) = self
+            .schema
+            .tables
+            .iter()
+            .find(|schema| schema.name == table)
+        else {
             return Vec::new();
         };
         let rows = self.tables[schema.id.index()].rows.values();
@@ -118,9 +128,17 @@ impl Store {
         let stored = &self.tables[read.table().index()];
         match read {
             Read::Point { key, .. } => Fetched::Point(stored.rows.get(key).cloned()),
-            Read::Range { index, range, reverse, limit, .. } => {
+            Read::Range {
+                index,
+                range,
+                reverse,
+                limit,
+                ..
+            } => {
                 let most = limit.map_or(usize::MAX, |limit| limit as usize);
-                let Some(start) = range.start() else { return Fetched::Range(Vec::new()) };
+                let Some(start) = range.start() else {
+                    return Fetched::Range(Vec::new());
+                };
                 let found: Vec<(Key, Row)> = match index {
                     None => {
                         let rows = stored.rows.range(start..).map(|(key, row)| (key, key, row));
@@ -197,7 +215,9 @@ impl StoreTransaction<'_> {
         self.inserted.insert((table.0, key.clone()));
         let mut key = key;
         for patch in patches {
-            let Value::Int(value) = self.slots[patch.slot.index()] else { continue };
+            let Value::Int(value) = self.slots[patch.slot.index()] else {
+                continue;
+            };
             if !row.patch_int(&schema.layout, patch.column, value + patch.offset) {
                 return Err(failed("22003", "integer out of range"));
             }
@@ -212,10 +232,18 @@ impl StoreTransaction<'_> {
             }
             let prefix = entry(&schema, &index.columns, &row, &Key::empty());
             let entries = &self.store.tables[table.index()].indexes[index.id.index()];
-            entries.range(prefix.clone()..).next().is_some_and(|(e, _)| e.starts_with(&prefix))
+            entries
+                .range(prefix.clone()..)
+                .next()
+                .is_some_and(|(e, _)| e.starts_with(&prefix))
         };
-        if self.store.tables[table.index()].rows.contains_key(&key) || schema.indexes.iter().any(taken) {
-            return Err(failed("23505", "duplicate key value violates unique constraint"));
+        if self.store.tables[table.index()].rows.contains_key(&key)
+            || schema.indexes.iter().any(taken)
+        {
+            return Err(failed(
+                "23505",
+                "duplicate key value violates unique constraint",
+            ));
         }
         self.change(table, &key, Some(row));
         Ok(())
@@ -223,7 +251,11 @@ impl StoreTransaction<'_> {
 }
 
 fn failed(code: &'static str, message: &str) -> TransactionError {
-    TransactionError::Failed(EffectError { code, message: message.into(), constraint: None })
+    TransactionError::Failed(EffectError {
+        code,
+        message: message.into(),
+        constraint: None,
+    })
 }
 
 impl Transaction for StoreTransaction<'_> {
@@ -245,12 +277,23 @@ impl Transaction for StoreTransaction<'_> {
             self.effects.push(effect.clone());
         }
         match effect {
-            Effect::Insert { table, key, row, patches } => self.insert(table, key, row, &patches),
+            Effect::Insert {
+                table,
+                key,
+                row,
+                patches,
+            } => self.insert(table, key, row, &patches),
             Effect::Delete { table, key } => {
                 self.change(table, &key, None);
                 Ok(())
             }
-            Effect::Update { table, key, program, arguments, outputs } => {
+            Effect::Update {
+                table,
+                key,
+                program,
+                arguments,
+                outputs,
+            } => {
                 let Some(row) = self.store.tables[table.index()].rows.get(&key).cloned() else {
                     return match outputs {
                         None => Ok(()),
@@ -282,7 +325,8 @@ impl Transaction for StoreTransaction<'_> {
 
     fn slots(&mut self, count: u16) -> SlotId {
         let first = self.slots.len() as u16;
-        self.slots.resize(self.slots.len() + usize::from(count), Value::Null);
+        self.slots
+            .resize(self.slots.len() + usize::from(count), Value::Null);
         SlotId(first)
     }
 
@@ -302,7 +346,10 @@ impl Transaction for StoreTransaction<'_> {
 /// When it does.
 pub fn ready<R>(future: impl Future<Output = R>) -> R {
     let mut future = pin!(future);
-    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    match future
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+    {
         Poll::Ready(result) => result,
         Poll::Pending => panic!("a store in memory never waits"),
     }

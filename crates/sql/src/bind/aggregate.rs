@@ -84,7 +84,10 @@ impl Binder<'_> {
                 Some("aggregate function calls cannot be nested".to_string())
             }
             Some(scope) if scope.aggregates_allowed => None,
-            Some(scope) => Some(format!("aggregate functions are not allowed in {}", scope.clause)),
+            Some(scope) => Some(format!(
+                "aggregate functions are not allowed in {}",
+                scope.clause
+            )),
             None => Some("aggregate functions are not allowed here".to_string()),
         };
         if let Some(message) = depth_message {
@@ -94,8 +97,10 @@ impl Binder<'_> {
         let bound = self.aggregate_arguments(function, call, syntax);
         self.scope().in_aggregate = false;
         let (aggregate, data_type) = bound?;
-        let local = |e: &Expression| e.any(&mut |e| matches!(e, Expression::Column { depth: 0, .. }));
-        let outer = |e: &Expression| e.any(&mut |e| matches!(e, Expression::Column { depth: 1.., .. }));
+        let local =
+            |e: &Expression| e.any(&mut |e| matches!(e, Expression::Column { depth: 0, .. }));
+        let outer =
+            |e: &Expression| e.any(&mut |e| matches!(e, Expression::Column { depth: 1.., .. }));
         if aggregate.arguments.iter().any(outer) && !aggregate.arguments.iter().any(local) {
             let construct = format!("{name} over columns of an outer query alone");
             return Err(self.unsupported(&construct, syntax));
@@ -109,12 +114,22 @@ impl Binder<'_> {
                 source
             }
         };
-        let same = scope.aggregates.iter().position(|other| *other == aggregate);
+        let same = scope
+            .aggregates
+            .iter()
+            .position(|other| *other == aggregate);
         let column = same.unwrap_or_else(|| {
             scope.aggregates.push(aggregate);
             scope.aggregates.len() - 1
         });
-        Ok(Bound::new(Expression::Column { depth: 0, source, column }, data_type))
+        Ok(Bound::new(
+            Expression::Column {
+                depth: 0,
+                source,
+                column,
+            },
+            data_type,
+        ))
     }
 
     fn aggregate_arguments(
@@ -126,7 +141,10 @@ impl Binder<'_> {
         let ast::FunctionArguments::List(list) = &call.args else {
             return Err(self.unsupported("this argument list", syntax));
         };
-        let distinct = matches!(list.duplicate_treatment, Some(ast::DuplicateTreatment::Distinct));
+        let distinct = matches!(
+            list.duplicate_treatment,
+            Some(ast::DuplicateTreatment::Distinct)
+        );
         let mut order = Vec::new();
         for clause in &list.clauses {
             let ast::FunctionArgumentClause::OrderBy(keys) = clause else {
@@ -139,7 +157,11 @@ impl Binder<'_> {
                 order.push((expression, descending, nulls_first));
             }
         }
-        let filter = call.filter.as_ref().map(|filter| self.condition(filter)).transpose()?;
+        let filter = call
+            .filter
+            .as_ref()
+            .map(|filter| self.condition(filter))
+            .transpose()?;
         let mut star = false;
         let mut bounds = Vec::new();
         for argument in &list.args {
@@ -153,10 +175,18 @@ impl Binder<'_> {
         }
         let (arguments, result, input) = self.aggregate_types(function, bounds, star, syntax)?;
         if distinct && !order.is_empty() && order.iter().any(|(e, ..)| !arguments.contains(e)) {
-            let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+            let message =
+                "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
             return Err(self.error("42P10", message, syntax));
         }
-        let aggregate = Aggregate { function, arguments, distinct, filter, order, input };
+        let aggregate = Aggregate {
+            function,
+            arguments,
+            distinct,
+            filter,
+            order,
+            input,
+        };
         Ok((aggregate, result))
     }
 
@@ -173,7 +203,10 @@ impl Binder<'_> {
         }
         let wanted = if function == F::StringAgg { 2 } else { 1 };
         if star || bounds.len() != wanted {
-            let message = format!("function {} with these arguments does not exist", function.name());
+            let message = format!(
+                "function {} with these arguments does not exist",
+                function.name()
+            );
             return Err(self.error("42883", message, syntax));
         }
         let separator = (wanted == 2).then(|| bounds.remove(1));

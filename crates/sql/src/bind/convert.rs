@@ -39,7 +39,10 @@ fn number_rank(data_type: &DataType) -> Option<u8> {
 }
 
 fn is_moment(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Date | DataType::Timestamp | DataType::TimestampTz)
+    matches!(
+        data_type,
+        DataType::Date | DataType::Timestamp | DataType::TimestampTz
+    )
 }
 
 /// Whether the cast exists in this context.
@@ -67,7 +70,9 @@ pub(crate) fn exists(from: &DataType, to: &DataType, context: Context) -> bool {
 pub(crate) fn is_nothing(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
         (from, to) if from == to => true,
-        (DataType::Int2, DataType::Int4 | DataType::Int8) | (DataType::Int4, DataType::Int8) => true,
+        (DataType::Int2, DataType::Int4 | DataType::Int8) | (DataType::Int4, DataType::Int8) => {
+            true
+        }
         (DataType::Numeric(_), DataType::Numeric(None)) => true,
         (DataType::Real, DataType::Double) => true,
         (from, DataType::Text | DataType::Varchar(None)) => from.is_text(),
@@ -99,7 +104,8 @@ impl Binder<'_> {
                 }
                 _ => {
                     let message = format!("expression is of type {from}, but {to} is needed");
-                    self.error("42804", message, syntax).help("You will need to cast it.")
+                    self.error("42804", message, syntax)
+                        .help("You will need to cast it.")
                 }
             });
         }
@@ -142,7 +148,9 @@ impl Binder<'_> {
                 }
             }
             Expression::Variable(slot) if self.parameters.len() > slot => {
-                let known = self.parameters[slot].get_or_insert_with(|| unbounded(to)).clone();
+                let known = self.parameters[slot]
+                    .get_or_insert_with(|| unbounded(to))
+                    .clone();
                 let bound = Bound::new(Expression::Variable(slot), known);
                 self.coerce(bound, to, context, syntax)
             }
@@ -151,7 +159,11 @@ impl Binder<'_> {
     }
 
     /// The expression with a type of its own: text where nothing else is known.
-    pub(crate) fn settled(&mut self, bound: Bound, syntax: &impl Spanned) -> Bind<(Expression, DataType)> {
+    pub(crate) fn settled(
+        &mut self,
+        bound: Bound,
+        syntax: &impl Spanned,
+    ) -> Bind<(Expression, DataType)> {
         match &bound.data_type {
             Some(data_type) => {
                 let data_type = data_type.clone();
@@ -173,11 +185,14 @@ impl Binder<'_> {
     ) -> Bind<DataType> {
         let mut common: Option<DataType> = None;
         for bound in bounds {
-            let Some(next) = &bound.data_type else { continue };
+            let Some(next) = &bound.data_type else {
+                continue;
+            };
             common = Some(match common {
                 None => next.clone(),
                 Some(common) => wider(&common, next).ok_or_else(|| {
-                    let message = format!("{construct} types {common} and {next} cannot be matched");
+                    let message =
+                        format!("{construct} types {common} and {next} cannot be matched");
                     self.error("42804", message, syntax)
                 })?,
             });
@@ -210,7 +225,9 @@ impl Binder<'_> {
             return Ok(());
         }
         let what = format!("{construct} of character({length}) and another length");
-        Err(self.unsupported(&what, syntax).help("Cast each to text or to one length."))
+        Err(self
+            .unsupported(&what, syntax)
+            .help("Cast each to text or to one length."))
     }
 
     /// All of these as values of their common type.

@@ -41,35 +41,88 @@ impl Binder<'_> {
             Expr::IsNotFalse(operand) => self.truth_test(operand, false, true),
             Expr::IsUnknown(operand) => {
                 let operand = Box::new(self.condition(operand)?);
-                Ok(Bound::boolean(Expression::IsNull { operand, negated: false }))
+                Ok(Bound::boolean(Expression::IsNull {
+                    operand,
+                    negated: false,
+                }))
             }
             Expr::IsNotUnknown(operand) => {
                 let operand = Box::new(self.condition(operand)?);
-                Ok(Bound::boolean(Expression::IsNull { operand, negated: true }))
+                Ok(Bound::boolean(Expression::IsNull {
+                    operand,
+                    negated: true,
+                }))
             }
             Expr::IsDistinctFrom(left, right) => self.distinct_test(left, right, false, syntax),
             Expr::IsNotDistinctFrom(left, right) => self.distinct_test(left, right, true, syntax),
-            Expr::InList { expr, list, negated } => self.in_list(expr, list, *negated, syntax),
-            Expr::InSubquery { expr, subquery, negated } => {
-                let relation = if *negated { Relation::NotEqual } else { Relation::Equal };
+            Expr::InList {
+                expr,
+                list,
+                negated,
+            } => self.in_list(expr, list, *negated, syntax),
+            Expr::InSubquery {
+                expr,
+                subquery,
+                negated,
+            } => {
+                let relation = if *negated {
+                    Relation::NotEqual
+                } else {
+                    Relation::Equal
+                };
                 self.quantified_subquery(expr, relation, subquery, *negated, syntax)
             }
-            Expr::Between { expr, negated, low, high } => {
-                self.between(expr, *negated, low, high, syntax)
-            }
-            Expr::Like { negated, any: false, expr, pattern, escape_char } => {
-                self.like(expr, pattern, escape_char.as_deref(), false, *negated, syntax)
-            }
-            Expr::ILike { negated, any: false, expr, pattern, escape_char } => {
-                self.like(expr, pattern, escape_char.as_deref(), true, *negated, syntax)
-            }
-            Expr::AnyOp { left, compare_op, right, .. } => {
-                self.quantified(left, compare_op, right, false, syntax)
-            }
-            Expr::AllOp { left, compare_op, right } => {
-                self.quantified(left, compare_op, right, true, syntax)
-            }
-            Expr::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, format: None } => {
+            Expr::Between {
+                expr,
+                negated,
+                low,
+                high,
+            } => self.between(expr, *negated, low, high, syntax),
+            Expr::Like {
+                negated,
+                any: false,
+                expr,
+                pattern,
+                escape_char,
+            } => self.like(
+                expr,
+                pattern,
+                escape_char.as_deref(),
+                false,
+                *negated,
+                syntax,
+            ),
+            Expr::ILike {
+                negated,
+                any: false,
+                expr,
+                pattern,
+                escape_char,
+            } => self.like(
+                expr,
+                pattern,
+                escape_char.as_deref(),
+                true,
+                *negated,
+                syntax,
+            ),
+            Expr::AnyOp {
+                left,
+                compare_op,
+                right,
+                ..
+            } => self.quantified(left, compare_op, right, false, syntax),
+            Expr::AllOp {
+                left,
+                compare_op,
+                right,
+            } => self.quantified(left, compare_op, right, true, syntax),
+            Expr::Cast {
+                kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
+                expr,
+                data_type,
+                format: None,
+            } => {
                 let to = resolve_data_type(data_type)?;
                 let bound = self.expression(expr)?;
                 let expression = self.coerce(bound, &to, Context::Explicit, syntax)?;
@@ -81,9 +134,17 @@ impl Binder<'_> {
                 let expression = self.coerce(bound, &to, Context::Explicit, syntax)?;
                 Ok(Bound::new(expression, to))
             }
-            Expr::Case { operand, conditions, else_result, .. } => {
-                self.case(operand.as_deref(), conditions, else_result.as_deref(), syntax)
-            }
+            Expr::Case {
+                operand,
+                conditions,
+                else_result,
+                ..
+            } => self.case(
+                operand.as_deref(),
+                conditions,
+                else_result.as_deref(),
+                syntax,
+            ),
             Expr::Exists { subquery, negated } => {
                 let query = self.subquery(subquery)?;
                 let kind = SubqueryKind::Exists { negated: *negated };
@@ -92,7 +153,11 @@ impl Binder<'_> {
             Expr::Subquery(query) => {
                 let query = self.subquery(query)?;
                 let [(_, data_type)] = query.columns.as_slice() else {
-                    return Err(self.error("42601", "subquery must return only one column", syntax));
+                    return Err(self.error(
+                        "42601",
+                        "subquery must return only one column",
+                        syntax,
+                    ));
                 };
                 let data_type = data_type.clone();
                 Ok(self.add_subquery(SubqueryKind::Scalar, query, Vec::new(), data_type))
@@ -136,8 +201,12 @@ impl Binder<'_> {
     }
 
     fn literal(&mut self, value: &ast::Value, syntax: &Expr) -> Bind<Bound> {
-        let unknown =
-            |value| Ok(Bound { expression: Expression::Constant(value), data_type: None });
+        let unknown = |value| {
+            Ok(Bound {
+                expression: Expression::Constant(value),
+                data_type: None,
+            })
+        };
         match value {
             ast::Value::Number(digits, false) => self.number(digits, syntax),
             ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text) => {
@@ -155,7 +224,9 @@ impl Binder<'_> {
 
     fn placeholder(&mut self, name: &str, syntax: &Expr) -> Bind<Bound> {
         let number = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
-        let found = number.filter(|n| *n > 0).and_then(|number| self.variables.numbered(number));
+        let found = number
+            .filter(|n| *n > 0)
+            .and_then(|number| self.variables.numbered(number));
         match found {
             Some((slot, Some(data_type))) => Ok(Bound::new(Expression::Variable(slot), data_type)),
             Some((slot, None)) => {
@@ -163,14 +234,22 @@ impl Binder<'_> {
                     self.parameters.resize(slot + 1, None);
                 }
                 let data_type = self.parameters[slot].clone();
-                Ok(Bound { expression: Expression::Variable(slot), data_type })
+                Ok(Bound {
+                    expression: Expression::Variable(slot),
+                    data_type,
+                })
             }
             None => Err(self.error("42P02", format!("there is no parameter {name}"), syntax)),
         }
     }
 
     /// A column or variable.
-    fn name(&mut self, qualifier: Option<&ast::Ident>, name: &ast::Ident, syntax: &Expr) -> Bind<Bound> {
+    fn name(
+        &mut self,
+        qualifier: Option<&ast::Ident>,
+        name: &ast::Ident,
+        syntax: &Expr,
+    ) -> Bind<Bound> {
         let qualifier = qualifier.map(fold);
         let text = fold(name);
         let variable = self.variables.named(qualifier.as_deref(), &text);
@@ -178,7 +257,8 @@ impl Binder<'_> {
         match (column, variable) {
             (Some(_), Some(_)) if !self.variables.column_wins() => {
                 let message = format!("column reference \"{text}\" is ambiguous");
-                Err(self.error("42702", message, syntax)
+                Err(self
+                    .error("42702", message, syntax)
                     .help("It could refer to either a PL/pgSQL variable or a table column."))
             }
             (Some(bound), _) => Ok(bound),
@@ -202,17 +282,30 @@ impl Binder<'_> {
         };
         if let Some(qualifier) = qualifier {
             let known = |scope: &super::scope::Scope| {
-                scope.sources.iter().any(|source| source.name == qualifier && !source.hidden)
+                scope
+                    .sources
+                    .iter()
+                    .any(|source| source.name == qualifier && !source.hidden)
             };
             if !self.scopes.iter().any(known) {
                 let message = format!("missing FROM-clause entry for table \"{qualifier}\"");
                 return self.error("42P01", message, syntax);
             }
         }
-        let near = self.scopes.iter().flat_map(|scope| &scope.sources).find_map(|source| {
-            let column = source.columns.iter().find(|column| near(&column.name, name))?;
-            Some(format!("Perhaps you meant to reference the column \"{}.{}\".", source.name, column.name))
-        });
+        let near = self
+            .scopes
+            .iter()
+            .flat_map(|scope| &scope.sources)
+            .find_map(|source| {
+                let column = source
+                    .columns
+                    .iter()
+                    .find(|column| near(&column.name, name))?;
+                Some(format!(
+                    "Perhaps you meant to reference the column \"{}.{}\".",
+                    source.name, column.name
+                ))
+            });
         let diagnostic = self.error("42703", shown, syntax);
         match near {
             Some(help) => diagnostic.help(help),
@@ -235,9 +328,17 @@ impl Binder<'_> {
                     let message = format!("column reference \"{name}\" is ambiguous");
                     return Err(self.error("42702", message, syntax));
                 }
-                Found::One { source, column, data_type } => {
+                Found::One {
+                    source,
+                    column,
+                    data_type,
+                } => {
                     self.note_reference(depth, source, column);
-                    let expression = Expression::Column { depth, source, column };
+                    let expression = Expression::Column {
+                        depth,
+                        source,
+                        column,
+                    };
                     return Ok(Some(Bound::new(expression, data_type)));
                 }
             }
@@ -262,30 +363,66 @@ impl Binder<'_> {
     fn null_test(&mut self, operand: &Expr, negated: bool) -> Bind<Bound> {
         let bound = self.expression(operand)?;
         let (expression, _) = self.settled(bound, operand)?;
-        let test = Expression::IsNull { operand: Box::new(expression), negated };
+        let test = Expression::IsNull {
+            operand: Box::new(expression),
+            negated,
+        };
         Ok(Bound::boolean(test.folded()))
     }
 
     fn truth_test(&mut self, operand: &Expr, expected: bool, negated: bool) -> Bind<Bound> {
         let operand = Box::new(self.condition(operand)?);
-        Ok(Bound::boolean(Expression::IsBool { operand, expected, negated }.folded()))
+        Ok(Bound::boolean(
+            Expression::IsBool {
+                operand,
+                expected,
+                negated,
+            }
+            .folded(),
+        ))
     }
 
-    fn distinct_test(&mut self, left: &Expr, right: &Expr, negated: bool, syntax: &Expr) -> Bind<Bound> {
+    fn distinct_test(
+        &mut self,
+        left: &Expr,
+        right: &Expr,
+        negated: bool,
+        syntax: &Expr,
+    ) -> Bind<Bound> {
         let (left, right) = (self.expression(left)?, self.expression(right)?);
         let (left, right) = self.comparable(left, "=", right, syntax)?;
         let (left, right) = (Box::new(left), Box::new(right));
-        Ok(Bound::boolean(Expression::Distinct { left, right, negated }.folded()))
+        Ok(Bound::boolean(
+            Expression::Distinct {
+                left,
+                right,
+                negated,
+            }
+            .folded(),
+        ))
     }
 
-    fn in_list(&mut self, operand: &Expr, list: &[Expr], negated: bool, syntax: &Expr) -> Bind<Bound> {
+    fn in_list(
+        &mut self,
+        operand: &Expr,
+        list: &[Expr],
+        negated: bool,
+        syntax: &Expr,
+    ) -> Bind<Bound> {
         if let Expr::Tuple(_) = peeled(operand) {
             let mut equal = Vec::new();
             for element in list {
-                equal.push(self.binary(operand, &ast::BinaryOperator::Eq, element, syntax)?.expression);
+                equal.push(
+                    self.binary(operand, &ast::BinaryOperator::Eq, element, syntax)?
+                        .expression,
+                );
             }
             let any = Expression::Or(equal);
-            let test = if negated { Expression::Not(Box::new(any)) } else { any };
+            let test = if negated {
+                Expression::Not(Box::new(any))
+            } else {
+                any
+            };
             return Ok(Bound::boolean(test));
         }
         let operand_bound = self.expression(operand)?;
@@ -294,7 +431,9 @@ impl Binder<'_> {
             bounds.push(self.expression(element)?);
         }
         let exact = |t: &DataType| t.is_integer() || matches!(t, DataType::Numeric(_));
-        let all_numbers = bounds.iter().all(|b| b.data_type.as_ref().is_some_and(exact));
+        let all_numbers = bounds
+            .iter()
+            .all(|b| b.data_type.as_ref().is_some_and(exact));
         let mut expressions = if all_numbers {
             bounds.into_iter().map(|bound| bound.expression).collect()
         } else {
@@ -306,7 +445,11 @@ impl Binder<'_> {
             expressions
         };
         let operand = Box::new(expressions.remove(0));
-        let test = Expression::InList { operand, list: expressions, negated };
+        let test = Expression::InList {
+            operand,
+            list: expressions,
+            negated,
+        };
         Ok(Bound::boolean(test.folded()))
     }
 
@@ -337,7 +480,11 @@ impl Binder<'_> {
         let above = self.compare(operand.clone(), Relation::GreaterOrEqual, low, syntax)?;
         let below = self.compare(operand, Relation::LessOrEqual, high, syntax)?;
         let within = Expression::And(vec![above, below]);
-        let test = if negated { Expression::Not(Box::new(within)) } else { within };
+        let test = if negated {
+            Expression::Not(Box::new(within))
+        } else {
+            within
+        };
         Ok(Bound::boolean(test.folded()))
     }
 
@@ -398,7 +545,15 @@ impl Binder<'_> {
             _ => return Err(self.unsupported("ANY or ALL over an array of another type", syntax)),
         };
         let (left, array) = (Box::new(left), Box::new(array));
-        Ok(Bound::boolean(Expression::Quantified { relation, left, array, all }.folded()))
+        Ok(Bound::boolean(
+            Expression::Quantified {
+                relation,
+                left,
+                array,
+                all,
+            }
+            .folded(),
+        ))
     }
 
     fn quantified_subquery(
@@ -413,8 +568,16 @@ impl Binder<'_> {
             Expr::Tuple(list) => list.iter().collect(),
             other => vec![other],
         };
-        if left.len() > 1 && !matches!((relation, all), (Relation::Equal, false) | (Relation::NotEqual, true)) {
-            return Err(self.unsupported("a row compared with a subquery otherwise than by IN", syntax));
+        if left.len() > 1
+            && !matches!(
+                (relation, all),
+                (Relation::Equal, false) | (Relation::NotEqual, true)
+            )
+        {
+            return Err(self.unsupported(
+                "a row compared with a subquery otherwise than by IN",
+                syntax,
+            ));
         }
         let mut bounds = Vec::new();
         for side in &left {
@@ -439,13 +602,20 @@ impl Binder<'_> {
             }
             sides.push(side);
         }
-        let kind = SubqueryKind::Quantified { left: sides.clone(), relation, all };
+        let kind = SubqueryKind::Quantified {
+            left: sides.clone(),
+            relation,
+            all,
+        };
         Ok(self.add_subquery(kind, query, sides, DataType::Bool))
     }
 
     /// Casts a query's output column; `probe` is the cast of a placeholder.
     fn cast_output(&mut self, query: &mut crate::plan::Query, place: usize, probe: Expression) {
-        if let Expression::Cast { from, to, explicit, .. } = probe {
+        if let Expression::Cast {
+            from, to, explicit, ..
+        } = probe
+        {
             super::query::cast_column(query, place, &from, &to, explicit);
         }
     }
@@ -465,8 +635,21 @@ impl Binder<'_> {
         for side in &left {
             side.each_column(&mut |source, column| references.push((source, column)));
         }
-        scope.subqueries.push(Subquery { source, kind, query, references, grouped });
-        Bound::new(Expression::Column { depth: 0, source, column: 0 }, data_type)
+        scope.subqueries.push(Subquery {
+            source,
+            kind,
+            query,
+            references,
+            grouped,
+        });
+        Bound::new(
+            Expression::Column {
+                depth: 0,
+                source,
+                column: 0,
+            },
+            data_type,
+        )
     }
 
     fn case(
@@ -476,7 +659,9 @@ impl Binder<'_> {
         otherwise: Option<&Expr>,
         syntax: &Expr,
     ) -> Bind<Bound> {
-        let operand = operand.map(|operand| self.expression(operand)).transpose()?;
+        let operand = operand
+            .map(|operand| self.expression(operand))
+            .transpose()?;
         let mut tests = Vec::new();
         let mut results = Vec::new();
         for when in conditions {
@@ -491,7 +676,10 @@ impl Binder<'_> {
         }
         results.push(match otherwise {
             Some(otherwise) => self.expression(otherwise)?,
-            None => Bound { expression: Expression::NULL, data_type: None },
+            None => Bound {
+                expression: Expression::NULL,
+                data_type: None,
+            },
         });
         let (mut results, data_type) = self.unify(results, "CASE", syntax)?;
         let otherwise = Box::new(results.pop().expect("ELSE was pushed"));
@@ -507,7 +695,10 @@ impl Binder<'_> {
         if bounds.is_empty() {
             // Its type is told by a cast around it: '{}' of unknown type.
             let empty = Expression::Constant(Value::text("{}"));
-            return Ok(Bound { expression: empty, data_type: None });
+            return Ok(Bound {
+                expression: empty,
+                data_type: None,
+            });
         }
         let (elements, data_type) = self.unify(bounds, "ARRAY", syntax)?;
         if let DataType::Array(_) = data_type {
@@ -517,15 +708,24 @@ impl Binder<'_> {
         Ok(Bound::new(Expression::Array(elements).folded(), data_type))
     }
 
-    fn field_access(&mut self, root: &Expr, chain: &[ast::AccessExpr], syntax: &Expr) -> Bind<Bound> {
+    fn field_access(
+        &mut self,
+        root: &Expr,
+        chain: &[ast::AccessExpr],
+        syntax: &Expr,
+    ) -> Bind<Bound> {
         let mut bound = self.expression(root)?;
         for access in chain {
             let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = access else {
                 return Err(self.unsupported("this field access", syntax));
             };
             let Some(DataType::Array(element)) = bound.data_type.clone() else {
-                let shown = bound.data_type.map_or("unknown".to_string(), |t| t.to_string());
-                let message = format!("cannot subscript type {shown} because it does not support subscripting");
+                let shown = bound
+                    .data_type
+                    .map_or("unknown".to_string(), |t| t.to_string());
+                let message = format!(
+                    "cannot subscript type {shown} because it does not support subscripting"
+                );
                 return Err(self.error("42804", message, syntax));
             };
             let index = self.expression_as(index, &DataType::Int4, Context::Assignment)?;
@@ -546,11 +746,20 @@ impl Binder<'_> {
         };
         let text = match peeled(syntax) {
             Expr::Interval(interval) => {
-                let unit = interval.leading_field.as_ref().map(|field| format!(" {field}"));
+                let unit = interval
+                    .leading_field
+                    .as_ref()
+                    .map(|field| format!(" {field}"));
                 text_of(&interval.value).map(|text| text + unit.as_deref().unwrap_or(""))
             }
-            Expr::Cast { expr, data_type: ast::DataType::Interval { .. }, .. } => text_of(expr),
-            Expr::TypedString(typed) if matches!(typed.data_type, ast::DataType::Interval { .. }) => {
+            Expr::Cast {
+                expr,
+                data_type: ast::DataType::Interval { .. },
+                ..
+            } => text_of(expr),
+            Expr::TypedString(typed)
+                if matches!(typed.data_type, ast::DataType::Interval { .. }) =>
+            {
                 match &typed.value.value {
                     ast::Value::SingleQuotedString(text) => Some(text.clone()),
                     _ => None,
@@ -570,22 +779,44 @@ impl Binder<'_> {
         arguments: Vec<Expression>,
         data_type: DataType,
     ) -> Bound {
-        Bound::new(Expression::Call { function, arguments }.folded(), data_type)
+        Bound::new(
+            Expression::Call {
+                function,
+                arguments,
+            }
+            .folded(),
+            data_type,
+        )
     }
 }
 
 /// CASE; one that compares the same operand each time evaluates it once.
 fn switch(branches: Vec<(Expression, Expression)>, otherwise: Box<Expression>) -> Expression {
     let operand = match branches.first() {
-        Some((Expression::Compare { relation: Relation::Equal, left, .. }, _)) => left.clone(),
-        _ => return Expression::Case { branches, otherwise },
+        Some((
+            Expression::Compare {
+                relation: Relation::Equal,
+                left,
+                ..
+            },
+            _,
+        )) => left.clone(),
+        _ => {
+            return Expression::Case {
+                branches,
+                otherwise,
+            };
+        }
     };
     let same = |test: &Expression| {
         matches!(test, Expression::Compare { relation: Relation::Equal, left, right }
             if *left == operand && matches!(**right, Expression::Constant(_)))
     };
     if branches.len() < 2 || operand.uniques() > 0 || !branches.iter().all(|(test, _)| same(test)) {
-        return Expression::Case { branches, otherwise };
+        return Expression::Case {
+            branches,
+            otherwise,
+        };
     }
     let branches = branches
         .into_iter()
@@ -594,7 +825,11 @@ fn switch(branches: Vec<(Expression, Expression)>, otherwise: Box<Expression>) -
             other => (other, result),
         })
         .collect();
-    Expression::Switch { operand, branches, otherwise }
+    Expression::Switch {
+        operand,
+        branches,
+        otherwise,
+    }
 }
 
 /// Whether two names differ by one character.
@@ -602,6 +837,11 @@ fn near(a: &str, b: &str) -> bool {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let prefix = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
     let (a, b) = (&a[prefix..], &b[prefix..]);
-    let suffix = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
+    let suffix = a
+        .iter()
+        .rev()
+        .zip(b.iter().rev())
+        .take_while(|(x, y)| x == y)
+        .count();
     (a.len() - suffix).max(b.len() - suffix) <= 1
 }

@@ -41,10 +41,17 @@ pub(crate) struct PlanSource {
 #[derive(Debug)]
 pub(crate) enum SourceKind {
     Table(TableId),
-    Function { function: TableFunction, arguments: Vec<Expression>, ordinality: bool },
+    Function {
+        function: TableFunction,
+        arguments: Vec<Expression>,
+        ordinality: bool,
+    },
     Rows(Vec<Vec<Expression>>),
     Query(Query),
-    Cte { number: usize, width: usize },
+    Cte {
+        number: usize,
+        width: usize,
+    },
 }
 
 impl SourceKind {
@@ -54,7 +61,11 @@ impl SourceKind {
     /// When the source is not pure.
     pub(crate) fn copied(&self) -> SourceKind {
         match self {
-            SourceKind::Function { function, arguments, ordinality } => SourceKind::Function {
+            SourceKind::Function {
+                function,
+                arguments,
+                ordinality,
+            } => SourceKind::Function {
                 function: *function,
                 arguments: arguments.clone(),
                 ordinality: *ordinality,
@@ -87,7 +98,11 @@ pub(crate) fn split(condition: Expression, into: &mut Vec<Expression>) {
 
 impl Binder<'_> {
     /// Binds a FROM list into the innermost scope.
-    pub(crate) fn from_list(&mut self, items: &[ast::TableWithJoins], list: &mut FromList) -> Bind<()> {
+    pub(crate) fn from_list(
+        &mut self,
+        items: &[ast::TableWithJoins],
+        list: &mut FromList,
+    ) -> Bind<()> {
         for item in items {
             self.join_tree(item, list)?;
         }
@@ -124,14 +139,21 @@ impl Binder<'_> {
                 continue;
             }
             if right != left_end + 1 || (is_right && left_end != first) {
-                return Err(self.unsupported("an outer join of a join in parentheses", &join.relation));
+                return Err(
+                    self.unsupported("an outer join of a join in parentheses", &join.relation)
+                );
             }
-            let (inner, outer) = if is_right { (first, bit(right)) } else {
+            let (inner, outer) = if is_right {
+                (first, bit(right))
+            } else {
                 (right, (first..=left_end).map(bit).sum())
             };
             self.note_conditions(&on, Some(inner));
             self.scope().sources[inner - 1].nullable = true;
-            let source = list.sources.iter_mut().find(|source| source.number == inner);
+            let source = list
+                .sources
+                .iter_mut()
+                .find(|source| source.number == inner);
             source.expect("it has just been bound").left = Some((on, outer));
         }
         Ok(())
@@ -159,17 +181,29 @@ impl Binder<'_> {
                     let side = |binder: &mut Self, from: usize, to: usize| {
                         (from..=to).find_map(|source| {
                             let found = &binder.scope().sources[source - 1];
-                            let place = found.columns.iter().position(|c| c.name == column && !c.merged)?;
+                            let place = found
+                                .columns
+                                .iter()
+                                .position(|c| c.name == column && !c.merged)?;
                             Some((source, place, found.columns[place].data_type.clone()))
                         })
                     };
                     let (l, r) = (side(self, first, left_end), side(self, right, right));
                     let (Some(l), Some(r)) = (l, r) else {
-                        let message = format!("column \"{column}\" specified in USING clause does not exist on both sides");
+                        let message = format!(
+                            "column \"{column}\" specified in USING clause does not exist on both sides"
+                        );
                         return Err(self.error("42703", message, name));
                     };
                     let bound = |(source, column, data_type): (usize, usize, DataType)| {
-                        super::Bound::new(Expression::Column { depth: 0, source, column }, data_type)
+                        super::Bound::new(
+                            Expression::Column {
+                                depth: 0,
+                                source,
+                                column,
+                            },
+                            data_type,
+                        )
                     };
                     self.note_reference(0, l.0, l.1);
                     self.note_reference(0, r.0, r.1);
@@ -183,27 +217,68 @@ impl Binder<'_> {
 
     fn factor(&mut self, factor: &TableFactor, list: &mut FromList) -> Bind<()> {
         match factor {
-            TableFactor::Table { name, alias, args: None, with_ordinality: false, sample: None, .. } => {
-                self.named_source(name, alias.as_ref(), factor, list)
-            }
-            TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
+            TableFactor::Table {
+                name,
+                alias,
+                args: None,
+                with_ordinality: false,
+                sample: None,
+                ..
+            } => self.named_source(name, alias.as_ref(), factor, list),
+            TableFactor::Table {
+                name,
+                alias,
+                args: Some(args),
+                with_ordinality,
+                ..
+            } => {
                 let arguments = self.function_arguments(&args.args, factor)?;
-                self.table_function(name, &arguments, *with_ordinality, alias.as_ref(), factor, list)
+                self.table_function(
+                    name,
+                    &arguments,
+                    *with_ordinality,
+                    alias.as_ref(),
+                    factor,
+                    list,
+                )
             }
-            TableFactor::Function { name, args, with_ordinality, alias, .. } => {
+            TableFactor::Function {
+                name,
+                args,
+                with_ordinality,
+                alias,
+                ..
+            } => {
                 let arguments = self.function_arguments(args, factor)?;
-                self.table_function(name, &arguments, *with_ordinality, alias.as_ref(), factor, list)
+                self.table_function(
+                    name,
+                    &arguments,
+                    *with_ordinality,
+                    alias.as_ref(),
+                    factor,
+                    list,
+                )
             }
-            TableFactor::UNNEST { alias, array_exprs, with_offset: false, with_ordinality, .. } => {
+            TableFactor::UNNEST {
+                alias,
+                array_exprs,
+                with_offset: false,
+                with_ordinality,
+                ..
+            } => {
                 let arguments: Vec<&Expr> = array_exprs.iter().collect();
                 self.unnest(&arguments, *with_ordinality, alias.as_ref(), factor, list)
             }
-            TableFactor::Derived { lateral, subquery, alias, sample: None } => {
-                self.derived(*lateral, subquery, alias.as_ref(), factor, list)
-            }
-            TableFactor::NestedJoin { table_with_joins, alias: None } => {
-                self.join_tree(table_with_joins, list)
-            }
+            TableFactor::Derived {
+                lateral,
+                subquery,
+                alias,
+                sample: None,
+            } => self.derived(*lateral, subquery, alias.as_ref(), factor, list),
+            TableFactor::NestedJoin {
+                table_with_joins,
+                alias: None,
+            } => self.join_tree(table_with_joins, list),
             other => Err(self.unsupported("this item in FROM", other)),
         }
     }
@@ -234,12 +309,19 @@ impl Binder<'_> {
         let shown = alias.map_or(text.clone(), |alias| fold(&alias.name));
         if let Some((_, number, columns)) = self.ctes.iter().rev().find(|cte| cte.0 == text) {
             let (number, columns) = (*number, columns.clone());
-            let kind = SourceKind::Cte { number, width: columns.len() };
+            let kind = SourceKind::Cte {
+                number,
+                width: columns.len(),
+            };
             return self.add_source(shown, columns, alias, kind, factor, list);
         }
         if let Some(view) = self.catalog.views.iter().find(|view| view.name == text) {
             if self.views.contains(&text) {
-                return Err(self.error("42P17", format!("infinite recursion detected in view \"{text}\""), name));
+                return Err(self.error(
+                    "42P17",
+                    format!("infinite recursion detected in view \"{text}\""),
+                    name,
+                ));
             }
             self.views.push(text);
             let query = self.closed_query(&view.query)?;
@@ -248,7 +330,14 @@ impl Binder<'_> {
             for (column, name) in columns.iter_mut().zip(&view.columns) {
                 column.0.clone_from(name);
             }
-            return self.add_source(shown, columns, alias, SourceKind::Query(query), factor, list);
+            return self.add_source(
+                shown,
+                columns,
+                alias,
+                SourceKind::Query(query),
+                factor,
+                list,
+            );
         }
         let table = self.table_named(name)?;
         self.add_table(table, shown, alias, Role::Read, factor, list)
@@ -265,7 +354,11 @@ impl Binder<'_> {
         list: &mut FromList,
     ) -> Bind<()> {
         let schema = self.catalog.schema.table(table);
-        let columns = schema.columns.iter().map(|c| (c.name.clone(), c.data_type.clone())).collect();
+        let columns = schema
+            .columns
+            .iter()
+            .map(|c| (c.name.clone(), c.data_type.clone()))
+            .collect();
         let span = match factor {
             TableFactor::Table { name, .. } => self.place_of(name),
             other => self.place_of(other),
@@ -281,7 +374,11 @@ impl Binder<'_> {
         });
         let access = self.accesses.len() - 1;
         self.add_source(name, columns, alias, SourceKind::Table(table), factor, list)?;
-        let source = self.scope().sources.last_mut().expect("it has just been added");
+        let source = self
+            .scope()
+            .sources
+            .last_mut()
+            .expect("it has just been added");
         source.access = Some(access);
         source.table = Some(table);
         Ok(())
@@ -296,13 +393,22 @@ impl Binder<'_> {
         factor: &TableFactor,
         list: &mut FromList,
     ) -> Bind<()> {
-        if self.scope().sources.iter().any(|source| source.name == name) {
+        if self
+            .scope()
+            .sources
+            .iter()
+            .any(|source| source.name == name)
+        {
             let message = format!("table name \"{name}\" specified more than once");
             return Err(self.error("42712", message, factor));
         }
         let mut columns: Vec<ScopeColumn> = columns
             .into_iter()
-            .map(|(name, data_type)| ScopeColumn { name, data_type, merged: false })
+            .map(|(name, data_type)| ScopeColumn {
+                name,
+                data_type,
+                merged: false,
+            })
             .collect();
         let renamed = alias.map_or(&[][..], |alias| &alias.columns);
         if renamed.len() > columns.len() {
@@ -336,7 +442,13 @@ impl Binder<'_> {
             nullable: false,
         });
         let number = scope.sources.len();
-        list.sources.push(PlanSource { number, kind, left: None, depends, target: false });
+        list.sources.push(PlanSource {
+            number,
+            kind,
+            left: None,
+            depends,
+            target: false,
+        });
         Ok(())
     }
 
@@ -351,9 +463,17 @@ impl Binder<'_> {
         let Some(alias) = alias else {
             return Err(self.error("42601", "subquery in FROM must have an alias", factor));
         };
-        let hidden: Vec<bool> = self.scope().sources.iter().map(|source| source.hidden).collect();
+        let hidden: Vec<bool> = self
+            .scope()
+            .sources
+            .iter()
+            .map(|source| source.hidden)
+            .collect();
         if !lateral {
-            self.scope().sources.iter_mut().for_each(|source| source.hidden = true);
+            self.scope()
+                .sources
+                .iter_mut()
+                .for_each(|source| source.hidden = true);
         }
         let query = self.query(subquery);
         for (source, hidden) in self.scope().sources.iter_mut().zip(hidden) {
@@ -385,8 +505,16 @@ impl Binder<'_> {
                 for argument in arguments {
                     bounds.push(self.expression(argument)?);
                 }
-                let data_type = self.common_type(&bounds.iter().collect::<Vec<_>>(), "generate_series", factor)?;
-                let data_type = if bounds.iter().all(|b| b.data_type.is_none()) { DataType::Int4 } else { data_type };
+                let data_type = self.common_type(
+                    &bounds.iter().collect::<Vec<_>>(),
+                    "generate_series",
+                    factor,
+                )?;
+                let data_type = if bounds.iter().all(|b| b.data_type.is_none()) {
+                    DataType::Int4
+                } else {
+                    data_type
+                };
                 if !data_type.is_integer() {
                     let construct = format!("generate_series of {data_type}");
                     return Err(self.unsupported(&construct, factor));
@@ -397,7 +525,15 @@ impl Binder<'_> {
                 }
                 let columns = vec![("generate_series".to_string(), data_type)];
                 let function = TableFunction::GenerateSeries;
-                self.add_function(function, expressions, columns, ordinality, alias, factor, list)
+                self.add_function(
+                    function,
+                    expressions,
+                    columns,
+                    ordinality,
+                    alias,
+                    factor,
+                    list,
+                )
             }
             other => Err(self.unsupported(&format!("function {other} in FROM"), factor)),
         }
@@ -423,7 +559,15 @@ impl Binder<'_> {
             expressions.push(bound.expression);
             columns.push(("unnest".to_string(), *element));
         }
-        self.add_function(TableFunction::Unnest, expressions, columns, ordinality, alias, factor, list)
+        self.add_function(
+            TableFunction::Unnest,
+            expressions,
+            columns,
+            ordinality,
+            alias,
+            factor,
+            list,
+        )
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -437,7 +581,9 @@ impl Binder<'_> {
         factor: &TableFactor,
         list: &mut FromList,
     ) -> Bind<()> {
-        let default = columns.first().map_or(String::new(), |column| column.0.clone());
+        let default = columns
+            .first()
+            .map_or(String::new(), |column| column.0.clone());
         let name = alias.map_or(default, |alias| fold(&alias.name));
         if let ([column], Some(alias)) = (columns.as_mut_slice(), alias) {
             column.0 = fold(&alias.name);
@@ -445,7 +591,11 @@ impl Binder<'_> {
         if ordinality {
             columns.push(("ordinality".to_string(), DataType::Int8));
         }
-        let kind = SourceKind::Function { function, arguments, ordinality };
+        let kind = SourceKind::Function {
+            function,
+            arguments,
+            ordinality,
+        };
         self.add_source(name, columns, alias, kind, factor, list)
     }
 
@@ -454,7 +604,12 @@ impl Binder<'_> {
     pub(crate) fn note_conditions(&mut self, conjuncts: &[Expression], only: Option<usize>) {
         for conjunct in conjuncts {
             let mut noted = Vec::new();
-            if let Expression::Compare { relation, left, right } = conjunct {
+            if let Expression::Compare {
+                relation,
+                left,
+                right,
+            } = conjunct
+            {
                 noted.extend(self.condition_on(left, *relation, right));
                 noted.extend(self.condition_on(right, relation.mirrored(), left));
             }
@@ -466,7 +621,9 @@ impl Binder<'_> {
             for (source, column, comparison, term) in noted {
                 told |= bit(source);
                 if let Some(access) = self.scope().sources[source - 1].access {
-                    self.accesses[access].conditions.push((column, comparison, term));
+                    self.accesses[access]
+                        .conditions
+                        .push((column, comparison, term));
                 }
             }
             let mentioned = mask(conjunct) & !told;
@@ -484,9 +641,21 @@ impl Binder<'_> {
         column: &Expression,
         relation: Relation,
         value: &Expression,
-    ) -> Option<(usize, ColumnIndex, crate::summary::Comparison, super::term::RawTerm)> {
+    ) -> Option<(
+        usize,
+        ColumnIndex,
+        crate::summary::Comparison,
+        super::term::RawTerm,
+    )> {
         use crate::summary::Comparison;
-        let Expression::Column { depth: 0, source, column } = column else { return None };
+        let Expression::Column {
+            depth: 0,
+            source,
+            column,
+        } = column
+        else {
+            return None;
+        };
         let scope = self.scopes.last()?;
         scope.sources.get(source - 1)?.access?;
         let comparison = match relation {
@@ -505,20 +674,45 @@ impl Binder<'_> {
         &self,
         operand: &Expression,
         negated: bool,
-    ) -> Option<(usize, ColumnIndex, crate::summary::Comparison, super::term::RawTerm)> {
+    ) -> Option<(
+        usize,
+        ColumnIndex,
+        crate::summary::Comparison,
+        super::term::RawTerm,
+    )> {
         use crate::summary::Comparison;
-        let Expression::Column { depth: 0, source, column } = operand else { return None };
+        let Expression::Column {
+            depth: 0,
+            source,
+            column,
+        } = operand
+        else {
+            return None;
+        };
         self.scopes.last()?.sources.get(source - 1)?.access?;
-        let comparison = if negated { Comparison::IsNotNull } else { Comparison::IsNull };
+        let comparison = if negated {
+            Comparison::IsNotNull
+        } else {
+            Comparison::IsNull
+        };
         let term = super::term::RawTerm::Constant(anabranch_types::Value::Null);
-        Some((*source, crate::expression::frame::column_index(*column), comparison, term))
+        Some((
+            *source,
+            crate::expression::frame::column_index(*column),
+            comparison,
+            term,
+        ))
     }
 }
 
 /// The rows of a derived table that is nothing but VALUES.
 fn trivial_rows(query: &Query) -> Option<Vec<Vec<Expression>>> {
-    let crate::plan::Body::Select(select) = &query.body else { return None };
-    let [crate::plan::Step::Rows { rows, .. }] = select.steps.as_slice() else { return None };
+    let crate::plan::Body::Select(select) = &query.body else {
+        return None;
+    };
+    let [crate::plan::Step::Rows { rows, .. }] = select.steps.as_slice() else {
+        return None;
+    };
     let identity = select.projection.iter().enumerate().all(|(place, expression)| {
         matches!(expression, Expression::Column { depth: 0, source: 1, column } if *column == place)
     });

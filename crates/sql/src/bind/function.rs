@@ -36,14 +36,21 @@ impl Binder<'_> {
     pub(crate) fn special_function(&mut self, syntax: &Expr) -> Bind<Bound> {
         match syntax {
             Expr::Function(function) => self.function(function, syntax),
-            Expr::Ceil { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
-                self.named_function("ceil", &[expr], syntax)
-            }
-            Expr::Floor { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
-                self.named_function("floor", &[expr], syntax)
-            }
+            Expr::Ceil {
+                expr,
+                field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime),
+            } => self.named_function("ceil", &[expr], syntax),
+            Expr::Floor {
+                expr,
+                field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime),
+            } => self.named_function("floor", &[expr], syntax),
             Expr::Position { expr, r#in } => self.named_function("strpos", &[r#in, expr], syntax),
-            Expr::Substring { expr, substring_from, substring_for, .. } => {
+            Expr::Substring {
+                expr,
+                substring_from,
+                substring_for,
+                ..
+            } => {
                 let one = Expr::value(ast::Value::Number("1".into(), false));
                 let from = substring_from.as_deref().unwrap_or(&one);
                 match substring_for.as_deref() {
@@ -51,7 +58,12 @@ impl Binder<'_> {
                     None => self.named_function("substring", &[expr, from], syntax),
                 }
             }
-            Expr::Trim { expr, trim_where, trim_what, trim_characters: None } => {
+            Expr::Trim {
+                expr,
+                trim_where,
+                trim_what,
+                trim_characters: None,
+            } => {
                 let name = match trim_where {
                     Some(ast::TrimWhereField::Leading) => "ltrim",
                     Some(ast::TrimWhereField::Trailing) => "rtrim",
@@ -84,7 +96,11 @@ impl Binder<'_> {
             return Err(self.unsupported(&format!("extract({field} from this type)"), syntax));
         };
         let function = Function::Extract(field);
-        Ok(Self::call(function, vec![bound.expression], DataType::Numeric(None)))
+        Ok(Self::call(
+            function,
+            vec![bound.expression],
+            DataType::Numeric(None),
+        ))
     }
 
     fn function(&mut self, function: &ast::Function, syntax: &Expr) -> Bind<Bound> {
@@ -102,14 +118,22 @@ impl Binder<'_> {
             if name == "array" {
                 let query = self.subquery(query)?;
                 let [(_, data_type)] = query.columns.as_slice() else {
-                    return Err(self.error("42601", "subquery must return only one column", syntax));
+                    return Err(self.error(
+                        "42601",
+                        "subquery must return only one column",
+                        syntax,
+                    ));
                 };
                 let data_type = DataType::Array(Box::new(data_type.clone()));
                 return Ok(self.add_subquery(SubqueryKind::Array, query, Vec::new(), data_type));
             }
         }
         if function.filter.is_some() {
-            return Err(self.error("42809", format!("FILTER specified, but {name} is not an aggregate function"), syntax));
+            return Err(self.error(
+                "42809",
+                format!("FILTER specified, but {name} is not an aggregate function"),
+                syntax,
+            ));
         }
         let arguments = self.plain_arguments(&function.args, syntax)?;
         self.named_function(&name, &arguments, syntax)
@@ -157,14 +181,23 @@ impl Binder<'_> {
         }
         let types: Vec<String> = bounds
             .iter()
-            .map(|b| b.data_type.as_ref().map_or("unknown".into(), |t| unbounded(t).to_string()))
+            .map(|b| {
+                b.data_type
+                    .as_ref()
+                    .map_or("unknown".into(), |t| unbounded(t).to_string())
+            })
             .collect();
         let message = format!("function {name}({}) does not exist", types.join(", "));
         Err(self.error("42883", message, syntax))
     }
 
     /// Functions over any type, times and arrays.
-    fn generic_function(&mut self, name: &str, bounds: &[Bound], syntax: &Expr) -> Bind<Option<Bound>> {
+    fn generic_function(
+        &mut self,
+        name: &str,
+        bounds: &[Bound],
+        syntax: &Expr,
+    ) -> Bind<Option<Bound>> {
         let bound = match (name, bounds) {
             ("coalesce", [_, ..]) => {
                 let (list, data_type) = self.unify(bounds.to_vec(), "COALESCE", syntax)?;
@@ -173,45 +206,99 @@ impl Binder<'_> {
             ("greatest" | "least", [_, ..]) => {
                 let upper = name.to_uppercase();
                 let (list, data_type) = self.unify(bounds.to_vec(), &upper, syntax)?;
-                let function = if name == "greatest" { Function::Greatest } else { Function::Least };
+                let function = if name == "greatest" {
+                    Function::Greatest
+                } else {
+                    Function::Least
+                };
                 Self::call(function, list, data_type)
             }
             ("nullif", [left, right]) => {
                 let data_type = left.data_type.clone().unwrap_or(DataType::Text);
                 let (a, b) = self.comparable(left.clone(), "=", right.clone(), syntax)?;
-                Bound::new(Expression::NullIf(Box::new(a), Box::new(b)).folded(), data_type)
+                Bound::new(
+                    Expression::NullIf(Box::new(a), Box::new(b)).folded(),
+                    data_type,
+                )
             }
             ("now" | "transaction_timestamp", []) => {
                 Bound::new(Expression::Now, DataType::TimestampTz)
             }
             ("statement_timestamp" | "clock_timestamp", []) => {
-                return Err(self.unsupported(name, syntax).help("now() is the transaction's time."));
+                return Err(self
+                    .unsupported(name, syntax)
+                    .help("now() is the transaction's time."));
             }
-            ("gen_random_uuid", []) => Bound::new(Expression::Unique { uuid: true }, DataType::Uuid),
-            ("cardinality", [Bound { data_type: Some(DataType::Array(_)), expression }]) => {
-                Self::call(Function::Cardinality, vec![expression.clone()], DataType::Int4)
+            ("gen_random_uuid", []) => {
+                Bound::new(Expression::Unique { uuid: true }, DataType::Uuid)
             }
-            ("array_length", [Bound { data_type: Some(DataType::Array(_)), expression }, dimension]) => {
-                let dimension = self.coerce(dimension.clone(), &DataType::Int4, Context::Implicit, syntax)?;
+            (
+                "cardinality",
+                [
+                    Bound {
+                        data_type: Some(DataType::Array(_)),
+                        expression,
+                    },
+                ],
+            ) => Self::call(
+                Function::Cardinality,
+                vec![expression.clone()],
+                DataType::Int4,
+            ),
+            (
+                "array_length",
+                [
+                    Bound {
+                        data_type: Some(DataType::Array(_)),
+                        expression,
+                    },
+                    dimension,
+                ],
+            ) => {
+                let dimension = self.coerce(
+                    dimension.clone(),
+                    &DataType::Int4,
+                    Context::Implicit,
+                    syntax,
+                )?;
                 let arguments = vec![expression.clone(), dimension];
                 Self::call(Function::ArrayLength, arguments, DataType::Int4)
             }
             ("array_append", [array, element]) => {
-                let Some(DataType::Array(inner)) = &array.data_type else { return Ok(None) };
+                let Some(DataType::Array(inner)) = &array.data_type else {
+                    return Ok(None);
+                };
                 let element = self.coerce(element.clone(), inner, Context::Implicit, syntax)?;
                 let arguments = vec![array.expression.clone(), element];
-                Self::call(Function::ArrayAppend, arguments, DataType::Array(inner.clone()))
+                Self::call(
+                    Function::ArrayAppend,
+                    arguments,
+                    DataType::Array(inner.clone()),
+                )
             }
             ("array_position", [array, element]) => {
-                let Some(DataType::Array(inner)) = &array.data_type else { return Ok(None) };
+                let Some(DataType::Array(inner)) = &array.data_type else {
+                    return Ok(None);
+                };
                 let element = self.coerce(element.clone(), inner, Context::Implicit, syntax)?;
                 let arguments = vec![array.expression.clone(), element];
                 Self::call(Function::ArrayPosition, arguments, DataType::Int4)
             }
             ("date_part", _) => {
-                return Err(self.unsupported("date_part", syntax).help("Use extract(field from …)."));
+                return Err(self
+                    .unsupported("date_part", syntax)
+                    .help("Use extract(field from …)."));
             }
-            ("date_trunc", [Bound { expression: Expression::Constant(Value::Text(field)), .. }, moment]) => {
+            (
+                "date_trunc",
+                [
+                    Bound {
+                        expression: Expression::Constant(Value::Text(field)),
+                        ..
+                    },
+                    moment,
+                ],
+            ) => {
                 let Some(field) = Field::named(&field.to_lowercase()) else {
                     return Err(self.unsupported("this unit of date_trunc", syntax));
                 };
@@ -226,12 +313,21 @@ impl Binder<'_> {
             ("make_date", [_, _, _]) => {
                 let mut arguments = Vec::new();
                 for bound in bounds {
-                    arguments.push(self.coerce(bound.clone(), &DataType::Int4, Context::Implicit, syntax)?);
+                    arguments.push(self.coerce(
+                        bound.clone(),
+                        &DataType::Int4,
+                        Context::Implicit,
+                        syntax,
+                    )?);
                 }
                 Self::call(Function::MakeDate, arguments, DataType::Date)
             }
-            ("to_char" | "to_date" | "to_timestamp" | "to_number" | "md5" | "random" | "nextval"
-            | "currval" | "setval" | "lastval" | "pg_sleep" | "format" | "regexp_replace" | "age", _) => {
+            (
+                "to_char" | "to_date" | "to_timestamp" | "to_number" | "md5" | "random" | "nextval"
+                | "currval" | "setval" | "lastval" | "pg_sleep" | "format" | "regexp_replace"
+                | "age",
+                _,
+            ) => {
                 return Err(self.unsupported(&format!("function {name}"), syntax));
             }
             _ => return Ok(None),
@@ -240,10 +336,19 @@ impl Binder<'_> {
     }
 
     /// Functions over numbers.
-    fn number_function(&mut self, name: &str, bounds: &[Bound], syntax: &Expr) -> Bind<Option<Bound>> {
+    fn number_function(
+        &mut self,
+        name: &str,
+        bounds: &[Bound],
+        syntax: &Expr,
+    ) -> Bind<Option<Bound>> {
         let first = match bounds.first() {
-            Some(Bound { data_type: Some(t), .. }) if t.is_numeric() => unbounded(t),
-            Some(Bound { data_type: None, .. }) => DataType::Double,
+            Some(Bound {
+                data_type: Some(t), ..
+            }) if t.is_numeric() => unbounded(t),
+            Some(Bound {
+                data_type: None, ..
+            }) => DataType::Double,
             _ => return Ok(None),
         };
         let exact = matches!(first, DataType::Numeric(_));
@@ -255,9 +360,14 @@ impl Binder<'_> {
             "round" | "trunc" | "ceil" | "ceiling" | "floor" | "sign" if exact => first.clone(),
             "round" | "trunc" | "ceil" | "ceiling" | "floor" | "sign" => DataType::Double,
             "sqrt" | "exp" | "ln" | "power" | "pow" => {
-                if bounds.iter().any(|b| matches!(b.data_type, Some(DataType::Numeric(_)))) {
+                if bounds
+                    .iter()
+                    .any(|b| matches!(b.data_type, Some(DataType::Numeric(_))))
+                {
                     let construct = format!("{name} of numeric");
-                    return Err(self.unsupported(&construct, syntax).help("Cast to double precision."));
+                    return Err(self
+                        .unsupported(&construct, syntax)
+                        .help("Cast to double precision."));
                 }
                 DataType::Double
             }
@@ -298,20 +408,33 @@ impl Binder<'_> {
             left: Box::new(operand.clone()),
             right: Box::new(Expression::Constant(Value::Int(0))),
         };
-        let negated = Expression::Negate { domain, operand: Box::new(operand.clone()) };
-        let case =
-            Expression::Case { branches: vec![(negative, negated)], otherwise: Box::new(operand) };
+        let negated = Expression::Negate {
+            domain,
+            operand: Box::new(operand.clone()),
+        };
+        let case = Expression::Case {
+            branches: vec![(negative, negated)],
+            otherwise: Box::new(operand),
+        };
         Bound::new(case.folded(), data_type)
     }
 
     fn modulo(&mut self, bounds: &[Bound], syntax: &Expr) -> Bind<Option<Bound>> {
-        let [left, right] = bounds else { return Ok(None) };
+        let [left, right] = bounds else {
+            return Ok(None);
+        };
         let operator = crate::expression::Operator::Modulo;
-        self.arithmetic(left.clone(), operator, right.clone(), syntax).map(Some)
+        self.arithmetic(left.clone(), operator, right.clone(), syntax)
+            .map(Some)
     }
 
     /// Functions over text.
-    fn text_function(&mut self, name: &str, bounds: &[Bound], syntax: &Expr) -> Bind<Option<Bound>> {
+    fn text_function(
+        &mut self,
+        name: &str,
+        bounds: &[Bound],
+        syntax: &Expr,
+    ) -> Bind<Option<Bound>> {
         if let ("concat" | "concat_ws", [_, ..]) = (name, bounds) {
             let mut arguments = Vec::new();
             let mut types = Vec::new();
@@ -334,7 +457,11 @@ impl Binder<'_> {
         };
         if let ("length" | "octet_length", true, []) = (name, is_bytes(operand), rest) {
             let arguments = vec![operand.expression.clone()];
-            return Ok(Some(Self::call(Function::OctetLength, arguments, DataType::Int4)));
+            return Ok(Some(Self::call(
+                Function::OctetLength,
+                arguments,
+                DataType::Int4,
+            )));
         }
         if let ("chr", []) = (name, rest) {
             let code = self.coerce(operand.clone(), &DataType::Int4, Context::Implicit, syntax)?;
@@ -349,7 +476,8 @@ impl Binder<'_> {
         const TEXT_TEXT: &[DataType] = &[DataType::Text, DataType::Text];
         const INT_INT: &[DataType] = &[DataType::Int4, DataType::Int4];
         const INT_TEXT: &[DataType] = &[DataType::Int4, DataType::Text];
-        let (function, types, result): (Function, &[DataType], DataType) = match (name, rest.len()) {
+        let (function, types, result): (Function, &[DataType], DataType) = match (name, rest.len())
+        {
             ("length" | "char_length" | "character_length", 0) => {
                 (Function::Length, &[], DataType::Int4)
             }

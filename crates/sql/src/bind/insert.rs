@@ -4,11 +4,7 @@ use anabranch_types::{ColumnIndex, TableId};
 use sqlparser::ast;
 
 use super::{
-    Bind, Binder, Bound, RawAccess, RawWrite,
-    convert::Context,
-    fold,
-    modify::Shared,
-    scope::Scope,
+    Bind, Binder, Bound, RawAccess, RawWrite, convert::Context, fold, modify::Shared, scope::Scope,
     term::RawTerm,
 };
 use crate::{
@@ -27,7 +23,10 @@ impl Binder<'_> {
     /// INSERT.
     pub(crate) fn insert(&mut self, insert: &ast::Insert, context: &Shared<'_>) -> Bind<Statement> {
         let ast::TableObject::TableName(name) = &insert.table else {
-            return Err(crate::Diagnostic::unsupported("this target of INSERT", self.place));
+            return Err(crate::Diagnostic::unsupported(
+                "this target of INSERT",
+                self.place,
+            ));
         };
         let refused = insert.or.is_some()
             || insert.overwrite
@@ -64,7 +63,12 @@ impl Binder<'_> {
         self.accesses[0].writes = terms
             .into_iter()
             .enumerate()
-            .map(|(column, term)| (crate::expression::frame::column_index(column), RawWrite::Assign(term)))
+            .map(|(column, term)| {
+                (
+                    crate::expression::frame::column_index(column),
+                    RawWrite::Assign(term),
+                )
+            })
             .collect();
         let shown = match &insert.table_alias {
             Some(alias) => fold(&alias.alias),
@@ -75,12 +79,20 @@ impl Binder<'_> {
             Some(ast::OnInsert::OnConflict(on)) => Some(self.conflict(on, table, &shown, context)?),
             Some(_) => return Err(self.unsupported("ON DUPLICATE KEY UPDATE", name)),
         };
-        self.scopes.push(Scope { clause: "RETURNING", ..Scope::default() });
+        self.scopes.push(Scope {
+            clause: "RETURNING",
+            ..Scope::default()
+        });
         self.row_source_named(table, shown, Some(0));
         let returning = self.returning(insert.returning.as_ref());
         self.scopes.pop();
         let (returning, columns, terms) = returning?;
-        let plan = Insert { schema, query, conflict, returning };
+        let plan = Insert {
+            schema,
+            query,
+            conflict,
+            returning,
+        };
         Ok(Statement {
             kind: StatementKind::Insert(Box::new(plan)),
             columns,
@@ -98,7 +110,9 @@ impl Binder<'_> {
         table: TableId,
         columns: &mut Vec<ColumnIndex>,
     ) -> Bind<Option<Query>> {
-        let Some(source) = &insert.source else { return Ok(None) };
+        let Some(source) = &insert.source else {
+            return Ok(None);
+        };
         let all: Vec<ColumnIndex> = (0..self.catalog.schema.table(table).columns.len())
             .map(crate::expression::frame::column_index)
             .collect();
@@ -151,8 +165,14 @@ impl Binder<'_> {
                 continue;
             };
             let from = query.columns[given].1.clone();
-            let bound =
-                Bound::new(Expression::Column { depth: 0, source: 1, column: given }, from.clone());
+            let bound = Bound::new(
+                Expression::Column {
+                    depth: 0,
+                    source: 1,
+                    column: given,
+                },
+                from.clone(),
+            );
             if !super::convert::exists(&from, &described.data_type, Context::Assignment) {
                 let message = format!(
                     "column \"{}\" is of type {} but expression is of type {from}",
@@ -165,15 +185,33 @@ impl Binder<'_> {
             row.push(self.coerce(bound, &described.data_type, Context::Assignment, &place)?);
             terms.push(query.terms[given].clone());
         }
-        let columns: Vec<_> =
-            schema.columns.iter().map(|c| (c.name.clone(), c.data_type.clone())).collect();
+        let columns: Vec<_> = schema
+            .columns
+            .iter()
+            .map(|c| (c.name.clone(), c.data_type.clone()))
+            .collect();
         let uniques = row.iter().map(Expression::uniques).sum::<usize>();
-        let finish = Finish { visible: columns.len(), ..Finish::default() };
+        let finish = Finish {
+            visible: columns.len(),
+            ..Finish::default()
+        };
         let query = match query {
             None => {
-                let select = Select { stride: 1, steps: Vec::new(), projection: row, finish, uniques };
+                let select = Select {
+                    stride: 1,
+                    steps: Vec::new(),
+                    projection: row,
+                    finish,
+                    uniques,
+                };
                 let body = Body::Select(Box::new(select));
-                Query { ctes: Vec::new(), body, columns, correlated: false, terms: terms.clone() }
+                Query {
+                    ctes: Vec::new(),
+                    body,
+                    columns,
+                    correlated: false,
+                    terms: terms.clone(),
+                }
             }
             Some(query) => widened(query, row, columns, finish, uniques, &terms),
         };
@@ -192,12 +230,17 @@ impl Binder<'_> {
         let arbiters = match &on.conflict_target {
             None => {
                 let primary = (!schema.primary_key.is_empty()).then_some(None);
-                primary.into_iter().chain(unique().map(|index| Some(index.id))).collect()
+                primary
+                    .into_iter()
+                    .chain(unique().map(|index| Some(index.id)))
+                    .collect()
             }
             Some(ast::ConflictTarget::Columns(names)) => {
                 let mut wanted = Vec::new();
                 for name in names {
-                    wanted.push(self.target_column(table, &ast::ObjectName::from(vec![name.clone()]))?);
+                    wanted.push(
+                        self.target_column(table, &ast::ObjectName::from(vec![name.clone()]))?,
+                    );
                 }
                 let same = |columns: &[ColumnIndex]| {
                     columns.len() == wanted.len() && columns.iter().all(|c| wanted.contains(c))
@@ -216,12 +259,17 @@ impl Binder<'_> {
             }
             Some(ast::ConflictTarget::OnConstraint(name)) => {
                 let text = self.simple_name(name)?;
-                let primary = self.catalog.tables[table.index()].primary_key_name.as_deref();
+                let primary = self.catalog.tables[table.index()]
+                    .primary_key_name
+                    .as_deref();
                 match unique().find(|index| index.name == text) {
                     _ if primary == Some(text.as_str()) => vec![None],
                     Some(index) => vec![Some(index.id)],
                     None => {
-                        let message = format!("constraint \"{text}\" for table \"{}\" does not exist", schema.name);
+                        let message = format!(
+                            "constraint \"{text}\" for table \"{}\" does not exist",
+                            schema.name
+                        );
                         return Err(self.error("42704", message, name));
                     }
                 }
@@ -231,7 +279,8 @@ impl Binder<'_> {
             ast::OnConflictAction::DoNothing => None,
             ast::OnConflictAction::DoUpdate(update) => {
                 if on.conflict_target.is_none() {
-                    let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
+                    let message =
+                        "ON CONFLICT DO UPDATE requires inference specification or constraint name";
                     return Err(crate::Diagnostic::new("42601", message, self.place));
                 }
                 Some(self.conflict_update(update, table, shown, context)?)
@@ -248,34 +297,61 @@ impl Binder<'_> {
         context: &Shared<'_>,
     ) -> Bind<ConflictUpdate> {
         let schema = schema_of(&self.catalog.schema, table);
-        self.scopes.push(Scope { clause: "ON CONFLICT", ..Scope::default() });
+        self.scopes.push(Scope {
+            clause: "ON CONFLICT",
+            ..Scope::default()
+        });
         self.row_source_named(table, shown.to_string(), Some(0));
         self.row_source_named(table, "excluded".into(), None);
         let assignments = self.assignments(table, &update.assignments)?;
-        let condition = update.selection.as_ref().map(|c| self.condition(c)).transpose()?;
+        let condition = update
+            .selection
+            .as_ref()
+            .map(|c| self.condition(c))
+            .transpose()?;
         let scope = self.scopes.pop().expect("it was pushed");
         if !scope.subqueries.is_empty() {
-            return Err(crate::Diagnostic::unsupported("a subquery in ON CONFLICT", self.place));
+            return Err(crate::Diagnostic::unsupported(
+                "a subquery in ON CONFLICT",
+                self.place,
+            ));
         }
         let assigned: Vec<ColumnIndex> = assignments.iter().map(|(column, _)| *column).collect();
-        if assigned.iter().any(|column| schema.primary_key.contains(column)) {
-            return Err(crate::Diagnostic::unsupported("ON CONFLICT updating the primary key", self.place));
+        if assigned
+            .iter()
+            .any(|column| schema.primary_key.contains(column))
+        {
+            return Err(crate::Diagnostic::unsupported(
+                "ON CONFLICT updating the primary key",
+                self.place,
+            ));
         }
         // The existing row is read and overwritten: the analyser sees an update beside the insert.
-        let writes = assignments.iter().map(|(column, _)| (*column, RawWrite::OfData)).collect();
+        let writes = assignments
+            .iter()
+            .map(|(column, _)| (*column, RawWrite::OfData))
+            .collect();
         let span = self.accesses[0].span;
         self.accesses.push(RawAccess {
             table,
             role: Role::Update,
-            columns_read: (0..schema.columns.len()).map(crate::expression::frame::column_index).collect(),
+            columns_read: (0..schema.columns.len())
+                .map(crate::expression::frame::column_index)
+                .collect(),
             writes,
             conditions: Vec::new(),
             filtered_otherwise: true,
             span,
         });
         let checks = &context.constraints.of(table).checks;
-        let program = context.programs.add(Program::assigning(schema, &assigned, checks))?;
-        Ok(ConflictUpdate { assignments, condition, program })
+        let program = context
+            .programs
+            .add(Program::assigning(schema, &assigned, checks))?;
+        Ok(ConflictUpdate {
+            assignments,
+            condition,
+            program,
+        })
     }
 }
 
@@ -317,16 +393,31 @@ fn widened(
         hash: Vec::new(),
         join: Join::default(),
     };
-    let select =
-        Select { stride: 2, steps: vec![Step::Query(Box::new(step))], projection: row, finish, uniques };
+    let select = Select {
+        stride: 2,
+        steps: vec![Step::Query(Box::new(step))],
+        projection: row,
+        finish,
+        uniques,
+    };
     let body = Body::Select(Box::new(select));
-    Query { ctes: Vec::new(), body, columns, correlated: false, terms: terms.to_vec() }
+    Query {
+        ctes: Vec::new(),
+        body,
+        columns,
+        correlated: false,
+        terms: terms.to_vec(),
+    }
 }
 
 /// An expression over a query's output, over what the output is computed from.
 fn substituted(expression: Expression, given: &[Expression]) -> Expression {
     match expression {
-        Expression::Column { depth: 0, source: 1, column } => given[column].clone(),
+        Expression::Column {
+            depth: 0,
+            source: 1,
+            column,
+        } => given[column].clone(),
         mut other => {
             other.each_child_mut(|child| {
                 let taken = std::mem::replace(child, Expression::NULL);

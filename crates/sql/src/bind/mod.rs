@@ -43,7 +43,10 @@ pub(crate) struct Bound {
 impl Bound {
     /// An expression of a known type.
     pub(crate) fn new(expression: Expression, data_type: DataType) -> Bound {
-        Bound { expression, data_type: Some(data_type) }
+        Bound {
+            expression,
+            data_type: Some(data_type),
+        }
     }
 
     /// A boolean expression.
@@ -102,7 +105,10 @@ impl RawAccess {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RawWrite {
     Assign(RawTerm),
-    Add { term: RawTerm, negated: bool },
+    Add {
+        term: RawTerm,
+        negated: bool,
+    },
     /// Of the row and of these variables.
     OfRow(Vec<usize>),
     OfData,
@@ -136,7 +142,11 @@ pub(crate) struct Binder<'b> {
 
 impl<'b> Binder<'b> {
     /// A binder for a statement that stands at `place`.
-    pub(crate) fn new(catalog: &'b Catalog, variables: &'b dyn Variables, place: Span) -> Binder<'b> {
+    pub(crate) fn new(
+        catalog: &'b Catalog,
+        variables: &'b dyn Variables,
+        place: Span,
+    ) -> Binder<'b> {
         Binder {
             catalog,
             variables,
@@ -175,7 +185,9 @@ impl<'b> Binder<'b> {
 
     /// The innermost scope.
     pub(crate) fn scope(&mut self) -> &mut Scope {
-        self.scopes.last_mut().expect("expressions are bound within a scope")
+        self.scopes
+            .last_mut()
+            .expect("expressions are bound within a scope")
     }
 
     /// The table with this name.

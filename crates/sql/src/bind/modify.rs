@@ -67,7 +67,9 @@ impl Binder<'_> {
 
     /// RETURNING.
     pub(crate) fn returning(&mut self, items: Option<&Vec<ast::SelectItem>>) -> Bind<Returning> {
-        let Some(items) = items else { return Ok((None, Vec::new(), Vec::new())) };
+        let Some(items) = items else {
+            return Ok((None, Vec::new(), Vec::new()));
+        };
         self.scope().clause = "RETURNING";
         let before = self.scope().subqueries.len();
         let mut bound = self.output_list(items)?;
@@ -83,18 +85,34 @@ impl Binder<'_> {
             let place = self.place;
             return Err(Diagnostic::unsupported("a subquery in RETURNING", place));
         }
-        let terms = bound.iter().map(|(_, expression, _)| self.term(expression)).collect();
-        let columns = bound.iter().map(|(name, _, data_type)| (name.clone(), data_type.clone())).collect();
-        let expressions = bound.into_iter().map(|(_, expression, _)| expression).collect();
+        let terms = bound
+            .iter()
+            .map(|(_, expression, _)| self.term(expression))
+            .collect();
+        let columns = bound
+            .iter()
+            .map(|(name, _, data_type)| (name.clone(), data_type.clone()))
+            .collect();
+        let expressions = bound
+            .into_iter()
+            .map(|(_, expression, _)| expression)
+            .collect();
         Ok((Some(expressions), columns, terms))
     }
 
     /// UPDATE.
     pub(crate) fn update(&mut self, update: &ast::Update, context: &Shared<'_>) -> Bind<Statement> {
-        if update.or.is_some() || update.output.is_some() || update.limit.is_some() || !update.order_by.is_empty() {
+        if update.or.is_some()
+            || update.output.is_some()
+            || update.limit.is_some()
+            || !update.order_by.is_empty()
+        {
             return Err(self.unsupported("this clause of UPDATE", &update.table.relation));
         }
-        self.scopes.push(Scope { clause: "UPDATE", ..Scope::default() });
+        self.scopes.push(Scope {
+            clause: "UPDATE",
+            ..Scope::default()
+        });
         let mut list = FromList::default();
         let table = self.target(&update.table, Role::Update, &mut list)?;
         match &update.from {
@@ -105,19 +123,37 @@ impl Binder<'_> {
         self.where_clause(update.selection.as_ref(), &mut list)?;
         self.scope().clause = "UPDATE";
         let assignments = self.assignments(table, &update.assignments)?;
-        let writes = assignments.iter().map(|(column, e)| (*column, self.write_class(*column, e))).collect();
+        let writes = assignments
+            .iter()
+            .map(|(column, e)| (*column, self.write_class(*column, e)))
+            .collect();
         self.accesses[0].writes = writes;
         let (returning, columns, terms) = self.returning(update.returning.as_ref())?;
         let schema = crate::constraint::schema_of(&self.catalog.schema, table);
         let checks = &context.constraints.of(table).checks;
         let assigned: Vec<ColumnIndex> = assignments.iter().map(|(column, _)| *column).collect();
-        let program = context.programs.add(Program::assigning(schema.clone(), &assigned, checks))?;
-        let moves = assigned.iter().any(|column| schema.primary_key.contains(column));
+        let program =
+            context
+                .programs
+                .add(Program::assigning(schema.clone(), &assigned, checks))?;
+        let moves = assigned
+            .iter()
+            .any(|column| schema.primary_key.contains(column));
         let deferred = self.deferred(table, &list, &assignments, returning.as_deref(), context)?;
         let uniques = assignments.iter().map(|(_, e)| e.uniques()).sum();
         let (steps, stride) = self.target_steps(list);
         let place = self.place;
-        let update = Update { schema, stride, steps, assignments, uniques, program, moves, returning, deferred };
+        let update = Update {
+            schema,
+            stride,
+            steps,
+            assignments,
+            uniques,
+            program,
+            moves,
+            returning,
+            deferred,
+        };
         Ok(Statement {
             kind: StatementKind::Update(Box::new(update)),
             columns,
@@ -129,7 +165,8 @@ impl Binder<'_> {
 
     /// DELETE.
     pub(crate) fn delete(&mut self, delete: &ast::Delete) -> Bind<Statement> {
-        let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &delete.from;
+        let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) =
+            &delete.from;
         let place = self.place;
         let refused = !delete.tables.is_empty()
             || delete.output.is_some()
@@ -138,7 +175,10 @@ impl Binder<'_> {
         let ([target], false) = (from.as_slice(), refused) else {
             return Err(Diagnostic::unsupported("this form of DELETE", place));
         };
-        self.scopes.push(Scope { clause: "DELETE", ..Scope::default() });
+        self.scopes.push(Scope {
+            clause: "DELETE",
+            ..Scope::default()
+        });
         let mut list = FromList::default();
         let table = self.target(target, Role::Delete, &mut list)?;
         if let Some(using) = &delete.using {
@@ -148,7 +188,12 @@ impl Binder<'_> {
         let (returning, columns, terms) = self.returning(delete.returning.as_ref())?;
         let schema = crate::constraint::schema_of(&self.catalog.schema, table);
         let (steps, stride) = self.target_steps(list);
-        let delete = Delete { schema, stride, steps, returning };
+        let delete = Delete {
+            schema,
+            stride,
+            steps,
+            returning,
+        };
         Ok(Statement {
             kind: StatementKind::Delete(Box::new(delete)),
             columns,
@@ -159,8 +204,19 @@ impl Binder<'_> {
     }
 
     /// The table that a statement changes, as source 1.
-    fn target(&mut self, item: &ast::TableWithJoins, role: Role, list: &mut FromList) -> Bind<TableId> {
-        let TableFactor::Table { name, alias, args: None, .. } = &item.relation else {
+    fn target(
+        &mut self,
+        item: &ast::TableWithJoins,
+        role: Role,
+        list: &mut FromList,
+    ) -> Bind<TableId> {
+        let TableFactor::Table {
+            name,
+            alias,
+            args: None,
+            ..
+        } = &item.relation
+        else {
             return Err(self.unsupported("this target", &item.relation));
         };
         if !item.joins.is_empty() {
@@ -178,7 +234,9 @@ impl Binder<'_> {
     }
 
     fn where_clause(&mut self, condition: Option<&Expr>, list: &mut FromList) -> Bind<()> {
-        let Some(condition) = condition else { return Ok(()) };
+        let Some(condition) = condition else {
+            return Ok(());
+        };
         self.scope().clause = "WHERE";
         let mut conjuncts = Vec::new();
         split(self.condition(condition)?, &mut conjuncts);
@@ -188,8 +246,14 @@ impl Binder<'_> {
     }
 
     /// The pipeline that finds the target's rows.
-    fn target_steps(&mut self, list: FromList) -> (Vec<crate::plan::Step>, usize) {
+    fn target_steps(&mut self, mut list: FromList) -> (Vec<crate::plan::Step>, usize) {
         let mut scope = self.scopes.pop().expect("it was pushed");
+        join::look_up_lists(
+            &self.catalog.schema,
+            &mut list.sources,
+            &mut list.conjuncts,
+            || scope.allocate_source(),
+        );
         let stride = scope.sources.len() + scope.extra_sources + 1;
         let arrangement = Arrangement {
             schema: &self.catalog.schema,
@@ -202,7 +266,10 @@ impl Binder<'_> {
             single: true,
             for_write: false,
         };
-        (join::arrange(arrangement, &[], &mut Finish::default()), stride)
+        (
+            join::arrange(arrangement, &[], &mut Finish::default()),
+            stride,
+        )
     }
 
     /// SET's columns and their new values, in the columns' types.
@@ -213,16 +280,21 @@ impl Binder<'_> {
     ) -> Bind<Vec<(ColumnIndex, Expression)>> {
         let mut assignments: Vec<(ColumnIndex, Expression)> = Vec::new();
         for assignment in list {
-            let pairs: Vec<(&ast::ObjectName, &Expr)> = match (&assignment.target, peeled(&assignment.value)) {
-                (AssignmentTarget::ColumnName(name), _) => vec![(name, &assignment.value)],
-                (AssignmentTarget::Tuple(names), Expr::Tuple(values)) if names.len() == values.len() => {
-                    names.iter().zip(values).collect()
-                }
-                (AssignmentTarget::Tuple(names), value) if names.len() == 1 => vec![(&names[0], value)],
-                (AssignmentTarget::Tuple(_), value) => {
-                    return Err(self.unsupported("this assignment of several columns", value));
-                }
-            };
+            let pairs: Vec<(&ast::ObjectName, &Expr)> =
+                match (&assignment.target, peeled(&assignment.value)) {
+                    (AssignmentTarget::ColumnName(name), _) => vec![(name, &assignment.value)],
+                    (AssignmentTarget::Tuple(names), Expr::Tuple(values))
+                        if names.len() == values.len() =>
+                    {
+                        names.iter().zip(values).collect()
+                    }
+                    (AssignmentTarget::Tuple(names), value) if names.len() == 1 => {
+                        vec![(&names[0], value)]
+                    }
+                    (AssignmentTarget::Tuple(_), value) => {
+                        return Err(self.unsupported("this assignment of several columns", value));
+                    }
+                };
             for (name, value) in pairs {
                 let column = self.target_column(table, name)?;
                 if assignments.iter().any(|(other, _)| *other == column) {
@@ -237,17 +309,28 @@ impl Binder<'_> {
     }
 
     /// A column of the changed table by its name.
-    pub(crate) fn target_column(&self, table: TableId, name: &ast::ObjectName) -> Bind<ColumnIndex> {
+    pub(crate) fn target_column(
+        &self,
+        table: TableId,
+        name: &ast::ObjectName,
+    ) -> Bind<ColumnIndex> {
         let schema = self.catalog.schema.table(table);
-        let last = name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default();
+        let last = name
+            .0
+            .last()
+            .and_then(|part| part.as_ident())
+            .map(fold)
+            .unwrap_or_default();
         if name.0.len() > 1 {
             return Err(self.unsupported("a qualified column here", name));
         }
         match schema.columns.iter().position(|column| column.name == last) {
             Some(column) => Ok(column_index(column)),
             None => {
-                let message =
-                    format!("column \"{last}\" of relation \"{}\" does not exist", schema.name);
+                let message = format!(
+                    "column \"{last}\" of relation \"{}\" does not exist",
+                    schema.name
+                );
                 Err(self.error("42703", message, name))
             }
         }
@@ -268,8 +351,11 @@ impl Binder<'_> {
         let bound = self.expression(value)?;
         if let Some(from) = &bound.data_type {
             if !super::convert::exists(from, &data_type, Context::Assignment) {
-                let message = format!("column \"{name}\" is of type {data_type} but expression is of type {from}");
-                return Err(self.error("42804", message, value)
+                let message = format!(
+                    "column \"{name}\" is of type {data_type} but expression is of type {from}"
+                );
+                return Err(self
+                    .error("42804", message, value)
                     .help("You will need to rewrite or cast the expression."));
             }
         }
@@ -285,7 +371,13 @@ impl Binder<'_> {
         while let Expression::Cast { operand, .. } = core {
             core = operand;
         }
-        if let Expression::Arithmetic { operator, left, right, .. } = core {
+        if let Expression::Arithmetic {
+            operator,
+            left,
+            right,
+            ..
+        } = core
+        {
             let own = |e: &Expression| {
                 let mut e = e;
                 while let Expression::Cast { operand, .. } = e {
@@ -296,17 +388,27 @@ impl Binder<'_> {
             let free = |e: &Expression| mask(e) & bit(1) == 0;
             let negated = *operator == Operator::Subtract;
             if matches!(operator, Operator::Add | Operator::Subtract) && own(left) && free(right) {
-                return RawWrite::Add { term: self.term(right), negated };
+                return RawWrite::Add {
+                    term: self.term(right),
+                    negated,
+                };
             }
             if *operator == Operator::Add && own(right) && free(left) {
-                return RawWrite::Add { term: self.term(left), negated: false };
+                return RawWrite::Add {
+                    term: self.term(left),
+                    negated: false,
+                };
             }
         }
         let mut other_data = false;
         let mut slots = Vec::new();
         expression.any(&mut |e| {
             match e {
-                Expression::Column { depth: 0, source: 1, .. } => {}
+                Expression::Column {
+                    depth: 0,
+                    source: 1,
+                    ..
+                } => {}
                 Expression::Column { .. } => match self.term(e) {
                     RawTerm::Element { slot } => slots.push(slot),
                     RawTerm::Of(more) => slots.extend(more),
@@ -317,7 +419,11 @@ impl Binder<'_> {
             }
             false
         });
-        if other_data { RawWrite::OfData } else { RawWrite::OfRow(slots) }
+        if other_data {
+            RawWrite::OfData
+        } else {
+            RawWrite::OfRow(slots)
+        }
     }
 
     /// The deferred form of an UPDATE, if it has one.
@@ -332,28 +438,45 @@ impl Binder<'_> {
         let scope = self.scopes.last().expect("an UPDATE has a scope");
         let schema = crate::constraint::schema_of(&self.catalog.schema, table);
         let pure = list.sources[1..].iter().all(|source| {
-            let function = matches!(source.kind, SourceKind::Function { .. } | SourceKind::Rows(_));
+            let function = matches!(
+                source.kind,
+                SourceKind::Function { .. } | SourceKind::Rows(_)
+            );
             function && source.left.is_none() && source.depends & bit(1) == 0
         });
         if !scope.subqueries.is_empty() || !pure || schema.primary_key.is_empty() {
             return Ok(None);
         }
-        let (on_target, on_others): (Vec<&Expression>, Vec<&Expression>) =
-            list.conjuncts.iter().partition(|conjunct| mask(conjunct) & bit(1) != 0);
-        let Some(key) = full_key(&schema, &on_target) else { return Ok(None) };
+        let (on_target, on_others): (Vec<&Expression>, Vec<&Expression>) = list
+            .conjuncts
+            .iter()
+            .partition(|conjunct| mask(conjunct) & bit(1) != 0);
+        let Some(key) = full_key(&schema, &on_target) else {
+            return Ok(None);
+        };
         let volatile = assignments.iter().any(|(_, e)| e.uniques() > 0)
             || returning.unwrap_or(&[]).iter().any(|e| e.uniques() > 0);
         if volatile || !free_columns(&schema, assignments, context.constraints) {
             return Ok(None);
         }
-        let mut hoist = Hoist { arguments: Vec::new() };
-        let program_assignments: Vec<_> =
-            assignments.iter().map(|(column, e)| (*column, hoist.convert(e))).collect();
-        let outputs: Vec<_> = returning.unwrap_or(&[]).iter().map(|e| hoist.convert(e)).collect();
+        let mut hoist = Hoist {
+            arguments: Vec::new(),
+        };
+        let program_assignments: Vec<_> = assignments
+            .iter()
+            .map(|(column, e)| (*column, hoist.convert(e)))
+            .collect();
+        let outputs: Vec<_> = returning
+            .unwrap_or(&[])
+            .iter()
+            .map(|e| hoist.convert(e))
+            .collect();
         let output_count = outputs.len() as u16;
         let checks = &context.constraints.of(table).checks;
         let program =
-            context.programs.add(Program::new(schema, program_assignments, outputs, checks))?;
+            context
+                .programs
+                .add(Program::new(schema, program_assignments, outputs, checks))?;
         let sources = list.sources[1..]
             .iter()
             .map(|source| super::from::PlanSource {
@@ -379,7 +502,10 @@ impl Binder<'_> {
 
 /// The full primary key, each column equal to something that is not the row's, and nothing more
 /// asked of the row.
-fn full_key(schema: &anabranch_types::TableSchema, conjuncts: &[&Expression]) -> Option<Vec<KeyPart>> {
+fn full_key(
+    schema: &anabranch_types::TableSchema,
+    conjuncts: &[&Expression],
+) -> Option<Vec<KeyPart>> {
     if conjuncts.len() != schema.primary_key.len() {
         return None;
     }
@@ -422,9 +548,18 @@ fn free_columns(
     let own = constraints.of(schema.id);
     assignments.iter().all(|(column, _)| {
         !schema.primary_key.contains(column)
-            && !schema.indexes.iter().any(|index| index.unique && index.columns.contains(column))
-            && !own.parents.iter().any(|parent| parent.columns.contains(column))
-            && !own.children.iter().any(|child| child.parent_columns.contains(column))
+            && !schema
+                .indexes
+                .iter()
+                .any(|index| index.unique && index.columns.contains(column))
+            && !own
+                .parents
+                .iter()
+                .any(|parent| parent.columns.contains(column))
+            && !own
+                .children
+                .iter()
+                .any(|child| child.parent_columns.contains(column))
     })
 }
 
@@ -437,7 +572,11 @@ impl Hoist {
     fn convert(&mut self, expression: &Expression) -> Expression {
         match expression {
             Expression::Constant(_) => expression.clone(),
-            Expression::Column { depth: 0, source: 1, .. } => expression.clone(),
+            Expression::Column {
+                depth: 0,
+                source: 1,
+                ..
+            } => expression.clone(),
             e if mask(e) & bit(1) == 0 && cannot_fail(e) => self.argument(e),
             other => {
                 let mut copy = other.clone();
@@ -490,5 +629,7 @@ pub(crate) fn is_default(value: &Expr) -> bool {
 
 /// The type of an assignment's target, for messages.
 pub(crate) fn column_type(binder: &Binder<'_>, table: TableId, column: ColumnIndex) -> DataType {
-    binder.catalog.schema.table(table).columns[column.index()].data_type.clone()
+    binder.catalog.schema.table(table).columns[column.index()]
+        .data_type
+        .clone()
 }

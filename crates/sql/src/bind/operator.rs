@@ -40,7 +40,10 @@ fn arithmetic(operator: &BinaryOperator) -> Option<Operator> {
 }
 
 fn type_name(bound: &Bound) -> String {
-    bound.data_type.as_ref().map_or("unknown".into(), |t| unbounded(t).to_string())
+    bound
+        .data_type
+        .as_ref()
+        .map_or("unknown".into(), |t| unbounded(t).to_string())
 }
 
 impl Binder<'_> {
@@ -76,7 +79,11 @@ impl Binder<'_> {
                         (other, _) => list.push(other),
                     }
                 }
-                let joined = if is_and { Expression::And(list) } else { Expression::Or(list) };
+                let joined = if is_and {
+                    Expression::And(list)
+                } else {
+                    Expression::Or(list)
+                };
                 return Ok(Bound::boolean(joined.folded()));
             }
             _ => {}
@@ -115,7 +122,11 @@ impl Binder<'_> {
     ) -> Bind<Bound> {
         if let (ast::Expr::Tuple(left), ast::Expr::Tuple(right)) = (peeled(left), peeled(right)) {
             if left.len() != right.len() {
-                return Err(self.error("42601", "unequal number of entries in row expressions", syntax));
+                return Err(self.error(
+                    "42601",
+                    "unequal number of entries in row expressions",
+                    syntax,
+                ));
             }
             let equal = left
                 .iter()
@@ -124,9 +135,9 @@ impl Binder<'_> {
                 .collect::<Bind<Vec<_>>>()?;
             return match relation {
                 Relation::Equal => Ok(Bound::boolean(Expression::And(equal))),
-                Relation::NotEqual => {
-                    Ok(Bound::boolean(Expression::Not(Box::new(Expression::And(equal)))))
-                }
+                Relation::NotEqual => Ok(Bound::boolean(Expression::Not(Box::new(
+                    Expression::And(equal),
+                )))),
                 _ => Err(self.unsupported("an ordering of rows", syntax)),
             };
         }
@@ -144,7 +155,11 @@ impl Binder<'_> {
         syntax: &impl Spanned,
     ) -> Bind<Expression> {
         let (left, right) = self.comparable(left, relation.symbol(), right, syntax)?;
-        Ok(Expression::Compare { relation, left: Box::new(left), right: Box::new(right) })
+        Ok(Expression::Compare {
+            relation,
+            left: Box::new(left),
+            right: Box::new(right),
+        })
     }
 
     /// Two expressions whose values can be compared with each other.
@@ -215,14 +230,19 @@ impl Binder<'_> {
         let common = unbounded(&common);
         let domain = match (operator, &common) {
             (Operator::Power, DataType::Numeric(_)) => {
-                return Err(self.unsupported("a power of numeric", syntax).help("Cast to double precision."));
+                return Err(self
+                    .unsupported("a power of numeric", syntax)
+                    .help("Cast to double precision."));
             }
             (Operator::Power, _) => Domain::Double,
             (Operator::Modulo, DataType::Real | DataType::Double) => {
                 return Err(self.no_operator(&left, symbol, &right, syntax));
             }
             (
-                Operator::BitAnd | Operator::BitOr | Operator::BitXor | Operator::ShiftLeft
+                Operator::BitAnd
+                | Operator::BitOr
+                | Operator::BitXor
+                | Operator::ShiftLeft
                 | Operator::ShiftRight,
                 other,
             ) if !other.is_integer() => {
@@ -230,11 +250,20 @@ impl Binder<'_> {
             }
             (_, common) => Domain::of(common).expect("a number's type has a domain"),
         };
-        let common = if operator == Operator::Power { DataType::Double } else { common };
+        let common = if operator == Operator::Power {
+            DataType::Double
+        } else {
+            common
+        };
         let left = self.coerce(left, &common, Context::Implicit, syntax)?;
         let right = self.coerce(right, &common, Context::Implicit, syntax)?;
         let (left, right) = (Box::new(left), Box::new(right));
-        let expression = Expression::Arithmetic { operator, domain, left, right };
+        let expression = Expression::Arithmetic {
+            operator,
+            domain,
+            left,
+            right,
+        };
         Ok(Bound::new(expression.folded(), common))
     }
 
@@ -246,9 +275,7 @@ impl Binder<'_> {
         syntax: &ast::Expr,
     ) -> Bind<Option<Bound>> {
         let is_date = |b: &Bound| b.data_type == Some(DataType::Date);
-        let is_int = |b: &Bound| {
-            matches!(b.data_type, Some(DataType::Int2 | DataType::Int4))
-        };
+        let is_int = |b: &Bound| matches!(b.data_type, Some(DataType::Int2 | DataType::Int4));
         let is_moment = |b: &Bound| {
             matches!(
                 b.data_type,
@@ -262,7 +289,8 @@ impl Binder<'_> {
             Operator::Subtract if is_date(left) && is_date(right) => DataType::Int4,
             Operator::Subtract if is_moment(left) && is_moment(right) => {
                 let construct = "a difference of timestamps (type interval)";
-                return Err(self.unsupported(construct, syntax)
+                return Err(self
+                    .unsupported(construct, syntax)
                     .help("Take extract(epoch from …) of both and subtract."));
             }
             _ => return Ok(None),
@@ -302,7 +330,10 @@ impl Binder<'_> {
             _ => return Err(self.unsupported("arithmetic with an interval here", syntax)),
         };
         let function = Function::AddInterval(interval, negative);
-        let expression = Expression::Call { function, arguments: vec![moment.expression] };
+        let expression = Expression::Call {
+            function,
+            arguments: vec![moment.expression],
+        };
         Ok(Some(Bound::new(expression.folded(), result)))
     }
 
@@ -312,7 +343,10 @@ impl Binder<'_> {
             (Some(DataType::Array(a)), Some(DataType::Array(b))) if a == b => {
                 let data_type = DataType::Array(a.clone());
                 let arguments = vec![left.expression, right.expression];
-                let call = Expression::Call { function: Function::ArrayConcat, arguments };
+                let call = Expression::Call {
+                    function: Function::ArrayConcat,
+                    arguments,
+                };
                 return Ok(Bound::new(call.folded(), data_type));
             }
             (Some(DataType::Array(a)), Some(b)) if exists(b, a, Context::Implicit) => {
@@ -320,7 +354,10 @@ impl Binder<'_> {
                 let data_type = DataType::Array(a.clone());
                 let right = self.coerce(right, &element, Context::Implicit, syntax)?;
                 let arguments = vec![left.expression, right];
-                let call = Expression::Call { function: Function::ArrayAppend, arguments };
+                let call = Expression::Call {
+                    function: Function::ArrayAppend,
+                    arguments,
+                };
                 return Ok(Bound::new(call.folded(), data_type));
             }
             (Some(DataType::Bytea), Some(DataType::Bytea)) => {
@@ -369,7 +406,13 @@ impl Binder<'_> {
         }
         let operand = Box::new(self.as_text(operand, syntax)?);
         let pattern = Box::new(self.as_text(pattern, syntax)?);
-        let like = Expression::Like { operand, pattern, escape, insensitive, negated };
+        let like = Expression::Like {
+            operand,
+            pattern,
+            escape,
+            insensitive,
+            negated,
+        };
         Ok(Bound::boolean(like.folded()))
     }
 
@@ -399,7 +442,10 @@ impl Binder<'_> {
                     return Err(self.error("42883", message, syntax));
                 };
                 let data_type = unbounded(operand.data_type.as_ref().expect("it has a domain"));
-                let negated = Expression::Negate { domain, operand: Box::new(operand.expression) };
+                let negated = Expression::Negate {
+                    domain,
+                    operand: Box::new(operand.expression),
+                };
                 Ok(Bound::new(negated.folded(), data_type))
             }
             other => Err(self.unsupported(&format!("operator {other}"), syntax)),
@@ -410,7 +456,11 @@ impl Binder<'_> {
     pub(crate) fn number(&mut self, digits: &str, syntax: &ast::Expr) -> Bind<Bound> {
         if let Ok(int) = digits.parse::<i64>() {
             let small = i32::try_from(int).is_ok();
-            let data_type = if small { DataType::Int4 } else { DataType::Int8 };
+            let data_type = if small {
+                DataType::Int4
+            } else {
+                DataType::Int8
+            };
             return Ok(Bound::new(Expression::Constant(Value::Int(int)), data_type));
         }
         match anabranch_types::Decimal::parse(digits) {

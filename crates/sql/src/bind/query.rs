@@ -14,7 +14,8 @@ use super::{
 use crate::{
     expression::Expression,
     plan::{
-        Body, Distinct, Finish, Order, OutputColumn, Query, Select, SetOperation, SetOperator, Step,
+        Body, Distinct, Finish, Order, OutputColumn, Query, Select, SetOperation, SetOperator,
+        Step,
         join::{self, Arrangement},
     },
 };
@@ -66,7 +67,11 @@ impl Binder<'_> {
             Some(with) => self.with(with)?,
         };
         let locked = self.for_write.get();
-        match query.locks.first().map(|lock| (&lock.lock_type, &lock.nonblock)) {
+        match query
+            .locks
+            .first()
+            .map(|lock| (&lock.lock_type, &lock.nonblock))
+        {
             None => {}
             Some((_, Some(_))) => return Err(self.unsupported("NOWAIT and SKIP LOCKED", query)),
             Some((ast::LockType::Update, None)) => self.for_write.set(true),
@@ -88,11 +93,18 @@ impl Binder<'_> {
         for cte in &with.cte_tables {
             let query = self.query(&cte.query)?;
             if query.correlated {
-                return Err(self.unsupported("a common table expression that refers to an outer query", with));
+                return Err(self.unsupported(
+                    "a common table expression that refers to an outer query",
+                    with,
+                ));
             }
             let mut columns = query.columns.clone();
             if cte.alias.columns.len() > columns.len() {
-                return Err(self.error("42P10", "WITH query has fewer columns than specified", with));
+                return Err(self.error(
+                    "42P10",
+                    "WITH query has fewer columns than specified",
+                    with,
+                ));
             }
             for (column, alias) in columns.iter_mut().zip(&cte.alias.columns) {
                 column.0 = fold(&alias.name);
@@ -116,9 +128,12 @@ impl Binder<'_> {
                 }
                 self.wrapped(query, tail, &**inner)
             }
-            SetExpr::SetOperation { op, set_quantifier, left, right } => {
-                self.set_operation(*op, *set_quantifier, left, right, tail, body)
-            }
+            SetExpr::SetOperation {
+                op,
+                set_quantifier,
+                left,
+                right,
+            } => self.set_operation(*op, *set_quantifier, left, right, tail, body),
             other => Err(self.unsupported("this kind of query", other)),
         }
     }
@@ -133,19 +148,35 @@ impl Binder<'_> {
             ctes: Vec::new(),
             body: Body::Select(Box::new(Select {
                 stride: 1,
-                steps: vec![Step::Filter(vec![Expression::Constant(anabranch_types::Value::Bool(false))])],
+                steps: vec![Step::Filter(vec![Expression::Constant(
+                    anabranch_types::Value::Bool(false),
+                )])],
                 projection: query.columns.iter().map(|_| Expression::NULL).collect(),
-                finish: Finish { visible: query.columns.len(), ..Finish::default() },
+                finish: Finish {
+                    visible: query.columns.len(),
+                    ..Finish::default()
+                },
                 uniques: 0,
             })),
             columns: columns.clone(),
             correlated: false,
             terms: terms.clone(),
         };
-        let operation =
-            SetOperation { operator: SetOperator::Union, all: true, left: query, right: empty, finish };
+        let operation = SetOperation {
+            operator: SetOperator::Union,
+            all: true,
+            left: query,
+            right: empty,
+            finish,
+        };
         let body = Body::SetOperation(Box::new(operation));
-        Ok(Query { ctes: Vec::new(), body, columns, correlated, terms })
+        Ok(Query {
+            ctes: Vec::new(),
+            body,
+            columns,
+            correlated,
+            terms,
+        })
     }
 
     fn set_operation(
@@ -168,14 +199,21 @@ impl Binder<'_> {
             ast::SetQuantifier::None | ast::SetQuantifier::Distinct => false,
             _ => return Err(self.unsupported("BY NAME", syntax)),
         };
-        let none = Tail { order: &[], limit: None, offset: None };
+        let none = Tail {
+            order: &[],
+            limit: None,
+            offset: None,
+        };
         let (mut left, mut right) = (self.body(left, none)?, self.body(right, none)?);
         if left.columns.len() != right.columns.len() {
             let message = "each set operation query must have the same number of columns";
             return Err(self.error("42601", message, syntax));
         }
         for place in 0..left.columns.len() {
-            let (a, b) = (left.columns[place].1.clone(), right.columns[place].1.clone());
+            let (a, b) = (
+                left.columns[place].1.clone(),
+                right.columns[place].1.clone(),
+            );
             let probes = [probe(&left, place, &a), probe(&right, place, &b)];
             let common = self.common_type(&[&probes[0], &probes[1]], "UNION", syntax)?;
             for (query, from) in [(&mut left, a), (&mut right, b)] {
@@ -189,9 +227,21 @@ impl Binder<'_> {
         let correlated = left.correlated || right.correlated;
         let finish = self.finish_over(&columns, tail, syntax)?;
         let terms = columns.iter().map(|_| RawTerm::Unknown).collect();
-        let operation = SetOperation { operator, all, left, right, finish };
+        let operation = SetOperation {
+            operator,
+            all,
+            left,
+            right,
+            finish,
+        };
         let body = Body::SetOperation(Box::new(operation));
-        Ok(Query { ctes: Vec::new(), body, columns, correlated, terms })
+        Ok(Query {
+            ctes: Vec::new(),
+            body,
+            columns,
+            correlated,
+            terms,
+        })
     }
 
     /// The tail of a query of which only the output columns can be named.
@@ -208,13 +258,26 @@ impl Binder<'_> {
                 other => ordinal(other).filter(|place| *place < columns.len()),
             };
             let Some(column) = column else {
-                return Err(self.unsupported("ORDER BY of a set operation otherwise than by an output column", syntax));
+                return Err(self.unsupported(
+                    "ORDER BY of a set operation otherwise than by an output column",
+                    syntax,
+                ));
             };
             let (descending, nulls_first) = self.direction(&key.options, &key.expr)?;
-            order.push(Order { column, descending, nulls_first });
+            order.push(Order {
+                column,
+                descending,
+                nulls_first,
+            });
         }
         let (limit, offset) = self.limits(tail)?;
-        Ok(Finish { visible: columns.len(), distinct: Distinct::None, order, limit, offset })
+        Ok(Finish {
+            visible: columns.len(),
+            distinct: Distinct::None,
+            order,
+            limit,
+            offset,
+        })
     }
 
     fn limits(&mut self, tail: Tail<'_>) -> Bind<(Option<Expression>, Option<Expression>)> {
@@ -230,7 +293,11 @@ impl Binder<'_> {
     }
 
     /// ASC, DESC, NULLS FIRST and LAST.
-    pub(crate) fn direction(&self, options: &ast::OrderByOptions, syntax: &impl Spanned) -> Bind<(bool, bool)> {
+    pub(crate) fn direction(
+        &self,
+        options: &ast::OrderByOptions,
+        syntax: &impl Spanned,
+    ) -> Bind<(bool, bool)> {
         let descending = match &options.sort {
             None | Some(ast::OrderBySort::Asc) => false,
             Some(ast::OrderBySort::Desc) => true,
@@ -242,7 +309,10 @@ impl Binder<'_> {
     /// VALUES as a query of its own.
     fn values(&mut self, values: &ast::Values, tail: Tail<'_>) -> Bind<Query> {
         let targets = self.targets.take();
-        self.scopes.push(Scope { clause: "VALUES", ..Scope::default() });
+        self.scopes.push(Scope {
+            clause: "VALUES",
+            ..Scope::default()
+        });
         let (rows, types) = match targets {
             Some((table, columns)) => self.target_rows(values, table, &columns)?,
             None => self.values_rows(values)?,
@@ -252,8 +322,13 @@ impl Binder<'_> {
             .enumerate()
             .map(|(place, data_type)| (format!("column{}", place + 1), data_type))
             .collect();
-        let projection: Vec<Expression> =
-            (0..columns.len()).map(|column| Expression::Column { depth: 0, source: 1, column }).collect();
+        let projection: Vec<Expression> = (0..columns.len())
+            .map(|column| Expression::Column {
+                depth: 0,
+                source: 1,
+                column,
+            })
+            .collect();
         let terms = match rows.as_slice() {
             [row] => row.iter().map(|e| self.term(e)).collect(),
             _ => columns.iter().map(|_| RawTerm::Unknown).collect(),
@@ -266,20 +341,51 @@ impl Binder<'_> {
             let mut steps: Vec<Step> = scope
                 .subqueries
                 .drain(..)
-                .map(|subquery| Step::Subquery { source: subquery.source, subquery: Box::new(subquery) })
+                .map(|subquery| Step::Subquery {
+                    source: subquery.source,
+                    subquery: Box::new(subquery),
+                })
                 .collect();
-            steps.push(Step::Rows { source: place, rows, join: crate::plan::Join::default() });
+            steps.push(Step::Rows {
+                source: place,
+                rows,
+                join: crate::plan::Join::default(),
+            });
             let projection = (0..columns.len())
-                .map(|column| Expression::Column { depth: 0, source: place, column })
+                .map(|column| Expression::Column {
+                    depth: 0,
+                    source: place,
+                    column,
+                })
                 .collect();
-            return self.values_query(steps, place + 1, projection, columns, terms, scope.escapes > 0, tail);
+            return self.values_query(
+                steps,
+                place + 1,
+                projection,
+                columns,
+                terms,
+                scope.escapes > 0,
+                tail,
+            );
         }
         if rows.len() == 1 && scope.escapes == 0 {
             let row = rows.into_iter().next().unwrap_or_default();
             return self.values_query(Vec::new(), 1, row, columns, terms, false, tail);
         }
-        let steps = vec![Step::Rows { source: 1, rows, join: crate::plan::Join::default() }];
-        self.values_query(steps, 2, projection, columns, terms, scope.escapes > 0, tail)
+        let steps = vec![Step::Rows {
+            source: 1,
+            rows,
+            join: crate::plan::Join::default(),
+        }];
+        self.values_query(
+            steps,
+            2,
+            projection,
+            columns,
+            terms,
+            scope.escapes > 0,
+            tail,
+        )
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -296,8 +402,20 @@ impl Binder<'_> {
         let place = ast::ObjectName(Vec::new());
         let finish = self.finish_over(&columns, tail, &place)?;
         let uniques = projection.iter().map(Expression::uniques).sum();
-        let select = Select { stride, steps, projection, finish, uniques };
-        Ok(Query { ctes: Vec::new(), body: Body::Select(Box::new(select)), columns, correlated, terms })
+        let select = Select {
+            stride,
+            steps,
+            projection,
+            finish,
+            uniques,
+        };
+        Ok(Query {
+            ctes: Vec::new(),
+            body: Body::Select(Box::new(select)),
+            columns,
+            correlated,
+            terms,
+        })
     }
 
     /// VALUES of an INSERT: each value in its column's type, DEFAULT allowed.
@@ -311,7 +429,11 @@ impl Binder<'_> {
         let mut rows = Vec::new();
         for row in &values.rows {
             if row.content.len() != width {
-                return Err(self.error("42601", "VALUES lists must all be the same length", values));
+                return Err(self.error(
+                    "42601",
+                    "VALUES lists must all be the same length",
+                    values,
+                ));
             }
             if width > columns.len() {
                 let message = "INSERT has more expressions than target columns";
@@ -327,7 +449,10 @@ impl Binder<'_> {
             let construct = "a generated value in VALUES of more than one row";
             return Err(self.unsupported(construct, values));
         }
-        let types = columns[..width].iter().map(|c| super::modify::column_type(self, table, *c)).collect();
+        let types = columns[..width]
+            .iter()
+            .map(|c| super::modify::column_type(self, table, *c))
+            .collect();
         Ok((rows, types))
     }
 
@@ -338,8 +463,15 @@ impl Binder<'_> {
             for expression in &row.content {
                 bounds.push(self.expression(expression)?);
             }
-            if rows.first().is_some_and(|first| first.len() != bounds.len()) {
-                return Err(self.error("42601", "VALUES lists must all be the same length", values));
+            if rows
+                .first()
+                .is_some_and(|first| first.len() != bounds.len())
+            {
+                return Err(self.error(
+                    "42601",
+                    "VALUES lists must all be the same length",
+                    values,
+                ));
             }
             rows.push(bounds);
         }
@@ -363,7 +495,10 @@ impl Binder<'_> {
     fn select(&mut self, select: &ast::Select, tail: Tail<'_>) -> Bind<Query> {
         self.refuse_select_clauses(select)?;
         let targets = self.targets.take();
-        self.scopes.push(Scope { clause: "FROM", ..Scope::default() });
+        self.scopes.push(Scope {
+            clause: "FROM",
+            ..Scope::default()
+        });
         let mut list = FromList::default();
         self.from_list(&select.from, &mut list)?;
         if let Some(condition) = &select.selection {
@@ -379,9 +514,16 @@ impl Binder<'_> {
         self.scope().clause = "GROUP BY";
         let keys = self.group_keys(&select.group_by, &outputs, select)?;
         self.scope().aggregates_allowed = true;
-        let having = select.having.as_ref().map(|having| self.condition(having)).transpose()?;
+        let having = select
+            .having
+            .as_ref()
+            .map(|having| self.condition(having))
+            .transpose()?;
         let visible = outputs.len();
-        let mut finish = Finish { visible, ..Finish::default() };
+        let mut finish = Finish {
+            visible,
+            ..Finish::default()
+        };
         self.distinct(select, &mut outputs, &mut finish)?;
         self.order_keys(tail.order, &mut outputs, &mut finish)?;
         if finish.distinct == Distinct::All && outputs.len() > visible {
@@ -392,11 +534,16 @@ impl Binder<'_> {
         let mut columns = Vec::new();
         let mut projection = Vec::new();
         for (place, output) in outputs.into_iter().enumerate() {
-            let target = targets.as_ref().and_then(|(table, columns)| Some((*table, *columns.get(place)?)));
+            let target = targets
+                .as_ref()
+                .and_then(|(table, columns)| Some((*table, *columns.get(place)?)));
             let (expression, data_type) = match target {
                 Some((table, column)) if output.bound.data_type.is_none() && place < visible => {
                     let data_type = super::modify::column_type(self, table, column);
-                    (self.coerce(output.bound, &data_type, Context::Assignment, select)?, data_type)
+                    (
+                        self.coerce(output.bound, &data_type, Context::Assignment, select)?,
+                        data_type,
+                    )
                 }
                 _ => self.settled(output.bound, select)?,
             };
@@ -417,7 +564,7 @@ impl Binder<'_> {
     /// Puts a bound SELECT's parts in their order of execution.
     fn finish_select(
         &mut self,
-        list: FromList,
+        mut list: FromList,
         grouping: Option<(Vec<Expression>, Option<Expression>)>,
         projection: Vec<Expression>,
         mut finish: Finish,
@@ -429,6 +576,12 @@ impl Binder<'_> {
         if grouping.is_some() && scope.aggregate_source.is_none() {
             scope.aggregate_source = Some(scope.allocate_source());
         }
+        join::look_up_lists(
+            &self.catalog.schema,
+            &mut list.sources,
+            &mut list.conjuncts,
+            || scope.allocate_source(),
+        );
         let stride = scope.sources.len() + scope.extra_sources + 1;
         let arrangement = Arrangement {
             schema: &self.catalog.schema,
@@ -443,9 +596,21 @@ impl Binder<'_> {
         };
         let steps = join::arrange(arrangement, &projection, &mut finish);
         let uniques = projection.iter().map(Expression::uniques).sum();
-        let select = Select { stride, steps, projection, finish, uniques };
+        let select = Select {
+            stride,
+            steps,
+            projection,
+            finish,
+            uniques,
+        };
         let body = Body::Select(Box::new(select));
-        Ok(Query { ctes: Vec::new(), body, columns, correlated, terms })
+        Ok(Query {
+            ctes: Vec::new(),
+            body,
+            columns,
+            correlated,
+            terms,
+        })
     }
 
     fn refuse_select_clauses(&self, select: &ast::Select) -> Bind<()> {
@@ -455,7 +620,10 @@ impl Binder<'_> {
             (!select.lateral_views.is_empty(), "LATERAL VIEW"),
             (select.prewhere.is_some(), "PREWHERE"),
             (!select.connect_by.is_empty(), "CONNECT BY"),
-            (!select.cluster_by.is_empty() || !select.distribute_by.is_empty(), "CLUSTER BY"),
+            (
+                !select.cluster_by.is_empty() || !select.distribute_by.is_empty(),
+                "CLUSTER BY",
+            ),
             (!select.sort_by.is_empty(), "SORT BY"),
             (!select.named_window.is_empty(), "WINDOW"),
             (select.qualify.is_some(), "QUALIFY"),
@@ -487,15 +655,25 @@ impl Binder<'_> {
             match item {
                 SelectItem::UnnamedExpr(expression) => {
                     let bound = self.expression(expression)?;
-                    outputs.push(Output { name: output_name(expression), bound });
+                    outputs.push(Output {
+                        name: output_name(expression),
+                        bound,
+                    });
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
                     let bound = self.expression(expr)?;
-                    outputs.push(Output { name: fold(alias), bound });
+                    outputs.push(Output {
+                        name: fold(alias),
+                        bound,
+                    });
                 }
                 SelectItem::Wildcard(options) if plain(options) => {
                     if self.scope().sources.is_empty() {
-                        return Err(self.error("42601", "SELECT * with no tables specified is not valid", item));
+                        return Err(self.error(
+                            "42601",
+                            "SELECT * with no tables specified is not valid",
+                            item,
+                        ));
                     }
                     self.star(None, &mut outputs);
                 }
@@ -504,8 +682,14 @@ impl Binder<'_> {
                     options,
                 ) if plain(options) => {
                     let name_text = self.simple_name(name)?;
-                    if !self.scope().sources.iter().any(|source| source.name == name_text) {
-                        let message = format!("missing FROM-clause entry for table \"{name_text}\"");
+                    if !self
+                        .scope()
+                        .sources
+                        .iter()
+                        .any(|source| source.name == name_text)
+                    {
+                        let message =
+                            format!("missing FROM-clause entry for table \"{name_text}\"");
                         return Err(self.error("42P01", message, name));
                     }
                     self.star(Some(&name_text), &mut outputs);
@@ -526,12 +710,24 @@ impl Binder<'_> {
                 if described.merged && only.is_none() {
                     continue;
                 }
-                found.push((place + 1, column, described.name.clone(), described.data_type.clone()));
+                found.push((
+                    place + 1,
+                    column,
+                    described.name.clone(),
+                    described.data_type.clone(),
+                ));
             }
         }
         for (source, column, name, data_type) in found {
             self.note_reference(0, source, column);
-            let bound = Bound::new(Expression::Column { depth: 0, source, column }, data_type);
+            let bound = Bound::new(
+                Expression::Column {
+                    depth: 0,
+                    source,
+                    column,
+                },
+                data_type,
+            );
             outputs.push(Output { name, bound });
         }
     }
@@ -567,7 +763,10 @@ impl Binder<'_> {
                     continue;
                 }
             }
-            if matches!(item, Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_)) {
+            if matches!(
+                item,
+                Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_)
+            ) {
                 return Err(self.unsupported("GROUPING SETS", item));
             }
             let bound = self.expression(item)?;
@@ -605,20 +804,33 @@ impl Binder<'_> {
         for key in keys {
             let column = self.output_place(&key.expr, outputs, finish.visible)?;
             let (descending, nulls_first) = self.direction(&key.options, &key.expr)?;
-            finish.order.push(Order { column, descending, nulls_first });
+            finish.order.push(Order {
+                column,
+                descending,
+                nulls_first,
+            });
         }
         if let Distinct::On(columns) = &finish.distinct {
             let leading = finish.order.iter().take(columns.len());
-            if !finish.order.is_empty() && !leading.clone().all(|key| columns.contains(&key.column)) {
-                let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
-                return Err(crate::diagnostic::Diagnostic::new("42P10", message, self.place));
+            if !finish.order.is_empty() && !leading.clone().all(|key| columns.contains(&key.column))
+            {
+                let message =
+                    "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
+                return Err(crate::diagnostic::Diagnostic::new(
+                    "42P10", message, self.place,
+                ));
             }
         }
         Ok(())
     }
 
     /// The output that an item of ORDER BY means; a hidden one is added where none is meant.
-    fn output_place(&mut self, item: &Expr, outputs: &mut Vec<Output>, visible: usize) -> Bind<usize> {
+    fn output_place(
+        &mut self,
+        item: &Expr,
+        outputs: &mut Vec<Output>,
+        visible: usize,
+    ) -> Bind<usize> {
         if let Some(place) = ordinal(item) {
             if place >= visible {
                 let message = format!("ORDER BY position {} is not in select list", place + 1);
@@ -628,15 +840,23 @@ impl Binder<'_> {
         }
         if let Expr::Identifier(name) = item {
             let name = fold(name);
-            if let Some(place) = outputs[..visible].iter().position(|output| output.name == name) {
+            if let Some(place) = outputs[..visible]
+                .iter()
+                .position(|output| output.name == name)
+            {
                 return Ok(place);
             }
         }
         let bound = self.expression(item)?;
         let (expression, data_type) = self.settled(bound, item)?;
-        let same = outputs.iter().position(|output| output.bound.expression == expression);
+        let same = outputs
+            .iter()
+            .position(|output| output.bound.expression == expression);
         Ok(same.unwrap_or_else(|| {
-            outputs.push(Output { name: String::new(), bound: Bound::new(expression, data_type) });
+            outputs.push(Output {
+                name: String::new(),
+                bound: Bound::new(expression, data_type),
+            });
             outputs.len() - 1
         }))
     }
@@ -655,7 +875,10 @@ impl Binder<'_> {
             keys.iter().any(|key| matches!(key, Expression::Column { depth: 0, source: s, column: c } if *s == source && *c == column))
         };
         let depends = |source: usize| {
-            let table = scope.sources.get(source - 1).and_then(|source| source.table);
+            let table = scope
+                .sources
+                .get(source - 1)
+                .and_then(|source| source.table);
             table.is_some_and(|table| {
                 let key = &self.catalog.schema.table(table).primary_key;
                 !key.is_empty() && key.iter().all(|column| key_of(source, column.index()))
@@ -671,9 +894,14 @@ impl Binder<'_> {
             outside_keys(expression, keys, &mut check);
         }
         for subquery in scope.subqueries.iter().filter(|subquery| subquery.grouped) {
-            subquery.references.iter().for_each(|(source, column)| check(*source, *column));
+            subquery
+                .references
+                .iter()
+                .for_each(|(source, column)| check(*source, *column));
         }
-        let Some((source, column)) = stray else { return Ok(()) };
+        let Some((source, column)) = stray else {
+            return Ok(());
+        };
         let source = &scope.sources[source - 1];
         let message = format!(
             "column \"{}.{}\" must appear in the GROUP BY clause or be used in an aggregate function",
@@ -684,11 +912,20 @@ impl Binder<'_> {
 }
 
 /// Visits the columns of an expression that are not within a group key.
-fn outside_keys(expression: &Expression, keys: &[Expression], visit: &mut impl FnMut(usize, usize)) {
+fn outside_keys(
+    expression: &Expression,
+    keys: &[Expression],
+    visit: &mut impl FnMut(usize, usize),
+) {
     if keys.contains(expression) {
         return;
     }
-    if let Expression::Column { depth: 0, source, column } = expression {
+    if let Expression::Column {
+        depth: 0,
+        source,
+        column,
+    } = expression
+    {
         visit(*source, *column);
     }
     let mut children = Vec::new();
@@ -701,8 +938,13 @@ fn outside_keys(expression: &Expression, keys: &[Expression], visit: &mut impl F
 /// A stand-in for a query's output column; a literal of unknown type keeps its value.
 fn probe(query: &Query, place: usize, data_type: &DataType) -> Bound {
     if let Body::Select(select) = &query.body {
-        if let constant @ Expression::Constant(anabranch_types::Value::Null) = &select.projection[place] {
-            return Bound { expression: constant.clone(), data_type: None };
+        if let constant @ Expression::Constant(anabranch_types::Value::Null) =
+            &select.projection[place]
+        {
+            return Bound {
+                expression: constant.clone(),
+                data_type: None,
+            };
         }
     }
     Bound::new(Expression::Variable(usize::MAX), data_type.clone())
@@ -718,8 +960,16 @@ pub(crate) fn cast_column(
 ) {
     match &mut query.body {
         Body::Select(select) => {
-            let operand = Box::new(std::mem::replace(&mut select.projection[place], Expression::NULL));
-            let cast = Expression::Cast { operand, from: from.clone(), to: to.clone(), explicit };
+            let operand = Box::new(std::mem::replace(
+                &mut select.projection[place],
+                Expression::NULL,
+            ));
+            let cast = Expression::Cast {
+                operand,
+                from: from.clone(),
+                to: to.clone(),
+                explicit,
+            };
             select.projection[place] = cast.folded();
         }
         Body::SetOperation(operation) => {
@@ -759,13 +1009,15 @@ fn output_name(expression: &Expr) -> String {
             let last = function.name.0.last().and_then(|part| part.as_ident());
             last.map_or("?column?".into(), fold)
         }
-        Expr::Cast { expr, data_type, .. } => match output_name(expr).as_str() {
-            "?column?" => crate::parse::resolve_data_type(data_type).map_or("?column?".into(), |t| cast_name(&t)),
+        Expr::Cast {
+            expr, data_type, ..
+        } => match output_name(expr).as_str() {
+            "?column?" => crate::parse::resolve_data_type(data_type)
+                .map_or("?column?".into(), |t| cast_name(&t)),
             name => name.to_string(),
         },
-        Expr::TypedString(typed) => {
-            crate::parse::resolve_data_type(&typed.data_type).map_or("?column?".into(), |t| cast_name(&t))
-        }
+        Expr::TypedString(typed) => crate::parse::resolve_data_type(&typed.data_type)
+            .map_or("?column?".into(), |t| cast_name(&t)),
         Expr::Case { else_result, .. } => match else_result.as_deref().map(output_name) {
             Some(name) if name != "?column?" => name,
             _ => "case".into(),
@@ -784,10 +1036,18 @@ fn output_name(expression: &Expr) -> String {
         Expr::Ceil { .. } => "ceil".into(),
         Expr::Floor { .. } => "floor".into(),
         Expr::Position { .. } => "position".into(),
-        Expr::Substring { shorthand: true, .. } => "substr".into(),
+        Expr::Substring {
+            shorthand: true, ..
+        } => "substr".into(),
         Expr::Substring { .. } => "substring".into(),
-        Expr::Trim { trim_where: Some(ast::TrimWhereField::Leading), .. } => "ltrim".into(),
-        Expr::Trim { trim_where: Some(ast::TrimWhereField::Trailing), .. } => "rtrim".into(),
+        Expr::Trim {
+            trim_where: Some(ast::TrimWhereField::Leading),
+            ..
+        } => "ltrim".into(),
+        Expr::Trim {
+            trim_where: Some(ast::TrimWhereField::Trailing),
+            ..
+        } => "rtrim".into(),
         Expr::Trim { .. } => "btrim".into(),
         Expr::CompoundFieldAccess { root, .. } => output_name(root),
         Expr::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => "bool".into(),
@@ -826,10 +1086,18 @@ fn tail<'q>(query: &'q ast::Query, binder: &Binder<'_>) -> Bind<Tail<'q>> {
         Some(ast::OrderByKind::Expressions(list)) => list,
         Some(ast::OrderByKind::All(_)) => return Err(binder.unsupported("ORDER BY ALL", query)),
     };
-    let mut tail = Tail { order, limit: None, offset: None };
+    let mut tail = Tail {
+        order,
+        limit: None,
+        offset: None,
+    };
     match &query.limit_clause {
         None => {}
-        Some(ast::LimitClause::LimitOffset { limit, offset, limit_by }) if limit_by.is_empty() => {
+        Some(ast::LimitClause::LimitOffset {
+            limit,
+            offset,
+            limit_by,
+        }) if limit_by.is_empty() => {
             tail.limit = limit.as_ref();
             tail.offset = offset.as_ref().map(|offset| &offset.value);
         }

@@ -61,7 +61,11 @@ pub(crate) struct ScopeColumn {
 /// What a name was found to be.
 pub(crate) enum Found {
     None,
-    One { source: usize, column: usize, data_type: DataType },
+    One {
+        source: usize,
+        column: usize,
+        data_type: DataType,
+    },
     Ambiguous,
 }
 
@@ -87,7 +91,11 @@ impl Scope {
                     return Found::Ambiguous;
                 }
                 let data_type = candidate.data_type.clone();
-                found = Found::One { source: place + 1, column, data_type };
+                found = Found::One {
+                    source: place + 1,
+                    column,
+                    data_type,
+                };
             }
         }
         found
@@ -95,7 +103,10 @@ impl Scope {
 
     /// Notes a column as read in the statement's summary.
     pub(crate) fn note_read(&self, accesses: &mut [RawAccess], source: usize, column: usize) {
-        let access = self.sources.get(source - 1).and_then(|source| source.access);
+        let access = self
+            .sources
+            .get(source - 1)
+            .and_then(|source| source.access);
         if let Some(access) = access {
             accesses[access].reads(crate::expression::frame::column_index(column));
         }

@@ -10,11 +10,20 @@ use crate::expression::{Expression, Operator, frame::column_index};
 pub(crate) enum RawTerm {
     Constant(Value),
     /// A variable, shifted.
-    Variable { slot: usize, offset: i64 },
+    Variable {
+        slot: usize,
+        offset: i64,
+    },
     /// An element of the array in a variable.
-    Element { slot: usize },
+    Element {
+        slot: usize,
+    },
     /// A column of one of this statement's accesses, shifted.
-    Column { access: usize, column: anabranch_types::ColumnIndex, offset: i64 },
+    Column {
+        access: usize,
+        column: anabranch_types::ColumnIndex,
+        offset: i64,
+    },
     Aggregate {
         function: &'static str,
         access: Option<usize>,
@@ -32,15 +41,30 @@ impl RawTerm {
     /// The same shifted by a constant.
     fn shifted(self, by: i64) -> RawTerm {
         match self {
-            RawTerm::Variable { slot, offset } => {
-                RawTerm::Variable { slot, offset: offset.saturating_add(by) }
-            }
-            RawTerm::Column { access, column, offset } => {
-                RawTerm::Column { access, column, offset: offset.saturating_add(by) }
-            }
-            RawTerm::Aggregate { function, access, column, offset } => {
-                RawTerm::Aggregate { function, access, column, offset: offset.saturating_add(by) }
-            }
+            RawTerm::Variable { slot, offset } => RawTerm::Variable {
+                slot,
+                offset: offset.saturating_add(by),
+            },
+            RawTerm::Column {
+                access,
+                column,
+                offset,
+            } => RawTerm::Column {
+                access,
+                column,
+                offset: offset.saturating_add(by),
+            },
+            RawTerm::Aggregate {
+                function,
+                access,
+                column,
+                offset,
+            } => RawTerm::Aggregate {
+                function,
+                access,
+                column,
+                offset: offset.saturating_add(by),
+            },
             RawTerm::Element { slot } => RawTerm::Of(vec![slot]),
             RawTerm::Of(slots) => RawTerm::Of(slots),
             RawTerm::Constant(_) | RawTerm::Now => RawTerm::Of(Vec::new()),
@@ -64,25 +88,41 @@ impl Binder<'_> {
     pub(crate) fn term(&self, expression: &Expression) -> RawTerm {
         match expression {
             Expression::Constant(value) => RawTerm::Constant(value.clone()),
-            Expression::Variable(slot) => RawTerm::Variable { slot: *slot, offset: 0 },
+            Expression::Variable(slot) => RawTerm::Variable {
+                slot: *slot,
+                offset: 0,
+            },
             Expression::Now => RawTerm::Now,
             Expression::Unique { .. } => RawTerm::Generated,
-            Expression::Column { depth, source, column } => {
-                let scope = self.scopes.len().checked_sub(depth + 1).map(|i| &self.scopes[i]);
-                scope.map_or(RawTerm::Unknown, |scope| self.column_term(scope, *source, *column))
+            Expression::Column {
+                depth,
+                source,
+                column,
+            } => {
+                let scope = self
+                    .scopes
+                    .len()
+                    .checked_sub(depth + 1)
+                    .map(|i| &self.scopes[i]);
+                scope.map_or(RawTerm::Unknown, |scope| {
+                    self.column_term(scope, *source, *column)
+                })
             }
-            Expression::Arithmetic { operator, left, right, .. } => {
-                match (operator, &**left, &**right) {
-                    (Operator::Add, e, Expression::Constant(Value::Int(by)))
-                    | (Operator::Add, Expression::Constant(Value::Int(by)), e) => {
-                        self.term(e).shifted(*by)
-                    }
-                    (Operator::Subtract, e, Expression::Constant(Value::Int(by))) => {
-                        self.term(e).shifted(by.saturating_neg())
-                    }
-                    _ => self.computed(expression),
+            Expression::Arithmetic {
+                operator,
+                left,
+                right,
+                ..
+            } => match (operator, &**left, &**right) {
+                (Operator::Add, e, Expression::Constant(Value::Int(by)))
+                | (Operator::Add, Expression::Constant(Value::Int(by)), e) => {
+                    self.term(e).shifted(*by)
                 }
-            }
+                (Operator::Subtract, e, Expression::Constant(Value::Int(by))) => {
+                    self.term(e).shifted(by.saturating_neg())
+                }
+                _ => self.computed(expression),
+            },
             _ => self.computed(expression),
         }
     }
@@ -96,17 +136,29 @@ impl Binder<'_> {
         });
         slots.sort_unstable();
         slots.dedup();
-        if pure { RawTerm::Of(slots) } else { RawTerm::Unknown }
+        if pure {
+            RawTerm::Of(slots)
+        } else {
+            RawTerm::Unknown
+        }
     }
 
     fn column_term(&self, scope: &Scope, source: usize, column: usize) -> RawTerm {
         if Some(source) == scope.aggregate_source {
             let aggregate = &scope.aggregates[column];
-            let argument = aggregate.arguments.first().map(|argument| self.term(argument));
+            let argument = aggregate
+                .arguments
+                .first()
+                .map(|argument| self.term(argument));
             let (access, of) = match (argument, &aggregate.filter) {
-                (Some(RawTerm::Column { access, column, offset: 0 }), None) => {
-                    (Some(access), Some(column))
-                }
+                (
+                    Some(RawTerm::Column {
+                        access,
+                        column,
+                        offset: 0,
+                    }),
+                    None,
+                ) => (Some(access), Some(column)),
                 (None, None) => {
                     let mut accesses = scope.sources.iter().filter_map(|source| source.access);
                     (accesses.next().filter(|_| accesses.next().is_none()), None)
@@ -117,15 +169,22 @@ impl Binder<'_> {
                 return RawTerm::Unknown;
             }
             let function = aggregate.function.name();
-            return RawTerm::Aggregate { function, access, column: of, offset: 0 };
+            return RawTerm::Aggregate {
+                function,
+                access,
+                column: of,
+                offset: 0,
+            };
         }
         let Some(found) = scope.sources.get(source.wrapping_sub(1)) else {
             return RawTerm::Unknown;
         };
         match (found.access, &found.elements) {
-            (Some(access), _) => {
-                RawTerm::Column { access, column: column_index(column), offset: 0 }
-            }
+            (Some(access), _) => RawTerm::Column {
+                access,
+                column: column_index(column),
+                offset: 0,
+            },
             (None, Some(arguments)) => match arguments.get(column) {
                 Some(Expression::Variable(slot)) => RawTerm::Element { slot: *slot },
                 Some(argument) => match self.term(argument).pure() {

@@ -65,7 +65,8 @@ impl State {
         match aggregate.function {
             AggregateFunction::Count => {}
             AggregateFunction::Sum | AggregateFunction::Average => {
-                self.total.add(&value, aggregate.input == Some(DataType::Real))?;
+                self.total
+                    .add(&value, aggregate.input == Some(DataType::Real))?;
             }
             AggregateFunction::Min => self.keep(value, |new, old| new.total_cmp(old).is_lt()),
             AggregateFunction::Max => self.keep(value, |new, old| new.total_cmp(old).is_gt()),
@@ -103,7 +104,10 @@ impl State {
             | AggregateFunction::BoolOr => Ok(self.value.unwrap_or(Value::Null)),
             AggregateFunction::ArrayAgg => {
                 self.sort(aggregate);
-                let values = self.collected.into_iter().map(|(_, mut values)| values.swap_remove(0));
+                let values = self
+                    .collected
+                    .into_iter()
+                    .map(|(_, mut values)| values.swap_remove(0));
                 Ok(Value::Array(values.collect()))
             }
             AggregateFunction::StringAgg => {
@@ -117,7 +121,8 @@ impl State {
     fn sort(&mut self, aggregate: &Aggregate) {
         if aggregate.order.is_empty() {
             if aggregate.distinct {
-                self.collected.sort_by(|(_, a), (_, b)| a[0].total_cmp(&b[0]));
+                self.collected
+                    .sort_by(|(_, a), (_, b)| a[0].total_cmp(&b[0]));
             }
             return;
         }
@@ -126,7 +131,9 @@ impl State {
             let mut orders = keys.map(|((a, b), (_, descending, nulls_first))| {
                 super::finish::compare(a, b, *descending, *nulls_first)
             });
-            orders.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+            orders
+                .find(|order| order.is_ne())
+                .unwrap_or(std::cmp::Ordering::Equal)
         });
     }
 }
@@ -191,7 +198,10 @@ impl Total {
             Total::Int(total) => Decimal::from_parts(total, 0).map_err(decimal_failure)?,
             Total::Numeric(total) => total,
         };
-        total.try_div(Decimal::from_i64(count)).map(Value::Numeric).map_err(decimal_failure)
+        total
+            .try_div(Decimal::from_i64(count))
+            .map(Value::Numeric)
+            .map_err(decimal_failure)
     }
 }
 
@@ -265,7 +275,10 @@ impl<T: Transaction> Run<'_, T> {
             values.push(state.finish(&aggregates[place % aggregates.len()])?);
         }
         batch.indices = indices;
-        batch.sources[source] = Source::Values { width: aggregates.len().max(1), values };
+        batch.sources[source] = Source::Values {
+            width: aggregates.len().max(1),
+            values,
+        };
         Ok(())
     }
 }

@@ -51,8 +51,12 @@ impl<T: Transaction> Run<'_, T> {
         if let Distinct::On(columns) = &finish.distinct {
             keep_first(&mut order, &rows, columns);
         }
-        let offset = self.count(finish.offset.as_ref(), "2201X", "OFFSET")?.unwrap_or(0);
-        let limit = self.count(finish.limit.as_ref(), "2201W", "LIMIT")?.unwrap_or(usize::MAX);
+        let offset = self
+            .count(finish.offset.as_ref(), "2201X", "OFFSET")?
+            .unwrap_or(0);
+        let limit = self
+            .count(finish.limit.as_ref(), "2201W", "LIMIT")?
+            .unwrap_or(usize::MAX);
         if offset > 0 || limit < usize::MAX {
             let mut place = 0;
             let mut owner = None;
@@ -76,7 +80,9 @@ impl<T: Transaction> Run<'_, T> {
         code: &'static str,
         clause: &str,
     ) -> Result<Option<usize>, Failure> {
-        let Some(expression) = expression else { return Ok(None) };
+        let Some(expression) = expression else {
+            return Ok(None);
+        };
         let batch = Batch::single(1);
         match expression.evaluate(&self.frame(&batch, 0))? {
             Value::Int(i) if i < 0 => Err(failure(code, format!("{clause} must not be negative"))),
@@ -91,7 +97,12 @@ fn sorted(finish: &Finish, rows: &Rows, a: usize, b: usize) -> Ordering {
     let by_owner = owners.0.cmp(&owners.1);
     let (a, b) = (rows.row(a), rows.row(b));
     let mut keys = finish.order.iter().map(|key| {
-        compare(&a[key.column], &b[key.column], key.descending, key.nulls_first)
+        compare(
+            &a[key.column],
+            &b[key.column],
+            key.descending,
+            key.nulls_first,
+        )
     });
     by_owner.then_with(|| keys.find(|order| order.is_ne()).unwrap_or(Ordering::Equal))
 }
@@ -103,7 +114,9 @@ fn print_of(rows: &Rows, row: usize, columns: &[usize]) -> Fingerprint {
         print.extend_from_slice(&owner.to_le_bytes());
     }
     let values = rows.row(row);
-    columns.iter().for_each(|column| push_fingerprint(&mut print, &values[*column]));
+    columns
+        .iter()
+        .for_each(|column| push_fingerprint(&mut print, &values[*column]));
     print
 }
 
@@ -118,13 +131,22 @@ fn picked(mut rows: Rows, order: &[usize], visible: usize) -> Rows {
     let mut values = Vec::with_capacity(order.len() * visible);
     for row in order {
         let begin = row * rows.width;
-        values.extend(rows.values[begin..begin + visible].iter_mut().map(|v| std::mem::replace(v, Value::Null)));
+        values.extend(
+            rows.values[begin..begin + visible]
+                .iter_mut()
+                .map(|v| std::mem::replace(v, Value::Null)),
+        );
     }
     let owners = match rows.owners.is_empty() {
         true => Vec::new(),
         false => order.iter().map(|row| rows.owners[*row]).collect(),
     };
-    Rows { width: visible, values, count: order.len(), owners }
+    Rows {
+        width: visible,
+        values,
+        count: order.len(),
+        owners,
+    }
 }
 
 /// UNION, INTERSECT, EXCEPT, with or without ALL.
@@ -134,7 +156,9 @@ pub(super) fn combine(operator: SetOperator, all: bool, left: Rows, right: Rows)
     let mut both = left;
     let right_prints: Vec<Fingerprint> = match operator {
         SetOperator::Union => Vec::new(),
-        _ => (0..right.count).map(|row| print_of(&right, row, &columns)).collect(),
+        _ => (0..right.count)
+            .map(|row| print_of(&right, row, &columns))
+            .collect(),
     };
     let mut order: Vec<usize> = Vec::new();
     if operator == SetOperator::Union {
@@ -147,7 +171,9 @@ pub(super) fn combine(operator: SetOperator, all: bool, left: Rows, right: Rows)
         }
     } else {
         let mut counts: FxHashMap<Fingerprint, usize> = FxHashMap::default();
-        right_prints.into_iter().for_each(|print| *counts.entry(print).or_default() += 1);
+        right_prints
+            .into_iter()
+            .for_each(|print| *counts.entry(print).or_default() += 1);
         for row in 0..left_count {
             let other = counts.get_mut(&print_of(&both, row, &columns));
             let matched = match other {

@@ -34,25 +34,37 @@ impl<T: Transaction> Run<'_, T> {
         let mut count = 0;
         if let Some(conflict) = &insert.conflict {
             let existing = self.existing(schema, conflict, &rows).await?;
-            self.insert_or(insert, conflict, &rows, existing, &mut count, &mut written).await?;
+            self.insert_or(insert, conflict, &rows, existing, &mut count, &mut written)
+                .await?;
         } else {
             for row in rows.values.chunks_exact(width) {
                 let key = self.new_key(schema, row);
                 self.insert_row(schema, key, row)?;
                 count += 1;
             }
-            self.check_parents(schema, &rows.values, width, None).await?;
+            self.check_parents(schema, &rows.values, width, None)
+                .await?;
         }
         let returned = match &insert.returning {
             None => Vec::new(),
-            Some(list) if insert.conflict.is_some() => self.returned(list, schema, &written.concat())?,
+            Some(list) if insert.conflict.is_some() => {
+                self.returned(list, schema, &written.concat())?
+            }
             Some(list) => self.returned(list, schema, &rows.values)?,
         };
-        Ok(Changed { count, rows: returned })
+        Ok(Changed {
+            count,
+            rows: returned,
+        })
     }
 
     /// NOT NULL and CHECK, over whole rows.
-    fn check_rows(&self, schema: &TableSchema, values: &[Value], width: usize) -> Result<(), Failure> {
+    fn check_rows(
+        &self,
+        schema: &TableSchema,
+        values: &[Value],
+        width: usize,
+    ) -> Result<(), Failure> {
         for row in values.chunks_exact(width) {
             for (place, (value, column)) in row.iter().zip(&schema.columns).enumerate() {
                 if value.is_null() && !column.nullable {
@@ -90,9 +102,17 @@ impl<T: Transaction> Run<'_, T> {
         let count = values.len() / width;
         let mut sources = Sources::new();
         sources.push(Source::Empty);
-        sources.push(Source::Values { width, values: values.to_vec() });
+        sources.push(Source::Values {
+            width,
+            values: values.to_vec(),
+        });
         let indices = (0..count as u32).flat_map(|row| [NONE, row]).collect();
-        Batch { parent: None, sources, stride: 2, indices }
+        Batch {
+            parent: None,
+            sources,
+            stride: 2,
+            indices,
+        }
     }
 
     fn returned(
@@ -116,7 +136,9 @@ impl<T: Transaction> Run<'_, T> {
         if schema.primary_key.is_empty() {
             return Key::from_bytes(&self.transaction.unique().to_be_bytes());
         }
-        key_of(schema, &schema.primary_key, |column| row[column.index()].clone())
+        key_of(schema, &schema.primary_key, |column| {
+            row[column.index()].clone()
+        })
     }
 
     /// Writes a new row.
@@ -131,10 +153,19 @@ impl<T: Transaction> Run<'_, T> {
         for (place, value) in values.iter().enumerate() {
             if let Value::Pending(pending) = value {
                 let column = ColumnIndex(place as u16);
-                patches.push(Patch { slot: pending.slot, offset: pending.offset, column });
+                patches.push(Patch {
+                    slot: pending.slot,
+                    offset: pending.offset,
+                    column,
+                });
             }
         }
-        let effect = Effect::Insert { table: schema.id, key, row, patches };
+        let effect = Effect::Insert {
+            table: schema.id,
+            key,
+            row,
+            patches,
+        };
         self.transaction.write(self.statement, effect)
     }
 
@@ -156,7 +187,10 @@ impl<T: Transaction> Run<'_, T> {
                 let key = key_of(schema, columns, |column| row[column.index()].clone());
                 of_row.push((place, key.clone()));
                 reads.push(match arbiter {
-                    None => Read::Point { table: schema.id, key },
+                    None => Read::Point {
+                        table: schema.id,
+                        key,
+                    },
                     Some(_) => Read::Range {
                         table: schema.id,
                         index: *arbiter,
@@ -172,7 +206,10 @@ impl<T: Transaction> Run<'_, T> {
             return Ok(existing);
         }
         let for_write = conflict.update.is_some();
-        let fetched = self.transaction.read(self.statement, for_write, reads).await?;
+        let fetched = self
+            .transaction
+            .read(self.statement, for_write, reads)
+            .await?;
         for ((place, key), answer) in of_row.into_iter().zip(fetched) {
             let found = match answer {
                 Fetched::Point(row) => row.map(|row| (key, row)),
@@ -202,8 +239,14 @@ impl<T: Transaction> Run<'_, T> {
             let mut own = Vec::new();
             for (place, arbiter) in conflict.arbiters.iter().enumerate() {
                 let columns = schema.key_columns(*arbiter);
-                if columns.iter().all(|column| !values[column.index()].is_null()) {
-                    own.push((place, key_of(schema, columns, |c| values[c.index()].clone())));
+                if columns
+                    .iter()
+                    .all(|column| !values[column.index()].is_null())
+                {
+                    own.push((
+                        place,
+                        key_of(schema, columns, |c| values[c.index()].clone()),
+                    ));
                 }
             }
             if own.iter().any(|key| taken.contains_key(key)) {
@@ -222,7 +265,8 @@ impl<T: Transaction> Run<'_, T> {
                 }
                 (Some(_), None) => None,
                 (Some((key, row)), Some(update)) => {
-                    self.conflict_update(schema, update, key, row, values).await?
+                    self.conflict_update(schema, update, key, row, values)
+                        .await?
                 }
             };
             if let Some(row) = changed {
@@ -245,10 +289,21 @@ impl<T: Transaction> Run<'_, T> {
         let changes = {
             let mut sources = Sources::new();
             sources.push(Source::Empty);
-            sources.push(Source::Row { layout: &schema.layout, row: &row });
-            sources.push(Source::Values { width: proposed.len(), values: proposed.to_vec() });
+            sources.push(Source::Row {
+                layout: &schema.layout,
+                row: &row,
+            });
+            sources.push(Source::Values {
+                width: proposed.len(),
+                values: proposed.to_vec(),
+            });
             let indices = SmallVec::from_slice(&[NONE, 0, 0]);
-            let batch = Batch { parent: None, sources, stride: 3, indices };
+            let batch = Batch {
+                parent: None,
+                sources,
+                stride: 3,
+                indices,
+            };
             let frame = Frame {
                 variables: self.variables,
                 batch: &batch,
@@ -271,10 +326,17 @@ impl<T: Transaction> Run<'_, T> {
         let arguments = changes.iter().map(|(_, value)| value.clone()).collect();
         self.transaction.write(
             self.statement,
-            Effect::Update { table: schema.id, key, program: update.program, arguments, outputs: None },
+            Effect::Update {
+                table: schema.id,
+                key,
+                program: update.program,
+                arguments,
+                outputs: None,
+            },
         )?;
         let assigned: Vec<ColumnIndex> = changes.iter().map(|(column, _)| *column).collect();
-        self.check_parents(schema, &values, values.len(), Some(&assigned)).await?;
+        self.check_parents(schema, &values, values.len(), Some(&assigned))
+            .await?;
         self.follow_change(schema, &row, &new, &assigned).await?;
         Ok(Some(values))
     }

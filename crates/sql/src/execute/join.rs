@@ -10,7 +10,7 @@ use super::{BATCH_TUPLES, Run, key};
 use crate::{
     TransactionError,
     expression::{
-        Batch, Expression, Failure, NONE, Source,
+        Batch, Expression, Failure, Frame, NONE, Source, Surroundings,
         compare::{Fingerprint, push_fingerprint},
         failure,
     },
@@ -25,7 +25,10 @@ enum Matches {
     /// All of so many rows, for each tuple.
     All(u32),
     /// Through a hash table: the rows of each tuple's fingerprint.
-    Hashed(FxHashMap<Fingerprint, Vec<u32>>, /* the tuples' key */ Vec<Fingerprint>),
+    Hashed(
+        FxHashMap<Fingerprint, Vec<u32>>,
+        /* the tuples' key */ Vec<Fingerprint>,
+    ),
 }
 
 impl<T: Transaction> Run<'_, T> {
@@ -50,7 +53,10 @@ impl<T: Transaction> Run<'_, T> {
             }
             Path::Scan { .. } => {
                 let all = vec![whole_table(read.schema.id)];
-                let fetched = self.transaction.read(self.statement, read.for_write, all).await?;
+                let fetched = self
+                    .transaction
+                    .read(self.statement, read.for_write, all)
+                    .await?;
                 for answer in fetched {
                     take_range(answer, read.wants_keys, &mut rows, &mut keys);
                 }
@@ -104,7 +110,11 @@ impl<T: Transaction> Run<'_, T> {
             }
             let fetched = match reads.is_empty() {
                 true => Vec::new(),
-                false => self.transaction.read(self.statement, read.for_write, reads).await?,
+                false => {
+                    self.transaction
+                        .read(self.statement, read.for_write, reads)
+                        .await?
+                }
             };
             let mut answers = fetched.into_iter();
             let mut kept_keys = rows.len();
@@ -167,7 +177,11 @@ impl<T: Transaction> Run<'_, T> {
             }
             let fetched = match reads.is_empty() {
                 true => Vec::new(),
-                false => self.transaction.read(self.statement, read.for_write, reads).await?,
+                false => {
+                    self.transaction
+                        .read(self.statement, read.for_write, reads)
+                        .await?
+                }
             };
             let mut answers = fetched.into_iter();
             for stretch in &mut stretches[first..] {
@@ -212,7 +226,9 @@ impl<T: Transaction> Run<'_, T> {
         // The row's side is evaluated over a tuple of its own, behind the others.
         let scratch = batch.len();
         let mut table: FxHashMap<Fingerprint, Vec<u32>> = FxHashMap::default();
-        batch.indices.extend(std::iter::repeat_n(NONE, batch.stride));
+        batch
+            .indices
+            .extend(std::iter::repeat_n(NONE, batch.stride));
         for row in 0..count {
             batch.indices[scratch * batch.stride + source] = row;
             if let Some(print) = fingerprint(batch, scratch, true)? {
@@ -288,30 +304,13 @@ impl<T: Transaction> Run<'_, T> {
         step: &FunctionStep,
         batch: &mut Batch<'_>,
     ) -> Result<(), Failure> {
-        let mut values = Vec::new();
-        let width = match step.function {
-            TableFunction::Unnest => step.arguments.len(),
-            _ => 1,
-        } + usize::from(step.ordinality);
-        let mut stretches = SmallVec::new();
-        for tuple in 0..batch.len() {
-            let frame = self.frame(batch, tuple);
-            let mut arguments: SmallVec<[Value; 4]> = SmallVec::new();
-            for argument in &step.arguments {
-                arguments.push(argument.evaluate(&frame)?);
-            }
-            let begin = (values.len() / width) as u32;
-            match step.function {
-                TableFunction::Unnest => unnest(&arguments, step.ordinality, &mut values),
-                TableFunction::Elements => elements(&arguments, &mut values),
-                TableFunction::GenerateSeries => {
-                    series(&arguments, step.ordinality, &mut values)?;
-                }
-            }
-            stretches.push((begin, (values.len() / width) as u32));
-        }
-        batch.sources[step.source] = Source::Values { width, values };
-        self.expand(step.source, &step.join, &Matches::Stretches(stretches), batch)
+        let stretches = function_rows(step, batch, self.variables, self.surroundings)?;
+        self.expand(
+            step.source,
+            &step.join,
+            &Matches::Stretches(stretches),
+            batch,
+        )
     }
 
     /// Joins the rows of VALUES.
@@ -346,10 +345,14 @@ impl<T: Transaction> Run<'_, T> {
         let matches = match &step.rows {
             RowsOf::Cte { number, width } => {
                 let values = self.ctes.get(*number).and_then(Option::clone);
-                let values: Arc<Vec<Value>> = values
-                    .ok_or_else(|| failure("XX000", "a common table expression was not evaluated"))?;
+                let values: Arc<Vec<Value>> = values.ok_or_else(|| {
+                    failure("XX000", "a common table expression was not evaluated")
+                })?;
                 let count = values.len() / width;
-                batch.sources[step.source] = Source::Shared { width: *width, values };
+                batch.sources[step.source] = Source::Shared {
+                    width: *width,
+                    values,
+                };
                 Matches::All(count as u32)
             }
             RowsOf::Query(query) if query.correlated => {
@@ -378,7 +381,10 @@ impl<T: Transaction> Run<'_, T> {
             }
             RowsOf::Query(query) => {
                 let rows = self.nested(query, None).await?;
-                let source = Source::Values { width: rows.width, values: rows.values };
+                let source = Source::Values {
+                    width: rows.width,
+                    values: rows.values,
+                };
                 batch.sources[step.source] = source;
                 Matches::All(rows.count as u32)
             }
@@ -394,12 +400,73 @@ impl<T: Transaction> Run<'_, T> {
     }
 }
 
+/// Makes a table function's rows the batch's source: which of them belong to each tuple.
+fn function_rows(
+    step: &FunctionStep,
+    batch: &mut Batch<'_>,
+    variables: &[Value],
+    surroundings: &Surroundings,
+) -> Result<SmallVec<[(u32, u32); 2]>, Failure> {
+    let mut values = Vec::new();
+    let width = match step.function {
+        TableFunction::Unnest => step.arguments.len(),
+        _ => 1,
+    } + usize::from(step.ordinality);
+    let mut stretches = SmallVec::new();
+    for tuple in 0..batch.len() {
+        let frame = Frame {
+            variables,
+            batch,
+            tuple,
+            surroundings,
+        };
+        let mut arguments: SmallVec<[Value; 4]> = SmallVec::new();
+        for argument in &step.arguments {
+            arguments.push(argument.evaluate(&frame)?);
+        }
+        let begin = (values.len() / width) as u32;
+        match step.function {
+            TableFunction::Unnest => unnest(&arguments, step.ordinality, &mut values),
+            TableFunction::Elements => elements(&arguments, &mut values),
+            TableFunction::GenerateSeries => series(&arguments, step.ordinality, &mut values)?,
+        }
+        stretches.push((begin, (values.len() / width) as u32));
+    }
+    batch.sources[step.source] = Source::Values { width, values };
+    Ok(stretches)
+}
+
+/// Joins a table function's rows without any filter: for a run without data.
+pub(crate) fn pure_rows(
+    step: &FunctionStep,
+    batch: &mut Batch<'_>,
+    variables: &[Value],
+    surroundings: &Surroundings,
+) -> Result<(), Failure> {
+    let stretches = function_rows(step, batch, variables, surroundings)?;
+    let old = std::mem::take(&mut batch.indices);
+    for (indices, (begin, end)) in old.chunks(batch.stride).zip(stretches) {
+        for row in begin..end {
+            let place = batch.indices.len();
+            batch.indices.extend_from_slice(indices);
+            batch.indices[place + step.source] = row;
+        }
+    }
+    Ok(())
+}
+
 fn table_source<'p>(read: &'p TableRead, rows: Vec<Row>, keys: Vec<Key>) -> Source<'p> {
-    Source::Rows { layout: &read.schema.layout, rows, keys }
+    Source::Rows {
+        layout: &read.schema.layout,
+        rows,
+        keys,
+    }
 }
 
 fn take_range(answer: Fetched, wants_keys: bool, rows: &mut Vec<Row>, keys: &mut Vec<Key>) {
-    let Fetched::Range(found) = answer else { return };
+    let Fetched::Range(found) = answer else {
+        return;
+    };
     rows.reserve(found.len());
     for (key, row) in found {
         rows.push(row);
@@ -432,7 +499,10 @@ fn elements(arrays: &[Value], values: &mut Vec<Value>) {
     let [Value::Array(list)] = arrays else { return };
     let begin = values.len();
     for value in list.iter().filter(|value| !value.is_null()) {
-        if !values[begin..].iter().any(|seen| seen.total_cmp(value).is_eq()) {
+        if !values[begin..]
+            .iter()
+            .any(|seen| seen.total_cmp(value).is_eq())
+        {
             values.push(value.clone());
         }
     }

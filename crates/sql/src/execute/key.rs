@@ -26,20 +26,29 @@ pub(crate) fn push_value(key: &mut Key, part: &KeyPart, value: &Value) -> Result
     match value {
         Value::Null => Ok(false),
         Value::Pending(_) => Err(pending()),
-        Value::Int(_) if part.data_type.is_integer() => {
-            Ok(key.try_push_value(&part.data_type, part.nullable, value).is_ok())
+        Value::Int(_) if part.data_type.is_integer() => Ok(key
+            .try_push_value(&part.data_type, part.nullable, value)
+            .is_ok()),
+        Value::Int(_) | Value::Numeric(_) | Value::Float(_) => {
+            match exact(value, &part.data_type) {
+                Some(value) => Ok(key
+                    .try_push_value(&part.data_type, part.nullable, &value)
+                    .is_ok()),
+                None => Ok(false),
+            }
         }
-        Value::Int(_) | Value::Numeric(_) | Value::Float(_) => match exact(value, &part.data_type) {
-            Some(value) => Ok(key.try_push_value(&part.data_type, part.nullable, &value).is_ok()),
-            None => Ok(false),
-        },
-        _ => Ok(key.try_push_value(&part.data_type, part.nullable, value).is_ok()),
+        _ => Ok(key
+            .try_push_value(&part.data_type, part.nullable, value)
+            .is_ok()),
     }
 }
 
 #[cold]
 fn pending() -> Failure {
-    failure("XX000", "a row cannot be looked up by a value known only at commit")
+    failure(
+        "XX000",
+        "a row cannot be looked up by a value known only at commit",
+    )
 }
 
 /// The same number in a column's type.
@@ -87,7 +96,11 @@ pub(crate) fn range(path: &RangePath, frame: &Frame<'_>) -> Result<Option<KeyRan
             Edge::At(bound) => upper = bound,
         }
     }
-    Ok(Some(KeyRange { prefix, lower, upper }))
+    Ok(Some(KeyRange {
+        prefix,
+        lower,
+        upper,
+    }))
 }
 
 enum Edge {
@@ -98,7 +111,12 @@ enum Edge {
     At(Bound<Key>),
 }
 
-fn bound(part: &KeyPart, inclusive: bool, is_lower: bool, frame: &Frame<'_>) -> Result<Edge, Failure> {
+fn bound(
+    part: &KeyPart,
+    inclusive: bool,
+    is_lower: bool,
+    frame: &Frame<'_>,
+) -> Result<Edge, Failure> {
     let value = part.value.evaluate(frame)?;
     let nearest = match (&value, &part.data_type) {
         (Value::Null, _) => return Ok(Edge::Nothing),
@@ -111,7 +129,10 @@ fn bound(part: &KeyPart, inclusive: bool, is_lower: bool, frame: &Frame<'_>) -> 
         _ => Nearest { value, exact: true },
     };
     let mut key = Key::empty();
-    if key.try_push_value(&part.data_type, part.nullable, &nearest.value).is_err() {
+    if key
+        .try_push_value(&part.data_type, part.nullable, &nearest.value)
+        .is_err()
+    {
         let negative = match &nearest.value {
             Value::Int(i) => *i < 0,
             Value::Numeric(d) => d.is_negative(),
@@ -119,7 +140,11 @@ fn bound(part: &KeyPart, inclusive: bool, is_lower: bool, frame: &Frame<'_>) -> 
             _ => return Ok(Edge::Open),
         };
         // Beyond one end of the column's type.
-        return Ok(if negative == is_lower { Edge::Open } else { Edge::Nothing });
+        return Ok(if negative == is_lower {
+            Edge::Open
+        } else {
+            Edge::Nothing
+        });
     }
     // An inexact value lies just above the nearest one.
     let included = match (nearest.exact, is_lower) {
@@ -127,7 +152,11 @@ fn bound(part: &KeyPart, inclusive: bool, is_lower: bool, frame: &Frame<'_>) -> 
         (false, true) => false,
         (false, false) => true,
     };
-    Ok(Edge::At(if included { Bound::Included(key) } else { Bound::Excluded(key) }))
+    Ok(Edge::At(if included {
+        Bound::Included(key)
+    } else {
+        Bound::Excluded(key)
+    }))
 }
 
 /// The greatest value of a column's type that is not above a number.
@@ -139,12 +168,20 @@ struct Nearest {
 fn nearest(value: &Value, data_type: &DataType) -> Option<Nearest> {
     let decimal = match value {
         Value::Int(i) if data_type.is_integer() => {
-            return Some(Nearest { value: Value::Int(*i), exact: true });
+            return Some(Nearest {
+                value: Value::Int(*i),
+                exact: true,
+            });
         }
         Value::Int(i) => Decimal::from_i64(*i),
         Value::Numeric(d) => *d,
         Value::Float(f) => match data_type {
-            DataType::Double => return Some(Nearest { value: Value::Float(*f), exact: true }),
+            DataType::Double => {
+                return Some(Nearest {
+                    value: Value::Float(*f),
+                    exact: true,
+                });
+            }
             _ => Decimal::from_f64(*f).ok()?,
         },
         _ => return None,
@@ -157,18 +194,30 @@ fn nearest(value: &Value, data_type: &DataType) -> Option<Nearest> {
             } else {
                 i64::MAX
             }));
-            Some(Nearest { value, exact: floor == decimal })
+            Some(Nearest {
+                value,
+                exact: floor == decimal,
+            })
         }
-        DataType::Numeric(None) => Some(Nearest { value: Value::Numeric(decimal), exact: true }),
+        DataType::Numeric(None) => Some(Nearest {
+            value: Value::Numeric(decimal),
+            exact: true,
+        }),
         DataType::Numeric(Some(bounds)) => {
             let mut floor = decimal.trunc(i32::from(bounds.scale)).ok()?;
             let exact = floor == decimal;
             if !exact && decimal.is_negative() {
                 floor = floor.try_sub(Decimal::from_scaled(1, bounds.scale)).ok()?;
             }
-            Some(Nearest { value: Value::Numeric(floor), exact })
+            Some(Nearest {
+                value: Value::Numeric(floor),
+                exact,
+            })
         }
-        DataType::Double => Some(Nearest { value: Value::Float(decimal.to_f64()), exact: true }),
+        DataType::Double => Some(Nearest {
+            value: Value::Float(decimal.to_f64()),
+            exact: true,
+        }),
         _ => None,
     }
 }
@@ -184,7 +233,9 @@ pub(crate) fn row_limit(
             _ => Ok(None),
         }
     };
-    let Some(most) = count(&limit.0)? else { return Ok(None) };
+    let Some(most) = count(&limit.0)? else {
+        return Ok(None);
+    };
     let skipped = match &limit.1 {
         Some(offset) => count(offset)?.unwrap_or(0),
         None => 0,

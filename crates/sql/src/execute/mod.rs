@@ -71,7 +71,12 @@ pub(crate) type Nested<'f, R> = Pin<Box<dyn Future<Output = Result<R, Transactio
 impl<T: Transaction> Run<'_, T> {
     /// A frame over a tuple.
     pub(crate) fn frame<'f>(&'f self, batch: &'f Batch<'f>, tuple: usize) -> Frame<'f> {
-        Frame { variables: self.variables, batch, tuple, surroundings: self.surroundings }
+        Frame {
+            variables: self.variables,
+            batch,
+            tuple,
+            surroundings: self.surroundings,
+        }
     }
 
     /// Runs a query within another: boxed, as queries nest without end.
@@ -131,19 +136,32 @@ impl<T: Transaction> Run<'_, T> {
     ) -> Result<(), TransactionError> {
         let owners = match batch.parent {
             None => None,
-            Some(_) => Some(batch.indices.chunks(batch.stride).map(|t| t[0]).collect::<Vec<_>>()),
+            Some(_) => Some(
+                batch
+                    .indices
+                    .chunks(batch.stride)
+                    .map(|t| t[0])
+                    .collect::<Vec<_>>(),
+            ),
         };
         for step in steps {
             match step {
                 Step::Filter(filters) => self.filter(filters, batch)?,
                 Step::Read(read) => self.read(read, batch).await?,
                 Step::Function(function) => self.function(function, batch)?,
-                Step::Rows { source, rows, join } => self.constant_rows(*source, rows, join, batch)?,
+                Step::Rows { source, rows, join } => {
+                    self.constant_rows(*source, rows, join, batch)?
+                }
                 Step::Query(query) => self.derived(query, batch).await?,
                 Step::Subquery { source, subquery } => {
                     self.subquery(*source, subquery, batch).await?;
                 }
-                Step::Group { source, keys, aggregates, grand } => {
+                Step::Group {
+                    source,
+                    keys,
+                    aggregates,
+                    grand,
+                } => {
                     self.group(*source, keys, aggregates, *grand, owners.as_deref(), batch)?;
                 }
             }
@@ -157,7 +175,9 @@ impl<T: Transaction> Run<'_, T> {
         let mut kept = 0;
         for tuple in 0..batch.len() {
             if self.passes(filters, batch, tuple)? {
-                batch.indices.copy_within(tuple * stride..(tuple + 1) * stride, kept * stride);
+                batch
+                    .indices
+                    .copy_within(tuple * stride..(tuple + 1) * stride, kept * stride);
                 kept += 1;
             }
         }
@@ -172,7 +192,12 @@ impl<T: Transaction> Run<'_, T> {
         batch: &Batch<'_>,
         tuple: usize,
     ) -> Result<bool, Failure> {
-        let frame = Frame { variables: self.variables, batch, tuple, surroundings: self.surroundings };
+        let frame = Frame {
+            variables: self.variables,
+            batch,
+            tuple,
+            surroundings: self.surroundings,
+        };
         for filter in filters {
             if filter.test(&frame)? != Some(true) {
                 return Ok(false);
@@ -194,9 +219,18 @@ impl<T: Transaction> Run<'_, T> {
         }
         let owners = match batch.parent {
             None => Vec::new(),
-            Some(_) => batch.indices.chunks(batch.stride).map(|tuple| tuple[0]).collect(),
+            Some(_) => batch
+                .indices
+                .chunks(batch.stride)
+                .map(|tuple| tuple[0])
+                .collect(),
         };
-        Ok(Rows { width, values, count, owners })
+        Ok(Rows {
+            width,
+            values,
+            count,
+            owners,
+        })
     }
 
     /// Draws numbers for the expressions about to be evaluated.

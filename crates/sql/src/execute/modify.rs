@@ -50,7 +50,11 @@ impl<T: Transaction> Run<'_, T> {
             }
             changes.push((tuple, key, row, values));
         }
-        let assigned: Vec<ColumnIndex> = update.assignments.iter().map(|(column, _)| *column).collect();
+        let assigned: Vec<ColumnIndex> = update
+            .assignments
+            .iter()
+            .map(|(column, _)| *column)
+            .collect();
         let mut new_rows = Vec::with_capacity(changes.len());
         for (_, key, row, values) in &changes {
             let new = self.changed_row(schema, row, values)?;
@@ -58,20 +62,37 @@ impl<T: Transaction> Run<'_, T> {
             new_rows.push(new);
         }
         let constrained = self.constraints.of(schema.id);
-        let bears = |columns: &[ColumnIndex]| columns.iter().any(|column| assigned.contains(column));
-        if constrained.parents.iter().any(|parent| bears(&parent.columns)) {
-            let values: Vec<Value> =
-                new_rows.iter().flat_map(|row| row.values(&schema.layout)).collect();
+        let bears =
+            |columns: &[ColumnIndex]| columns.iter().any(|column| assigned.contains(column));
+        if constrained
+            .parents
+            .iter()
+            .any(|parent| bears(&parent.columns))
+        {
+            let values: Vec<Value> = new_rows
+                .iter()
+                .flat_map(|row| row.values(&schema.layout))
+                .collect();
             let width = schema.columns.len();
-            self.check_parents(schema, &values, width, Some(&assigned)).await?;
+            self.check_parents(schema, &values, width, Some(&assigned))
+                .await?;
         }
-        if constrained.children.iter().any(|child| bears(&child.parent_columns)) {
+        if constrained
+            .children
+            .iter()
+            .any(|child| bears(&child.parent_columns))
+        {
             for ((_, _, old, _), new) in changes.iter().zip(&new_rows) {
                 self.follow_change(schema, old, new, &assigned).await?;
             }
         }
         let count = changes.len() as u64;
-        let Some(list) = &update.returning else { return Ok(Changed { count, rows: Vec::new() }) };
+        let Some(list) = &update.returning else {
+            return Ok(Changed {
+                count,
+                rows: Vec::new(),
+            });
+        };
         for ((tuple, ..), new) in changes.iter().zip(new_rows) {
             let row = batch.tuple(*tuple)[TARGET];
             if let Source::Rows { rows, .. } = &mut batch.sources[TARGET] {
@@ -79,7 +100,10 @@ impl<T: Transaction> Run<'_, T> {
             }
         }
         let tuples = changes.iter().map(|(tuple, ..)| *tuple);
-        Ok(Changed { count, rows: self.returned_over(list, &batch, tuples)? })
+        Ok(Changed {
+            count,
+            rows: self.returned_over(list, &batch, tuples)?,
+        })
     }
 
     fn returned_over(
@@ -106,13 +130,22 @@ impl<T: Transaction> Run<'_, T> {
     ) -> Result<(), TransactionError> {
         let schema = &*update.schema;
         if update.moves {
-            let new_key =
-                key_of(schema, &schema.primary_key, |column| new.get(&schema.layout, column));
+            let new_key = key_of(schema, &schema.primary_key, |column| {
+                new.get(&schema.layout, column)
+            });
             if new_key != *key {
-                let delete = Effect::Delete { table: schema.id, key: key.clone() };
+                let delete = Effect::Delete {
+                    table: schema.id,
+                    key: key.clone(),
+                };
                 self.transaction.write(self.statement, delete)?;
                 let (row, patches) = (new.clone(), SmallVec::new());
-                let insert = Effect::Insert { table: schema.id, key: new_key, row, patches };
+                let insert = Effect::Insert {
+                    table: schema.id,
+                    key: new_key,
+                    row,
+                    patches,
+                };
                 return self.transaction.write(self.statement, insert);
             }
         }
@@ -144,9 +177,17 @@ impl<T: Transaction> Run<'_, T> {
         if !checks.is_empty() {
             let mut sources = Sources::new();
             sources.push(Source::Empty);
-            sources.push(Source::Row { layout: &schema.layout, row: &new });
+            sources.push(Source::Row {
+                layout: &schema.layout,
+                row: &new,
+            });
             let indices = SmallVec::from_slice(&[NONE, 0]);
-            let batch = Batch { parent: None, sources, stride: 2, indices };
+            let batch = Batch {
+                parent: None,
+                sources,
+                stride: 2,
+                indices,
+            };
             let frame = Frame {
                 variables: self.variables,
                 batch: &batch,
@@ -154,7 +195,9 @@ impl<T: Transaction> Run<'_, T> {
                 surroundings: self.surroundings,
             };
             for check in checks {
-                let bears = changes.iter().any(|(column, _)| check.columns.contains(*column));
+                let bears = changes
+                    .iter()
+                    .any(|(column, _)| check.columns.contains(*column));
                 if bears && check.expression.test(&frame)? == Some(false) {
                     return Err(violated(&schema.name, &check.name));
                 }
@@ -185,19 +228,32 @@ impl<T: Transaction> Run<'_, T> {
             if !known || (batch.len() > 1 && !seen.insert(key.clone())) {
                 continue;
             }
-            let arguments = deferred.arguments.iter().map(|argument| argument.evaluate(&frame));
+            let arguments = deferred
+                .arguments
+                .iter()
+                .map(|argument| argument.evaluate(&frame));
             let arguments = arguments.collect::<Result<Box<[Value]>, Failure>>()?;
             let outputs = match deferred.outputs {
                 0 => None,
                 count => Some(self.transaction.slots(count)),
             };
             if let Some(SlotId(first)) = outputs {
-                let pending = (0..deferred.outputs)
-                    .map(|output| Value::Pending(Pending { slot: SlotId(first + output), offset: 0 }));
+                let pending = (0..deferred.outputs).map(|output| {
+                    Value::Pending(Pending {
+                        slot: SlotId(first + output),
+                        offset: 0,
+                    })
+                });
                 rows.push(pending.collect());
             }
             let (table, program) = (schema.id, deferred.program);
-            let effect = Effect::Update { table, key, program, arguments, outputs };
+            let effect = Effect::Update {
+                table,
+                key,
+                program,
+                arguments,
+                outputs,
+            };
             self.transaction.write(self.statement, effect)?;
             count += 1;
         }
@@ -213,7 +269,10 @@ impl<T: Transaction> Run<'_, T> {
             None => Vec::new(),
             Some(list) => self.returned_over(list, &batch, chosen.iter().copied())?,
         };
-        let targets: Vec<(Key, Row)> = chosen.iter().map(|tuple| target_of(&batch, *tuple)).collect();
+        let targets: Vec<(Key, Row)> = chosen
+            .iter()
+            .map(|tuple| target_of(&batch, *tuple))
+            .collect();
         let count = targets.len() as u64;
         self.delete_rows(&delete.schema, targets).await?;
         Ok(Changed { count, rows })
@@ -225,7 +284,9 @@ fn distinct_targets(batch: &Batch<'_>) -> Vec<usize> {
     if batch.len() < 2 {
         return (0..batch.len()).collect();
     }
-    let Source::Rows { keys, .. } = &batch.sources[TARGET] else { return Vec::new() };
+    let Source::Rows { keys, .. } = &batch.sources[TARGET] else {
+        return Vec::new();
+    };
     let mut seen: FxHashSet<&Key> = FxHashSet::default();
     (0..batch.len())
         .filter(|tuple| seen.insert(&keys[batch.tuple(*tuple)[TARGET] as usize]))

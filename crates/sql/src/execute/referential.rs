@@ -31,14 +31,19 @@ impl<T: Transaction> Run<'_, T> {
         let mut reads = Vec::new();
         let mut names = Vec::new();
         for parent in parents {
-            let bears = |changed: &[ColumnIndex]| parent.columns.iter().any(|c| changed.contains(c));
+            let bears =
+                |changed: &[ColumnIndex]| parent.columns.iter().any(|c| changed.contains(c));
             if !changed.is_none_or(bears) {
                 continue;
             }
             let columns = parent.parent.key_columns(parent.index);
             let mut last: Option<Key> = None;
             for row in values.chunks_exact(width) {
-                if parent.columns.iter().any(|column| row[column.index()].is_null()) {
+                if parent
+                    .columns
+                    .iter()
+                    .any(|column| row[column.index()].is_null())
+                {
                     continue;
                 }
                 let mut key = Key::empty();
@@ -47,7 +52,9 @@ impl<T: Transaction> Run<'_, T> {
                     let described = &parent.parent.columns[column.index()];
                     let value = &row[parent.columns[*place].index()];
                     fits = fits
-                        && key.try_push_value(&described.data_type, described.nullable, value).is_ok();
+                        && key
+                            .try_push_value(&described.data_type, described.nullable, value)
+                            .is_ok();
                 }
                 if !fits {
                     return Err(no_parent(schema, &parent.name).into());
@@ -98,7 +105,10 @@ impl<T: Transaction> Run<'_, T> {
     ) -> Nested<'f, ()> {
         Box::pin(async move {
             for (key, _) in &targets {
-                let effect = Effect::Delete { table: schema.id, key: key.clone() };
+                let effect = Effect::Delete {
+                    table: schema.id,
+                    key: key.clone(),
+                };
                 self.transaction.write(self.statement, effect)?;
             }
             let constraints = self.constraints;
@@ -110,7 +120,8 @@ impl<T: Transaction> Run<'_, T> {
                         .map(|column| row.get(&schema.layout, *column))
                         .collect();
                     let found = self.children(child, &parent).await?;
-                    self.act(schema, child, child.on_delete, found, None).await?;
+                    self.act(schema, child, child.on_delete, found, None)
+                        .await?;
                 }
             }
             Ok(())
@@ -132,12 +143,16 @@ impl<T: Transaction> Run<'_, T> {
                 continue;
             }
             let of = |row: &Row| -> Vec<Value> {
-                columns.iter().map(|column| row.get(&schema.layout, *column)).collect()
+                columns
+                    .iter()
+                    .map(|column| row.get(&schema.layout, *column))
+                    .collect()
             };
             let (before, after) = (of(old), of(new));
             if before != after {
                 let found = self.children(child, &before).await?;
-                self.act(schema, child, child.on_update, found, Some(after)).await?;
+                self.act(schema, child, child.on_update, found, Some(after))
+                    .await?;
             }
         }
         Ok(())
@@ -160,8 +175,11 @@ impl<T: Transaction> Run<'_, T> {
                 let mut key = Key::empty();
                 for (column, place) in columns.iter().zip(&path.order) {
                     let described = &schema.columns[column.index()];
-                    let pushed =
-                        key.try_push_value(&described.data_type, described.nullable, &parent[*place]);
+                    let pushed = key.try_push_value(
+                        &described.data_type,
+                        described.nullable,
+                        &parent[*place],
+                    );
                     if pushed.is_err() {
                         return Ok(Vec::new());
                     }
@@ -175,8 +193,14 @@ impl<T: Transaction> Run<'_, T> {
                 }
             }
         };
-        let acts = !matches!(child.on_delete, ReferentialAction::NoAction | ReferentialAction::Restrict);
-        let fetched = self.transaction.read(self.statement, acts, vec![read]).await?;
+        let acts = !matches!(
+            child.on_delete,
+            ReferentialAction::NoAction | ReferentialAction::Restrict
+        );
+        let fetched = self
+            .transaction
+            .read(self.statement, acts, vec![read])
+            .await?;
         let mut rows = match fetched.into_iter().next() {
             Some(Fetched::Range(rows)) => rows,
             _ => Vec::new(),
@@ -184,7 +208,9 @@ impl<T: Transaction> Run<'_, T> {
         rows.retain(|(_, row)| {
             let pairs = child.columns.iter().zip(parent);
             pairs.into_iter().all(|(column, value)| {
-                row.get(&schema.layout, *column).compare(value).is_some_and(std::cmp::Ordering::is_eq)
+                row.get(&schema.layout, *column)
+                    .compare(value)
+                    .is_some_and(std::cmp::Ordering::is_eq)
             })
         });
         Ok(rows)
@@ -220,13 +246,23 @@ impl<T: Transaction> Run<'_, T> {
             (ReferentialAction::SetNull, _) => child.columns.iter().map(|_| Value::Null).collect(),
             (ReferentialAction::SetDefault, _) => {
                 let batch = Batch::single(1);
-                self.draw(child.defaults.iter().map(crate::expression::Expression::uniques).sum());
+                self.draw(
+                    child
+                        .defaults
+                        .iter()
+                        .map(crate::expression::Expression::uniques)
+                        .sum(),
+                );
                 let frame = self.frame(&batch, 0);
-                let defaults = child.defaults.iter().map(|default| default.evaluate(&frame));
+                let defaults = child
+                    .defaults
+                    .iter()
+                    .map(|default| default.evaluate(&frame));
                 defaults.collect::<Result<_, Failure>>()?
             }
         };
-        let changes: Vec<(ColumnIndex, Value)> = child.columns.iter().copied().zip(values).collect();
+        let changes: Vec<(ColumnIndex, Value)> =
+            child.columns.iter().copied().zip(values).collect();
         for (key, row) in rows {
             self.change_child(child, key, row, &changes).await?;
         }
@@ -244,21 +280,37 @@ impl<T: Transaction> Run<'_, T> {
         let new = self.changed_row(schema, &row, changes)?;
         let new_key = match schema.primary_key.is_empty() {
             true => key.clone(),
-            false => key_of(schema, &schema.primary_key, |column| new.get(&schema.layout, column)),
+            false => key_of(schema, &schema.primary_key, |column| {
+                new.get(&schema.layout, column)
+            }),
         };
         if new_key == key {
             let arguments = changes.iter().map(|(_, value)| value.clone()).collect();
             let (table, program) = (schema.id, child.set);
-            let effect = Effect::Update { table, key, program, arguments, outputs: None };
+            let effect = Effect::Update {
+                table,
+                key,
+                program,
+                arguments,
+                outputs: None,
+            };
             self.transaction.write(self.statement, effect)?;
         } else {
-            self.transaction.write(self.statement, Effect::Delete { table: schema.id, key })?;
+            self.transaction.write(
+                self.statement,
+                Effect::Delete {
+                    table: schema.id,
+                    key,
+                },
+            )?;
             let values = new.values(&schema.layout);
             self.insert_row(schema, new_key, &values)?;
         }
         let values = new.values(&schema.layout);
-        self.check_parents(schema, &values, values.len(), Some(&child.columns)).await?;
-        let follow: Nested<'_, ()> = Box::pin(self.follow_change(schema, &row, &new, &child.columns));
+        self.check_parents(schema, &values, values.len(), Some(&child.columns))
+            .await?;
+        let follow: Nested<'_, ()> =
+            Box::pin(self.follow_change(schema, &row, &new, &child.columns));
         follow.await
     }
 }

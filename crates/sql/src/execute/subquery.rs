@@ -35,7 +35,9 @@ impl<T: Transaction> Run<'_, T> {
             let mut start = 0;
             while start < count {
                 let end = count.min(start + BATCH_TUPLES);
-                let rows = self.nested(&subquery.query, Some((&*batch, start..end))).await?;
+                let rows = self
+                    .nested(&subquery.query, Some((&*batch, start..end)))
+                    .await?;
                 let mut row = 0;
                 for tuple in start..end {
                     let begin = row;
@@ -65,7 +67,12 @@ impl<T: Transaction> Run<'_, T> {
         batch: &Batch<'_>,
         values: &mut Vec<Value>,
     ) -> Result<(), Failure> {
-        let SubqueryKind::Quantified { left, relation, all } = &subquery.kind else {
+        let SubqueryKind::Quantified {
+            left,
+            relation,
+            all,
+        } = &subquery.kind
+        else {
             values.push(self.value(&subquery.kind, rows, 0..rows.count, batch, 0)?);
             return Ok(());
         };
@@ -82,13 +89,17 @@ impl<T: Transaction> Run<'_, T> {
         for row in 0..rows.count {
             let mut print = Fingerprint::new();
             with_null = with_null || rows.row(row).iter().any(Value::is_null);
-            rows.row(row).iter().for_each(|value| push_fingerprint(&mut print, value));
+            rows.row(row)
+                .iter()
+                .for_each(|value| push_fingerprint(&mut print, value));
             prints.insert(print);
         }
         for tuple in 0..batch.len() {
             let sides = self.sides(left, batch, tuple)?;
             let mut print = Fingerprint::new();
-            sides.iter().for_each(|value| push_fingerprint(&mut print, value));
+            sides
+                .iter()
+                .for_each(|value| push_fingerprint(&mut print, value));
             let null = sides.iter().any(Value::is_null);
             values.push(if null || (with_null && !prints.contains(&print)) {
                 // Rare: three-valued logic decides row by row.
@@ -129,10 +140,14 @@ impl<T: Transaction> Run<'_, T> {
                 false => rows.row(range.start)[0].clone(),
             }),
             SubqueryKind::Exists { negated } => Ok(Value::Bool(range.is_empty() == *negated)),
-            SubqueryKind::Array => {
-                Ok(Value::Array(range.map(|row| rows.row(row)[0].clone()).collect()))
-            }
-            SubqueryKind::Quantified { left, relation, all } => {
+            SubqueryKind::Array => Ok(Value::Array(
+                range.map(|row| rows.row(row)[0].clone()).collect(),
+            )),
+            SubqueryKind::Quantified {
+                left,
+                relation,
+                all,
+            } => {
                 let sides = self.sides(left, batch, tuple)?;
                 let mut unknown = false;
                 for row in range {
@@ -142,7 +157,11 @@ impl<T: Transaction> Run<'_, T> {
                         None => unknown = true,
                     }
                 }
-                Ok(if unknown { Value::Null } else { Value::Bool(*all) })
+                Ok(if unknown {
+                    Value::Null
+                } else {
+                    Value::Bool(*all)
+                })
             }
         }
     }
@@ -162,5 +181,9 @@ fn row_relation(relation: Relation, left: &[Value], right: &[Value]) -> Option<b
             None => unknown = true,
         }
     }
-    if unknown { None } else { Some(relation == Relation::Equal) }
+    if unknown {
+        None
+    } else {
+        Some(relation == Relation::Equal)
+    }
 }

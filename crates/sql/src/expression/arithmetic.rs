@@ -147,8 +147,18 @@ pub(crate) fn compute(
 fn shifted(pending: &Pending, shift: Option<i64>) -> Result<Value, Failure> {
     shift
         .and_then(|shift| pending.offset.checked_add(shift))
-        .map(|offset| Value::Pending(Pending { slot: pending.slot, offset }))
-        .ok_or_else(|| failure("XX000", "a value known only at commit cannot be computed with"))
+        .map(|offset| {
+            Value::Pending(Pending {
+                slot: pending.slot,
+                offset,
+            })
+        })
+        .ok_or_else(|| {
+            failure(
+                "XX000",
+                "a value known only at commit cannot be computed with",
+            )
+        })
 }
 
 fn date(days: Option<i64>) -> Result<Value, Failure> {
@@ -159,7 +169,13 @@ fn date(days: Option<i64>) -> Result<Value, Failure> {
 
 #[cold]
 fn undefined(operator: Operator, domain: Domain) -> Failure {
-    failure("XX000", format!("operator {} is not defined in {domain:?}", operator.symbol()))
+    failure(
+        "XX000",
+        format!(
+            "operator {} is not defined in {domain:?}",
+            operator.symbol()
+        ),
+    )
 }
 
 #[inline]
@@ -203,7 +219,11 @@ fn floats(operator: Operator, domain: Domain, a: f64, b: f64) -> Result<Value, F
         Operator::Power => return power(a, b).map(Value::Float),
         _ => return Err(undefined(operator, domain)),
     };
-    let result = if domain == Domain::Real { f64::from(result as f32) } else { result };
+    let result = if domain == Domain::Real {
+        f64::from(result as f32)
+    } else {
+        result
+    };
     if result.is_infinite() && !a.is_infinite() && !b.is_infinite() {
         return Err(failure("22003", "value out of range: overflow"));
     }
@@ -222,7 +242,10 @@ fn floats(operator: Operator, domain: Domain, a: f64, b: f64) -> Result<Value, F
 /// `a ^ b` in double precision.
 pub(crate) fn power(a: f64, b: f64) -> Result<f64, Failure> {
     if a == 0.0 && b < 0.0 {
-        return Err(failure("2201F", "zero raised to a negative power is undefined"));
+        return Err(failure(
+            "2201F",
+            "zero raised to a negative power is undefined",
+        ));
     }
     if a < 0.0 && b.floor() != b && b.is_finite() {
         let message = "a negative number raised to a non-integer power yields a complex result";

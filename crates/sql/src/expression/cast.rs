@@ -25,9 +25,10 @@ pub(crate) fn cast(
         return Ok(value);
     }
     match (value, to) {
-        (Value::Int(i), DataType::Int2 | DataType::Int4 | DataType::Int8) => {
-            in_range(Domain::of(to).expect("an integer type has a domain"), Some(i))
-        }
+        (Value::Int(i), DataType::Int2 | DataType::Int4 | DataType::Int8) => in_range(
+            Domain::of(to).expect("an integer type has a domain"),
+            Some(i),
+        ),
         (Value::Int(i), DataType::Numeric(_)) => bound_numeric(Decimal::from_i64(i), to),
         (Value::Int(i), DataType::Double) => Ok(Value::Float(i as f64)),
         (Value::Int(i), DataType::Real) => Ok(Value::Float(f64::from(i as f32))),
@@ -38,13 +39,17 @@ pub(crate) fn cast(
         (Value::Numeric(d), DataType::Numeric(_)) => bound_numeric(d, to),
         (Value::Numeric(d), DataType::Int2 | DataType::Int4 | DataType::Int8) => {
             let rounded = d.round(0).map_err(decimal_failure)?;
-            in_range(Domain::of(to).expect("an integer type has a domain"), rounded.to_i64())
+            in_range(
+                Domain::of(to).expect("an integer type has a domain"),
+                rounded.to_i64(),
+            )
         }
         (Value::Numeric(d), DataType::Double) => Ok(Value::Float(d.to_f64())),
         (Value::Numeric(d), DataType::Real) => single(d.to_f64()),
         (Value::Float(f), DataType::Int2 | DataType::Int4 | DataType::Int8) => {
             let rounded = f.round_ties_even();
-            let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&rounded);
+            let fits =
+                (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&rounded);
             let int = fits.then_some(rounded as i64);
             in_range(Domain::of(to).expect("an integer type has a domain"), int)
         }
@@ -70,19 +75,23 @@ pub(crate) fn cast(
             let DataType::Array(source) = from else {
                 return Err(failure("XX000", "an array has an array's type"));
             };
-            let elements = list.iter().map(|v| cast(v.clone(), source, target, explicit));
-            Ok(Value::Array(elements.collect::<Result<Vec<_>, _>>()?.into()))
+            let elements = list
+                .iter()
+                .map(|v| cast(v.clone(), source, target, explicit));
+            Ok(Value::Array(
+                elements.collect::<Result<Vec<_>, _>>()?.into(),
+            ))
         }
-        (Value::Text(text), to) if to.is_text() => {
-            bound_text(Value::Text(text), to, explicit)
-        }
+        (Value::Text(text), to) if to.is_text() => bound_text(Value::Text(text), to, explicit),
         (Value::Text(text), to) => parse(&text, to),
         // A pending value is only ever widened: the binder's analysis saw to it.
         (Value::Pending(pending), _) => Ok(Value::Pending(pending)),
         (value, to) if to.is_text() => {
             // A boolean's cast to text is spelt out, unlike its output.
             let text = match &value {
-                Value::Bool(truth) => CompactString::const_new(if *truth { "true" } else { "false" }),
+                Value::Bool(truth) => {
+                    CompactString::const_new(if *truth { "true" } else { "false" })
+                }
                 value => CompactString::from(format_text(value, from)),
             };
             bound_text(Value::Text(text), to, explicit)
@@ -105,9 +114,10 @@ fn single(f: f64) -> Result<Value, Failure> {
 /// A decimal rounded to the scale of a `numeric(p, s)` and checked against its precision.
 pub(crate) fn bound_numeric(decimal: Decimal, data_type: &DataType) -> Result<Value, Failure> {
     match data_type {
-        DataType::Numeric(Some(bounds)) => {
-            decimal.rescale(*bounds).map(Value::Numeric).map_err(decimal_failure)
-        }
+        DataType::Numeric(Some(bounds)) => decimal
+            .rescale(*bounds)
+            .map(Value::Numeric)
+            .map_err(decimal_failure),
         _ => Ok(Value::Numeric(decimal)),
     }
 }
@@ -119,7 +129,9 @@ pub(crate) fn bound_text(
     data_type: &DataType,
     explicit: bool,
 ) -> Result<Value, Failure> {
-    let Value::Text(mut text) = value else { return Ok(value) };
+    let Value::Text(mut text) = value else {
+        return Ok(value);
+    };
     let (limit, padded) = match data_type {
         DataType::Varchar(Some(limit)) => (*limit as usize, false),
         DataType::Char(limit) => (*limit as usize, true),

@@ -69,7 +69,11 @@ pub(crate) fn push_fingerprint(out: &mut Fingerprint, value: &Value) {
         }
         Value::Float(f) => {
             let f = if *f == 0.0 { 0.0 } else { *f };
-            let bits = if f.is_nan() { f64::NAN.to_bits() } else { f.to_bits() };
+            let bits = if f.is_nan() {
+                f64::NAN.to_bits()
+            } else {
+                f.to_bits()
+            };
             out.push(3);
             out.extend_from_slice(&bits.to_le_bytes());
         }

@@ -73,7 +73,13 @@ impl Field {
         let days = micros.div_euclid(DAY);
         let time = micros.rem_euclid(DAY);
         let (year, month, day) = civil(days);
-        let year_of_era = |unit: i64| if year > 0 { (year + unit - 1) / unit } else { -((-year) / unit + 1) };
+        let year_of_era = |unit: i64| {
+            if year > 0 {
+                (year + unit - 1) / unit
+            } else {
+                -((-year) / unit + 1)
+            }
+        };
         match self {
             Field::Year => (if year > 0 { year } else { year - 1 }, 0),
             Field::Month => (i64::from(month), 0),
@@ -143,7 +149,11 @@ pub(crate) fn civil(days: i64) -> (i64, u32, u32) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = (day_of_year - (153 * month_from_march + 2) / 5 + 1) as u32;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 } as u32;
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    } as u32;
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     (year, month, day)
 }
@@ -181,7 +191,11 @@ pub(crate) fn add(micros: i64, interval: Interval, negative: bool) -> Result<i64
 pub(crate) fn format_date(out: &mut String, days: i64) {
     use std::fmt::Write;
     let (year, month, day) = civil(days);
-    let (shown, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
+    let (shown, era) = if year > 0 {
+        (year, "")
+    } else {
+        (1 - year, " BC")
+    };
     write!(out, "{shown:04}-{month:02}-{day:02}{era}").expect("a String takes everything");
 }
 
@@ -191,10 +205,17 @@ pub(crate) fn format_timestamp(out: &mut String, micros: i64, zone: bool) {
     let days = micros.div_euclid(DAY);
     let time = micros.rem_euclid(DAY);
     let (year, month, day) = civil(days);
-    let (shown, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
+    let (shown, era) = if year > 0 {
+        (year, "")
+    } else {
+        (1 - year, " BC")
+    };
     let (hour, minute, second) = (time / HOUR, time % HOUR / MINUTE, time % MINUTE / SECOND);
-    write!(out, "{shown:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
-        .expect("a String takes everything");
+    write!(
+        out,
+        "{shown:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"
+    )
+    .expect("a String takes everything");
     let fraction = time % SECOND;
     if fraction != 0 {
         let digits = format!("{fraction:06}");
@@ -211,10 +232,18 @@ pub(crate) fn format_timestamp(out: &mut String, micros: i64, zone: bool) {
 /// numeric zone allowed. Microseconds since 2000-01-01; the zone's offset is taken into account
 /// when `zoned`, and passed over otherwise, as PostgreSQL does.
 pub(crate) fn parse_timestamp(text: &str, zoned: bool, type_name: &str) -> Result<i64, Failure> {
-    let invalid =
-        || failure("22007", format!("invalid input syntax for type {type_name}: \"{text}\""));
-    let out_of_range =
-        || failure("22008", format!("date/time field value out of range: \"{text}\""));
+    let invalid = || {
+        failure(
+            "22007",
+            format!("invalid input syntax for type {type_name}: \"{text}\""),
+        )
+    };
+    let out_of_range = || {
+        failure(
+            "22008",
+            format!("date/time field value out of range: \"{text}\""),
+        )
+    };
     let trimmed = text.trim();
     let (date, time) = match trimmed.find(['T', ' ', 't']) {
         Some(at) => (&trimmed[..at], trimmed[at + 1..].trim()),
@@ -224,7 +253,11 @@ pub(crate) fn parse_timestamp(text: &str, zoned: bool, type_name: &str) -> Resul
     let mut number = |digits_min: usize| -> Result<i64, Failure> {
         let field = fields.next().ok_or_else(invalid)?;
         let plain = field.len() >= digits_min && field.bytes().all(|b| b.is_ascii_digit());
-        if plain { field.parse().map_err(|_| invalid()) } else { Err(invalid()) }
+        if plain {
+            field.parse().map_err(|_| invalid())
+        } else {
+            Err(invalid())
+        }
     };
     let (year, month, day) = (number(4)?, number(1)?, number(1)?);
     if fields.next().is_some() {
@@ -240,7 +273,9 @@ pub(crate) fn parse_timestamp(text: &str, zoned: bool, type_name: &str) -> Resul
     let days = days_of(year, month as u32, day as u32);
     let clock = parse_clock(time, zoned).ok_or_else(invalid)?;
     let clock = clock.ok_or_else(out_of_range)?;
-    days.checked_mul(DAY).and_then(|start| start.checked_add(clock)).ok_or_else(out_of_range)
+    days.checked_mul(DAY)
+        .and_then(|start| start.checked_add(clock))
+        .ok_or_else(out_of_range)
 }
 
 /// Parses `12:30[:00[.5]][zone]`: `None` for bad syntax, `Some(None)` for a field out of range.
@@ -310,7 +345,11 @@ fn parse_zone(zone: &str) -> Option<i64> {
 /// Parses the intervals that people write in SQL: `1 day`, `3 months 2 hours`, `01:30:00`,
 /// `-5 minutes`.
 pub(crate) fn parse_interval(text: &str) -> Option<Interval> {
-    let mut interval = Interval { months: 0, days: 0, micros: 0 };
+    let mut interval = Interval {
+        months: 0,
+        days: 0,
+        micros: 0,
+    };
     let mut words = text.split_whitespace().peekable();
     words.peek()?;
     while let Some(word) = words.next() {
@@ -323,14 +362,22 @@ pub(crate) fn parse_interval(text: &str) -> Option<Interval> {
             interval.micros += if negative { -micros } else { micros };
             continue;
         }
-        let split = word.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(word.len());
+        let split = word
+            .find(|c: char| c.is_ascii_alphabetic())
+            .unwrap_or(word.len());
         let (number, attached) = word.split_at(split);
         let amount: i64 = number.parse().ok()?;
-        let unit = if attached.is_empty() { words.next()? } else { attached };
+        let unit = if attached.is_empty() {
+            words.next()?
+        } else {
+            attached
+        };
         let unit = unit.to_ascii_lowercase();
         let small = i32::try_from(amount).ok()?;
         match unit.strip_suffix('s').unwrap_or(&unit) {
-            "year" | "yr" | "y" => interval.months = small.checked_mul(12)?.checked_add(interval.months)?,
+            "year" | "yr" | "y" => {
+                interval.months = small.checked_mul(12)?.checked_add(interval.months)?
+            }
             "month" | "mon" => interval.months = interval.months.checked_add(small)?,
             "week" | "w" => interval.days = small.checked_mul(7)?.checked_add(interval.days)?,
             "day" | "d" => interval.days = interval.days.checked_add(small)?,
@@ -378,10 +425,16 @@ mod tests {
     #[test]
     fn impossible_dates_are_refused() {
         for text in ["2023-02-29", "2024-13-01", "2024-00-10"] {
-            assert_eq!(parse_timestamp(text, false, "date").unwrap_err().code, "22008");
+            assert_eq!(
+                parse_timestamp(text, false, "date").unwrap_err().code,
+                "22008"
+            );
         }
         for text in ["yesterday", "2024-01", "2024-01-01 25", ""] {
-            assert_eq!(parse_timestamp(text, false, "date").unwrap_err().code, "22007");
+            assert_eq!(
+                parse_timestamp(text, false, "date").unwrap_err().code,
+                "22007"
+            );
         }
     }
 }

@@ -19,10 +19,17 @@ impl Expression {
         match self {
             Expression::Constant(value) => Ok(value.clone()),
             Expression::Variable(slot) => Ok(frame.variables[*slot].clone()),
-            Expression::Column { depth, source, column } => {
-                Ok(frame.column(*depth, *source, *column))
-            }
-            Expression::Arithmetic { operator, domain, left, right } => {
+            Expression::Column {
+                depth,
+                source,
+                column,
+            } => Ok(frame.column(*depth, *source, *column)),
+            Expression::Arithmetic {
+                operator,
+                domain,
+                left,
+                right,
+            } => {
                 let left = left.evaluate(frame)?;
                 let right = right.evaluate(frame)?;
                 if left.is_null() || right.is_null() {
@@ -33,8 +40,13 @@ impl Expression {
             Expression::Negate { domain, operand } => {
                 arithmetic::negate(*domain, operand.evaluate(frame)?)
             }
-            Expression::Concat(left, right) => concat(left.evaluate(frame)?, right.evaluate(frame)?),
-            Expression::Case { branches, otherwise } => {
+            Expression::Concat(left, right) => {
+                concat(left.evaluate(frame)?, right.evaluate(frame)?)
+            }
+            Expression::Case {
+                branches,
+                otherwise,
+            } => {
                 for (condition, result) in branches {
                     if condition.test(frame)? == Some(true) {
                         return result.evaluate(frame);
@@ -42,7 +54,11 @@ impl Expression {
                 }
                 otherwise.evaluate(frame)
             }
-            Expression::Switch { operand, branches, otherwise } => {
+            Expression::Switch {
+                operand,
+                branches,
+                otherwise,
+            } => {
                 let operand = operand.evaluate(frame)?;
                 for (value, result) in branches {
                     if operand.compare(&value.evaluate(frame)?) == Some(Ordering::Equal) {
@@ -65,10 +81,16 @@ impl Expression {
                 let equal = left.compare(&right.evaluate(frame)?) == Some(Ordering::Equal);
                 Ok(if equal { Value::Null } else { left })
             }
-            Expression::Cast { operand, from, to, explicit } => {
-                cast::cast(operand.evaluate(frame)?, from, to, *explicit)
-            }
-            Expression::Call { function, arguments } => {
+            Expression::Cast {
+                operand,
+                from,
+                to,
+                explicit,
+            } => cast::cast(operand.evaluate(frame)?, from, to, *explicit),
+            Expression::Call {
+                function,
+                arguments,
+            } => {
                 let mut values: smallvec::SmallVec<[Value; 3]> = smallvec::SmallVec::new();
                 for argument in arguments {
                     values.push(argument.evaluate(frame)?);
@@ -102,10 +124,16 @@ impl Expression {
     /// The expression's truth: `None` for NULL. For boolean expressions.
     pub(crate) fn test(&self, frame: &Frame<'_>) -> Result<Option<bool>, Failure> {
         match self {
-            Expression::Compare { relation, left, right } => {
+            Expression::Compare {
+                relation,
+                left,
+                right,
+            } => {
                 let left = left.evaluate(frame)?;
                 let right = right.evaluate(frame)?;
-                Ok(left.compare(&right).map(|ordering| relation.holds(ordering)))
+                Ok(left
+                    .compare(&right)
+                    .map(|ordering| relation.holds(ordering)))
             }
             Expression::And(list) => conjunction(list, frame, true),
             Expression::Or(list) => conjunction(list, frame, false),
@@ -113,15 +141,25 @@ impl Expression {
             Expression::IsNull { operand, negated } => {
                 Ok(Some(operand.evaluate(frame)?.is_null() != *negated))
             }
-            Expression::IsBool { operand, expected, negated } => {
-                Ok(Some((operand.test(frame)? == Some(*expected)) != *negated))
-            }
-            Expression::Distinct { left, right, negated } => {
+            Expression::IsBool {
+                operand,
+                expected,
+                negated,
+            } => Ok(Some((operand.test(frame)? == Some(*expected)) != *negated)),
+            Expression::Distinct {
+                left,
+                right,
+                negated,
+            } => {
                 let left = left.evaluate(frame)?;
                 let equal = left.total_cmp(&right.evaluate(frame)?).is_eq();
                 Ok(Some(equal == *negated))
             }
-            Expression::InList { operand, list, negated } => {
+            Expression::InList {
+                operand,
+                list,
+                negated,
+            } => {
                 let operand = operand.evaluate(frame)?;
                 let mut unknown = operand.is_null();
                 for element in list {
@@ -133,11 +171,22 @@ impl Expression {
                 }
                 Ok(if unknown { None } else { Some(*negated) })
             }
-            Expression::Quantified { relation, left, array, all } => {
+            Expression::Quantified {
+                relation,
+                left,
+                array,
+                all,
+            } => {
                 let left = left.evaluate(frame)?;
                 Ok(quantified(*relation, &left, &array.evaluate(frame)?, *all))
             }
-            Expression::Like { operand, pattern, escape, insensitive, negated } => {
+            Expression::Like {
+                operand,
+                pattern,
+                escape,
+                insensitive,
+                negated,
+            } => {
                 let (operand, pattern) = (operand.evaluate(frame)?, pattern.evaluate(frame)?);
                 match (&operand, &pattern) {
                     (Value::Text(text), Value::Text(pattern)) => {
@@ -175,10 +224,15 @@ fn conjunction(
 
 /// `left relation ANY (array)`, or ALL.
 fn quantified(relation: Relation, left: &Value, array: &Value, all: bool) -> Option<bool> {
-    let Value::Array(list) = array else { return None };
+    let Value::Array(list) = array else {
+        return None;
+    };
     let mut unknown = false;
     for element in list.iter() {
-        match left.compare(element).map(|ordering| relation.holds(ordering)) {
+        match left
+            .compare(element)
+            .map(|ordering| relation.holds(ordering))
+        {
             Some(truth) if truth != all => return Some(truth),
             Some(_) => {}
             None => unknown = true,
@@ -249,7 +303,12 @@ pub(crate) fn evaluate_over(
         Expression::Variable(slot) => Ok(variables[*slot].clone()),
         _ => {
             let batch = Batch::single(1);
-            expression.evaluate(&Frame { variables, batch: &batch, tuple: 0, surroundings })
+            expression.evaluate(&Frame {
+                variables,
+                batch: &batch,
+                tuple: 0,
+                surroundings,
+            })
         }
     }
 }

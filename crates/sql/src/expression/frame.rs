@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use anabranch_types::{Key, Row, RowLayout, Value};
+use smallvec::SmallVec;
 
 use super::Surroundings;
 
@@ -20,13 +20,20 @@ pub(crate) enum Source<'a> {
     #[default]
     Empty,
     /// Rows of a table; `keys` beside them where they will be written.
-    Rows { layout: &'a RowLayout, rows: Vec<Row>, keys: Vec<Key> },
+    Rows {
+        layout: &'a RowLayout,
+        rows: Vec<Row>,
+        keys: Vec<Key>,
+    },
     /// The one row that a row program or a CHECK looks at.
     Row { layout: &'a RowLayout, row: &'a Row },
     /// Computed values, `width` to a row.
     Values { width: usize, values: Vec<Value> },
     /// Computed values shared with other readers.
-    Shared { width: usize, values: Arc<Vec<Value>> },
+    Shared {
+        width: usize,
+        values: Arc<Vec<Value>>,
+    },
 }
 
 impl Source<'_> {
@@ -37,7 +44,9 @@ impl Source<'_> {
             return Value::Null;
         }
         match self {
-            Source::Rows { layout, rows, .. } => rows[row as usize].get(layout, column_index(column)),
+            Source::Rows { layout, rows, .. } => {
+                rows[row as usize].get(layout, column_index(column))
+            }
             Source::Row { layout, row } => row.get(layout, column_index(column)),
             Source::Values { width, values } => values[row as usize * width + column].clone(),
             Source::Shared { width, values } => values[row as usize * width + column].clone(),
@@ -75,7 +84,12 @@ impl<'a> Batch<'a> {
     pub(crate) fn single(stride: usize) -> Batch<'a> {
         let mut sources = Sources::new();
         sources.resize_with(stride, Source::default);
-        Batch { parent: None, sources, stride, indices: SmallVec::from_elem(NONE, stride) }
+        Batch {
+            parent: None,
+            sources,
+            stride,
+            indices: SmallVec::from_elem(NONE, stride),
+        }
     }
 
     /// One tuple for each tuple of `parent` in `range`.
@@ -91,7 +105,12 @@ impl<'a> Batch<'a> {
             indices.push(tuple as u32);
             indices.resize(indices.len() + stride - 1, NONE);
         }
-        Batch { parent: Some(parent), sources, stride, indices }
+        Batch {
+            parent: Some(parent),
+            sources,
+            stride,
+            indices,
+        }
     }
 
     /// How many tuples there are.
@@ -128,7 +147,9 @@ impl Frame<'_> {
         let mut tuple = self.tuple;
         for _ in 0..depth {
             tuple = batch.indices[tuple * batch.stride] as usize;
-            batch = batch.parent.expect("a correlated query runs under its parent");
+            batch = batch
+                .parent
+                .expect("a correlated query runs under its parent");
         }
         let row = batch.indices[tuple * batch.stride + source];
         batch.sources[source].value(row, column)

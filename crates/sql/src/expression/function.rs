@@ -73,7 +73,9 @@ pub(crate) fn call(function: &Function, arguments: &[Value]) -> Result<Value, Fa
     match function {
         Function::Concat(types) => return Ok(concat(arguments, types, None)),
         Function::ConcatWith(types) => {
-            let Value::Text(separator) = &arguments[0] else { return Ok(Value::Null) };
+            let Value::Text(separator) = &arguments[0] else {
+                return Ok(Value::Null);
+            };
             return Ok(concat(&arguments[1..], &types[1..], Some(separator)));
         }
         Function::Greatest | Function::Least => return Ok(extreme(function, arguments)),
@@ -87,12 +89,16 @@ pub(crate) fn call(function: &Function, arguments: &[Value]) -> Result<Value, Fa
         }
         Function::ArrayConcat => {
             return Ok(match (&arguments[0], &arguments[1]) {
-                (Value::Array(a), Value::Array(b)) => Value::Array([&a[..], &b[..]].concat().into()),
+                (Value::Array(a), Value::Array(b)) => {
+                    Value::Array([&a[..], &b[..]].concat().into())
+                }
                 (Value::Null, other) | (other, _) => other.clone(),
             });
         }
         Function::ArrayPosition => {
-            let Value::Array(list) = &arguments[0] else { return Ok(Value::Null) };
+            let Value::Array(list) = &arguments[0] else {
+                return Ok(Value::Null);
+            };
             let place = list.iter().position(|v| v.total_cmp(&arguments[1]).is_eq());
             return Ok(place.map_or(Value::Null, |p| Value::Int(p as i64 + 1)));
         }
@@ -119,13 +125,20 @@ pub(crate) fn call(function: &Function, arguments: &[Value]) -> Result<Value, Fa
 
 #[cold]
 fn undefined(function: &Function, arguments: &[Value]) -> Failure {
-    failure("XX000", format!("{function:?} is not defined on {arguments:?}"))
+    failure(
+        "XX000",
+        format!("{function:?} is not defined on {arguments:?}"),
+    )
 }
 
 fn concat(arguments: &[Value], types: &[DataType], separator: Option<&str>) -> Value {
     let mut out = String::new();
     let mut first = true;
-    for (value, data_type) in arguments.iter().zip(types).filter(|(value, _)| !value.is_null()) {
+    for (value, data_type) in arguments
+        .iter()
+        .zip(types)
+        .filter(|(value, _)| !value.is_null())
+    {
         if let (false, Some(separator)) = (first, separator) {
             out.push_str(separator);
         }
@@ -153,9 +166,15 @@ fn of_int(function: &Function, i: i64, rest: &[Value]) -> Result<Value, Failure>
             .ok_or_else(|| failure("22003", "bigint out of range")),
         (Function::Sign, []) => Ok(Value::Int(i.signum())),
         (Function::Chr, []) => {
-            let character = u32::try_from(i).ok().filter(|code| *code != 0).and_then(char::from_u32);
+            let character = u32::try_from(i)
+                .ok()
+                .filter(|code| *code != 0)
+                .and_then(char::from_u32);
             let character = character.ok_or_else(|| {
-                failure("54000", format!("requested character not valid for encoding: {i}"))
+                failure(
+                    "54000",
+                    format!("requested character not valid for encoding: {i}"),
+                )
             })?;
             Ok(Value::text(character.to_string()))
         }
@@ -197,7 +216,10 @@ fn of_float(function: &Function, f: f64, rest: &[Value]) -> Result<Value, Failur
         (Function::Ceil, []) => f.ceil(),
         (Function::Floor, []) => f.floor(),
         (Function::Sqrt, []) if f < 0.0 => {
-            return Err(failure("2201F", "cannot take square root of a negative number"));
+            return Err(failure(
+                "2201F",
+                "cannot take square root of a negative number",
+            ));
         }
         (Function::Sqrt, []) => f.sqrt(),
         (Function::Exp, []) => f.exp(),
@@ -205,7 +227,10 @@ fn of_float(function: &Function, f: f64, rest: &[Value]) -> Result<Value, Failur
             return Err(failure("2201E", "cannot take logarithm of zero"));
         }
         (Function::Ln, []) if f < 0.0 => {
-            return Err(failure("2201E", "cannot take logarithm of a negative number"));
+            return Err(failure(
+                "2201E",
+                "cannot take logarithm of a negative number",
+            ));
         }
         (Function::Ln, []) => f.ln(),
         (Function::Power, [Value::Float(exponent)]) => arithmetic::power(f, *exponent)?,
@@ -265,13 +290,17 @@ fn of_text(function: &Function, text: &CompactString, rest: &[Value]) -> Result<
         (Function::TrimBoth, _) => plain(text.trim_matches(characters(rest).as_slice())),
         (Function::TrimLeft, _) => plain(text.trim_start_matches(characters(rest).as_slice())),
         (Function::TrimRight, _) => plain(text.trim_end_matches(characters(rest).as_slice())),
-        (Function::Position, [Value::Text(part)]) => Ok(Value::Int(match text.find(part.as_str()) {
-            Some(at) => text[..at].chars().count() as i64 + 1,
-            None => 0,
-        })),
-        (Function::Replace, [Value::Text(from), Value::Text(to)]) => {
-            plain(&if from.is_empty() { text.to_string() } else { text.replace(from.as_str(), to) })
+        (Function::Position, [Value::Text(part)]) => {
+            Ok(Value::Int(match text.find(part.as_str()) {
+                Some(at) => text[..at].chars().count() as i64 + 1,
+                None => 0,
+            }))
         }
+        (Function::Replace, [Value::Text(from), Value::Text(to)]) => plain(&if from.is_empty() {
+            text.to_string()
+        } else {
+            text.replace(from.as_str(), to)
+        }),
         (Function::LeftPad | Function::RightPad, [Value::Int(length), fill @ ..]) => {
             let fill = match fill {
                 [Value::Text(fill)] => fill.as_str(),
@@ -361,17 +390,30 @@ fn pad(text: &str, length: i64, fill: &str, left: bool) -> Result<Value, Failure
         return Ok(Value::text(&text[..edge(text, length as i64)]));
     }
     let filling: String = fill.chars().cycle().take(length - present).collect();
-    Ok(Value::text(if left { filling + text } else { text.to_string() + &filling }))
+    Ok(Value::text(if left {
+        filling + text
+    } else {
+        text.to_string() + &filling
+    }))
 }
 
 fn split_part(text: &str, separator: &str, place: i64) -> Result<Value, Failure> {
     if place == 0 {
         return Err(failure("22023", "field position must not be zero"));
     }
-    let parts: Vec<&str> =
-        if separator.is_empty() { vec![text] } else { text.split(separator).collect() };
-    let index = if place > 0 { place - 1 } else { parts.len() as i64 + place };
-    let part = usize::try_from(index).ok().and_then(|index| parts.get(index));
+    let parts: Vec<&str> = if separator.is_empty() {
+        vec![text]
+    } else {
+        text.split(separator).collect()
+    };
+    let index = if place > 0 {
+        place - 1
+    } else {
+        parts.len() as i64 + place
+    };
+    let part = usize::try_from(index)
+        .ok()
+        .and_then(|index| parts.get(index));
     Ok(Value::text(part.copied().unwrap_or("")))
 }
 
@@ -402,7 +444,10 @@ mod tests {
         assert_eq!(text(Function::LeftPad, &[t("1234"), i(2)]), "12");
         assert_eq!(text(Function::SplitPart, &[t("a,b,c"), t(","), i(-1)]), "c");
         assert_eq!(text(Function::Initcap, &[t("hELLO wORLD")]), "Hello World");
-        assert_eq!(call(&Function::Position, &[t("abc"), t("c")]).unwrap(), i(3));
+        assert_eq!(
+            call(&Function::Position, &[t("abc"), t("c")]).unwrap(),
+            i(3)
+        );
         let error = call(&Function::Substring, &[t("a"), i(1), i(-1)]).unwrap_err();
         assert_eq!(error.code, "22011");
     }

@@ -29,7 +29,11 @@ pub(crate) type Failure = Box<EffectError>;
 
 /// A failure with a SQLSTATE and a message.
 pub(crate) fn failure(code: &'static str, message: impl Into<String>) -> Failure {
-    Box::new(EffectError { code, message: message.into(), constraint: None })
+    Box::new(EffectError {
+        code,
+        message: message.into(),
+        constraint: None,
+    })
 }
 
 /// What expressions may ask of the transaction that runs them, fixed or drawn before they run.
@@ -64,21 +68,47 @@ pub(crate) enum Expression {
     /// OR of all.
     Or(Vec<Expression>),
     /// IS NULL, or IS NOT NULL if negated.
-    IsNull { operand: Box<Expression>, negated: bool },
+    IsNull {
+        operand: Box<Expression>,
+        negated: bool,
+    },
     /// IS TRUE, IS FALSE; or their negations.
-    IsBool { operand: Box<Expression>, expected: bool, negated: bool },
+    IsBool {
+        operand: Box<Expression>,
+        expected: bool,
+        negated: bool,
+    },
     /// A comparison of two values of one kind.
-    Compare { relation: Relation, left: Box<Expression>, right: Box<Expression> },
+    Compare {
+        relation: Relation,
+        left: Box<Expression>,
+        right: Box<Expression>,
+    },
     /// IS DISTINCT FROM, or IS NOT DISTINCT FROM if negated.
-    Distinct { left: Box<Expression>, right: Box<Expression>, negated: bool },
+    Distinct {
+        left: Box<Expression>,
+        right: Box<Expression>,
+        negated: bool,
+    },
     /// Arithmetic on two numbers of one domain.
-    Arithmetic { operator: Operator, domain: Domain, left: Box<Expression>, right: Box<Expression> },
+    Arithmetic {
+        operator: Operator,
+        domain: Domain,
+        left: Box<Expression>,
+        right: Box<Expression>,
+    },
     /// Unary minus.
-    Negate { domain: Domain, operand: Box<Expression> },
+    Negate {
+        domain: Domain,
+        operand: Box<Expression>,
+    },
     /// `||` on two texts.
     Concat(Box<Expression>, Box<Expression>),
     /// CASE: conditions and their results in order, then ELSE.
-    Case { branches: Vec<(Expression, Expression)>, otherwise: Box<Expression> },
+    Case {
+        branches: Vec<(Expression, Expression)>,
+        otherwise: Box<Expression>,
+    },
     /// CASE operand WHEN constant …: the operand is evaluated once.
     Switch {
         operand: Box<Expression>,
@@ -90,9 +120,18 @@ pub(crate) enum Expression {
     /// NULLIF.
     NullIf(Box<Expression>, Box<Expression>),
     /// IN (list), or NOT IN.
-    InList { operand: Box<Expression>, list: Vec<Expression>, negated: bool },
+    InList {
+        operand: Box<Expression>,
+        list: Vec<Expression>,
+        negated: bool,
+    },
     /// `left op ANY (array)`, or ALL.
-    Quantified { relation: Relation, left: Box<Expression>, array: Box<Expression>, all: bool },
+    Quantified {
+        relation: Relation,
+        left: Box<Expression>,
+        array: Box<Expression>,
+        all: bool,
+    },
     /// LIKE and ILIKE.
     Like {
         operand: Box<Expression>,
@@ -102,9 +141,17 @@ pub(crate) enum Expression {
         negated: bool,
     },
     /// A cast that may change or refuse the value.
-    Cast { operand: Box<Expression>, from: DataType, to: DataType, explicit: bool },
+    Cast {
+        operand: Box<Expression>,
+        from: DataType,
+        to: DataType,
+        explicit: bool,
+    },
     /// A function.
-    Call { function: Function, arguments: Vec<Expression> },
+    Call {
+        function: Function,
+        arguments: Vec<Expression>,
+    },
     /// ARRAY[…].
     Array(Vec<Expression>),
     /// `array[index]`.
@@ -118,11 +165,6 @@ pub(crate) enum Expression {
 impl Expression {
     /// NULL.
     pub(crate) const NULL: Expression = Expression::Constant(Value::Null);
-
-    /// TRUE.
-    pub(crate) fn truth() -> Expression {
-        Expression::Constant(Value::Bool(true))
-    }
 
     /// Calls `visit` with each direct operand.
     pub(crate) fn each_child<'e>(&'e self, mut visit: impl FnMut(&'e Expression)) {
@@ -141,26 +183,41 @@ impl Expression {
             | Expression::Or(list)
             | Expression::Coalesce(list)
             | Expression::Array(list)
-            | Expression::Call { arguments: list, .. } => list.iter().for_each(visit),
+            | Expression::Call {
+                arguments: list, ..
+            } => list.iter().for_each(visit),
             Expression::Compare { left, right, .. }
             | Expression::Distinct { left, right, .. }
             | Expression::Arithmetic { left, right, .. }
             | Expression::Concat(left, right)
             | Expression::NullIf(left, right)
             | Expression::Subscript(left, right)
-            | Expression::Quantified { left, array: right, .. }
-            | Expression::Like { operand: left, pattern: right, .. } => {
+            | Expression::Quantified {
+                left, array: right, ..
+            }
+            | Expression::Like {
+                operand: left,
+                pattern: right,
+                ..
+            } => {
                 visit(left);
                 visit(right);
             }
-            Expression::Case { branches, otherwise } => {
+            Expression::Case {
+                branches,
+                otherwise,
+            } => {
                 for (condition, result) in branches {
                     visit(condition);
                     visit(result);
                 }
                 visit(otherwise);
             }
-            Expression::Switch { operand, branches, otherwise } => {
+            Expression::Switch {
+                operand,
+                branches,
+                otherwise,
+            } => {
                 visit(operand);
                 for (value, result) in branches {
                     visit(value);
@@ -192,26 +249,41 @@ impl Expression {
             | Expression::Or(list)
             | Expression::Coalesce(list)
             | Expression::Array(list)
-            | Expression::Call { arguments: list, .. } => list.iter_mut().for_each(visit),
+            | Expression::Call {
+                arguments: list, ..
+            } => list.iter_mut().for_each(visit),
             Expression::Compare { left, right, .. }
             | Expression::Distinct { left, right, .. }
             | Expression::Arithmetic { left, right, .. }
             | Expression::Concat(left, right)
             | Expression::NullIf(left, right)
             | Expression::Subscript(left, right)
-            | Expression::Quantified { left, array: right, .. }
-            | Expression::Like { operand: left, pattern: right, .. } => {
+            | Expression::Quantified {
+                left, array: right, ..
+            }
+            | Expression::Like {
+                operand: left,
+                pattern: right,
+                ..
+            } => {
                 visit(left);
                 visit(right);
             }
-            Expression::Case { branches, otherwise } => {
+            Expression::Case {
+                branches,
+                otherwise,
+            } => {
                 for (condition, result) in branches {
                     visit(condition);
                     visit(result);
                 }
                 visit(otherwise);
             }
-            Expression::Switch { operand, branches, otherwise } => {
+            Expression::Switch {
+                operand,
+                branches,
+                otherwise,
+            } => {
                 visit(operand);
                 for (value, result) in branches {
                     visit(value);
@@ -238,7 +310,12 @@ impl Expression {
 
     /// The columns of this query's own sources (depth 0) in it: calls `visit` with source, column.
     pub(crate) fn each_column(&self, visit: &mut impl FnMut(usize, usize)) {
-        if let Expression::Column { depth: 0, source, column } = self {
+        if let Expression::Column {
+            depth: 0,
+            source,
+            column,
+        } = self
+        {
             visit(*source, *column);
         }
         self.each_child(|child| child.each_column(visit));

@@ -69,7 +69,9 @@ fn matches(text: &str, pattern: &str, escape: Option<char>) -> Result<bool, Fail
             }
             _ => {}
         }
-        let Some((after, from)) = back else { return Ok(false) };
+        let Some((after, from)) = back else {
+            return Ok(false);
+        };
         back = Some((after, from + 1));
         (t, p) = (from + 1, after);
     }
@@ -102,6 +104,9 @@ mod tests {
             assert_eq!(found, expected, "{text} LIKE {pattern}");
         }
         assert!(like("ABC", "a%", Some('\\'), true).unwrap());
-        assert_eq!(like("a", "\\", Some('\\'), false).unwrap_err().code, "22025");
+        assert_eq!(
+            like("a", "\\", Some('\\'), false).unwrap_err().code,
+            "22025"
+        );
     }
 }

@@ -107,12 +107,20 @@ fn write_float(out: &mut String, float: f64, single: bool) {
         out.push_str(if float > 0.0 { "Infinity" } else { "-Infinity" });
         return;
     }
-    let shortest = if single { format!("{:e}", float as f32) } else { format!("{float:e}") };
+    let shortest = if single {
+        format!("{:e}", float as f32)
+    } else {
+        format!("{float:e}")
+    };
     let (mantissa, exponent) = shortest.split_once('e').expect("{:e} writes an exponent");
     let exponent: i32 = exponent.parse().expect("{:e} writes an integer exponent");
     let limit = if single { 6 } else { 15 };
     if (-4..limit).contains(&exponent) {
-        let plain = if single { format!("{}", float as f32) } else { format!("{float}") };
+        let plain = if single {
+            format!("{}", float as f32)
+        } else {
+            format!("{float}")
+        };
         out.push_str(&plain);
     } else {
         let sign = if exponent < 0 { '-' } else { '+' };
@@ -121,7 +129,10 @@ fn write_float(out: &mut String, float: f64, single: bool) {
 }
 
 fn invalid(data_type: &str, text: &str) -> Failure {
-    failure("22P02", format!("invalid input syntax for type {data_type}: \"{text}\""))
+    failure(
+        "22P02",
+        format!("invalid input syntax for type {data_type}: \"{text}\""),
+    )
 }
 
 /// The value that PostgreSQL's input function of a type makes of a text, which is the inverse of
@@ -192,9 +203,17 @@ fn parse_int(text: &str, trimmed: &str, data_type: &DataType) -> Result<Value, F
         DataType::Int4 => i32::try_from(*i).is_ok(),
         _ => true,
     };
-    trimmed.parse().ok().filter(fits).map(Value::Int).ok_or_else(|| {
-        failure("22003", format!("value \"{text}\" is out of range for type {data_type}"))
-    })
+    trimmed
+        .parse()
+        .ok()
+        .filter(fits)
+        .map(Value::Int)
+        .ok_or_else(|| {
+            failure(
+                "22003",
+                format!("value \"{text}\" is out of range for type {data_type}"),
+            )
+        })
 }
 
 fn parse_float(text: &str, trimmed: &str, data_type: &DataType) -> Result<Value, Failure> {
@@ -224,17 +243,25 @@ fn parse_bytes(text: &str) -> Option<Value> {
     let Some(hex) = text.strip_prefix("\\x") else {
         return (!text.contains('\\')).then(|| Value::Bytes(text.as_bytes().into()));
     };
-    let nibbles: Vec<u8> =
-        hex.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
+    let nibbles: Vec<u8> = hex
+        .chars()
+        .map(|c| c.to_digit(16).map(|d| d as u8))
+        .collect::<Option<_>>()?;
     if nibbles.len() % 2 != 0 {
         return None;
     }
-    let bytes: Vec<u8> = nibbles.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+    let bytes: Vec<u8> = nibbles
+        .chunks(2)
+        .map(|pair| pair[0] << 4 | pair[1])
+        .collect();
     Some(Value::Bytes(bytes.into()))
 }
 
 fn parse_uuid(text: &str) -> Option<Value> {
-    let text = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')).unwrap_or(text);
+    let text = text
+        .strip_prefix('{')
+        .and_then(|t| t.strip_suffix('}'))
+        .unwrap_or(text);
     let nibbles: Vec<u8> = text
         .chars()
         .filter(|c| *c != '-')
@@ -253,7 +280,10 @@ fn parse_uuid(text: &str) -> Option<Value> {
 /// `{1,2,"a b",NULL}`, one dimension.
 fn parse_array(text: &str, trimmed: &str, element: &DataType) -> Result<Value, Failure> {
     let malformed = || failure("22P02", format!("malformed array literal: \"{text}\""));
-    let inner = trimmed.strip_prefix('{').and_then(|t| t.strip_suffix('}')).ok_or_else(malformed)?;
+    let inner = trimmed
+        .strip_prefix('{')
+        .and_then(|t| t.strip_suffix('}'))
+        .ok_or_else(malformed)?;
     let mut values = Vec::new();
     let mut characters = inner.chars().peekable();
     if inner.trim().is_empty() {
@@ -287,7 +317,11 @@ fn parse_array(text: &str, trimmed: &str, element: &DataType) -> Result<Value, F
             }
         }
         let null = !quoted && item.eq_ignore_ascii_case("null");
-        values.push(if null { Value::Null } else { parse(&item, element)? });
+        values.push(if null {
+            Value::Null
+        } else {
+            parse(&item, element)?
+        });
         match characters.next() {
             None => return Ok(Value::Array(values.into())),
             Some(',') => {}
@@ -316,7 +350,10 @@ mod tests {
         assert_eq!(real(123_456.0), "123456");
         let array = DataType::Array(Box::new(DataType::Text));
         let value = parse("{a, \"b c\",NULL,\"NULL\",\"\"}", &array).unwrap();
-        assert_eq!(format_text(&value, &array), "{a,\"b c\",NULL,\"NULL\",\"\"}");
+        assert_eq!(
+            format_text(&value, &array),
+            "{a,\"b c\",NULL,\"NULL\",\"\"}"
+        );
         assert_eq!(format_text(&Value::text("ab"), &DataType::Char(4)), "ab  ");
         let bytes = parse("\\x00ff", &DataType::Bytea).unwrap();
         assert_eq!(format_text(&bytes, &DataType::Bytea), "\\x00ff");
@@ -329,7 +366,10 @@ mod tests {
         assert_eq!(code("3000000000", DataType::Int4), "22003");
         assert_eq!(code("", DataType::Int4), "22P02");
         assert_eq!(code("maybe", DataType::Bool), "22P02");
-        assert_eq!(code("{1,", DataType::Array(Box::new(DataType::Int4))), "22P02");
+        assert_eq!(
+            code("{1,", DataType::Array(Box::new(DataType::Int4))),
+            "22P02"
+        );
         assert_eq!(code("abcd", DataType::Varchar(Some(3))), "22001");
     }
 }

@@ -28,14 +28,29 @@ struct Known<'c> {
 fn known<'c>(conjuncts: &'c [Expression], source: usize, placed: u64) -> Vec<Known<'c>> {
     let mut list = Vec::new();
     let mut add = |conjunct, column: &Expression, relation, value: &'c Expression| {
-        if let Expression::Column { depth: 0, source: s, column } = column {
+        if let Expression::Column {
+            depth: 0,
+            source: s,
+            column,
+        } = column
+        {
             if *s == source && mask(value) & !placed == 0 {
-                list.push(Known { conjunct, column: *column, relation, value });
+                list.push(Known {
+                    conjunct,
+                    column: *column,
+                    relation,
+                    value,
+                });
             }
         }
     };
     for (conjunct, expression) in conjuncts.iter().enumerate() {
-        if let Expression::Compare { relation, left, right } = expression {
+        if let Expression::Compare {
+            relation,
+            left,
+            right,
+        } = expression
+        {
             add(conjunct, left, *relation, right);
             add(conjunct, right, relation.mirrored(), left);
         }
@@ -62,7 +77,11 @@ pub(crate) fn choose(
 ) -> Choice {
     debug_assert_eq!(placed & bit(source), 0, "a source is joined once");
     let known = known(conjuncts, source, placed);
-    let mut best = Choice { path: Path::Scan { hash: Vec::new() }, cost: 1_000, consumed: Vec::new() };
+    let mut best = Choice {
+        path: Path::Scan { hash: Vec::new() },
+        cost: 1_000,
+        consumed: Vec::new(),
+    };
     let indexes = schema.indexes.iter().map(|index| Some(index.id));
     for index in std::iter::once(None).chain(indexes) {
         if let Some(choice) = by_index(schema, index, &known) {
@@ -87,12 +106,18 @@ fn by_index(schema: &TableSchema, index: Option<IndexId>, known: &[Known<'_>]) -
         consumed.push(equal.conjunct);
     }
     if index.is_none() && !columns.is_empty() && prefix.len() == columns.len() {
-        return Some(Choice { path: Path::Point { key: prefix }, cost: 10, consumed });
+        return Some(Choice {
+            path: Path::Point { key: prefix },
+            cost: 10,
+            consumed,
+        });
     }
     let next = columns.get(prefix.len());
     let bound = |relations: [Relation; 2]| {
         let next = next?;
-        known.iter().find(|k| k.column == next.index() && relations.contains(&k.relation))
+        known
+            .iter()
+            .find(|k| k.column == next.index() && relations.contains(&k.relation))
     };
     let lower = bound([Relation::Greater, Relation::GreaterOrEqual]);
     let upper = bound([Relation::Less, Relation::LessOrEqual]);
@@ -113,7 +138,10 @@ fn by_index(schema: &TableSchema, index: Option<IndexId>, known: &[Known<'_>]) -
     let bounds = |known: Option<&Known<'_>>, inclusive: Relation| {
         let known = known?;
         let column = next.expect("a bound has its column");
-        Some((part(schema, *column, known.value), known.relation == inclusive))
+        Some((
+            part(schema, *column, known.value),
+            known.relation == inclusive,
+        ))
     };
     for bound in [lower, upper].into_iter().flatten() {
         // A bound on a real column is only approximate (see the executor).
@@ -129,7 +157,11 @@ fn by_index(schema: &TableSchema, index: Option<IndexId>, known: &[Known<'_>]) -
         reverse: false,
         limit: None,
     };
-    Some(Choice { path: Path::Range(Box::new(path)), cost, consumed })
+    Some(Choice {
+        path: Path::Range(Box::new(path)),
+        cost,
+        consumed,
+    })
 }
 
 /// The order in which a range's rows come: the key's columns behind the prefix (and, for a
@@ -157,7 +189,12 @@ pub(crate) fn in_order(
 ) -> Option<(Path, bool)> {
     let mut wanted = Vec::new();
     for key in order {
-        let Expression::Column { depth: 0, source, column } = &projection[key.column] else {
+        let Expression::Column {
+            depth: 0,
+            source,
+            column,
+        } = &projection[key.column]
+        else {
             return None;
         };
         if *source != read.source {
@@ -204,7 +241,11 @@ pub(crate) fn in_order(
     for index in others {
         if let Some(prefix) = same_prefix(read, index, &current.prefix) {
             if gives(index, &prefix) {
-                let path = RangePath { index, prefix, ..current };
+                let path = RangePath {
+                    index,
+                    prefix,
+                    ..current
+                };
                 return Some((Path::Range(Box::new(path)), reverse));
             }
         }
@@ -213,7 +254,11 @@ pub(crate) fn in_order(
 }
 
 /// The prefix of another index that fixes exactly the same columns.
-fn same_prefix(read: &TableRead, index: Option<IndexId>, prefix: &[KeyPart]) -> Option<Vec<KeyPart>> {
+fn same_prefix(
+    read: &TableRead,
+    index: Option<IndexId>,
+    prefix: &[KeyPart],
+) -> Option<Vec<KeyPart>> {
     let columns = read.schema.key_columns(index).get(..prefix.len())?;
     columns
         .iter()
@@ -240,7 +285,12 @@ pub(crate) fn ending_at(read: &TableRead, column: usize) -> Option<RangePath> {
         },
         _ => return None,
     };
-    if read.schema.key_columns(current.index).get(current.prefix.len()) == wanted {
+    if read
+        .schema
+        .key_columns(current.index)
+        .get(current.prefix.len())
+        == wanted
+    {
         return Some(current);
     }
     if current.lower.is_some() || current.upper.is_some() {
@@ -250,7 +300,11 @@ pub(crate) fn ending_at(read: &TableRead, column: usize) -> Option<RangePath> {
     for index in others {
         if read.schema.key_columns(index).get(current.prefix.len()) == wanted {
             if let Some(prefix) = same_prefix(read, index, &current.prefix) {
-                return Some(RangePath { index, prefix, ..current });
+                return Some(RangePath {
+                    index,
+                    prefix,
+                    ..current
+                });
             }
         }
     }

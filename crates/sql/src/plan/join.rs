@@ -10,7 +10,7 @@
 use anabranch_types::{Schema, TableSchema};
 
 use super::{
-    Finish, FunctionStep, Join, Path, QueryStep, RowsOf, Step, Subquery, TableRead,
+    Finish, FunctionStep, Join, Path, QueryStep, RowsOf, Step, Subquery, TableFunction, TableRead,
     access::{self, Choice},
 };
 use crate::{
@@ -56,7 +56,10 @@ pub(crate) fn arrange(
     finish: &mut Finish,
 ) -> Vec<Step> {
     let (grouped, ungrouped) = match &arrangement.grouping {
-        Some(_) => arrangement.subqueries.into_iter().partition(|subquery| subquery.grouped),
+        Some(_) => arrangement
+            .subqueries
+            .into_iter()
+            .partition(|subquery| subquery.grouped),
         None => (Vec::new(), arrangement.subqueries),
     };
     let mut planner = Planner {
@@ -78,20 +81,32 @@ pub(crate) fn arrange(
     if arrangement.grouping.is_none() {
         use_index_order(&mut planner.steps, projection, finish, arrangement.single);
     } else if arrangement.single {
-        use_index_end(&mut planner.steps, &arrangement.aggregates, &arrangement.grouping);
+        use_index_end(
+            &mut planner.steps,
+            &arrangement.aggregates,
+            &arrangement.grouping,
+        );
     }
     let mut steps = planner.steps;
     if let Some((keys, having)) = arrangement.grouping {
-        let source = arrangement.aggregate_source.expect("a grouped query has such a source");
+        let source = arrangement
+            .aggregate_source
+            .expect("a grouped query has such a source");
         let grand = keys.is_empty();
-        steps.push(Step::Group { source, keys, aggregates: arrangement.aggregates, grand });
+        steps.push(Step::Group {
+            source,
+            keys,
+            aggregates: arrangement.aggregates,
+            grand,
+        });
         let mut having_conjuncts = Vec::new();
-        having.into_iter().for_each(|having| split(having, &mut having_conjuncts));
-        steps.extend(
-            grouped
-                .into_iter()
-                .map(|subquery| Step::Subquery { source: subquery.source, subquery: Box::new(subquery) }),
-        );
+        having
+            .into_iter()
+            .for_each(|having| split(having, &mut having_conjuncts));
+        steps.extend(grouped.into_iter().map(|subquery| Step::Subquery {
+            source: subquery.source,
+            subquery: Box::new(subquery),
+        }));
         if !having_conjuncts.is_empty() {
             steps.push(Step::Filter(having_conjuncts));
         }
@@ -102,12 +117,17 @@ pub(crate) fn arrange(
 impl Planner<'_> {
     /// What a subquery needs before it can be computed.
     fn needs(subquery: &Subquery) -> u64 {
-        subquery.references.iter().fold(0, |mask, (source, _)| mask | bit(*source))
+        subquery
+            .references
+            .iter()
+            .fold(0, |mask, (source, _)| mask | bit(*source))
     }
 
     fn place_independent_subqueries(&mut self) {
-        while let Some(place) =
-            self.subqueries.iter().position(|subquery| Self::needs(subquery) & !self.placed == 0)
+        while let Some(place) = self
+            .subqueries
+            .iter()
+            .position(|subquery| Self::needs(subquery) & !self.placed == 0)
         {
             let subquery = self.subqueries.remove(place);
             self.place_subquery(subquery);
@@ -116,7 +136,10 @@ impl Planner<'_> {
 
     fn place_subquery(&mut self, subquery: Subquery) {
         self.placed |= bit(subquery.source);
-        self.steps.push(Step::Subquery { source: subquery.source, subquery: Box::new(subquery) });
+        self.steps.push(Step::Subquery {
+            source: subquery.source,
+            subquery: Box::new(subquery),
+        });
     }
 
     fn apply_constant_filters(&mut self) {
@@ -128,8 +151,9 @@ impl Planner<'_> {
 
     /// Takes out the conjuncts whose columns are all in `available`.
     fn take_applicable(&mut self, available: u64) -> Vec<Expression> {
-        let (now, later) =
-            std::mem::take(&mut self.conjuncts).into_iter().partition(|c| mask(c) & !available == 0);
+        let (now, later) = std::mem::take(&mut self.conjuncts)
+            .into_iter()
+            .partition(|c| mask(c) & !available == 0);
         self.conjuncts = later;
         now
     }
@@ -138,10 +162,17 @@ impl Planner<'_> {
     fn place_next(&mut self, remaining: &mut Vec<PlanSource>) {
         let ready = |source: &PlanSource| {
             source.depends & !self.placed == 0
-                && source.left.as_ref().is_none_or(|(_, after)| after & !self.placed == 0)
+                && source
+                    .left
+                    .as_ref()
+                    .is_none_or(|(_, after)| after & !self.placed == 0)
         };
         let mut best: Option<(u32, usize)> = None;
-        for (place, source) in remaining.iter().enumerate().filter(|(_, source)| ready(source)) {
+        for (place, source) in remaining
+            .iter()
+            .enumerate()
+            .filter(|(_, source)| ready(source))
+        {
             let cost = self.cost(source);
             if best.is_none_or(|(lowest, _)| cost < lowest) {
                 best = Some((cost, place));
@@ -181,10 +212,18 @@ impl Planner<'_> {
         match source.kind {
             SourceKind::Table(table) => {
                 let schema = self.schema.tables[table.index()].clone();
-                let pool = if left { &mut matches } else { &mut self.conjuncts };
+                let pool = if left {
+                    &mut matches
+                } else {
+                    &mut self.conjuncts
+                };
                 let choice = access::choose(&schema, number, pool, self.placed);
                 let consumed = choice.consumed.clone();
-                let pool = if left { &mut matches } else { &mut self.conjuncts };
+                let pool = if left {
+                    &mut matches
+                } else {
+                    &mut self.conjuncts
+                };
                 let mut place = 0;
                 pool.retain(|_| {
                     place += 1;
@@ -197,23 +236,49 @@ impl Planner<'_> {
                     source: number,
                     schema,
                     path,
-                    join: Join { left, matches, filters },
+                    join: Join {
+                        left,
+                        matches,
+                        filters,
+                    },
                     for_write: source.target || self.for_write,
                     wants_keys: source.target,
                 })));
                 self.single = self.single && one;
             }
-            SourceKind::Function { function, arguments, ordinality } => {
+            SourceKind::Function {
+                function,
+                arguments,
+                ordinality,
+            } => {
                 let filters = self.take_applicable(after);
-                let join = Join { left, matches, filters };
-                let step = FunctionStep { source: number, function, arguments, ordinality, join };
+                let join = Join {
+                    left,
+                    matches,
+                    filters,
+                };
+                let step = FunctionStep {
+                    source: number,
+                    function,
+                    arguments,
+                    ordinality,
+                    join,
+                };
                 self.steps.push(Step::Function(Box::new(step)));
                 self.single = false;
             }
             SourceKind::Rows(rows) => {
                 let filters = self.take_applicable(after);
-                let join = Join { left, matches, filters };
-                self.steps.push(Step::Rows { source: number, rows, join });
+                let join = Join {
+                    left,
+                    matches,
+                    filters,
+                };
+                self.steps.push(Step::Rows {
+                    source: number,
+                    rows,
+                    join,
+                });
                 self.single = false;
             }
             SourceKind::Query(query) => {
@@ -226,7 +291,13 @@ impl Planner<'_> {
             }
             SourceKind::Cte { number: cte, width } => {
                 let hash = self.hash_keys(number, left, &mut matches);
-                self.place_rows(number, RowsOf::Cte { number: cte, width }, hash, left, matches);
+                self.place_rows(
+                    number,
+                    RowsOf::Cte { number: cte, width },
+                    hash,
+                    left,
+                    matches,
+                );
             }
         }
         self.placed = after;
@@ -241,17 +312,32 @@ impl Planner<'_> {
         matches: Vec<Expression>,
     ) {
         let filters = self.take_applicable(self.placed | bit(number));
-        let join = Join { left, matches, filters };
-        self.steps.push(Step::Query(Box::new(QueryStep { source: number, rows, hash, join })));
+        let join = Join {
+            left,
+            matches,
+            filters,
+        };
+        self.steps.push(Step::Query(Box::new(QueryStep {
+            source: number,
+            rows,
+            hash,
+            join,
+        })));
         self.single = false;
     }
 
     /// A scan for many tuples finds their rows through a hash table, if anything is equal.
-    fn hashed(&mut self, path: Path, number: usize, left: bool, matches: &mut Vec<Expression>) -> Path {
+    fn hashed(
+        &mut self,
+        path: Path,
+        number: usize,
+        left: bool,
+        matches: &mut Vec<Expression>,
+    ) -> Path {
         match path {
-            Path::Scan { .. } if !self.single => {
-                Path::Scan { hash: self.hash_keys(number, left, matches) }
-            }
+            Path::Scan { .. } if !self.single => Path::Scan {
+                hash: self.hash_keys(number, left, matches),
+            },
             other => other,
         }
     }
@@ -310,7 +396,12 @@ fn equality(
     number: usize,
     placed: u64,
 ) -> Result<(Expression, Expression), Expression> {
-    let Expression::Compare { relation: Relation::Equal, left, right } = conjunct else {
+    let Expression::Compare {
+        relation: Relation::Equal,
+        left,
+        right,
+    } = conjunct
+    else {
         return Err(conjunct);
     };
     let (l, r) = (mask(&left), mask(&right));
@@ -320,18 +411,34 @@ fn equality(
     if r == bit(number) && l & !placed == 0 {
         return Ok((*right, *left));
     }
-    Err(Expression::Compare { relation: Relation::Equal, left, right })
+    Err(Expression::Compare {
+        relation: Relation::Equal,
+        left,
+        right,
+    })
 }
 
 /// Drops an ORDER BY that the only read gives already, and lets a LIMIT stop that read.
-fn use_index_order(steps: &mut [Step], projection: &[Expression], finish: &mut Finish, single: bool) {
-    let leading = steps.iter().take_while(|step| matches!(step, Step::Subquery { .. })).count();
-    let [Step::Read(read)] = &mut steps[leading..] else { return };
+fn use_index_order(
+    steps: &mut [Step],
+    projection: &[Expression],
+    finish: &mut Finish,
+    single: bool,
+) {
+    let leading = steps
+        .iter()
+        .take_while(|step| matches!(step, Step::Subquery { .. }))
+        .count();
+    let [Step::Read(read)] = &mut steps[leading..] else {
+        return;
+    };
     if !single || read.join.left {
         return;
     }
     if !finish.order.is_empty() {
-        let Some((path, reverse)) = access::in_order(read, projection, &finish.order) else { return };
+        let Some((path, reverse)) = access::in_order(read, projection, &finish.order) else {
+            return;
+        };
         let Path::Range(range) = path else { return };
         read.path = Path::Range(range);
         if let Path::Range(range) = &mut read.path {
@@ -356,8 +463,13 @@ fn use_index_end(
     aggregates: &[Aggregate],
     grouping: &Option<(Vec<Expression>, Option<Expression>)>,
 ) {
-    let leading = steps.iter().take_while(|step| matches!(step, Step::Subquery { .. })).count();
-    let [Step::Read(read)] = &mut steps[leading..] else { return };
+    let leading = steps
+        .iter()
+        .take_while(|step| matches!(step, Step::Subquery { .. }))
+        .count();
+    let [Step::Read(read)] = &mut steps[leading..] else {
+        return;
+    };
     let keyless = grouping.as_ref().is_some_and(|(keys, _)| keys.is_empty());
     let [aggregate] = aggregates else { return };
     let last = match aggregate.function {
@@ -365,7 +477,14 @@ fn use_index_end(
         AggregateFunction::Max => true,
         _ => return,
     };
-    let [Expression::Column { depth: 0, source, column }] = aggregate.arguments.as_slice() else {
+    let [
+        Expression::Column {
+            depth: 0,
+            source,
+            column,
+        },
+    ] = aggregate.arguments.as_slice()
+    else {
         return;
     };
     let plain = aggregate.filter.is_none() && *source == read.source;
@@ -379,8 +498,101 @@ fn use_index_end(
     }
 }
 
+/// Turns `column IN (list)` and `column = ANY (array)` into a join with the list's elements, where
+/// that makes look-ups of them: the column follows columns known to be equal to something in a key
+/// of its table. `allocate` numbers the new sources.
+pub(crate) fn look_up_lists(
+    schema: &Schema,
+    sources: &mut Vec<PlanSource>,
+    conjuncts: &mut [Expression],
+    mut allocate: impl FnMut() -> usize,
+) {
+    for place in 0..conjuncts.len() {
+        let (column, array) = match &conjuncts[place] {
+            Expression::InList {
+                operand,
+                list,
+                negated: false,
+            } if list.len() > 1 => (&**operand, Expression::Array(list.clone())),
+            Expression::Quantified {
+                relation: Relation::Equal,
+                left,
+                array,
+                all: false,
+            } => (&**left, (**array).clone()),
+            _ => continue,
+        };
+        let Expression::Column {
+            depth: 0,
+            source,
+            column: number,
+        } = column
+        else {
+            continue;
+        };
+        let (source, number, operand) = (*source, *number, column.clone());
+        let table = sources.iter().find_map(|s| match s.kind {
+            SourceKind::Table(table) if s.number == source && s.left.is_none() => Some(table),
+            _ => None,
+        });
+        let Some(table) = table else { continue };
+        let table = schema.table(table);
+        let equal = |wanted: usize| {
+            conjuncts.iter().any(|conjunct| match conjunct {
+                Expression::Compare { relation: Relation::Equal, left, right } => {
+                    [(left, right), (right, left)].iter().any(|(column, value)| {
+                        matches!(&***column, Expression::Column { depth: 0, source: s, column } if *s == source && *column == wanted)
+                            && mask(value) & bit(source) == 0
+                    })
+                }
+                _ => false,
+            })
+        };
+        let follows = |index| {
+            let behind = table
+                .key_columns(index)
+                .iter()
+                .find(|column| !equal(column.index()));
+            behind.is_some_and(|column| column.index() == number)
+        };
+        let mut keys = std::iter::once(None).chain(table.indexes.iter().map(|i| Some(i.id)));
+        let others = sources
+            .iter()
+            .filter(|s| s.number != source)
+            .fold(0, |m, s| m | bit(s.number));
+        if mask(&array) & !others != 0 || array.uniques() > 0 || !keys.any(follows) {
+            continue;
+        }
+        let new = allocate();
+        sources.push(PlanSource {
+            number: new,
+            depends: mask(&array),
+            kind: SourceKind::Function {
+                function: TableFunction::Elements,
+                arguments: vec![array],
+                ordinality: false,
+            },
+            left: None,
+            target: false,
+        });
+        conjuncts[place] = Expression::Compare {
+            relation: Relation::Equal,
+            left: Box::new(operand),
+            right: Box::new(Expression::Column {
+                depth: 0,
+                source: new,
+                column: 0,
+            }),
+        };
+    }
+}
+
 /// Steps over the pure sources of a data-modifying statement, and the filters on them.
-pub(crate) fn pure_steps(sources: Vec<PlanSource>, conjuncts: Vec<Expression>, schema: &Schema) -> Vec<Step> {
+pub(crate) fn pure_steps(
+    sources: Vec<PlanSource>,
+    conjuncts: Vec<Expression>,
+    schema: &Schema,
+) -> Vec<Step> {
     let mut planner = Planner {
         schema,
         steps: Vec::new(),

@@ -114,13 +114,25 @@ pub(crate) enum Step {
     /// Joins a table function's rows.
     Function(Box<FunctionStep>),
     /// Joins the rows of VALUES.
-    Rows { source: usize, rows: Vec<Vec<Expression>>, join: Join },
+    Rows {
+        source: usize,
+        rows: Vec<Vec<Expression>>,
+        join: Join,
+    },
     /// Joins the rows of a derived table or of a common table expression.
     Query(Box<QueryStep>),
     /// Adds a subquery's value to each tuple.
-    Subquery { source: usize, subquery: Box<Subquery> },
+    Subquery {
+        source: usize,
+        subquery: Box<Subquery>,
+    },
     /// Groups the tuples; one of each group goes on, with the aggregates' values as a source.
-    Group { source: usize, keys: Vec<Expression>, aggregates: Vec<Aggregate>, grand: bool },
+    Group {
+        source: usize,
+        keys: Vec<Expression>,
+        aggregates: Vec<Aggregate>,
+        grand: bool,
+    },
 }
 
 /// How a source is joined to the tuples before it.
@@ -241,7 +253,11 @@ pub(crate) enum SubqueryKind {
     /// Whether it has rows.
     Exists { negated: bool },
     /// `left op ANY (rows)` or ALL; IN is `= ANY`, NOT IN is `<> ALL`.
-    Quantified { left: Vec<Expression>, relation: Relation, all: bool },
+    Quantified {
+        left: Vec<Expression>,
+        relation: Relation,
+        all: bool,
+    },
     /// ARRAY(SELECT …).
     Array,
 }

@@ -61,7 +61,11 @@ pub(crate) fn steps<'s>(list: &'s [Step], visit: &mut dyn FnMut(&'s Expression))
             Step::Filter(filters) => filters.iter().for_each(&mut *visit),
             Step::Read(read) => table_read(read, visit),
             Step::Function(function) => {
-                let FunctionStep { arguments, join: of, .. } = &**function;
+                let FunctionStep {
+                    arguments,
+                    join: of,
+                    ..
+                } = &**function;
                 arguments.iter().for_each(&mut *visit);
                 join(of, visit);
             }
@@ -82,7 +86,9 @@ pub(crate) fn steps<'s>(list: &'s [Step], visit: &mut dyn FnMut(&'s Expression))
                     left.iter().for_each(&mut *visit);
                 }
             }
-            Step::Group { keys, aggregates, .. } => {
+            Step::Group {
+                keys, aggregates, ..
+            } => {
                 keys.iter().for_each(&mut *visit);
                 for aggregate in aggregates {
                     aggregate.arguments.iter().for_each(&mut *visit);
@@ -100,7 +106,10 @@ fn table_read<'s>(read: &'s TableRead, visit: &mut dyn FnMut(&'s Expression)) {
         Path::Range(range) => {
             range.prefix.iter().for_each(|part| visit(&part.value));
             let bounds = [&range.lower, &range.upper];
-            bounds.into_iter().flatten().for_each(|(part, _)| visit(&part.value));
+            bounds
+                .into_iter()
+                .flatten()
+                .for_each(|(part, _)| visit(&part.value));
             if let Some((limit, offset)) = &range.limit {
                 visit(limit);
                 offset.iter().for_each(&mut *visit);

@@ -16,7 +16,6 @@ use anabranch_types::{ColumnIndex, TableId, Value};
 use super::{Code, CompiledProcedure, Computed, Outcome};
 use crate::{
     bind::{RawAccess, RawWrite, term::RawTerm},
-    catalog::Catalog,
     expression::{Domain, Expression, Operator},
     plan::{
         Body,
@@ -59,7 +58,6 @@ struct Findings {
 
 struct Walk<'w> {
     procedure: &'w CompiledProcedure,
-    catalog: Option<&'w Catalog>,
     findings: Findings,
     loops: Vec<usize>,
     next_loop: usize,
@@ -77,7 +75,11 @@ impl State {
     fn join(&mut self, other: &State) {
         for (term, other) in self.terms.iter_mut().zip(&other.terms) {
             if *term != *other {
-                *term = if is_pure(term) && is_pure(other) { Term::Pure } else { Term::Unknown };
+                *term = if is_pure(term) && is_pure(other) {
+                    Term::Pure
+                } else {
+                    Term::Unknown
+                };
             }
         }
         for (sites, other) in self.carried.iter_mut().zip(&other.carried) {
@@ -96,17 +98,30 @@ impl State {
                 term if is_pure(term) => Term::Pure,
                 _ => Term::Unknown,
             },
-            RawTerm::Column { access, column, offset } => {
+            RawTerm::Column {
+                access,
+                column,
+                offset,
+            } => {
                 let written = accesses
                     .get(*access)
                     .filter(|access| access.role == Role::Update)
                     .and_then(|access| access.writes.iter().find(|(c, _)| c == column));
                 match (written, offset) {
-                    (None, 0) => Term::Column { statement, access: *access, column: *column },
+                    (None, 0) => Term::Column {
+                        statement,
+                        access: *access,
+                        column: *column,
+                    },
                     _ => Term::Unknown,
                 }
             }
-            RawTerm::Aggregate { function, access, column, offset } => Term::Aggregate {
+            RawTerm::Aggregate {
+                function,
+                access,
+                column,
+                offset,
+            } => Term::Aggregate {
                 function: (*function).to_string(),
                 statement,
                 access: *access,
@@ -129,11 +144,22 @@ impl State {
     /// The term of an output of a statement: as [`State::resolve`], but a column that an UPDATE
     /// increments is told as such.
     fn output(&self, raw: &RawTerm, statement: StatementId, accesses: &[RawAccess]) -> Term {
-        if let RawTerm::Column { access: 0, column, offset } = raw {
-            let update = accesses.first().filter(|access| access.role == Role::Update);
+        if let RawTerm::Column {
+            access: 0,
+            column,
+            offset,
+        } = raw
+        {
+            let update = accesses
+                .first()
+                .filter(|access| access.role == Role::Update);
             let write = update.and_then(|access| access.writes.iter().find(|(c, _)| c == column));
             if let Some((_, RawWrite::Add { .. })) = write {
-                return Term::Incremented { statement, column: *column, offset: *offset };
+                return Term::Incremented {
+                    statement,
+                    column: *column,
+                    offset: *offset,
+                };
             }
         }
         self.resolve(raw, statement, accesses)
@@ -152,12 +178,22 @@ impl State {
 fn shifted(term: &Term, by: i64) -> Term {
     match term {
         term if by == 0 => term.clone(),
-        Term::Incremented { statement, column, offset } => Term::Incremented {
+        Term::Incremented {
+            statement,
+            column,
+            offset,
+        } => Term::Incremented {
             statement: *statement,
             column: *column,
             offset: offset.saturating_add(by),
         },
-        Term::Aggregate { function, statement, access, column, offset } => Term::Aggregate {
+        Term::Aggregate {
+            function,
+            statement,
+            access,
+            column,
+            offset,
+        } => Term::Aggregate {
             function: function.clone(),
             statement: *statement,
             access: *access,
@@ -173,13 +209,22 @@ fn shifted(term: &Term, by: i64) -> Term {
 fn carrier(expression: &Expression) -> Option<usize> {
     match expression {
         Expression::Variable(slot) => Some(*slot),
-        Expression::Arithmetic { operator, domain: Domain::Int2 | Domain::Int4 | Domain::Int8, left, right } => {
-            match (operator, &**left, &**right) {
-                (Operator::Add | Operator::Subtract, Expression::Variable(slot), Expression::Constant(Value::Int(_)))
-                | (Operator::Add, Expression::Constant(Value::Int(_)), Expression::Variable(slot)) => Some(*slot),
-                _ => None,
+        Expression::Arithmetic {
+            operator,
+            domain: Domain::Int2 | Domain::Int4 | Domain::Int8,
+            left,
+            right,
+        } => match (operator, &**left, &**right) {
+            (
+                Operator::Add | Operator::Subtract,
+                Expression::Variable(slot),
+                Expression::Constant(Value::Int(_)),
+            )
+            | (Operator::Add, Expression::Constant(Value::Int(_)), Expression::Variable(slot)) => {
+                Some(*slot)
             }
-        }
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -218,12 +263,25 @@ impl Walk<'_> {
             (Expression::Constant(value), _) => Term::Constant(value.clone()),
             (Expression::Variable(slot), _) => state.terms[*slot].clone(),
             (Expression::Now, _) => Term::Now,
-            (Expression::Arithmetic { operator, left, right, .. }, Some(slot)) => {
+            (
+                Expression::Arithmetic {
+                    operator,
+                    left,
+                    right,
+                    ..
+                },
+                Some(slot),
+            ) => {
                 let by = match (&**left, &**right) {
-                    (Expression::Constant(Value::Int(by)), _) | (_, Expression::Constant(Value::Int(by))) => *by,
+                    (Expression::Constant(Value::Int(by)), _)
+                    | (_, Expression::Constant(Value::Int(by))) => *by,
                     _ => 0,
                 };
-                let by = if *operator == Operator::Subtract { by.saturating_neg() } else { by };
+                let by = if *operator == Operator::Subtract {
+                    by.saturating_neg()
+                } else {
+                    by
+                };
                 shifted(&state.terms[slot], by)
             }
             _ => {
@@ -272,7 +330,10 @@ impl Walk<'_> {
                 let pure = is_pure(&index) && is_pure(&value) && is_pure(&state.terms[*slot]);
                 state.terms[*slot] = if pure { Term::Pure } else { Term::Unknown };
             }
-            Code::If { branches, otherwise } => {
+            Code::If {
+                branches,
+                otherwise,
+            } => {
                 let mut joined: Option<State> = None;
                 for (condition, body) in branches {
                     self.computed(condition, state);
@@ -288,8 +349,16 @@ impl Walk<'_> {
                     state.join(&joined);
                 }
             }
-            Code::ForRange { slot, from, to, by, body, .. } => {
-                let mut pure = is_pure(&self.computed(from, state)) & is_pure(&self.computed(to, state));
+            Code::ForRange {
+                slot,
+                from,
+                to,
+                by,
+                body,
+                ..
+            } => {
+                let mut pure =
+                    is_pure(&self.computed(from, state)) & is_pure(&self.computed(to, state));
                 if let Some(by) = by {
                     pure &= is_pure(&self.computed(by, state));
                 }
@@ -299,10 +368,16 @@ impl Walk<'_> {
                     state.carried[*slot] = Sites::new();
                 });
             }
-            Code::ForQuery { site, targets, body } => {
+            Code::ForQuery {
+                site,
+                targets,
+                body,
+            } => {
                 self.site(*site, state);
                 let (site, targets) = (*site, targets.clone());
-                self.looped(body, state, |walk, state| walk.results(site, &targets, state));
+                self.looped(body, state, |walk, state| {
+                    walk.results(site, &targets, state)
+                });
             }
             Code::ForEach { slot, array, body } => {
                 let term = match self.computed(array, state) {
@@ -344,7 +419,9 @@ impl Walk<'_> {
                 state.terms[*slot] = Term::Unknown;
                 state.carried[*slot] = Sites::new();
             }
-            Code::Call { arguments, into, .. } => {
+            Code::Call {
+                arguments, into, ..
+            } => {
                 for argument in arguments {
                     self.computed(argument, state);
                 }
@@ -357,17 +434,13 @@ impl Walk<'_> {
     }
 
     /// A loop: what its body assigns is unknown at its beginning.
-    fn looped(
-        &mut self,
-        body: &[Code],
-        state: &mut State,
-        enter: impl Fn(&mut Self, &mut State),
-    ) {
+    fn looped(&mut self, body: &[Code], state: &mut State, enter: impl Fn(&mut Self, &mut State)) {
         let number = self.next_loop;
         self.next_loop += 1;
         self.loops.push(number);
         let mut assigned = BTreeSet::new();
-        body.iter().for_each(|code| assigned_by(code, self.procedure, &mut assigned));
+        body.iter()
+            .for_each(|code| assigned_by(code, self.procedure, &mut assigned));
         for slot in &assigned {
             // Whether it is assigned before, or at all, is not known.
             state.terms[*slot] = Term::Unknown;
@@ -455,7 +528,9 @@ impl Walk<'_> {
             }
         }
         let table = insert.schema.id;
-        let more = carried_columns.into_iter().map(|(column, update)| (table, column, update));
+        let more = carried_columns
+            .into_iter()
+            .map(|(column, update)| (table, column, update));
         self.findings.inserted.extend(more);
     }
 
@@ -469,13 +544,25 @@ impl Walk<'_> {
     /// inserted before with the same value: no look-up by a value not known yet.
     fn parents_carry(&self, table: TableId, column: ColumnIndex, update: usize) -> bool {
         let constraints = self.procedure.constraints.of(table);
-        constraints.parents.iter().filter(|p| p.columns.contains(&column)).all(|parent| {
-            let key = parent.parent.key_columns(parent.index);
-            let of_column = key.iter().zip(&parent.order).find(|(_, place)| parent.columns[**place] == column);
-            let Some((parent_column, _)) = of_column else { return false };
-            parent.index.is_none()
-                && self.findings.inserted.contains(&(parent.parent.id, *parent_column, update))
-        })
+        constraints
+            .parents
+            .iter()
+            .filter(|p| p.columns.contains(&column))
+            .all(|parent| {
+                let key = parent.parent.key_columns(parent.index);
+                let of_column = key
+                    .iter()
+                    .zip(&parent.order)
+                    .find(|(_, place)| parent.columns[**place] == column);
+                let Some((parent_column, _)) = of_column else {
+                    return false;
+                };
+                parent.index.is_none()
+                    && self
+                        .findings
+                        .inserted
+                        .contains(&(parent.parent.id, *parent_column, update))
+            })
     }
 
     /// A statement's result goes into variables.
@@ -484,11 +571,18 @@ impl Walk<'_> {
         let id = self.procedure.statement_id(site);
         let is_update = matches!(&statement.kind, StatementKind::Update(_));
         for (place, slot) in into.iter().enumerate() {
-            let term = statement.terms.get(place).map_or(Term::Constant(Value::Null), |raw| {
-                state.output(raw, id, &statement.accesses)
-            });
+            let term = statement
+                .terms
+                .get(place)
+                .map_or(Term::Constant(Value::Null), |raw| {
+                    state.output(raw, id, &statement.accesses)
+                });
             state.terms[*slot] = term;
-            state.carried[*slot] = if is_update { Sites::from([site]) } else { Sites::new() };
+            state.carried[*slot] = if is_update {
+                Sites::from([site])
+            } else {
+                Sites::new()
+            };
         }
         if is_update && !into.is_empty() {
             self.findings.carried.insert(site);
@@ -497,10 +591,17 @@ impl Walk<'_> {
 }
 
 /// The variables that a statement of a body assigns.
-fn assigned_by(code: &Code, procedure: &CompiledProcedure, slots: &mut BTreeSet<usize>) {
-    let mut all = |codes: &[Code]| codes.iter().for_each(|code| assigned_by(code, procedure, slots));
+pub(super) fn assigned_by(code: &Code, procedure: &CompiledProcedure, slots: &mut BTreeSet<usize>) {
+    let mut all = |codes: &[Code]| {
+        codes
+            .iter()
+            .for_each(|code| assigned_by(code, procedure, slots))
+    };
     match code {
-        Code::If { branches, otherwise } => {
+        Code::If {
+            branches,
+            otherwise,
+        } => {
             branches.iter().for_each(|(_, body)| all(body));
             all(otherwise);
         }
@@ -527,16 +628,19 @@ fn assigned_by(code: &Code, procedure: &CompiledProcedure, slots: &mut BTreeSet<
                 slots.extend(outputs);
             }
         }
-        Code::Exit(_) | Code::Continue(_) | Code::Raise { .. } | Code::Return(_) | Code::ReturnNext(_) => {}
+        Code::Exit(_)
+        | Code::Continue(_)
+        | Code::Raise { .. }
+        | Code::Return(_)
+        | Code::ReturnNext(_) => {}
     }
 }
 
 impl CompiledProcedure {
-    fn walked(&self, catalog: Option<&Catalog>) -> Findings {
+    fn walked(&self) -> Findings {
         let sites = self.statements.len();
         let mut walk = Walk {
             procedure: self,
-            catalog,
             findings: Findings {
                 before: vec![None; sites],
                 loops: vec![Vec::new(); sites],
@@ -550,41 +654,50 @@ impl CompiledProcedure {
             *term = Term::Parameter(parameter);
         }
         let carried = vec![Sites::new(); self.variables.len()];
-        let mut state = State { terms, carried, row_count: Sites::new() };
+        let mut state = State {
+            terms,
+            carried,
+            row_count: Sites::new(),
+        };
         walk.codes(&self.body, &mut state);
-        let _ = walk.catalog;
         walk.findings
     }
 
     /// Decides which UPDATEs can be deferred.
-    pub(super) fn settle_deferral(&mut self, catalog: &Catalog) {
-        let findings = self.walked(Some(catalog));
-        let deferrable: Vec<bool> =
-            (0..self.statements.len()).map(|site| self.can_defer(site, &findings)).collect();
+    pub(super) fn settle_deferral(&mut self) {
+        let findings = self.walked();
+        let deferrable: Vec<bool> = (0..self.statements.len())
+            .map(|site| self.can_defer(site, &findings))
+            .collect();
         for (site, deferrable) in self.statements.iter_mut().zip(deferrable) {
             site.deferrable = deferrable;
         }
     }
 
     fn can_defer(&self, site: usize, findings: &Findings) -> bool {
-        let StatementKind::Update(update) = &self.statements[site].statement.kind else { return false };
+        let StatementKind::Update(update) = &self.statements[site].statement.kind else {
+            return false;
+        };
         if update.deferred.is_none() || findings.used.contains(&site) || self.calls_others() {
             return false;
         }
         // A result of several rows goes into no variable; of the rest of RETURNING nobody asks.
         let own = update.schema.id;
         let clear = |after: usize, table: TableId| {
-            (0..self.statements.len()).filter(|other| *other != site).all(|other| {
-                let shared_loop =
-                    findings.loops[after].iter().any(|l| findings.loops[other].contains(l));
-                let later = other > after || shared_loop;
-                let reads = self.statements[other]
-                    .statement
-                    .accesses
-                    .iter()
-                    .any(|access| access.table == table && access.role != Role::Insert);
-                !(later && reads)
-            })
+            (0..self.statements.len())
+                .filter(|other| *other != site)
+                .all(|other| {
+                    let shared_loop = findings.loops[after]
+                        .iter()
+                        .any(|l| findings.loops[other].contains(l));
+                    let later = other > after || shared_loop;
+                    let reads = self.statements[other]
+                        .statement
+                        .accesses
+                        .iter()
+                        .any(|access| access.table == table && access.role != Role::Insert);
+                    !(later && reads)
+                })
         };
         clear(site, own)
             && findings
@@ -598,8 +711,12 @@ impl CompiledProcedure {
         fn calls(code: &Code) -> bool {
             match code {
                 Code::Call { .. } => true,
-                Code::If { branches, otherwise } => {
-                    branches.iter().any(|(_, body)| body.iter().any(calls)) || otherwise.iter().any(calls)
+                Code::If {
+                    branches,
+                    otherwise,
+                } => {
+                    branches.iter().any(|(_, body)| body.iter().any(calls))
+                        || otherwise.iter().any(calls)
                 }
                 Code::ForRange { body, .. }
                 | Code::ForQuery { body, .. }
@@ -613,14 +730,16 @@ impl CompiledProcedure {
 
     /// What the procedure reads and writes.
     pub(crate) fn summary(&self) -> TransactionSummary {
-        let findings = self.walked(None);
+        let findings = self.walked();
         let statements = self
             .statements
             .iter()
             .enumerate()
             .map(|(place, site)| {
                 let state = findings.before[place].as_ref();
-                let result = if findings.used.contains(&place) || !is_update(&site.statement) && !site.statement.columns.is_empty() {
+                let result = if findings.used.contains(&place)
+                    || !is_update(&site.statement) && !site.statement.columns.is_empty()
+                {
                     ResultUse::Used
                 } else if findings.carried.contains(&place) {
                     ResultUse::Carried
@@ -654,12 +773,17 @@ impl CompiledProcedure {
         };
         let class = |raw: &RawWrite| match raw {
             RawWrite::Assign(term) => WriteClass::Assign(resolve(term)),
-            RawWrite::Add { term, negated } => {
-                WriteClass::Add { term: resolve(term), negated: *negated }
-            }
+            RawWrite::Add { term, negated } => WriteClass::Add {
+                term: resolve(term),
+                negated: *negated,
+            },
             RawWrite::OfRow(slots) => {
                 let known = |slot: &usize| state.is_some_and(|state| is_pure(&state.terms[*slot]));
-                if slots.iter().all(known) { WriteClass::OfRow } else { WriteClass::OfData }
+                if slots.iter().all(known) {
+                    WriteClass::OfRow
+                } else {
+                    WriteClass::OfData
+                }
             }
             RawWrite::OfData => WriteClass::OfData,
         };
@@ -673,7 +797,10 @@ impl CompiledProcedure {
                 writes: access
                     .writes
                     .iter()
-                    .map(|(column, raw)| ColumnWrite { column: *column, class: class(raw) })
+                    .map(|(column, raw)| ColumnWrite {
+                        column: *column,
+                        class: class(raw),
+                    })
                     .collect(),
                 conditions: access
                     .conditions

@@ -5,9 +5,18 @@ use std::sync::Arc;
 use anabranch_types::{DataType, Value};
 use sqlparser::ast::{self, Expr};
 
-use super::{Code, CompiledProcedure, Computed, FOUND, Outcome, Site, names::{Names, Target}};
+use super::{
+    Code, CompiledProcedure, Computed, FOUND, Outcome, Site,
+    names::{Names, Target},
+};
 use crate::{
-    bind::{Bind, Binder, Bound, convert::{Context, unbounded}, modify::Shared, operator::peeled, scope::Scope},
+    bind::{
+        Bind, Binder,
+        convert::{Context, unbounded},
+        modify::Shared,
+        operator::peeled,
+        scope::Scope,
+    },
     catalog::{self, Block, Catalog, ParameterMode, Returns, VariableType},
     constraint::Constraints,
     diagnostic::Diagnostic,
@@ -59,23 +68,36 @@ impl Compiler<'_> {
         unit.names.column_wins = is_sql_body(&procedure.body);
         let mut parameters = Vec::new();
         let mut defaults = Vec::new();
-        let inputs = procedure.parameters.iter().filter(|p| p.mode != ParameterMode::Out);
+        let inputs = procedure
+            .parameters
+            .iter()
+            .filter(|p| p.mode != ParameterMode::Out);
         let mut slots = Vec::new();
         for parameter in inputs {
             // PostgreSQL forgets the bounds of parameters' types.
             let data_type = parameter.data_type.clone();
-            let slot = unit.names.declare_parameter(&parameter.name, data_type.clone());
+            let slot = unit
+                .names
+                .declare_parameter(&parameter.name, data_type.clone());
             slots.push((parameter.name.clone(), slot));
             parameters.push((parameter.name.clone(), data_type.clone()));
             let default = parameter.default.as_ref();
-            let default = default.map(|d| unit.pure(d, &data_type, procedure.span)).transpose()?;
+            let default = default
+                .map(|d| unit.pure(d, &data_type, procedure.span))
+                .transpose()?;
             defaults.push(default);
         }
         let mut columns = Vec::new();
-        for parameter in procedure.parameters.iter().filter(|p| p.mode != ParameterMode::In) {
+        for parameter in procedure
+            .parameters
+            .iter()
+            .filter(|p| p.mode != ParameterMode::In)
+        {
             let slot = match slots.iter().find(|(name, _)| *name == parameter.name) {
                 Some((_, slot)) if parameter.mode == ParameterMode::InOut => *slot,
-                _ => unit.names.declare(&parameter.name, parameter.data_type.clone(), false),
+                _ => unit
+                    .names
+                    .declare(&parameter.name, parameter.data_type.clone(), false),
             };
             unit.outputs.push(slot);
             columns.push((parameter.name.clone(), parameter.data_type.clone()));
@@ -113,7 +135,7 @@ impl Compiler<'_> {
             columns: columns.into(),
             constraints: self.constraints.clone(),
         };
-        compiled.settle_deferral(self.catalog);
+        compiled.settle_deferral();
         Ok(compiled)
     }
 }
@@ -121,11 +143,14 @@ impl Compiler<'_> {
 /// Whether a body looks like that of a `LANGUAGE SQL` function: statements alone.
 fn is_sql_body(body: &Block) -> bool {
     body.variables.is_empty()
-        && body.statements.iter().all(|(statement, _)| match statement {
-            catalog::Statement::Sql { into, .. } => into.is_empty(),
-            catalog::Statement::ReturnQuery(_) => true,
-            _ => false,
-        })
+        && body
+            .statements
+            .iter()
+            .all(|(statement, _)| match statement {
+                catalog::Statement::Sql { into, .. } => into.is_empty(),
+                catalog::Statement::ReturnQuery(_) => true,
+                _ => false,
+            })
 }
 
 impl Unit<'_> {
@@ -138,7 +163,10 @@ impl Unit<'_> {
     /// An expression without subqueries, in a type.
     fn pure(&self, syntax: &Expr, to: &DataType, place: Span) -> Bind<Expression> {
         let mut binder = self.binder(place);
-        binder.scopes.push(Scope { clause: "expressions", ..Scope::default() });
+        binder.scopes.push(Scope {
+            clause: "expressions",
+            ..Scope::default()
+        });
         let expression = binder.expression_as(syntax, to, Context::Assignment)?;
         if binder.scope().subqueries.is_empty() {
             Ok(expression)
@@ -155,10 +183,16 @@ impl Unit<'_> {
         place: Span,
     ) -> Bind<(Computed, DataType)> {
         let mut binder = self.binder(place);
-        binder.scopes.push(Scope { clause: "expressions", ..Scope::default() });
+        binder.scopes.push(Scope {
+            clause: "expressions",
+            ..Scope::default()
+        });
         let bound = binder.expression(syntax)?;
         let (expression, data_type) = match to {
-            Some(to) => (binder.coerce(bound, to, Context::Assignment, syntax)?, to.clone()),
+            Some(to) => (
+                binder.coerce(bound, to, Context::Assignment, syntax)?,
+                to.clone(),
+            ),
             None => binder.settled(bound, syntax)?,
         };
         let term = binder.term(&expression);
@@ -169,14 +203,20 @@ impl Unit<'_> {
         let steps = scope
             .subqueries
             .drain(..)
-            .map(|subquery| Step::Subquery { source: subquery.source, subquery: Box::new(subquery) })
+            .map(|subquery| Step::Subquery {
+                source: subquery.source,
+                subquery: Box::new(subquery),
+            })
             .collect();
         let uniques = expression.uniques();
         let select = Select {
             stride: scope.extra_sources + 1,
             steps,
             projection: vec![expression],
-            finish: Finish { visible: 1, ..Finish::default() },
+            finish: Finish {
+                visible: 1,
+                ..Finish::default()
+            },
             uniques,
         };
         let columns = vec![("?column?".to_string(), data_type.clone())];
@@ -189,7 +229,13 @@ impl Unit<'_> {
         };
         let accesses = std::mem::take(&mut binder.accesses);
         let kind = StatementKind::Query(query);
-        let statement = Statement { kind, columns, accesses, terms: vec![term], span: place };
+        let statement = Statement {
+            kind,
+            columns,
+            accesses,
+            terms: vec![term],
+            span: place,
+        };
         let site = self.site(statement);
         Ok((Computed::Query { site }, data_type))
     }
@@ -199,7 +245,11 @@ impl Unit<'_> {
     }
 
     fn site(&mut self, statement: Statement) -> usize {
-        self.sites.push(Site { statement, in_loop: self.loops > 0, deferrable: false });
+        self.sites.push(Site {
+            statement,
+            in_loop: self.loops > 0,
+            deferrable: false,
+        });
         self.sites.len() - 1
     }
 
@@ -219,7 +269,9 @@ impl Unit<'_> {
                 Some(default) => self.computed(default, Some(&data_type), variable.span)?.0,
                 None => Computed::Pure(Expression::NULL),
             };
-            let slot = self.names.declare(&variable.name, data_type, variable.constant);
+            let slot = self
+                .names
+                .declare(&variable.name, data_type, variable.constant);
             if variable.default.is_some() || self.loops > 0 {
                 codes.push(Code::Assign { slot, value });
             }
@@ -244,10 +296,19 @@ impl Unit<'_> {
         codes
     }
 
-    fn statement(&mut self, statement: &catalog::Statement, span: Span, codes: &mut Vec<Code>) -> Bind<()> {
+    fn statement(
+        &mut self,
+        statement: &catalog::Statement,
+        span: Span,
+        codes: &mut Vec<Code>,
+    ) -> Bind<()> {
         use catalog::Statement as S;
         let code = match statement {
-            S::Sql { statement, into, strict } => {
+            S::Sql {
+                statement,
+                into,
+                strict,
+            } => {
                 if let ast::Statement::Call(function) = &**statement {
                     codes.push(self.call(function, into, span)?);
                     return Ok(());
@@ -260,45 +321,98 @@ impl Unit<'_> {
                     return Ok(());
                 }
                 let site = self.query_site(query, span)?;
-                Code::Sql { site, into: Vec::new(), strict: false }
+                Code::Sql {
+                    site,
+                    into: Vec::new(),
+                    strict: false,
+                }
             }
-            S::Assign { target, index, value } => return self.assign(target, index.as_ref(), value, span, codes),
-            S::If { branches, otherwise } => {
+            S::Assign {
+                target,
+                index,
+                value,
+            } => return self.assign(target, index.as_ref(), value, span, codes),
+            S::If {
+                branches,
+                otherwise,
+            } => {
                 let mut compiled = Vec::new();
                 for (condition, body) in branches {
                     compiled.push((self.condition(condition, span)?, self.statements(body)?));
                 }
-                Code::If { branches: compiled, otherwise: self.statements(otherwise)? }
+                Code::If {
+                    branches: compiled,
+                    otherwise: self.statements(otherwise)?,
+                }
             }
-            S::ForRange { variable, from, to, by, reverse, body } => {
+            S::ForRange {
+                variable,
+                from,
+                to,
+                by,
+                reverse,
+                body,
+            } => {
                 let int = DataType::Int4;
                 let from = self.computed(from, Some(&int), span)?.0;
                 let to = self.computed(to, Some(&int), span)?.0;
-                let by = by.as_ref().map(|by| self.computed(by, Some(&int), span)).transpose()?;
+                let by = by
+                    .as_ref()
+                    .map(|by| self.computed(by, Some(&int), span))
+                    .transpose()?;
                 let mark = self.names.enter();
                 let slot = self.names.declare(variable, int, false);
                 let body = self.looped(body)?;
                 self.names.leave(mark);
-                Code::ForRange { slot, from, to, by: by.map(|by| by.0), reverse: *reverse, body }
+                Code::ForRange {
+                    slot,
+                    from,
+                    to,
+                    by: by.map(|by| by.0),
+                    reverse: *reverse,
+                    body,
+                }
             }
-            S::ForQuery { targets, query, body } => {
+            S::ForQuery {
+                targets,
+                query,
+                body,
+            } => {
                 let ast::Statement::Query(select) = &**query else {
-                    return Err(Diagnostic::unsupported("a loop over anything but a query", span));
+                    return Err(Diagnostic::unsupported(
+                        "a loop over anything but a query",
+                        span,
+                    ));
                 };
                 let mut site_query = self.bound_query(select, span)?;
                 let slots = self.into(targets, &mut site_query, span)?;
                 let site = self.site(site_query);
                 let body = self.looped(body)?;
-                Code::ForQuery { site, targets: slots, body }
+                Code::ForQuery {
+                    site,
+                    targets: slots,
+                    body,
+                }
             }
-            S::ForEach { target, array, body } => {
+            S::ForEach {
+                target,
+                array,
+                body,
+            } => {
                 let (array, data_type) = self.computed(array, None, span)?;
                 let DataType::Array(element) = data_type else {
-                    return Err(Diagnostic::new("42804", "FOREACH expression must yield an array", span));
+                    return Err(Diagnostic::new(
+                        "42804",
+                        "FOREACH expression must yield an array",
+                        span,
+                    ));
                 };
                 let slot = self.scalar(target, span)?;
                 if !crate::bind::convert::is_nothing(&element, &self.names.types[slot]) {
-                    return Err(Diagnostic::unsupported("FOREACH over elements of another type", span));
+                    return Err(Diagnostic::unsupported(
+                        "FOREACH over elements of another type",
+                        span,
+                    ));
                 }
                 let body = self.looped(body)?;
                 Code::ForEach { slot, array, body }
@@ -307,17 +421,29 @@ impl Unit<'_> {
                 self.loops += 1;
                 let condition = self.condition(condition, span);
                 self.loops -= 1;
-                Code::While { condition: condition?, body: self.looped(body)? }
+                Code::While {
+                    condition: condition?,
+                    body: self.looped(body)?,
+                }
             }
-            S::Exit(condition) => {
-                Code::Exit(condition.as_ref().map(|c| self.condition(c, span)).transpose()?)
-            }
-            S::Continue(condition) => {
-                Code::Continue(condition.as_ref().map(|c| self.condition(c, span)).transpose()?)
-            }
-            S::Raise { exception, format, arguments, code } => {
-                self.raise(*exception, format, arguments, code.as_deref(), span)?
-            }
+            S::Exit(condition) => Code::Exit(
+                condition
+                    .as_ref()
+                    .map(|c| self.condition(c, span))
+                    .transpose()?,
+            ),
+            S::Continue(condition) => Code::Continue(
+                condition
+                    .as_ref()
+                    .map(|c| self.condition(c, span))
+                    .transpose()?,
+            ),
+            S::Raise {
+                exception,
+                format,
+                arguments,
+                code,
+            } => self.raise(*exception, format, arguments, code.as_deref(), span)?,
             S::Return(value) => self.return_value(value.as_ref(), span)?,
             S::ReturnQuery(query) => self.return_query(query, span)?,
             S::ReturnNext(value) => {
@@ -334,7 +460,9 @@ impl Unit<'_> {
                 };
                 Code::ReturnNext(value)
             }
-            S::RowCount(target) => Code::RowCount { slot: self.scalar(target, span)? },
+            S::RowCount(target) => Code::RowCount {
+                slot: self.scalar(target, span)?,
+            },
             S::Block(block) => {
                 codes.extend(self.block(block)?);
                 return Ok(());
@@ -353,10 +481,12 @@ impl Unit<'_> {
                 let message = format!("variable \"{name}\" is declared CONSTANT");
                 Err(Diagnostic::new("22005", message, span))
             }
-            Target::Record(_) => Err(Diagnostic::unsupported("a record as a scalar target", span)),
-            Target::Unknown => {
-                Err(Diagnostic::new("42601", format!("\"{name}\" is not a known variable"), span))
-            }
+            Target::Record => Err(Diagnostic::unsupported("a record as a scalar target", span)),
+            Target::Unknown => Err(Diagnostic::new(
+                "42601",
+                format!("\"{name}\" is not a known variable"),
+                span,
+            )),
         }
     }
 
@@ -377,10 +507,15 @@ impl Unit<'_> {
             }
         }
         let code = match index {
-            None => Code::Assign { slot, value: self.computed(value, Some(&data_type), span)?.0 },
+            None => Code::Assign {
+                slot,
+                value: self.computed(value, Some(&data_type), span)?.0,
+            },
             Some(index) => {
                 let DataType::Array(element) = &data_type else {
-                    let message = format!("cannot subscript type {data_type} because it does not support subscripting");
+                    let message = format!(
+                        "cannot subscript type {data_type} because it does not support subscripting"
+                    );
                     return Err(Diagnostic::new("42804", message, span));
                 };
                 let index = self.computed(index, Some(&DataType::Int4), span)?.0;
@@ -403,9 +538,14 @@ impl Unit<'_> {
     }
 
     /// The slots that a statement's result goes into, its columns cast to their types.
-    fn into(&mut self, targets: &[String], statement: &mut Statement, span: Span) -> Bind<Vec<usize>> {
+    fn into(
+        &mut self,
+        targets: &[String],
+        statement: &mut Statement,
+        span: Span,
+    ) -> Bind<Vec<usize>> {
         if let [target] = targets {
-            if let Target::Record(_) = self.names.target(target) {
+            if let Target::Record = self.names.target(target) {
                 return self.names.shape(target, &statement.columns).ok_or_else(|| {
                     Diagnostic::unsupported("a record that takes rows of different columns", span)
                 });
@@ -416,7 +556,9 @@ impl Unit<'_> {
             let slot = self.scalar(target, span)?;
             slots.push(slot);
             let to = self.names.types[slot].clone();
-            let Some((_, from)) = statement.columns.get(place).cloned() else { continue };
+            let Some((_, from)) = statement.columns.get(place).cloned() else {
+                continue;
+            };
             if crate::bind::convert::is_nothing(&from, &to) {
                 continue;
             }
@@ -432,7 +574,13 @@ impl Unit<'_> {
         Ok(slots)
     }
 
-    fn sql(&mut self, syntax: &ast::Statement, into: &[String], strict: bool, span: Span) -> Bind<Code> {
+    fn sql(
+        &mut self,
+        syntax: &ast::Statement,
+        into: &[String],
+        strict: bool,
+        span: Span,
+    ) -> Bind<Code> {
         let mut into_types = Vec::new();
         for target in into {
             if let Target::Scalar(slot) = self.names.target(target) {
@@ -441,14 +589,25 @@ impl Unit<'_> {
         }
         let mut binder = self.binder(span);
         binder.into_types = into_types;
-        let shared = Shared { constraints: self.compiler.constraints, programs: self.compiler.programs };
+        let shared = Shared {
+            constraints: self.compiler.constraints,
+            programs: self.compiler.programs,
+        };
         let mut statement = any_statement(&mut binder, syntax, span, &shared)?;
         if !into.is_empty() && statement.columns.is_empty() {
-            return Err(Diagnostic::new("42601", "INTO used with a command that cannot return data", span));
+            return Err(Diagnostic::new(
+                "42601",
+                "INTO used with a command that cannot return data",
+                span,
+            ));
         }
         let slots = self.into(into, &mut statement, span)?;
         let site = self.site(statement);
-        Ok(Code::Sql { site, into: slots, strict })
+        Ok(Code::Sql {
+            site,
+            into: slots,
+            strict,
+        })
     }
 
     fn raise(
@@ -461,7 +620,11 @@ impl Unit<'_> {
     ) -> Bind<Code> {
         let places = format.replace("%%", "").matches('%').count();
         if places != arguments.len() {
-            let many = if places < arguments.len() { "many" } else { "few" };
+            let many = if places < arguments.len() {
+                "many"
+            } else {
+                "few"
+            };
             let message = format!("too {many} parameters specified for RAISE");
             return Err(Diagnostic::new("42601", message, span));
         }
@@ -470,8 +633,15 @@ impl Unit<'_> {
             compiled.push(self.computed(argument, None, span)?);
         }
         // A SQLSTATE lives as long as the program: there are as many as RAISE statements.
-        let code = code.map_or("P0001", |code| &*Box::leak(code.to_string().into_boxed_str()));
-        Ok(Code::Raise { exception, format: format.to_string(), arguments: compiled, code })
+        let code = code.map_or("P0001", |code| {
+            &*Box::leak(code.to_string().into_boxed_str())
+        });
+        Ok(Code::Raise {
+            exception,
+            format: format.to_string(),
+            arguments: compiled,
+            code,
+        })
     }
 
     fn return_value(&mut self, value: Option<&Expr>, span: Span) -> Bind<Code> {
@@ -487,26 +657,37 @@ impl Unit<'_> {
                 return Err(Diagnostic::new("42804", message, span));
             }
         };
-        let value = self.computed(value.expect("it is there"), Some(&to), span)?.0;
+        let value = self
+            .computed(value.expect("it is there"), Some(&to), span)?
+            .0;
         Ok(Code::Return(Some(value)))
     }
 
     fn return_query(&mut self, query: &ast::Statement, span: Span) -> Bind<Code> {
         let mut binder = self.binder(span);
-        let shared = Shared { constraints: self.compiler.constraints, programs: self.compiler.programs };
+        let shared = Shared {
+            constraints: self.compiler.constraints,
+            programs: self.compiler.programs,
+        };
         let wanted: Vec<DataType> = match &self.returns {
             Returns::Table(columns) => columns.iter().map(|(_, t)| t.clone()).collect(),
             Returns::Scalar(data_type) => vec![data_type.clone()],
-            Returns::Parameters => {
-                self.outputs.iter().map(|slot| self.names.types[*slot].clone()).collect()
-            }
+            Returns::Parameters => self
+                .outputs
+                .iter()
+                .map(|slot| self.names.types[*slot].clone())
+                .collect(),
         };
         binder.into_types.clone_from(&wanted);
         let mut statement = any_statement(&mut binder, query, span, &shared)?;
         if statement.columns.len() != wanted.len() {
             if wanted.is_empty() {
                 let site = self.site(statement);
-                return Ok(Code::Sql { site, into: Vec::new(), strict: false });
+                return Ok(Code::Sql {
+                    site,
+                    into: Vec::new(),
+                    strict: false,
+                });
             }
             let message = "structure of query does not match function result type";
             return Err(Diagnostic::new("42804", message, span));
@@ -528,13 +709,25 @@ impl Unit<'_> {
     }
 
     fn is_procedure(&self, name: &ast::ObjectName) -> bool {
-        let last = name.0.last().and_then(|part| part.as_ident()).map(crate::bind::fold);
-        last.is_some_and(|last| self.compiler.catalog.procedures.iter().any(|p| p.name == last))
+        let last = name
+            .0
+            .last()
+            .and_then(|part| part.as_ident())
+            .map(crate::bind::fold);
+        last.is_some_and(|last| {
+            self.compiler
+                .catalog
+                .procedures
+                .iter()
+                .any(|p| p.name == last)
+        })
     }
 
     /// The procedure that `SELECT procedure(…)` calls.
     fn called<'q>(&self, query: &'q ast::Query) -> Option<&'q ast::Function> {
-        let ast::SetExpr::Select(select) = &*query.body else { return None };
+        let ast::SetExpr::Select(select) = &*query.body else {
+            return None;
+        };
         let ([ast::SelectItem::UnnamedExpr(Expr::Function(function))], []) =
             (select.projection.as_slice(), select.from.as_slice())
         else {
@@ -545,17 +738,40 @@ impl Unit<'_> {
 
     fn call(&mut self, function: &ast::Function, into: &[String], span: Span) -> Bind<Code> {
         let name = self.binder(span).simple_name(&function.name)?;
-        let Some(procedure) = self.compiler.done.iter().find(|done| done.name == name).cloned() else {
-            if self.compiler.catalog.procedures.iter().any(|p| p.name == name) {
+        let Some(procedure) = self
+            .compiler
+            .done
+            .iter()
+            .find(|done| done.name == name)
+            .cloned()
+        else {
+            if self
+                .compiler
+                .catalog
+                .procedures
+                .iter()
+                .any(|p| p.name == name)
+            {
                 let construct = "a call of a procedure that is declared later, or of itself,";
                 return Err(Diagnostic::unsupported(construct, span));
             }
-            return Err(Diagnostic::new("42883", format!("procedure {name} does not exist"), span));
+            return Err(Diagnostic::new(
+                "42883",
+                format!("procedure {name} does not exist"),
+                span,
+            ));
         };
-        let arguments: Vec<Expr> =
-            self.binder(span).plain_arguments(&function.args, &function.name)?.into_iter().cloned().collect();
+        let arguments: Vec<Expr> = self
+            .binder(span)
+            .plain_arguments(&function.args, &function.name)?
+            .into_iter()
+            .cloned()
+            .collect();
         if arguments.len() > procedure.parameters.len() {
-            let message = format!("procedure {name} takes {} arguments", procedure.parameters.len());
+            let message = format!(
+                "procedure {name} takes {} arguments",
+                procedure.parameters.len()
+            );
             return Err(Diagnostic::new("42883", message, span));
         }
         let mut computed = Vec::new();
@@ -564,7 +780,10 @@ impl Unit<'_> {
         }
         for default in &procedure.defaults[arguments.len()..] {
             let Some(default) = default else {
-                let message = format!("procedure {name} takes {} arguments", procedure.parameters.len());
+                let message = format!(
+                    "procedure {name} takes {} arguments",
+                    procedure.parameters.len()
+                );
                 return Err(Diagnostic::new("42883", message, span));
             };
             computed.push(Computed::Pure(default.clone()));
@@ -573,16 +792,27 @@ impl Unit<'_> {
         for (target, (_, from)) in into.iter().zip(procedure.columns.iter()) {
             let slot = self.scalar(target, span)?;
             if !crate::bind::convert::is_nothing(from, &self.names.types[slot]) {
-                return Err(Diagnostic::unsupported("a call's result in a variable of another type", span));
+                return Err(Diagnostic::unsupported(
+                    "a call's result in a variable of another type",
+                    span,
+                ));
             }
             slots.push(slot);
         }
-        Ok(Code::Call { procedure, arguments: computed, into: slots })
+        Ok(Code::Call {
+            procedure,
+            arguments: computed,
+            into: slots,
+        })
     }
 }
 
 /// A query as a statement.
-pub(crate) fn query_statement(binder: &mut Binder<'_>, query: &ast::Query, span: Span) -> Bind<Statement> {
+pub(crate) fn query_statement(
+    binder: &mut Binder<'_>,
+    query: &ast::Query,
+    span: Span,
+) -> Bind<Statement> {
     let bound = binder.query(query)?;
     Ok(Statement {
         columns: bound.columns.clone(),
@@ -639,7 +869,10 @@ pub(crate) fn condition_statement(catalog: &Catalog, syntax: &Expr, span: Span) 
                 stride: 1,
                 steps: Vec::new(),
                 projection: vec![expression],
-                finish: Finish { visible: 1, ..Finish::default() },
+                finish: Finish {
+                    visible: 1,
+                    ..Finish::default()
+                },
                 uniques: 0,
             };
             let columns = vec![("?column?".to_string(), DataType::Bool)];
@@ -664,9 +897,4 @@ pub(crate) fn condition_statement(catalog: &Catalog, syntax: &Expr, span: Span) 
 /// The type without bounds that a parameter of unknown type gets; text where nothing is known.
 pub(crate) fn parameter_type(found: Option<&DataType>) -> DataType {
     found.map_or(DataType::Text, unbounded)
-}
-
-/// A literal NULL.
-pub(crate) fn null() -> Bound {
-    Bound { expression: Expression::NULL, data_type: None }
 }

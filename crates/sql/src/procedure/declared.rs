@@ -1,1 +1,434 @@
 //! The reads of a call that its arguments alone determine.
+//!
+//! The body is run without data: a variable is known while it was computed from arguments and
+//! constants, and unknown once a row has been in it. Of a branch on something unknown both sides
+//! are taken, so more may be declared than is read, and never less than can be told. The order is
+//! that of the statements.
+
+use anabranch_types::{Key, Read, Value, access::whole_table};
+
+use super::{Code, CompiledProcedure, Computed, Outcome};
+use crate::{
+    execute::{join::pure_rows, key},
+    expression::{Batch, Expression, Frame, Surroundings, evaluate::evaluate_over, frame::Indices},
+    plan::{Body, Join, Path, Query, RowsOf, Select, Step, statement::StatementKind},
+    summary::StatementId,
+};
+
+/// How many times a loop is followed at most.
+const ROUNDS_MAX: usize = 10_000;
+
+#[derive(Clone)]
+struct Knowledge {
+    values: Vec<Value>,
+    known: Vec<bool>,
+}
+
+struct DryRun<'d> {
+    procedure: &'d CompiledProcedure,
+    surroundings: Surroundings,
+    reads: Vec<(StatementId, bool, Read)>,
+    rounds: usize,
+}
+
+/// Whether the rest of a list of statements is reached.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    On,
+    Stop,
+}
+
+impl CompiledProcedure {
+    /// The reads, points and ranges, whose keys the arguments alone determine, in the order of
+    /// their statements, and whether each is to write: what a protocol may ask for before the
+    /// procedure runs. Rows that deferred UPDATEs write are among them; what depends on data that
+    /// is read, or on branches that cannot be told, may be missing or too much.
+    ///
+    /// The arguments are as [`CompiledProcedure::check_arguments`] gives them.
+    pub fn declared_reads(&self, arguments: &[Value]) -> Vec<(StatementId, bool, Read)> {
+        let mut values = arguments.to_vec();
+        values.resize(self.variables.len(), Value::Null);
+        let mut knowledge = Knowledge {
+            known: vec![true; values.len()],
+            values,
+        };
+        knowledge.known[self.found] = false;
+        let mut run = DryRun {
+            procedure: self,
+            surroundings: Surroundings::default(),
+            reads: Vec::new(),
+            rounds: 0,
+        };
+        run.codes(&self.body, &mut knowledge);
+        run.reads
+    }
+}
+
+impl Knowledge {
+    /// Whether an expression can be evaluated now, over known variables and these sources.
+    fn knows(&self, expression: &Expression, placed: u64) -> bool {
+        !expression.any(&mut |e| match e {
+            Expression::Variable(slot) => !self.known[*slot],
+            Expression::Column {
+                depth: 0, source, ..
+            } => placed & 1 << (*source).min(63) == 0,
+            Expression::Column { .. } | Expression::Unique { .. } | Expression::Now => true,
+            _ => false,
+        })
+    }
+
+    fn forget(&mut self, slots: &[usize]) {
+        slots.iter().for_each(|slot| self.known[*slot] = false);
+    }
+
+    fn join(&mut self, other: &Knowledge) {
+        for slot in 0..self.values.len() {
+            self.known[slot] =
+                self.known[slot] && other.known[slot] && self.values[slot] == other.values[slot];
+        }
+    }
+}
+
+impl DryRun<'_> {
+    fn codes(&mut self, codes: &[Code], knowledge: &mut Knowledge) -> Flow {
+        for code in codes {
+            if self.code(code, knowledge) == Flow::Stop {
+                return Flow::Stop;
+            }
+        }
+        Flow::On
+    }
+
+    fn value(&mut self, computed: &Computed, knowledge: &Knowledge) -> Option<Value> {
+        match computed {
+            Computed::Pure(expression) if knowledge.knows(expression, 0) => {
+                evaluate_over(expression, &knowledge.values, &self.surroundings).ok()
+            }
+            Computed::Pure(_) => None,
+            Computed::Query { site } => {
+                self.site(*site, knowledge);
+                None
+            }
+        }
+    }
+
+    fn code(&mut self, code: &Code, knowledge: &mut Knowledge) -> Flow {
+        match code {
+            Code::Sql { site, into, .. } => {
+                self.site(*site, knowledge);
+                knowledge.forget(into);
+                knowledge.known[self.procedure.found] = false;
+            }
+            Code::Assign { slot, value } => match self.value(value, knowledge) {
+                Some(value) => {
+                    knowledge.values[*slot] = value;
+                    knowledge.known[*slot] = true;
+                }
+                None => knowledge.known[*slot] = false,
+            },
+            Code::AssignElement { slot, index, value } => {
+                self.value(index, knowledge);
+                self.value(value, knowledge);
+                knowledge.known[*slot] = false;
+            }
+            Code::If {
+                branches,
+                otherwise,
+            } => return self.branches(branches, otherwise, knowledge),
+            Code::ForRange {
+                slot,
+                from,
+                to,
+                by,
+                reverse,
+                body,
+            } => {
+                let bounds = (self.value(from, knowledge), self.value(to, knowledge));
+                let by = match by {
+                    Some(by) => self.value(by, knowledge),
+                    None => Some(Value::Int(1)),
+                };
+                match (bounds, by) {
+                    ((Some(Value::Int(from)), Some(Value::Int(to))), Some(Value::Int(by)))
+                        if by > 0 =>
+                    {
+                        let (mut next, step) = (from, if *reverse { -by } else { by });
+                        while if *reverse { next >= to } else { next <= to } {
+                            knowledge.values[*slot] = Value::Int(next);
+                            knowledge.known[*slot] = true;
+                            if !self.round(body, knowledge) {
+                                break;
+                            }
+                            next += step;
+                        }
+                    }
+                    _ => self.unknown_loop(&[*slot], body, knowledge),
+                }
+                knowledge.known[self.procedure.found] = false;
+            }
+            Code::ForQuery {
+                site,
+                targets,
+                body,
+            } => {
+                self.site(*site, knowledge);
+                self.unknown_loop(targets, body, knowledge);
+            }
+            Code::ForEach { slot, array, body } => match self.value(array, knowledge) {
+                Some(Value::Array(list)) => {
+                    for value in list.iter() {
+                        knowledge.values[*slot] = value.clone();
+                        knowledge.known[*slot] = true;
+                        if !self.round(body, knowledge) {
+                            break;
+                        }
+                    }
+                }
+                _ => self.unknown_loop(&[*slot], body, knowledge),
+            },
+            Code::While { condition, body } => loop {
+                match self.value(condition, knowledge) {
+                    Some(Value::Bool(true)) if self.round(body, knowledge) => {}
+                    Some(_) => break,
+                    None => {
+                        self.unknown_loop(&[], body, knowledge);
+                        break;
+                    }
+                }
+            },
+            Code::Exit(None) | Code::Continue(None) | Code::Return(_) => return Flow::Stop,
+            Code::Exit(Some(condition)) | Code::Continue(Some(condition)) => {
+                if self.value(condition, knowledge) == Some(Value::Bool(true)) {
+                    return Flow::Stop;
+                }
+            }
+            Code::Raise { exception, .. } => {
+                if *exception {
+                    return Flow::Stop;
+                }
+            }
+            Code::ReturnQuery { site } => {
+                self.site(*site, knowledge);
+                if let Outcome::Variables(slots) = &self.procedure.result {
+                    knowledge.forget(slots);
+                }
+            }
+            Code::ReturnNext(_) => {}
+            Code::RowCount { slot } => knowledge.known[*slot] = false,
+            Code::Call { into, .. } => knowledge.forget(into),
+        }
+        Flow::On
+    }
+
+    fn branches(
+        &mut self,
+        branches: &[(Computed, Vec<Code>)],
+        otherwise: &[Code],
+        knowledge: &mut Knowledge,
+    ) -> Flow {
+        let Some(((condition, body), rest)) = branches.split_first() else {
+            return self.codes(otherwise, knowledge);
+        };
+        match self.value(condition, knowledge) {
+            Some(Value::Bool(true)) => self.codes(body, knowledge),
+            Some(_) => self.branches(rest, otherwise, knowledge),
+            None => {
+                let mut taken = knowledge.clone();
+                let first = self.codes(body, &mut taken);
+                let second = self.branches(rest, otherwise, knowledge);
+                match (first, second) {
+                    (Flow::On, Flow::On) => knowledge.join(&taken),
+                    (Flow::On, Flow::Stop) => *knowledge = taken,
+                    _ => {}
+                }
+                if (first, second) == (Flow::Stop, Flow::Stop) {
+                    Flow::Stop
+                } else {
+                    Flow::On
+                }
+            }
+        }
+    }
+
+    /// One round of a loop whose rounds are known; false when there have been too many.
+    fn round(&mut self, body: &[Code], knowledge: &mut Knowledge) -> bool {
+        self.rounds += 1;
+        self.codes(body, knowledge);
+        self.rounds < ROUNDS_MAX
+    }
+
+    /// A loop of which the rounds are not known: what it assigns is unknown within and after.
+    fn unknown_loop(&mut self, targets: &[usize], body: &[Code], knowledge: &mut Knowledge) {
+        let mut assigned = std::collections::BTreeSet::new();
+        body.iter()
+            .for_each(|code| super::analyze::assigned_by(code, self.procedure, &mut assigned));
+        knowledge.forget(targets);
+        assigned
+            .iter()
+            .for_each(|slot| knowledge.known[*slot] = false);
+        let mut within = knowledge.clone();
+        self.codes(body, &mut within);
+    }
+
+    fn site(&mut self, site: usize, knowledge: &Knowledge) {
+        let id = self.procedure.statement_id(site);
+        let procedure = self.procedure;
+        match &procedure.statements[site].statement.kind {
+            StatementKind::Query(query) => self.query(id, query, knowledge),
+            StatementKind::Insert(insert) => self.query(id, &insert.query, knowledge),
+            StatementKind::Update(update) => {
+                self.steps(id, &update.steps, update.stride, knowledge)
+            }
+            StatementKind::Delete(delete) => {
+                self.steps(id, &delete.steps, delete.stride, knowledge)
+            }
+        }
+    }
+
+    fn query(&mut self, id: StatementId, query: &Query, knowledge: &Knowledge) {
+        for (_, cte) in &query.ctes {
+            self.query(id, cte, knowledge);
+        }
+        match &query.body {
+            Body::Select(select) => {
+                let Select { steps, stride, .. } = &**select;
+                self.steps(id, steps, *stride, knowledge);
+            }
+            Body::SetOperation(operation) => {
+                self.query(id, &operation.left, knowledge);
+                self.query(id, &operation.right, knowledge);
+            }
+        }
+    }
+
+    /// Follows a pipeline: pure sources are made, and reads whose keys are known are noted. A read
+    /// source's rows stay unknown, so what is joined by them is not declared.
+    fn steps(&mut self, id: StatementId, steps: &[Step], stride: usize, knowledge: &Knowledge) {
+        let mut batch = Batch::single(stride);
+        let mut placed = 0u64;
+        for step in steps {
+            match step {
+                Step::Function(function) => {
+                    let known = function
+                        .arguments
+                        .iter()
+                        .all(|e| knowledge.knows(e, placed));
+                    let surroundings = &self.surroundings;
+                    if known
+                        && pure_rows(function, &mut batch, &knowledge.values, surroundings).is_ok()
+                    {
+                        placed |= 1 << function.source.min(63);
+                        self.keep(&function.join, placed, &mut batch, knowledge);
+                    }
+                }
+                Step::Filter(filters) => {
+                    let join = Join {
+                        filters: filters.clone(),
+                        ..Join::default()
+                    };
+                    self.keep(&join, placed, &mut batch, knowledge);
+                }
+                Step::Read(read) => {
+                    let table = read.schema.id;
+                    for tuple in 0..batch.len() {
+                        let frame = Frame {
+                            variables: &knowledge.values,
+                            batch: &batch,
+                            tuple,
+                            surroundings: &self.surroundings,
+                        };
+                        let found = match &read.path {
+                            Path::Point { key: parts } => {
+                                if !parts
+                                    .iter()
+                                    .all(|part| knowledge.knows(&part.value, placed))
+                                {
+                                    break;
+                                }
+                                let mut key = Key::empty();
+                                let whole = parts.iter().all(|part| {
+                                    matches!(key::push(&mut key, part, &frame), Ok(true))
+                                });
+                                whole.then_some(Read::Point { table, key })
+                            }
+                            Path::Range(path) => {
+                                let bounds =
+                                    path.lower.iter().chain(&path.upper).map(|(part, _)| part);
+                                let mut parts = path.prefix.iter().chain(bounds);
+                                if !parts.all(|part| knowledge.knows(&part.value, placed)) {
+                                    break;
+                                }
+                                let limit = match &path.limit {
+                                    Some((limit, offset)) => {
+                                        let told = knowledge.knows(limit, 0)
+                                            && offset
+                                                .as_ref()
+                                                .is_none_or(|o| knowledge.knows(o, 0));
+                                        match (told, &path.limit) {
+                                            (true, Some(limit)) => {
+                                                key::row_limit(limit, &frame).ok().flatten()
+                                            }
+                                            _ => None,
+                                        }
+                                    }
+                                    None => None,
+                                };
+                                key::range(path, &frame)
+                                    .ok()
+                                    .flatten()
+                                    .map(|range| Read::Range {
+                                        table,
+                                        index: path.index,
+                                        range,
+                                        reverse: path.reverse,
+                                        limit,
+                                    })
+                            }
+                            Path::Scan { .. } if tuple == 0 => Some(whole_table(table)),
+                            Path::Scan { .. } => None,
+                        };
+                        if let Some(found) = found {
+                            self.reads.push((id, read.for_write, found));
+                        }
+                    }
+                }
+                Step::Query(of) => {
+                    if let RowsOf::Query(query) = &of.rows {
+                        if !query.correlated {
+                            self.query(id, query, knowledge);
+                        }
+                    }
+                }
+                Step::Subquery { subquery, .. } => {
+                    if !subquery.query.correlated {
+                        self.query(id, &subquery.query, knowledge);
+                    }
+                }
+                Step::Rows { .. } | Step::Group { .. } => {}
+            }
+        }
+    }
+
+    /// Drops the tuples that known filters rule out.
+    fn keep(&self, join: &Join, placed: u64, batch: &mut Batch<'_>, knowledge: &Knowledge) {
+        for filter in join
+            .filters
+            .iter()
+            .filter(|filter| knowledge.knows(filter, placed))
+        {
+            let mut kept = Indices::new();
+            for tuple in 0..batch.len() {
+                let frame = Frame {
+                    variables: &knowledge.values,
+                    batch,
+                    tuple,
+                    surroundings: &self.surroundings,
+                };
+                if !matches!(filter.test(&frame), Ok(Some(false) | None)) {
+                    kept.extend_from_slice(batch.tuple(tuple));
+                }
+            }
+            batch.indices = kept;
+        }
+    }
+}

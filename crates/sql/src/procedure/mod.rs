@@ -69,10 +69,24 @@ pub(crate) const FOUND: &str = "found";
 /// A compiled statement of a body.
 #[derive(Debug)]
 pub(crate) enum Code {
-    Sql { site: usize, into: Vec<usize>, strict: bool },
-    Assign { slot: usize, value: Computed },
-    AssignElement { slot: usize, index: Computed, value: Computed },
-    If { branches: Vec<(Computed, Vec<Code>)>, otherwise: Vec<Code> },
+    Sql {
+        site: usize,
+        into: Vec<usize>,
+        strict: bool,
+    },
+    Assign {
+        slot: usize,
+        value: Computed,
+    },
+    AssignElement {
+        slot: usize,
+        index: Computed,
+        value: Computed,
+    },
+    If {
+        branches: Vec<(Computed, Vec<Code>)>,
+        otherwise: Vec<Code>,
+    },
     ForRange {
         slot: usize,
         from: Computed,
@@ -81,18 +95,42 @@ pub(crate) enum Code {
         reverse: bool,
         body: Vec<Code>,
     },
-    ForQuery { site: usize, targets: Vec<usize>, body: Vec<Code> },
-    ForEach { slot: usize, array: Computed, body: Vec<Code> },
-    While { condition: Computed, body: Vec<Code> },
+    ForQuery {
+        site: usize,
+        targets: Vec<usize>,
+        body: Vec<Code>,
+    },
+    ForEach {
+        slot: usize,
+        array: Computed,
+        body: Vec<Code>,
+    },
+    While {
+        condition: Computed,
+        body: Vec<Code>,
+    },
     Exit(Option<Computed>),
     Continue(Option<Computed>),
-    Raise { exception: bool, format: String, arguments: Vec<(Computed, DataType)>, code: &'static str },
+    Raise {
+        exception: bool,
+        format: String,
+        arguments: Vec<(Computed, DataType)>,
+        code: &'static str,
+    },
     Return(Option<Computed>),
-    ReturnQuery { site: usize },
+    ReturnQuery {
+        site: usize,
+    },
     ReturnNext(Option<Computed>),
-    RowCount { slot: usize },
+    RowCount {
+        slot: usize,
+    },
     /// Another procedure, run within this one.
-    Call { procedure: Arc<CompiledProcedure>, arguments: Vec<Computed>, into: Vec<usize> },
+    Call {
+        procedure: Arc<CompiledProcedure>,
+        arguments: Vec<Computed>,
+        into: Vec<usize>,
+    },
 }
 
 /// An expression of a body; one with subqueries is a statement of its own.

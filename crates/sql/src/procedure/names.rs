@@ -8,7 +8,10 @@ use crate::bind::Variables;
 /// A name and what it stands for.
 #[derive(Clone, Debug)]
 enum Meaning {
-    Scalar { slot: usize, constant: bool },
+    Scalar {
+        slot: usize,
+        constant: bool,
+    },
     /// A record: its fields, once something has been selected into it.
     Record(Option<Vec<(String, usize)>>),
 }
@@ -29,14 +32,17 @@ pub(super) struct Names {
 pub(super) enum Target {
     Scalar(usize),
     Constant,
-    Record(Option<Vec<usize>>),
+    Record,
     Unknown,
 }
 
 impl Names {
     /// The names of a procedure that has none yet but FOUND.
     pub(super) fn new(procedure: &str) -> Names {
-        Names { procedure: procedure.to_string(), ..Names::default() }
+        Names {
+            procedure: procedure.to_string(),
+            ..Names::default()
+        }
     }
 
     /// A slot without a name.
@@ -48,7 +54,8 @@ impl Names {
     /// Declares a variable.
     pub(super) fn declare(&mut self, name: &str, data_type: DataType, constant: bool) -> usize {
         let slot = self.slot(data_type);
-        self.names.push((name.to_string(), Meaning::Scalar { slot, constant }));
+        self.names
+            .push((name.to_string(), Meaning::Scalar { slot, constant }));
         slot
     }
 
@@ -89,25 +96,32 @@ impl Names {
         match self.names.iter().rev().find(|(known, _)| known == name) {
             Some((_, Meaning::Scalar { constant: true, .. })) => Target::Constant,
             Some((_, Meaning::Scalar { slot, .. })) => Target::Scalar(*slot),
-            Some((_, Meaning::Record(fields))) => Target::Record(
-                fields.as_ref().map(|fields| fields.iter().map(|(_, slot)| *slot).collect()),
-            ),
+            Some((_, Meaning::Record(_))) => Target::Record,
             None => Target::Unknown,
         }
     }
 
     /// Gives a record its fields: its slots, or `None` when it has other fields already.
-    pub(super) fn shape(&mut self, name: &str, columns: &[(String, DataType)]) -> Option<Vec<usize>> {
+    pub(super) fn shape(
+        &mut self,
+        name: &str,
+        columns: &[(String, DataType)],
+    ) -> Option<Vec<usize>> {
         let place = self.names.iter().rposition(|(known, _)| known == name)?;
         if let Meaning::Record(Some(fields)) = &self.names[place].1 {
             let same = fields.len() == columns.len()
-                && fields.iter().zip(columns).all(|((field, slot), (column, data_type))| {
-                    field == column && self.types[*slot] == *data_type
-                });
+                && fields
+                    .iter()
+                    .zip(columns)
+                    .all(|((field, slot), (column, data_type))| {
+                        field == column && self.types[*slot] == *data_type
+                    });
             return same.then(|| fields.iter().map(|(_, slot)| *slot).collect());
         }
-        let fields: Vec<(String, usize)> =
-            columns.iter().map(|(column, data_type)| (column.clone(), self.slot(data_type.clone()))).collect();
+        let fields: Vec<(String, usize)> = columns
+            .iter()
+            .map(|(column, data_type)| (column.clone(), self.slot(data_type.clone())))
+            .collect();
         let slots = fields.iter().map(|(_, slot)| *slot).collect();
         self.names[place].1 = Meaning::Record(Some(fields));
         Some(slots)
@@ -123,7 +137,10 @@ impl Names {
                     return Some(*slot);
                 }
                 (Meaning::Record(Some(fields)), Some(qualifier)) if known == qualifier => {
-                    return fields.iter().find(|(field, _)| field == name).map(|(_, slot)| *slot);
+                    return fields
+                        .iter()
+                        .find(|(field, _)| field == name)
+                        .map(|(_, slot)| *slot);
                 }
                 _ => {}
             }

@@ -89,9 +89,15 @@ impl CompiledProcedure {
         transaction: &mut T,
         arguments: &[Value],
     ) -> Result<ResultSet, TransactionError> {
-        let values = self.check_arguments(arguments).map_err(TransactionError::Failed)?;
+        let values = self
+            .check_arguments(arguments)
+            .map_err(TransactionError::Failed)?;
         let (rows, count) = self.run(transaction, values).await?;
-        Ok(ResultSet { columns: self.columns.clone(), rows, count })
+        Ok(ResultSet {
+            columns: self.columns.clone(),
+            rows,
+            count,
+        })
     }
 
     async fn run<T: Transaction>(
@@ -100,8 +106,10 @@ impl CompiledProcedure {
         mut variables: Vec<Value>,
     ) -> Result<(Vec<Vec<Value>>, u64), TransactionError> {
         variables.resize(self.variables.len(), Value::Null);
-        let surroundings =
-            Surroundings { timestamp: transaction.timestamp(), ..Surroundings::default() };
+        let surroundings = Surroundings {
+            timestamp: transaction.timestamp(),
+            ..Surroundings::default()
+        };
         let mut machine = Machine {
             procedure: self,
             transaction,
@@ -116,15 +124,28 @@ impl CompiledProcedure {
         let rows = match &self.result {
             Outcome::Variables(slots) if slots.is_empty() => Vec::new(),
             Outcome::Variables(slots) => {
-                vec![slots.iter().map(|slot| machine.variables[*slot].clone()).collect()]
+                vec![
+                    slots
+                        .iter()
+                        .map(|slot| machine.variables[*slot].clone())
+                        .collect(),
+                ]
             }
             Outcome::Scalar => {
-                let from_query = machine.rows.into_iter().next().and_then(|row| row.into_iter().next());
+                let from_query = machine
+                    .rows
+                    .into_iter()
+                    .next()
+                    .and_then(|row| row.into_iter().next());
                 vec![vec![machine.returned.or(from_query).unwrap_or(Value::Null)]]
             }
             Outcome::Rows(_) => machine.rows,
         };
-        let count = if rows.is_empty() { machine.row_count } else { rows.len() as u64 };
+        let count = if rows.is_empty() {
+            machine.row_count
+        } else {
+            rows.len() as u64
+        };
         Ok((rows, count))
     }
 }
@@ -200,7 +221,10 @@ impl<T: Transaction> Machine<'_, T> {
                 let (index, value) = (self.value(index).await?, self.value(value).await?);
                 self.assign_element(*slot, &index, value)?;
             }
-            Code::If { branches, otherwise } => {
+            Code::If {
+                branches,
+                otherwise,
+            } => {
                 for (condition, body) in branches {
                     if self.test(condition).await? {
                         return self.block(body).await;
@@ -208,10 +232,23 @@ impl<T: Transaction> Machine<'_, T> {
                 }
                 return self.block(otherwise).await;
             }
-            Code::ForRange { slot, from, to, by, reverse, body } => {
-                return self.for_range(*slot, from, to, by.as_ref(), *reverse, body).await;
+            Code::ForRange {
+                slot,
+                from,
+                to,
+                by,
+                reverse,
+                body,
+            } => {
+                return self
+                    .for_range(*slot, from, to, by.as_ref(), *reverse, body)
+                    .await;
             }
-            Code::ForQuery { site, targets, body } => {
+            Code::ForQuery {
+                site,
+                targets,
+                body,
+            } => {
                 let (rows, _) = self.statement(*site).await?;
                 let any = !rows.is_empty();
                 let flow = self.each(rows, targets, body).await?;
@@ -238,8 +275,15 @@ impl<T: Transaction> Machine<'_, T> {
                 }
             }
             Code::Exit(condition) => return self.leave(condition.as_ref(), Flow::Exit).await,
-            Code::Continue(condition) => return self.leave(condition.as_ref(), Flow::Continue).await,
-            Code::Raise { exception, format, arguments, code } => {
+            Code::Continue(condition) => {
+                return self.leave(condition.as_ref(), Flow::Continue).await;
+            }
+            Code::Raise {
+                exception,
+                format,
+                arguments,
+                code,
+            } => {
                 if *exception {
                     let message = self.message(format, arguments).await?;
                     return Err(failure(code, message).into());
@@ -260,15 +304,20 @@ impl<T: Transaction> Machine<'_, T> {
             Code::ReturnNext(value) => {
                 let row = match (value, &self.procedure.result) {
                     (Some(value), _) => vec![self.value(value).await?],
-                    (None, Outcome::Rows(slots) | Outcome::Variables(slots)) => {
-                        slots.iter().map(|slot| self.variables[*slot].clone()).collect()
-                    }
+                    (None, Outcome::Rows(slots) | Outcome::Variables(slots)) => slots
+                        .iter()
+                        .map(|slot| self.variables[*slot].clone())
+                        .collect(),
                     (None, Outcome::Scalar) => Vec::new(),
                 };
                 self.rows.push(row);
             }
             Code::RowCount { slot } => self.variables[*slot] = Value::Int(self.row_count as i64),
-            Code::Call { procedure, arguments, into } => {
+            Code::Call {
+                procedure,
+                arguments,
+                into,
+            } => {
                 let mut values = Vec::with_capacity(procedure.variables.len());
                 for argument in arguments {
                     values.push(self.value(argument).await?);
@@ -287,10 +336,7 @@ impl<T: Transaction> Machine<'_, T> {
     }
 
     /// Runs a statement: its rows, and how many it found or changed.
-    async fn statement(
-        &mut self,
-        site: usize,
-    ) -> Result<(Vec<Vec<Value>>, u64), TransactionError> {
+    async fn statement(&mut self, site: usize) -> Result<(Vec<Vec<Value>>, u64), TransactionError> {
         let procedure = self.procedure;
         let found = &procedure.statements[site];
         let mut run = Run {
@@ -370,7 +416,10 @@ impl<T: Transaction> Machine<'_, T> {
     ) -> Result<Flow, TransactionError> {
         let bound = |value: Value, what: &str| match value {
             Value::Int(i) => Ok(i),
-            _ => Err(failure("22004", format!("{what} of FOR loop cannot be null"))),
+            _ => Err(failure(
+                "22004",
+                format!("{what} of FOR loop cannot be null"),
+            )),
         };
         let from = bound(self.value(from).await?, "lower bound")?;
         let to = bound(self.value(to).await?, "upper bound")?;
@@ -410,12 +459,18 @@ impl<T: Transaction> Machine<'_, T> {
 
     async fn value(&mut self, computed: &Computed) -> Result<Value, TransactionError> {
         match computed {
-            Computed::Pure(expression) => {
-                Ok(evaluate_over(expression, &self.variables, &self.surroundings)?)
-            }
+            Computed::Pure(expression) => Ok(evaluate_over(
+                expression,
+                &self.variables,
+                &self.surroundings,
+            )?),
             Computed::Query { site } => {
                 let (rows, _) = self.statement(*site).await?;
-                Ok(rows.into_iter().next().and_then(|r| r.into_iter().next()).unwrap_or(Value::Null))
+                Ok(rows
+                    .into_iter()
+                    .next()
+                    .and_then(|r| r.into_iter().next())
+                    .unwrap_or(Value::Null))
             }
         }
     }
@@ -426,7 +481,10 @@ impl<T: Transaction> Machine<'_, T> {
 
     fn assign_element(&mut self, slot: usize, index: &Value, value: Value) -> Result<(), Failure> {
         let Value::Int(index) = index else {
-            return Err(failure("22004", "array subscript in assignment must not be null"));
+            return Err(failure(
+                "22004",
+                "array subscript in assignment must not be null",
+            ));
         };
         let mut list = match &self.variables[slot] {
             Value::Array(list) => list.to_vec(),
@@ -434,7 +492,10 @@ impl<T: Transaction> Machine<'_, T> {
         };
         let place = index.checked_sub(1).and_then(|i| usize::try_from(i).ok());
         let Some(place) = place.filter(|place| *place < 1 << 24) else {
-            return Err(failure("0A000", "array subscripts below 1 are not supported"));
+            return Err(failure(
+                "0A000",
+                "array subscripts below 1 are not supported",
+            ));
         };
         if list.len() <= place {
             list.resize(place + 1, Value::Null);
