@@ -4,7 +4,7 @@
 //! both have a guard, and meeting on the row implies having the same one. That is so if each column
 //! of the guard's key has the value that fixes a column of the row, for both.
 
-use anabranch_types::{ColumnIndex, TableId};
+use anabranch_types::ColumnIndex;
 
 use crate::assertion::Links;
 use crate::footprint::{Action, Footprint};
@@ -12,16 +12,27 @@ use crate::plan::GuardKeeping;
 use crate::rule::{ActionRef, Need};
 use crate::term::surely_equal;
 
-/// The guards that stand whatever becomes of the rest, with their types.
+/// Something that a type must be ordered on, and for what.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// The type.
+    pub(crate) owner: usize,
+    /// The invariant; none where everything is ordered (serializability).
+    pub(crate) invariant: Option<usize>,
+    /// What.
+    pub(crate) need: Need,
+}
+
+/// The guards that stand whatever becomes of the rest.
 pub(crate) struct Ordering<'a> {
     footprint: &'a Footprint<'a>,
-    needs: Vec<(usize, Need)>,
+    needs: Vec<Wanted>,
     links: Links,
 }
 
 impl<'a> Ordering<'a> {
-    /// An order by `needs`, each with its type.
-    pub(crate) fn new(footprint: &'a Footprint<'a>, needs: Vec<(usize, Need)>) -> Ordering<'a> {
+    /// An order by `needs`.
+    pub(crate) fn new(footprint: &'a Footprint<'a>, needs: Vec<Wanted>) -> Ordering<'a> {
         let mut links = Links::default();
         for (child, table) in footprint.catalog.tables.iter().enumerate() {
             let child = footprint.catalog.schema.tables[child].id;
@@ -49,21 +60,22 @@ impl<'a> Ordering<'a> {
         &self.footprint.types[owner].actions[place]
     }
 
-    fn of(&self, owner: usize) -> impl Iterator<Item = &Need> {
-        let validated = |n: &Need| n.keeping == GuardKeeping::Validated;
+    fn of(&self, owner: usize) -> impl Iterator<Item = &Wanted> {
+        let validated = |w: &Wanted| w.need.keeping == GuardKeeping::Validated;
         self.needs
             .iter()
-            .filter(move |(o, n)| *o == owner && validated(n))
-            .map(|(_, n)| n)
+            .filter(move |w| w.owner == owner && validated(w))
     }
 
     fn covers_pair(&self, a: &Action, b: &Action) -> bool {
         if a.access.table != b.access.table {
             return false;
         }
-        self.of(a.owner).any(|n| {
-            self.of(b.owner).any(|m| {
-                n.table == m.table
+        self.of(a.owner).any(|of_a| {
+            self.of(b.owner).any(|of_b| {
+                let (n, m) = (&of_a.need, &of_b.need);
+                of_a.invariant == of_b.invariant
+                    && n.table == m.table
                     && n.column == m.column
                     && shared_key(n, m)
                         .into_iter()
@@ -107,22 +119,20 @@ fn shared_key(n: &Need, m: &Need) -> Vec<ColumnIndex> {
         .collect()
 }
 
-/// For each item (table and column), the key columns that all of its holders fix: the guard's key.
-pub(crate) fn common_key(
-    needs: &[(usize, usize, Need)],
-    table: TableId,
-    column: Option<ColumnIndex>,
-) -> Vec<ColumnIndex> {
-    let mut of_item = needs
-        .iter()
-        .map(|(_, _, n)| n)
-        .filter(|n| n.table == table && n.column == column);
-    let Some(first) = of_item.next() else {
-        return Vec::new();
-    };
-    let mut key: Vec<ColumnIndex> = first.key.iter().map(|(c, _)| *c).collect();
-    for need in of_item {
-        key.retain(|c| need.key.iter().any(|(d, _)| d == c));
+/// The key columns that all who are ordered for one invariant on one item (a table, or a column of
+/// it) can tell: the guard's key. Where everything is ordered for itself, what `wanted` can tell.
+pub(crate) fn common_key(all: &[Wanted], wanted: &Wanted) -> Vec<ColumnIndex> {
+    let mut key: Vec<ColumnIndex> = wanted.need.key.iter().map(|(c, _)| *c).collect();
+    if wanted.invariant.is_none() {
+        return key;
+    }
+    let of_item = all.iter().filter(|w| {
+        w.invariant == wanted.invariant
+            && w.need.table == wanted.need.table
+            && w.need.column == wanted.need.column
+    });
+    for other in of_item {
+        key.retain(|c| other.need.key.iter().any(|(d, _)| d == c));
     }
     key
 }

@@ -8,15 +8,18 @@
 
 use anabranch_sql::catalog::{Catalog, ReferentialAction};
 use anabranch_sql::summary::{
-    ColumnWrite, Comparison, ResultUse, Role, StatementId, TableAccess, Term, TransactionSummary,
-    WriteClass,
+    ColumnWrite, Comparison, ResultUse, Role, StatementId, StatementSummary, TableAccess, Term,
+    TransactionSummary, WriteClass,
 };
 use anabranch_types::{ColumnIndex, TableId, TableSchema, Value};
 
 use crate::sign::{Sign, Signs};
 
-/// How far a term is followed from statement to statement, and a cascade from table to table.
-const STEPS_MAX: usize = 8;
+/// How many terms a term is followed to.
+const STEPS_MAX: usize = 16;
+
+/// How many effects of cascades are listed for one deletion; each table stands once at most.
+const CASCADES_MAX: usize = 1_000;
 
 /// One table touched by one statement of one transaction type.
 #[derive(Clone, Debug)]
@@ -52,8 +55,9 @@ impl Action {
         self.access
             .conditions
             .iter()
-            .find(|c| c.column == column && c.comparison == Comparison::Equal)
+            .filter(|c| c.column == column && c.comparison == Comparison::Equal)
             .map(|c| &c.term)
+            .min_by_key(|term| telling(term))
     }
 
     /// How `column` is written, if it is.
@@ -246,18 +250,18 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
             }
             let mut access = access.clone();
             for condition in &mut access.conditions {
-                condition.term = resolve(summary, &condition.term, STEPS_MAX);
+                condition.term = resolve(summary, &condition.term);
             }
             for write in &mut access.writes {
                 if let WriteClass::Assign(term) | WriteClass::Add { term, .. } = &mut write.class {
-                    *term = resolve(summary, term, STEPS_MAX);
+                    *term = resolve(summary, term);
                 }
             }
             let action = Action {
                 owner,
                 statement: statement.id,
                 access,
-                result: statement.result,
+                result: result_use(summary, statement),
                 deferrable: statement.deferrable,
                 in_loop: statement.in_loop,
                 writing,
@@ -271,6 +275,31 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
     actions
 }
 
+/// How a statement's result is used: a row of it that another statement names is used at least.
+fn result_use(summary: &TransactionSummary, statement: &StatementSummary) -> ResultUse {
+    let of_it = |term: &Term| {
+        matches!(term, Term::Column { statement: s, .. } | Term::Aggregate { statement: s, .. }
+            if *s == statement.id)
+    };
+    let named = summary
+        .statements
+        .iter()
+        .filter(|s| s.id != statement.id)
+        .any(|s| {
+            s.accesses.iter().any(|a| {
+                a.conditions.iter().any(|c| of_it(&c.term))
+                    || a.writes.iter().any(|w| match &w.class {
+                        WriteClass::Assign(term) | WriteClass::Add { term, .. } => of_it(term),
+                        WriteClass::OfRow | WriteClass::OfData => false,
+                    })
+            })
+        });
+    match statement.result {
+        ResultUse::Unused if named => ResultUse::Used,
+        told => told,
+    }
+}
+
 fn is_known(catalog: &Catalog, access: &TableAccess) -> bool {
     let Some(table) = catalog.schema.tables.get(access.table.index()) else {
         return false;
@@ -281,29 +310,50 @@ fn is_known(catalog: &Catalog, access: &TableAccess) -> bool {
         && access.conditions.iter().all(|c| fits(c.column))
 }
 
-/// Follows a column that was read to the term that the reading statement demands it to equal.
-fn resolve(summary: &TransactionSummary, term: &Term, steps: usize) -> Term {
-    let Term::Column {
+/// Follows a column that was read to what the reading statement demands it to equal, through joins:
+/// of all that it equals, the term that says most.
+fn resolve(summary: &TransactionSummary, term: &Term) -> Term {
+    let mut equal = vec![term.clone()];
+    let mut next = 0;
+    while let Some(Term::Column {
         statement,
         access,
         column,
-    } = term
-    else {
-        return term.clone();
-    };
-    let found = summary
-        .statements
-        .iter()
-        .find(|s| s.id == *statement)
-        .and_then(|s| s.accesses.get(*access))
-        .and_then(|a| {
-            a.conditions
-                .iter()
-                .find(|c| c.column == *column && c.comparison == Comparison::Equal)
-        });
-    match found {
-        Some(condition) if steps > 0 => resolve(summary, &condition.term, steps - 1),
-        _ => term.clone(),
+    }) = equal.get(next).cloned()
+    {
+        next += 1;
+        let found = summary
+            .statements
+            .iter()
+            .find(|s| s.id == statement)
+            .and_then(|s| s.accesses.get(access));
+        let conditions = found.into_iter().flat_map(|a| &a.conditions);
+        for condition in conditions {
+            let equals = condition.column == column && condition.comparison == Comparison::Equal;
+            if equals && !equal.contains(&condition.term) && equal.len() < STEPS_MAX {
+                // Columns stand before what they lead to, so that all of them are followed.
+                let is_column = matches!(condition.term, Term::Column { .. });
+                let place = if is_column { next } else { equal.len() };
+                equal.insert(place, condition.term.clone());
+            }
+        }
+    }
+    equal
+        .into_iter()
+        .min_by_key(telling)
+        .unwrap_or_else(|| term.clone())
+}
+
+/// How much a term says, from the most.
+fn telling(term: &Term) -> u8 {
+    match term {
+        Term::Parameter(_) => 0,
+        Term::Constant(_) => 1,
+        Term::Incremented { .. } | Term::Aggregate { .. } => 2,
+        Term::Element(_) => 3,
+        Term::Column { .. } | Term::Now | Term::Generated => 4,
+        Term::Pure => 5,
+        Term::Unknown => 6,
     }
 }
 
@@ -327,7 +377,7 @@ fn cascades_of(catalog: &Catalog, action: &Action) -> Vec<Action> {
                 let seen = found.iter().any(|a| {
                     a.access.table == cascade.access.table && a.access.role == cascade.access.role
                 });
-                if !seen && found.len() < STEPS_MAX * STEPS_MAX {
+                if !seen && found.len() < CASCADES_MAX {
                     if cascade.access.role == Role::Delete {
                         pending.push(cascade.clone());
                     }

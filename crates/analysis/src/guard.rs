@@ -1,12 +1,13 @@
 //! From what has to be ordered to the guards of each type.
 //!
-//! Needs for the same item are one guard. Types that share an item must name it alike, so its key
-//! is what all of them know of it: fewer columns make a coarser guard, never a hole.
+//! Types that are ordered for the same invariant on the same item must name it alike, so its key is
+//! what all of them know of it: fewer columns make a coarser guard, never a hole. What a type needs
+//! on the same item by the same key, for several invariants, is one guard.
 
 use anabranch_sql::summary::{StatementId, Term};
-use anabranch_types::{ColumnIndex, TableId};
+use anabranch_types::ColumnIndex;
 
-use crate::conflict::common_key;
+use crate::conflict::{Wanted, common_key};
 use crate::footprint::Footprint;
 use crate::plan::{Guard, GuardKeeping, GuardKey};
 use crate::rule::Need;
@@ -25,25 +26,13 @@ pub(crate) struct Held {
     pub(crate) writes: Vec<StatementId>,
 }
 
-/// The guards of every type. `needs` are (type, invariant, what has to be ordered).
-pub(crate) fn guards(footprint: &Footprint<'_>, needs: &[(usize, usize, Need)]) -> Vec<Vec<Held>> {
+/// The guards of every type.
+pub(crate) fn guards(footprint: &Footprint<'_>, wanted: &[Wanted]) -> Vec<Vec<Held>> {
     let mut held: Vec<Vec<Held>> = vec![Vec::new(); footprint.types.len()];
-    let mut items: Vec<(TableId, Option<ColumnIndex>)> = Vec::new();
-    for (_, _, need) in needs {
-        if !items.contains(&(need.table, need.column)) {
-            items.push((need.table, need.column));
-        }
-    }
-    let keys: Vec<Vec<ColumnIndex>> = items
-        .iter()
-        .map(|(table, column)| common_key(needs, *table, *column))
-        .collect();
-    for (owner, invariant, need) in needs {
-        let item = items
-            .iter()
-            .position(|i| *i == (need.table, need.column))
-            .unwrap_or_default();
-        let terms: Vec<Term> = keys[item]
+    for want in wanted {
+        let need = &want.need;
+        let key = common_key(wanted, want);
+        let terms: Vec<Term> = key
             .iter()
             .filter_map(|k| {
                 need.key
@@ -52,21 +41,57 @@ pub(crate) fn guards(footprint: &Footprint<'_>, needs: &[(usize, usize, Need)]) 
                     .map(|(_, t)| t.clone())
             })
             .collect();
-        let same = held[*owner].iter_mut().find(|h| {
+        let same = held[want.owner].iter_mut().find(|h| {
             h.guard.table == need.table
                 && h.item() == need.column.map(|c| footprint.column_name(need.table, c))
+                && h.guard.key.iter().map(|k| k.column).eq(key.iter().copied())
                 && h.terms == terms
         });
         match same {
-            Some(guard) => guard.absorb(*invariant, need),
+            Some(guard) => guard.absorb(want.invariant, need),
             None => {
-                let mut guard = Held::new(footprint, *owner, need, &keys[item], terms);
-                guard.absorb(*invariant, need);
-                held[*owner].push(guard);
+                let mut guard = Held::new(footprint, want.owner, need, &key, terms);
+                guard.absorb(want.invariant, need);
+                held[want.owner].push(guard);
             }
         }
     }
+    for guards in &mut held {
+        join_rows(guards);
+    }
     held
+}
+
+/// A guard on a row covers those on its columns that are held like it: one is enough.
+fn join_rows(guards: &mut Vec<Held>) {
+    let covers = |row: &Held, column: &Held| {
+        row.item().is_none()
+            && column.item().is_some()
+            && row.guard.table == column.guard.table
+            && row.terms == column.terms
+            && row.guard.key.len() == column.guard.key.len()
+            && row.guard.keeping == GuardKeeping::Validated
+            && column.guard.keeping == GuardKeeping::Validated
+    };
+    let (mut kept, mut covered) = (Vec::new(), Vec::new());
+    for guard in guards.iter() {
+        let list = if guards.iter().any(|row| covers(row, guard)) {
+            &mut covered
+        } else {
+            &mut kept
+        };
+        list.push(guard.clone());
+    }
+    for column in covered {
+        for row in kept.iter_mut().filter(|row| covers(row, &column)) {
+            row.guard.invariants.extend(&column.guard.invariants);
+            row.guard.invariants.sort_unstable();
+            row.guard.invariants.dedup();
+            row.reads.extend(&column.reads);
+            row.writes.extend(&column.writes);
+        }
+    }
+    *guards = kept;
 }
 
 impl Held {
@@ -82,14 +107,13 @@ impl Held {
             Some(column) => footprint.column_name(need.table, column),
             None => table.name.clone(),
         };
-        let summary = footprint.types[owner].summary;
         let key = key
             .iter()
             .zip(&terms)
             .map(|(column, term)| GuardKey {
                 column: *column,
                 name: table.columns[column.index()].name.clone(),
-                from: describe(summary, term),
+                from: describe(footprint, owner, term),
             })
             .collect();
         let guard = Guard {
@@ -115,8 +139,10 @@ impl Held {
             .then(|| self.guard.item.clone())
     }
 
-    fn absorb(&mut self, invariant: usize, need: &Need) {
-        if !self.guard.invariants.contains(&invariant) {
+    fn absorb(&mut self, invariant: Option<usize>, need: &Need) {
+        if let Some(invariant) = invariant
+            && !self.guard.invariants.contains(&invariant)
+        {
             self.guard.invariants.push(invariant);
             self.guard.invariants.sort_unstable();
         }

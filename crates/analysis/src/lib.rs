@@ -44,7 +44,7 @@ use anabranch_sql::catalog::Catalog;
 use anabranch_sql::summary::{Role, StatementId, TransactionSummary};
 use anabranch_types::{ColumnIndex, TableId};
 
-use conflict::Ordering;
+use conflict::{Ordering, Wanted};
 use footprint::Footprint;
 use guard::Held;
 use invariant::{Content, Declared};
@@ -84,7 +84,7 @@ pub fn analyze(
     let declared = invariant::collect(&footprint);
     let findings = find(&footprint, &declared);
     let needs = match guarantee {
-        Guarantee::Invariants => needs_of(&findings),
+        Guarantee::Invariants => wanted(&findings, |_| true),
         Guarantee::Serializable => everything(&footprint),
     };
     let held = guard::guards(&footprint, &needs);
@@ -128,14 +128,8 @@ fn find(footprint: &Footprint<'_>, declared: &[Declared]) -> Vec<Vec<Finding>> {
     };
     let mut findings: Vec<Vec<Finding>> =
         declared.iter().map(|d| rule::judge(&context, d)).collect();
-    let standing = |f: &&Finding| f.unless_ordered.is_empty();
-    let needs = findings
-        .iter()
-        .flatten()
-        .filter(standing)
-        .flat_map(|f| f.needs.iter().map(|n| (f.owner, n.clone())))
-        .collect();
-    let ordering = Ordering::new(footprint, needs);
+    let standing: Vec<Wanted> = wanted(&findings, |f| f.unless_ordered.is_empty());
+    let ordering = Ordering::new(footprint, standing);
     for finding in findings
         .iter_mut()
         .flatten()
@@ -170,28 +164,31 @@ fn sequenced(footprint: &Footprint<'_>, declared: &[Declared]) -> Vec<(TableId, 
         .collect()
 }
 
-fn needs_of(findings: &[Vec<Finding>]) -> Vec<(usize, usize, Need)> {
-    let mut needs = Vec::new();
+/// What has to be ordered, by those findings that pass a test.
+fn wanted(findings: &[Vec<Finding>], test: fn(&Finding) -> bool) -> Vec<Wanted> {
+    let mut wanted = Vec::new();
     for (invariant, of_invariant) in findings.iter().enumerate() {
-        for finding in of_invariant {
-            needs.extend(
-                finding
-                    .needs
-                    .iter()
-                    .map(|n| (finding.owner, invariant, n.clone())),
-            );
+        for finding in of_invariant.iter().filter(|f| test(f)) {
+            wanted.extend(finding.needs.iter().map(|need| Wanted {
+                owner: finding.owner,
+                invariant: Some(invariant),
+                need: need.clone(),
+            }));
         }
     }
-    needs
+    wanted
 }
 
-/// Everything that is read or written and that some type writes, each row by itself. The invariant
-/// is left out: it is all of them.
-fn everything(footprint: &Footprint<'_>) -> Vec<(usize, usize, Need)> {
+/// Everything that is read or written and that some type writes, each row by itself.
+fn everything(footprint: &Footprint<'_>) -> Vec<Wanted> {
     footprint
         .actions()
         .filter(|a| footprint.facts(a.access.table).is_written())
-        .map(|a| (a.owner, usize::MAX, Need::row(footprint, a).reading(a)))
+        .map(|a| Wanted {
+            owner: a.owner,
+            invariant: None,
+            need: Need::row(footprint, a).reading(a),
+        })
         .collect()
 }
 
@@ -231,15 +228,11 @@ fn entry(
         statements.dedup();
         statements
     };
-    let mut guards: Vec<plan::Guard> = held.iter().map(|h| h.guard.clone()).collect();
-    for guard in &mut guards {
-        guard.invariants.retain(|i| *i != usize::MAX);
-    }
     PlanEntry {
         name: of.name.clone(),
         class,
         routing: routing.into_iter().collect(),
-        guards,
+        guards: held.iter().map(|h| h.guard.clone()).collect(),
         deferred: of
             .statements
             .iter()

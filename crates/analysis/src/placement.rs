@@ -340,9 +340,11 @@ fn place(
             let name = &schema.columns[column.index()].name;
             let reason = match score {
                 (0, 0) => format!("no type is routed to its rows; {name} spreads them"),
-                (0, n) => format!("{n} weighted accesses find their rows by {name} where they run"),
-                (g, _) => {
-                    format!("{g} guards fall by {name} on the partition of their transaction")
+                (0, _) => {
+                    format!("most transactions find its rows by {name} where they are routed")
+                }
+                (_, _) => {
+                    format!("guards on it fall, by {name}, where their transactions are routed")
                 }
             };
             (Placement::Columns(vec![column]), reason)

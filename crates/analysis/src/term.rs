@@ -1,7 +1,9 @@
 //! Reasoning about [`Term`]s: which are surely equal, which surely differ.
 
-use anabranch_sql::summary::{Term, TransactionSummary};
-use anabranch_types::Value;
+use anabranch_sql::summary::{StatementId, Term};
+use anabranch_types::{ColumnIndex, Value};
+
+use crate::footprint::Footprint;
 
 /// Whether two terms of one call surely have different values for some inputs: distinct parameters
 /// or distinct constants. Terms that are not understood are given the benefit of the doubt: a
@@ -30,13 +32,25 @@ pub(crate) fn surely_equal(a: &Term, b: &Term) -> bool {
     }
 }
 
-/// A term for people.
-pub(crate) fn describe(summary: &TransactionSummary, term: &Term) -> String {
+/// A term of the type `owner`, for people.
+pub(crate) fn describe(footprint: &Footprint<'_>, owner: usize, term: &Term) -> String {
+    let summary = footprint.types[owner].summary;
     let parameter = |i: usize| {
         summary
             .parameters
             .get(i)
             .map_or_else(|| format!("${}", i + 1), |(name, _)| name.clone())
+    };
+    let column = |statement: &StatementId, access: usize, column: ColumnIndex| {
+        let access = summary
+            .statements
+            .iter()
+            .find(|s| s.id == *statement)
+            .and_then(|s| s.accesses.get(access));
+        access.map_or_else(
+            || "a column".into(),
+            |a| footprint.column_name(a.table, column),
+        )
     };
     match term {
         Term::Constant(Value::Int(n)) => n.to_string(),
@@ -45,9 +59,22 @@ pub(crate) fn describe(summary: &TransactionSummary, term: &Term) -> String {
         Term::Constant(_) => "a constant".into(),
         Term::Parameter(i) => parameter(*i),
         Term::Element(i) => format!("each of {}", parameter(*i)),
-        Term::Column { .. } => "a column that is read".into(),
+        Term::Column {
+            statement,
+            access,
+            column: c,
+        } => column(statement, *access, *c),
         Term::Incremented { .. } => "the incremented value".into(),
-        Term::Aggregate { function, .. } => format!("{function}(…)"),
+        Term::Aggregate {
+            function,
+            statement,
+            access: Some(access),
+            column: Some(c),
+            ..
+        } => {
+            format!("{function}({})", column(statement, *access, *c))
+        }
+        Term::Aggregate { function, .. } => format!("{function}(*)"),
         Term::Generated => "a generated value".into(),
         Term::Now => "the current time".into(),
         Term::Pure => "computed".into(),

@@ -20,6 +20,12 @@ use crate::plan::{
 /// The width of the text, in columns.
 pub const WIDTH: usize = 100;
 
+/// The widest name of an invariant that is shown whole.
+const NAME_MAX: usize = 32;
+
+/// What is left for the rules at the end of a line of the table.
+const RULES_WIDTH: usize = 20;
+
 /// Where the explanation of a transaction's line begins.
 const MARGIN: usize = 16;
 
@@ -107,8 +113,13 @@ fn transactions(
             entry.name,
             class_name(entry.class),
         );
-        for guard in &entry.guards {
-            labelled(out, "ordered on", &guard_line(guard));
+        for (place, guard) in entry.guards.iter().enumerate() {
+            // Two rows of one table may read alike.
+            let line = guard_line(guard);
+            if entry.guards[..place].iter().any(|g| guard_line(g) == line) {
+                continue;
+            }
+            labelled(out, "ordered on", &line);
             for (i, why) in reasons(plan, entry, guard).iter().enumerate() {
                 labelled(out, if i == 0 { "  why" } else { "" }, why);
             }
@@ -300,50 +311,42 @@ fn merges(plan: &Plan, catalog: &Catalog, out: &mut String) {
     out.push('\n');
 }
 
-/// Types by invariants. Invariants that no type can affect are counted only; so are those of a
-/// table's declaration that hold for the same reason everywhere.
+/// Types by invariants, as many types at a time as fit. Invariants that no type can affect are
+/// counted only.
 fn matrix(plan: &Plan, out: &mut String) {
     heading(
         out,
         "Invariants: ✓ holds without coordination, ✗ needs it, ? not known",
     );
-    let types: Vec<&PlanEntry> = plan.entries.iter().filter(|e| !e.read_only).collect();
-    let touched: Vec<usize> = (0..plan.invariants.len())
+    let mut rows: Vec<usize> = (0..plan.invariants.len())
         .filter(|i| plan.entries.iter().any(|e| e.verdict(*i).is_some()))
         .collect();
-    let first = |kind| kind_order(kind);
-    let mut rows = touched.clone();
-    rows.sort_by_key(|i| (first(plan.invariants[*i].kind), *i));
-    let wide = rows
+    rows.sort_by_key(|i| (kind_order(plan.invariants[*i].kind), *i));
+    let named = rows
         .iter()
-        .map(|i| plan.invariants[*i].name.chars().count())
-        .chain([9])
-        .max()
-        .unwrap_or(9)
-        .min(32);
-    let cells: Vec<usize> = types
+        .map(|i| plan.invariants[*i].name.chars().count());
+    let wide = named.chain([9]).max().unwrap_or(9).min(NAME_MAX);
+    let mut types: Vec<(&PlanEntry, usize)> = plan
+        .entries
         .iter()
-        .map(|e| e.name.chars().count().clamp(4, 12))
+        .filter(|e| !e.verdicts.is_empty())
+        .map(|e| (e, e.name.chars().count().clamp(4, 16)))
         .collect();
-    let mut header = format!("  {:wide$}", "invariant");
-    for (entry, cell) in types.iter().zip(&cells) {
-        let _ = write!(header, "  {:<cell$}", clip(&entry.name, *cell));
-    }
-    let _ = writeln!(out, "{}  rule", header);
-    for i in rows {
-        let invariant = &plan.invariants[i];
-        let mut line = format!("  {:wide$}", clip(&invariant.name, wide));
-        let mut rules: Vec<&str> = Vec::new();
-        for (entry, cell) in types.iter().zip(&cells) {
-            let verdict = entry.verdict(i);
-            let _ = write!(line, "  {:<cell$}", verdict.map_or(' ', sign));
-            rules.extend(verdict.map(|v| v.rule));
+    while !types.is_empty() {
+        let mut room = WIDTH - 2 - wide - RULES_WIDTH;
+        let fits = types.iter().take_while(|(_, cell)| {
+            let enough = room >= cell + 2;
+            room = room.saturating_sub(cell + 2);
+            enough
+        });
+        let rest = types.split_off(fits.count().max(1));
+        part_of_matrix(plan, &rows, &types, wide, out);
+        types = rest;
+        if !types.is_empty() {
+            out.push('\n');
         }
-        rules.sort_unstable();
-        rules.dedup();
-        hanging(out, &format!("{line}  "), &rules.join(", "));
     }
-    let untouched = plan.invariants.len() - touched.len();
+    let untouched = plan.invariants.len() - rows.len();
     if untouched > 0 {
         let text = format!(
             "{} that no transaction type can affect {} not shown.",
@@ -351,6 +354,35 @@ fn matrix(plan: &Plan, out: &mut String) {
             if untouched == 1 { "is" } else { "are" }
         );
         let _ = writeln!(out, "  {text}");
+    }
+}
+
+/// The columns of some types, with the invariants that they can affect.
+fn part_of_matrix(
+    plan: &Plan,
+    rows: &[usize],
+    types: &[(&PlanEntry, usize)],
+    wide: usize,
+    out: &mut String,
+) {
+    let mut header = format!("  {:wide$}", "invariant");
+    for (entry, cell) in types {
+        let _ = write!(header, "  {:<cell$}", clip(&entry.name, *cell));
+    }
+    let _ = writeln!(out, "{header}  rule");
+    for i in rows {
+        let mut line = format!("  {:wide$}", clip(&plan.invariants[*i].name, wide));
+        let mut rules: Vec<&str> = Vec::new();
+        for (entry, cell) in types {
+            let verdict = entry.verdict(*i);
+            let _ = write!(line, "  {:<cell$}", verdict.map_or(' ', sign));
+            rules.extend(verdict.map(|v| v.rule));
+        }
+        rules.sort_unstable();
+        rules.dedup();
+        if !rules.is_empty() {
+            hanging(out, &format!("{line}  "), &rules.join(", "));
+        }
     }
 }
 

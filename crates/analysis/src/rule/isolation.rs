@@ -142,7 +142,8 @@ fn relied_on(footprint: &Footprint<'_>, action: &Action) -> Vec<Aspect> {
             if action.access.filtered_otherwise && !action.cascaded {
                 seen.extend(moving(&mut read.iter().copied()));
             }
-            if used {
+            // Whether it was there decides what becomes of what was in it.
+            if action.result != ResultUse::Unused {
                 seen.extend(moving(&mut read.iter().copied()));
                 seen.push(Aspect::Rows);
             }

@@ -135,6 +135,8 @@ fn amount(
 ) -> Option<(f64, Term)> {
     touches_one_row(footprint, action).then(|| match term {
         Term::Constant(Value::Int(n)) => (factor * *n as f64, Term::Constant(Value::Int(1))),
+        Term::Constant(Value::Numeric(n)) => (factor * n.to_f64(), Term::Constant(Value::Int(1))),
+        Term::Constant(Value::Null) => (0.0, Term::Constant(Value::Int(1))),
         _ => (factor, term.clone()),
     })
 }
@@ -149,8 +151,8 @@ fn on_column(
         return None;
     }
     match action.access.role {
-        Role::Read => None,
-        Role::Delete => Some(Kind::Moves),
+        // The equation is about rows that are there: with its row it goes.
+        Role::Read | Role::Delete => None,
         Role::Insert => Some(match action.write(column).map(|w| &w.class) {
             Some(WriteClass::Assign(term)) => Kind::Adds {
                 amount: amount(footprint, action, factor, term),

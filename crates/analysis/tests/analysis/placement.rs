@@ -154,3 +154,27 @@ fn serializable_is_the_largest_choice_of_guards() {
     // The placement is the same, so that both plans run on the same data.
     assert_eq!(plan.placements, tpcc.plan().placements);
 }
+
+#[test]
+fn joins_lead_to_the_parameter() {
+    let mut app = Application::new(
+        "CREATE TABLE a (k integer PRIMARY KEY, v integer);
+         CREATE TABLE b (k integer PRIMARY KEY, v integer);
+         CREATE TABLE c (k integer PRIMARY KEY, v integer);",
+    );
+    app.transaction("look", &["p_k"])
+        .select("a", &["v"], &[("k", "p_k")])
+        .join("b", &["v"], &[("k", "@0.k")])
+        .done();
+    for table in ["a", "b", "c"] {
+        app.transaction(table, &["p_k"])
+            .select("a", &["v"], &[("k", "p_k")])
+            .update(table, &[("v", "@0.v")], &[("k", "@0.k")])
+            .done();
+    }
+    let plan = app.plan();
+    for entry in &plan.entries {
+        assert_eq!(entry.routing, [0], "{}", entry.name);
+        assert!(entry.class <= Local, "{}", entry.name);
+    }
+}

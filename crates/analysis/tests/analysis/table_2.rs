@@ -612,3 +612,37 @@ fn every_rule_is_told_apart_and_explained() {
         }
     }
 }
+
+#[test]
+fn a_row_that_goes_takes_its_equation_along() {
+    let mut app = Application::new(TOTALS);
+    app.transaction("close", &["p_id"])
+        .delete("dept", &[("id", "p_id")])
+        .done();
+    app.transaction("open", &["p_id"])
+        .insert("dept", &[("id", "fresh"), ("total", "=0")])
+        .done();
+    app.transaction("open_rich", &["p_id"])
+        .insert("dept", &[("id", "fresh"), ("total", "=1")])
+        .done();
+    let plan = app.plan();
+    assert!(try_verdict(&plan, "close", "totals").is_none());
+    expect(&plan, "open", "totals", Yes, "mv-update");
+    expect(&plan, "open_rich", "totals", Unknown, "mv-unmaintained");
+}
+
+#[test]
+fn what_is_ordered_for_one_invariant_is_not_made_coarser_for_another() {
+    let mut app = Application::new(&format!(
+        "{USERS} CREATE ASSERTION somebody CHECK (EXISTS (SELECT * FROM users));"
+    ));
+    app.transaction("hire_as", &["p_id"])
+        .insert("users", &[("id", "p_id")])
+        .done();
+    app.transaction("fire", &["p_id"])
+        .delete("users", &[("id", "p_id")])
+        .done();
+    let plan = app.plan();
+    assert_eq!(entry(&plan, "hire_as").class, CoordinationClass::Local);
+    assert_eq!(entry(&plan, "fire").class, CoordinationClass::Global);
+}
