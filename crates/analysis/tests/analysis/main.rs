@@ -2,6 +2,7 @@
 
 mod assertions;
 mod brute_force;
+mod examples;
 mod isolation;
 mod placement;
 mod schema;

@@ -5,7 +5,7 @@ use anabranch_analysis::plan::CoordinationClass::{Free, Global, Local};
 use anabranch_sql::summary::ResultUse::Used;
 use anabranch_types::Placement;
 
-use crate::support::{Application, entry, tpcc};
+use crate::support::{Application, entry};
 
 const BANK: &str = "CREATE TABLE account (branch integer, id integer, balance integer \
                     CHECK (balance >= 0), PRIMARY KEY (branch, id));";
@@ -134,7 +134,7 @@ fn many_types_are_searched_one_at_a_time() {
 
 #[test]
 fn serializable_is_the_largest_choice_of_guards() {
-    let tpcc = tpcc::application();
+    let tpcc = Application::example("tpcc");
     let plan = tpcc.plan_for(Guarantee::Serializable);
     for found in &plan.entries {
         assert!(found.serializable && found.protocol == "locking");

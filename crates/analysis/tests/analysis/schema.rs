@@ -4,7 +4,7 @@ use anabranch_analysis::Guarantee;
 use anabranch_analysis::report::json::render;
 use serde_json::Value;
 
-use crate::support::{Application, tpcc};
+use crate::support::Application;
 
 const SCHEMA: &str = include_str!("../../../../docs/schemas/analyze.schema.json");
 
@@ -99,7 +99,7 @@ fn report(app: &Application, guarantee: Guarantee) -> Value {
 fn reports_follow_the_schema() {
     for guarantee in [Guarantee::Invariants, Guarantee::Serializable] {
         assert_eq!(
-            check(&report(&tpcc::application(), guarantee)),
+            check(&report(&Application::example("tpcc"), guarantee)),
             Vec::<String>::new()
         );
     }
@@ -112,7 +112,7 @@ fn reports_follow_the_schema() {
 
 #[test]
 fn the_validator_can_fail() {
-    let mut report = report(&tpcc::application(), Guarantee::Invariants);
+    let mut report = report(&Application::example("tpcc"), Guarantee::Invariants);
     report["transactions"][0]["class"] = "lazy".into();
     report["transactions"][1]["routing"] = "p_w_id".into();
     report["columns"][0]
@@ -125,7 +125,7 @@ fn the_validator_can_fail() {
 
 #[test]
 fn new_order_reads_as_the_issue_asks() {
-    let report = report(&tpcc::application(), Guarantee::Invariants);
+    let report = report(&Application::example("tpcc"), Guarantee::Invariants);
     assert_eq!(report["version"], 1);
     let new_order = &report["transactions"][0];
     assert_eq!(new_order["name"], "new_order");

@@ -1,13 +1,13 @@
 //! TPC-C: the paper's Table 3, and the plan that the engine runs, from the SQL by general rules.
 
-use crate::support::{entry, tpcc, try_verdict};
+use crate::support::{Application, entry, try_verdict};
 use anabranch_analysis::plan::Confluence::{No, Yes};
 use anabranch_analysis::plan::{CoordinationClass, GuardKeeping};
 use anabranch_types::Placement;
 
 #[test]
 fn table_3_comes_out() {
-    let plan = tpcc::application().plan();
+    let plan = Application::example("tpcc").plan();
     // Which types each condition concerns, and whether they are confluent.
     let expected: [(u32, &[&str], bool); 12] = [
         (1, &["payment"], true),
@@ -46,7 +46,7 @@ fn table_3_comes_out() {
 
 #[test]
 fn the_plan_coordinates_only_what_must_be() {
-    let tpcc = tpcc::application();
+    let tpcc = Application::example("tpcc");
     let plan = tpcc.plan();
     let class = |name: &str| entry(&plan, name).class;
     assert_eq!(class("new_order"), CoordinationClass::Local);
@@ -98,7 +98,7 @@ fn the_plan_coordinates_only_what_must_be() {
 
 #[test]
 fn the_report_fits_a_screen() {
-    let tpcc = tpcc::application();
+    let tpcc = Application::example("tpcc");
     let text = anabranch_analysis::report::text::render(&tpcc.plan(), &tpcc.catalog, &tpcc.types);
     println!("{text}");
     for line in text.lines() {

@@ -6,8 +6,6 @@
 //! the column `c` that it increments, `@s.c` the column `c` that statement `s` reads first,
 //! `min@s.c`, `max@s.c+1` an aggregate of it.
 
-pub(crate) mod tpcc;
-
 use anabranch_analysis::plan::{Confluence, Plan, PlanEntry, Verdict};
 use anabranch_analysis::{Guarantee, Topology, analyze};
 use anabranch_sql::catalog::Catalog;
@@ -58,6 +56,26 @@ impl Application {
             types: Vec::new(),
             statements: 0,
         }
+    }
+
+    /// An application of the examples folder, with its types as they are compiled.
+    pub(crate) fn example(folder: &str) -> Application {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+        let files: Vec<SourceFile> = ["schema.sql", "assertions.sql", "procedures.sql"]
+            .iter()
+            .filter_map(|name| {
+                let text = std::fs::read_to_string(format!("{root}/{folder}/{name}")).ok()?;
+                Some(SourceFile {
+                    name: format!("examples/{folder}/{name}"),
+                    text: text.into(),
+                })
+            })
+            .collect();
+        let mut application = Application::of(files.clone());
+        let compiled = anabranch_sql::Application::compile(application.catalog.clone())
+            .unwrap_or_else(|found| panic!("{}", anabranch_sql::render(&found, &files)));
+        application.types = compiled.summaries().to_vec();
+        application
     }
 
     /// Adds a type with these parameters.
