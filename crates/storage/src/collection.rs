@@ -290,12 +290,17 @@ fn cut(
     let mut kept = 1;
     let mut last_kept = 1;
     let mut seen = item.head.sequence <= trim.horizon;
+    let unstable = |version: &Version| version.siblings.is_some() && !stable(version.timestamp);
+    // What an unstable version has superseded keeps its index entries: through them a reader finds
+    // that the item has left a range.
+    let mut beneath_unstable = unstable(&item.head);
     for version in item.versions().skip(1) {
         kept += 1;
-        let needed = !seen || version.siblings.is_some() && !stable(version.timestamp);
-        if needed {
+        let is_unstable = unstable(version);
+        if !seen || is_unstable || beneath_unstable {
             last_kept = kept;
         }
+        beneath_unstable = is_unstable;
         seen |= version.sequence <= trim.horizon;
     }
     item.until_truncation = CHAIN_MIN.max(last_kept);
