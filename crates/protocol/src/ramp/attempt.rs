@@ -1,10 +1,12 @@
 //! One attempt of one transaction, as its coordinator knows it.
 
-use anabranch_storage::{CommitSequence, ItemTag};
+use std::sync::Arc;
+
+use anabranch_storage::{CommitSequence, ItemTag, Siblings};
 use anabranch_types::{NodeId, PartitionId, Read, Ticks, Timestamp};
 use smallvec::SmallVec;
 
-use super::message::{Evidence, Got, Known, Slots};
+use super::message::{Evidence, Got, Known, Slots, Work};
 use crate::AbortReason;
 
 /// The items that were read on a partition; a range counts as its whole table.
@@ -105,8 +107,8 @@ pub(super) struct Deciding {
     pub(super) commit: Timestamp,
     /// The other nodes that take part.
     pub(super) others: SmallVec<[NodeId; 4]>,
-    /// Whether the own partition takes part.
-    pub(super) own: bool,
+    /// What the own partition is to do, once all others have voted yes.
+    pub(super) own: Option<(Work, Option<Arc<Siblings>>)>,
     /// Whether it writes on several partitions.
     pub(super) several: bool,
     pub(super) waiting: usize,

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::RampNode;
 use super::attempt::{Attempt, Deciding, Phase};
 use super::message::{CommitAlone, Message, Prepare, Required, Slots, Stamped, Work};
-use super::participant::{Drawing, tag};
+use super::participant::tag;
 use crate::{AbortReason, Outbox, PartitionEffects, Reply, TransactionId};
 
 impl RampNode {
@@ -70,7 +70,7 @@ impl RampNode {
         }
     }
 
-    /// The first phase. The own partition votes first: its no costs no message.
+    /// The first phase, of all participants but the own partition.
     fn prepare(
         &mut self,
         transaction: TransactionId,
@@ -84,7 +84,7 @@ impl RampNode {
             prepared,
             commit: Timestamp::ZERO,
             others: SmallVec::new(),
-            own: false,
+            own: None,
             several: siblings.is_some(),
             waiting: 0,
             slots: Slots::new(),
@@ -101,14 +101,11 @@ impl RampNode {
                 elsewhere.push((self.owner(partition), work, siblings));
                 continue;
             }
-            deciding.own = true;
-            let drawing = Drawing::MayFail;
-            let vote =
-                self.participant
-                    .prepare(&mut self.context, prepared, work, siblings, drawing);
-            if let Err(reason) = vote {
+            // Nothing is held here: what changes until the decision is found by looking again.
+            if let Err(reason) = self.participant.refuses(&mut self.context, &work) {
                 return self.abort(transaction, reason, out);
             }
+            deciding.own = Some((work, siblings));
         }
         for (node, work, siblings) in elsewhere {
             deciding.others.push(node);
@@ -163,8 +160,8 @@ impl RampNode {
         self.decide(transaction, deciding, out);
     }
 
-    /// All participants have voted yes: the second phase. The own partition commits first, because
-    /// it alone may still refuse (a key drawn at commit may be taken).
+    /// All others have voted yes: the second phase. The own partition comes first, checked and shown
+    /// in one step: until then nothing is shown anywhere, so it has nothing to promise and to hold.
     fn decide(
         &mut self,
         transaction: TransactionId,
@@ -177,8 +174,12 @@ impl RampNode {
             prepared: deciding.prepared,
             commit,
         };
-        if deciding.own {
-            match self.participant.commit_first(&mut self.context, decided) {
+        if let Some((work, siblings)) = deciding.own.take() {
+            let context = &mut self.context;
+            match self
+                .participant
+                .commit_first(context, commit, work, siblings)
+            {
                 Ok(slots) => deciding.slots = slots,
                 Err(reason) => {
                     self.attempts.remove(&transaction);
@@ -218,9 +219,6 @@ impl RampNode {
         out: &mut Outbox<Stamped>,
     ) {
         let prepared = deciding.prepared;
-        if deciding.own {
-            self.participant.abort(prepared);
-        }
         for node in deciding.others {
             if Some(node) != refused {
                 self.send(node, Message::Abort { prepared }, out);

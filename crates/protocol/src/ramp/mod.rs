@@ -185,13 +185,11 @@ impl RampNode {
             }
             Message::Prepare(prepare) => {
                 self.context.clock.observe(prepare.prepared);
-                let drawing = participant::Drawing::Held;
                 let vote = self.participant.prepare(
                     &mut self.context,
                     prepare.prepared,
                     prepare.work,
                     prepare.siblings,
-                    drawing,
                 );
                 let transaction = prepare.transaction;
                 self.send(from, Message::Vote { transaction, vote }, out);

@@ -15,6 +15,9 @@ use super::message::{Evidence, Got, Known, Refusal, Required, Slots, Work};
 use super::stability::Stability;
 use crate::AbortReason;
 
+/// From how many reads or effects on it is worth bringing their rows into the caches together.
+const WARM_MIN: usize = 4;
+
 /// How many items are looked at when versions are dropped on a timer.
 const COLLECT_BUDGET: usize = 256;
 
@@ -26,12 +29,12 @@ pub(super) struct Context {
     pub(super) stability: Stability,
 }
 
-/// Which side of the vote a prepared insert with a key drawn at commit is on.
+/// What is to become of an insert whose key is drawn at commit, if the key is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Drawing {
-    /// The coordinator's own partition: it commits first, and all abort if it cannot.
+enum Drawing {
+    /// It is checked as it is installed, and nothing has been promised.
     MayFail,
-    /// Any other: what draws the key is held, so that the key checked is the key inserted.
+    /// It is promised: what draws the key is held, so that the key checked is the key inserted.
     Held,
 }
 
@@ -107,12 +110,18 @@ impl Participant {
         &mut self,
         context: &mut Context,
         at: Option<CommitSequence>,
-        reads: impl ExactSizeIterator<Item = &'r Read>,
+        reads: impl ExactSizeIterator<Item = &'r Read> + Clone,
         require: &[Required],
         known: &Known,
     ) -> Result<Got, Refusal> {
         for required in require {
             self.include(context, at, *required)?;
+        }
+        if reads.len() >= WARM_MIN {
+            self.store.warm(reads.clone().filter_map(|read| match read {
+                Read::Point { table, key } => Some((*table, key)),
+                Read::Range { .. } => None,
+            }));
         }
         let snapshot = at.unwrap_or(self.store.last());
         let news = self.first_unknown(known).filter(|first| *first <= snapshot);
@@ -236,10 +245,7 @@ impl Participant {
         context: &mut Context,
         work: Work,
     ) -> Result<(Timestamp, Slots), AbortReason> {
-        if !self.holds.is_empty() {
-            self.check_against_holds(&work, context)?;
-        }
-        self.validate(&work)?;
+        self.refuses(context, &work)?;
         let timestamp = context.clock.next(context.now);
         if work.effects.is_empty() {
             return Ok((timestamp, Slots::new()));
@@ -258,7 +264,6 @@ impl Participant {
         prepared: Timestamp,
         work: Work,
         siblings: Option<Arc<Siblings>>,
-        drawing: Drawing,
     ) -> Result<Timestamp, AbortReason> {
         let highest = &mut self.prepared_max[prepared.node().index()];
         if prepared <= *highest {
@@ -266,7 +271,7 @@ impl Participant {
             return Err(AbortReason::Conflict);
         }
         *highest = prepared;
-        let mut wanted = self.wanted(&work, drawing);
+        let mut wanted = self.wanted(&work, Drawing::Held);
         if self.holds.exclude(&wanted) {
             return Err(AbortReason::Conflict);
         }
@@ -334,13 +339,40 @@ impl Participant {
         ))
     }
 
-    /// Shows a transaction on the coordinator's own partition, where it may still fail.
+    /// Whether the coordinator's own partition would refuse this work at once. What it would take
+    /// to find out that it violates a constraint is left to the decision.
+    pub(super) fn refuses(
+        &mut self,
+        context: &mut Context,
+        work: &Work,
+    ) -> Result<(), AbortReason> {
+        if !self.holds.is_empty() {
+            self.check_against_holds(work, context)?;
+        }
+        self.validate(work)
+    }
+
+    /// Checks and shows a decided transaction on the coordinator's own partition. It has not been
+    /// prepared here, since it is shown here before it is shown elsewhere, and may still fail.
     pub(super) fn commit_first(
         &mut self,
         context: &mut Context,
-        decided: Required,
+        commit: Timestamp,
+        work: Work,
+        siblings: Option<Arc<Siblings>>,
     ) -> Result<Slots, AbortReason> {
-        self.show(context, decided).map_err(reason)
+        self.refuses(context, &work)?;
+        if work.effects.is_empty() {
+            return Ok(Slots::new());
+        }
+        let several = siblings.is_some();
+        let (sequence, slots) = self
+            .install(context, commit, work.effects, siblings)
+            .map_err(reason)?;
+        if several {
+            self.remember(sequence, commit);
+        }
+        Ok(slots)
     }
 
     fn show(&mut self, context: &mut Context, decided: Required) -> Result<Slots, ApplyError> {
@@ -357,23 +389,21 @@ impl Participant {
         let (sequence, slots) =
             self.install(context, decided.commit, prepared.effects, prepared.siblings)?;
         if several {
-            let shown = &mut self.shown[decided.commit.node().index()];
-            let before = shown.back().map_or(Timestamp::ZERO, |last| last.commit_max);
-            let commit = decided.commit;
-            shown.push_back(Shown {
-                sequence,
-                commit,
-                commit_max: before.max(commit),
-            });
-            self.recent.insert(
-                decided.commit,
-                Recent {
-                    sequence,
-                    slots: Slots::new(),
-                },
-            );
+            self.remember(sequence, decided.commit);
         }
         Ok(slots)
+    }
+
+    fn remember(&mut self, sequence: CommitSequence, commit: Timestamp) {
+        let shown = &mut self.shown[commit.node().index()];
+        let before = shown.back().map_or(Timestamp::ZERO, |last| last.commit_max);
+        shown.push_back(Shown {
+            sequence,
+            commit,
+            commit_max: before.max(commit),
+        });
+        let slots = Slots::new();
+        self.recent.insert(commit, Recent { sequence, slots });
     }
 
     fn install(
@@ -385,6 +415,13 @@ impl Participant {
     ) -> Result<(CommitSequence, Slots), ApplyError> {
         let stable = |timestamp| context.stability.is_settled(timestamp);
         let budget = effects.len() + 1;
+        if effects.len() >= WARM_MIN {
+            self.store
+                .warm(effects.iter().filter_map(|effect| match effect {
+                    Effect::Update { table, key, .. } => Some((*table, key)),
+                    _ => None,
+                }));
+        }
         let mut slots = SlotValues::default();
         let commit = Commit {
             timestamp,
