@@ -646,3 +646,29 @@ fn what_is_ordered_for_one_invariant_is_not_made_coarser_for_another() {
     assert_eq!(entry(&plan, "hire_as").class, CoordinationClass::Local);
     assert_eq!(entry(&plan, "fire").class, CoordinationClass::Global);
 }
+
+#[test]
+fn every_rule_is_on_the_page_and_no_other() {
+    let page = include_str!("../../../../docs/analysis.md");
+    for rule in RULES {
+        assert!(
+            page.contains(&format!("| `{}` |", rule.code)),
+            "{} is missing",
+            rule.code
+        );
+        assert!(
+            page.contains(rule.proof),
+            "the proof of {} is another",
+            rule.code
+        );
+    }
+    let rules = page
+        .split("## The rules")
+        .nth(1)
+        .and_then(|p| p.split("## Where rows").next());
+    let lines = rules
+        .expect("the section")
+        .lines()
+        .filter(|l| l.starts_with("| `"));
+    assert_eq!(lines.count(), RULES.len());
+}
