@@ -228,6 +228,22 @@ impl Store {
         effects: &[Effect],
         programs: &dyn RowPrograms,
     ) -> Result<Checked, ApplyError> {
+        let (checked, _, _) = self.rehearse(timestamp, effects, programs)?;
+        Ok(checked)
+    }
+
+    /// [`Store::check`], with what it came to: to be installed later if it [is still
+    /// current](Store::is_current), at a timestamp no lower than this one, if this one is above
+    /// all that is installed.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    pub fn rehearse(
+        &self,
+        timestamp: Timestamp,
+        effects: &[Effect],
+        programs: &dyn RowPrograms,
+    ) -> Result<(Checked, Staged, SlotValues), ApplyError> {
         let mut slots = SlotValues::default();
         let mut staging = Staging::new(self, timestamp, programs, effects.len());
         for effect in effects {
@@ -252,9 +268,20 @@ impl Store {
                 Effect::Delete { table, key } => staging.delete(*table, key),
             }
         }
-        Ok(Checked {
+        let checked = Checked {
             scarce: staging.scarce,
-        })
+        };
+        let changes = staging.changes;
+        Ok((checked, Staged { changes }, slots))
+    }
+
+    /// Whether no item that these changes touch has got a version after `since`.
+    pub fn is_current(&self, staged: &Staged, since: CommitSequence) -> bool {
+        self.last == since
+            || staged.changes.iter().all(|change| {
+                self.item(change.table, &change.key)
+                    .is_none_or(|item| item.head.sequence <= since)
+            })
     }
 
     fn install_change(

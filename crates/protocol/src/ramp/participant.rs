@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use anabranch_storage::{ApplyError, Commit, CommitSequence, ItemTag, Siblings, SlotValues, Store};
+use anabranch_storage::{
+    ApplyError, Commit, CommitSequence, ItemTag, Siblings, SlotValues, Staged, Store,
+};
 use anabranch_types::{
     Effect, EffectError, Fetched, HybridClock, Key, Read, RowPrograms, TableId, Ticks, Timestamp,
 };
@@ -43,6 +45,8 @@ enum Drawing {
 #[derive(Debug)]
 struct Prepared {
     effects: Vec<Effect>,
+    /// What the effects came to at the vote, and after which commit that was.
+    rehearsed: Option<(Staged, SlotValues, CommitSequence)>,
     siblings: Option<Arc<Siblings>>,
     held: SmallVec<[(ItemTag, Mode); 8]>,
 }
@@ -276,11 +280,16 @@ impl Participant {
             return Err(AbortReason::Conflict);
         }
         self.validate(&work)?;
+        // Above everything installed here, so that what the effects come to is what they will come
+        // to at the commit timestamp, as long as their items stay as they are.
+        let vote = context.clock.next(context.now);
+        let mut rehearsed = None;
         if !work.effects.is_empty() {
-            let checked = self
+            let (checked, staged, slots) = self
                 .store
-                .check(prepared, &work.effects, &*self.programs)
+                .rehearse(vote, &work.effects, &*self.programs)
                 .map_err(reason)?;
+            rehearsed = Some((staged, slots, self.store.last()));
             if checked.scarce {
                 for (item, mode) in &mut wanted.items {
                     if *mode == Mode::Update {
@@ -306,11 +315,12 @@ impl Participant {
             prepared,
             Prepared {
                 effects: work.effects,
+                rehearsed,
                 siblings,
                 held,
             },
         );
-        Ok(context.clock.next(context.now))
+        Ok(vote)
     }
 
     /// Shows a prepared transaction. Returns the values of its deferred effects, which are given
@@ -386,8 +396,19 @@ impl Participant {
             return Ok(Slots::new());
         }
         let several = prepared.siblings.is_some();
-        let (sequence, slots) =
-            self.install(context, decided.commit, prepared.effects, prepared.siblings)?;
+        let (sequence, slots) = match prepared.rehearsed {
+            Some((staged, slots, since)) if self.store.is_current(&staged, since) => {
+                let settled = |timestamp| context.stability.is_settled(timestamp);
+                let (now, siblings) = (context.now, prepared.siblings);
+                let sequence = self
+                    .store
+                    .install(now, decided.commit, siblings, staged, &settled);
+                self.store
+                    .collect(now, prepared.effects.len() + 1, &settled);
+                (sequence, slots.into_vec())
+            }
+            _ => self.install(context, decided.commit, prepared.effects, prepared.siblings)?,
+        };
         if several {
             self.remember(sequence, decided.commit);
         }
