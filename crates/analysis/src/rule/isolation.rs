@@ -232,6 +232,18 @@ fn appends_behind(footprint: &Footprint<'_>, insert: &Action, check: &Check<'_>)
         })
 }
 
+/// Whether the least number that a check takes stays the least while its row is there, since all
+/// that is inserted is appended behind it. Then holding the row is enough: the range in which it is
+/// the least need not be validated, and those who append are not disturbed.
+fn stays_least(footprint: &Footprint<'_>, check: &Check<'_>, table: TableId) -> bool {
+    let inserts = || {
+        footprint
+            .on_table(table)
+            .filter(|a| a.access.role == Role::Insert)
+    };
+    inserts().next().is_some() && inserts().all(|a| appends_behind(footprint, a, check))
+}
+
 /// The finding for a change that no check looks at.
 fn unchecked(footprint: &Footprint<'_>, action: &Action) -> Finding {
     let owner = action.owner;
@@ -299,7 +311,14 @@ fn guarded(footprint: &Footprint<'_>, action: &Action, against: &[&Check<'_>]) -
     let key = footprint.table(action.access.table).primary_key.clone();
     let mut needs = vec![Need::keyed(action, &key)];
     if let Some(own) = own {
-        needs.extend(own.reads.iter().map(|a| Need::keyed(a, &key).reading(a)));
+        let settled = stays_least(footprint, own, action.access.table);
+        needs.extend(own.reads.iter().map(|a| {
+            let mut need = Need::keyed(a, &key).reading(a);
+            if settled && a.access.role == Role::Read {
+                need.reads.clear();
+            }
+            need
+        }));
     }
     Finding::no(owner, rule, explanation)
         .because(against.iter().map(|c| c.owner).collect())

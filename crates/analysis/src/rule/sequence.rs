@@ -114,7 +114,8 @@ pub(crate) fn judge(context: &Context<'_>, clause: &Clause, parts: &[Part]) -> V
         findings.push(appended(footprint, clause, &sequence, &roles, action));
     }
     for action in &roles.deletes {
-        let need = group_need(footprint, clause, &sequence, action);
+        let loose = roles.loose(footprint, &sequence);
+        let need = group_need(footprint, clause, &sequence, action, loose);
         let opponents = if roles.loose(footprint, &sequence) {
             &roles.inserts
         } else {
@@ -212,8 +213,7 @@ fn appended(
         None => "ids must follow one another, and two replicas do not see each other's last".into(),
     };
     if counter.is_none() || roles.loose(footprint, sequence) {
-        needs.push(group_need(footprint, clause, sequence, action));
-        // What is remembered of the sequence is read and written with it.
+        needs.push(group_need(footprint, clause, sequence, action, true));
     }
     let rule = if counter.is_some() || sequence.remembered.is_empty() {
         "sequential-insert"
@@ -229,12 +229,15 @@ fn appended(
         .needing(needs)
 }
 
-/// The rows of one group: the columns that tell groups apart, without the id.
+/// The rows of one group: the columns that tell groups apart, without the id. What the type reads
+/// of the table is validated with them if `loose`: otherwise the row with the least id stays the one
+/// with the least while it is there, and holding it is enough.
 fn group_need(
     footprint: &Footprint<'_>,
     clause: &Clause,
     sequence: &Sequence,
     action: &Action,
+    loose: bool,
 ) -> Need {
     let table = action.access.table;
     let id = sequence.id_of(table);
@@ -242,7 +245,7 @@ fn group_need(
     columns.retain(|c| Some(*c) != id);
     let mut need = Need::keyed(action, &columns).reading(action);
     for other in footprint.on(action.owner, table) {
-        if other.access.role == Role::Read && !need.reads.contains(&other.statement) {
+        if loose && other.access.role == Role::Read && !need.reads.contains(&other.statement) {
             need.reads.push(other.statement);
         }
     }

@@ -3,6 +3,7 @@
 use crate::support::{Application, entry, try_verdict};
 use anabranch_analysis::plan::Confluence::{No, Yes};
 use anabranch_analysis::plan::{CoordinationClass, GuardKeeping};
+use anabranch_sql::summary::Role;
 use anabranch_types::Placement;
 
 #[test]
@@ -73,6 +74,25 @@ fn the_plan_coordinates_only_what_must_be() {
     let key: Vec<_> = guard.key.iter().map(|k| k.name.as_str()).collect();
     assert_eq!(key, ["no_w_id", "no_d_id"]);
     assert_eq!(guard.key[0].from, "p_w_id");
+    // Two deliveries cannot both take an order: its row is read and written under the guard. The
+    // range in which it is the first is not validated, since new orders are appended behind it.
+    let delivery = tpcc
+        .types
+        .iter()
+        .find(|t| t.name == "delivery")
+        .expect("the type");
+    let delete = delivery
+        .statements
+        .iter()
+        .find(|s| s.accesses[0].role == Role::Delete);
+    let delete = delete.expect("a DELETE").id;
+    assert_eq!(entry(&plan, "delivery").guarded_reads, [delete]);
+    assert_eq!(entry(&plan, "delivery").guarded_writes, [delete]);
+    for name in ["new_order", "payment", "order_status", "stock_level"] {
+        assert!(entry(&plan, name).guarded_reads.is_empty(), "{name}");
+        assert!(entry(&plan, name).guarded_writes.is_empty(), "{name}");
+    }
+    assert_eq!(entry(&plan, "new_order").deferred.len(), 2);
     assert!(plan.needs_coordination());
     let placement = |name: &str| plan.placements[tpcc.table(name).index()].clone();
     let by = |table: &str, column: &str| {

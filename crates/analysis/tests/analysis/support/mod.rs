@@ -334,16 +334,6 @@ impl Type<'_> {
         self
     }
 
-    /// The last statement stands in a loop.
-    pub(crate) fn in_loop(mut self) -> Self {
-        self.summary
-            .statements
-            .last_mut()
-            .expect("a statement")
-            .in_loop = true;
-        self
-    }
-
     /// The last statement joins another table.
     pub(crate) fn join(
         mut self,
