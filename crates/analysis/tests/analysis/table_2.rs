@@ -672,3 +672,27 @@ fn every_rule_is_on_the_page_and_no_other() {
         .filter(|l| l.starts_with("| `"));
     assert_eq!(lines.count(), RULES.len());
 }
+
+#[test]
+fn guards_for_different_invariants_order_nothing_between_them() {
+    let mut app = Application::new(&format!(
+        "{TOTALS} CREATE ASSERTION somebody CHECK (EXISTS (SELECT * FROM emp));"
+    ));
+    app.transaction("dismiss", &["p_emp", "p_dept"])
+        .delete("emp", &[("id", "p_emp")])
+        .update("dept", &[("total", "-?")], &[("id", "p_dept")])
+        .done();
+    // Any two dismissals are ordered, since somebody must stay.
+    expect(&app.plan(), "dismiss", "totals", Yes, "mv-update");
+    // A raise is ordered too, but for what it checks itself.
+    app.transaction("raise", &["p_emp", "p_dept", "p_pay"])
+        .select("emp", &["pay"], &[("id", "p_emp")])
+        .result(Used)
+        .update("emp", &[("pay", "+p_pay")], &[("id", "p_emp")])
+        .update("dept", &[("total", "+p_pay")], &[("id", "p_dept")])
+        .done();
+    let plan = app.plan();
+    expect(&plan, "raise", "isolation(emp)", No, "read-check-write");
+    expect(&plan, "dismiss", "totals", No, "mv-transition");
+    expect(&plan, "raise", "totals", No, "mv-transition");
+}
