@@ -17,6 +17,7 @@ pub mod catalog;
 mod constraint;
 pub mod diagnostic;
 mod execute;
+mod explain;
 pub mod expression;
 pub mod parse;
 mod plan;

@@ -143,9 +143,7 @@ impl Program {
         let surroundings = Surroundings::default();
         let layout = &self.schema.layout;
         let over = |row| -> Batch<'_> {
-            let mut sources = Sources::new();
-            sources.push(Source::Empty);
-            sources.push(Source::Row { layout, row });
+            let sources: Sources<'_> = vec![Source::Empty, Source::Row { layout, row }];
             Batch {
                 parent: None,
                 sources,
@@ -288,9 +286,12 @@ fn is_safe(
         ),
         Expression::Cast { from, to, .. } => {
             // Numbers to numbers, and anything to a text of any length.
-            !(from.is_numeric() && to.is_numeric())
-                && !matches!(to, DataType::Text)
-                && !matches!(to, DataType::Varchar(Some(_)) | DataType::Char(_))
+            let number = from.is_numeric() && to.is_numeric();
+            !number
+                && !matches!(
+                    to,
+                    DataType::Text | DataType::Varchar(Some(_)) | DataType::Char(_)
+                )
         }
         Expression::Call { function, .. } => !matches!(
             function,

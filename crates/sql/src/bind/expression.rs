@@ -456,10 +456,10 @@ impl Binder<'_> {
     /// The type in which all of these can be compared.
     fn common_for_comparison(&self, bounds: &[Bound], syntax: &Expr) -> Bind<DataType> {
         let known: Vec<&DataType> = bounds.iter().filter_map(|b| b.data_type.as_ref()).collect();
-        if let Some(first @ DataType::Char(_)) = known.first() {
-            if known.iter().all(|t| matches!(t, DataType::Char(_))) {
-                return Ok((*first).clone());
-            }
+        if let Some(first @ DataType::Char(_)) = known.first()
+            && known.iter().all(|t| matches!(t, DataType::Char(_)))
+        {
+            return Ok((*first).clone());
         }
         if !known.is_empty() && known.iter().all(|t| t.is_text()) {
             return Ok(DataType::Text);

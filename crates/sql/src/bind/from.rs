@@ -98,7 +98,7 @@ pub(crate) fn split(condition: Expression, into: &mut Vec<Expression>) {
 
 impl Binder<'_> {
     /// Binds a FROM list into the innermost scope.
-    pub(crate) fn from_list(
+    pub(crate) fn source_list(
         &mut self,
         items: &[ast::TableWithJoins],
         list: &mut FromList,

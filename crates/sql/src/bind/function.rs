@@ -114,19 +114,15 @@ impl Binder<'_> {
         if let Some(kind) = super::aggregate::AggregateFunction::named(&name) {
             return self.aggregate(kind, function, syntax);
         }
-        if let ast::FunctionArguments::Subquery(query) = &function.args {
-            if name == "array" {
-                let query = self.subquery(query)?;
-                let [(_, data_type)] = query.columns.as_slice() else {
-                    return Err(self.error(
-                        "42601",
-                        "subquery must return only one column",
-                        syntax,
-                    ));
-                };
-                let data_type = DataType::Array(Box::new(data_type.clone()));
-                return Ok(self.add_subquery(SubqueryKind::Array, query, Vec::new(), data_type));
-            }
+        if let ast::FunctionArguments::Subquery(query) = &function.args
+            && name == "array"
+        {
+            let query = self.subquery(query)?;
+            let [(_, data_type)] = query.columns.as_slice() else {
+                return Err(self.error("42601", "subquery must return only one column", syntax));
+            };
+            let data_type = DataType::Array(Box::new(data_type.clone()));
+            return Ok(self.add_subquery(SubqueryKind::Array, query, Vec::new(), data_type));
         }
         if function.filter.is_some() {
             return Err(self.error(
@@ -453,7 +449,7 @@ impl Binder<'_> {
         let is_text = |b: &Bound| b.data_type.as_ref().is_none_or(DataType::is_text);
         let is_bytes = |b: &Bound| b.data_type == Some(DataType::Bytea);
         let [operand, rest @ ..] = bounds else {
-            return if name == "chr" { Ok(None) } else { Ok(None) };
+            return Ok(None);
         };
         if let ("length" | "octet_length", true, []) = (name, is_bytes(operand), rest) {
             let arguments = vec![operand.expression.clone()];

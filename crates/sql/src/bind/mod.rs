@@ -11,9 +11,11 @@ pub(crate) mod function;
 pub(crate) mod insert;
 pub(crate) mod modify;
 pub(crate) mod operator;
+pub(crate) mod output;
 pub(crate) mod query;
 pub(crate) mod scope;
 pub(crate) mod term;
+pub(crate) mod values;
 
 use std::cell::Cell;
 
@@ -24,6 +26,7 @@ use crate::{
     catalog::Catalog,
     diagnostic::Diagnostic,
     expression::Expression,
+    plan::OutputColumn,
     source::Span,
     summary::{Comparison, Role},
 };
@@ -125,7 +128,7 @@ pub(crate) struct Binder<'b> {
     /// Tables mentioned so far.
     pub(crate) accesses: Vec<RawAccess>,
     /// Common table expressions in sight: name, number, columns.
-    pub(crate) ctes: Vec<(String, usize, Vec<(String, DataType)>)>,
+    pub(crate) ctes: Vec<(String, usize, Vec<OutputColumn>)>,
     /// How many common table expressions the statement has.
     pub(crate) cte_count: usize,
     /// The statement's own place, for what has none.

@@ -117,7 +117,9 @@ impl Binder<'_> {
         let table = self.target(&update.table, Role::Update, &mut list)?;
         match &update.from {
             None => {}
-            Some(ast::UpdateTableFromKind::AfterSet(items)) => self.from_list(items, &mut list)?,
+            Some(ast::UpdateTableFromKind::AfterSet(items)) => {
+                self.source_list(items, &mut list)?
+            }
             Some(_) => return Err(self.unsupported("FROM before SET", &update.table.relation)),
         }
         self.where_clause(update.selection.as_ref(), &mut list)?;
@@ -182,7 +184,7 @@ impl Binder<'_> {
         let mut list = FromList::default();
         let table = self.target(target, Role::Delete, &mut list)?;
         if let Some(using) = &delete.using {
-            self.from_list(using, &mut list)?;
+            self.source_list(using, &mut list)?;
         }
         self.where_clause(delete.selection.as_ref(), &mut list)?;
         let (returning, columns, terms) = self.returning(delete.returning.as_ref())?;
@@ -349,15 +351,15 @@ impl Binder<'_> {
         let described = &self.catalog.schema.table(table).columns[column.index()];
         let (name, data_type) = (described.name.clone(), described.data_type.clone());
         let bound = self.expression(value)?;
-        if let Some(from) = &bound.data_type {
-            if !super::convert::exists(from, &data_type, Context::Assignment) {
-                let message = format!(
-                    "column \"{name}\" is of type {data_type} but expression is of type {from}"
-                );
-                return Err(self
-                    .error("42804", message, value)
-                    .help("You will need to rewrite or cast the expression."));
-            }
+        if let Some(from) = &bound.data_type
+            && !super::convert::exists(from, &data_type, Context::Assignment)
+        {
+            let message = format!(
+                "column \"{name}\" is of type {data_type} but expression is of type {from}"
+            );
+            return Err(self
+                .error("42804", message, value)
+                .help("You will need to rewrite or cast the expression."));
         }
         self.coerce(bound, &data_type, Context::Assignment, value)
     }

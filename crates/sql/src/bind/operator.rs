@@ -431,10 +431,10 @@ impl Binder<'_> {
             UnaryOperator::Plus => self.expression(operand),
             UnaryOperator::Minus => {
                 // The most negative integers are written as the negation of a number too large.
-                if let ast::Expr::Value(value) = operand {
-                    if let ast::Value::Number(digits, _) = &value.value {
-                        return self.number(&format!("-{digits}"), syntax);
-                    }
+                if let ast::Expr::Value(value) = operand
+                    && let ast::Value::Number(digits, _) = &value.value
+                {
+                    return self.number(&format!("-{digits}"), syntax);
                 }
                 let operand = self.expression(operand)?;
                 let Some(domain) = operand.data_type.as_ref().and_then(Domain::of) else {

@@ -8,6 +8,7 @@ use super::{
     convert::Context,
     fold,
     from::{FromList, split},
+    output::output_name,
     scope::Scope,
     term::RawTerm,
 };
@@ -22,7 +23,7 @@ use crate::{
 
 /// ORDER BY, LIMIT and OFFSET of a query.
 #[derive(Clone, Copy)]
-struct Tail<'q> {
+pub(super) struct Tail<'q> {
     order: &'q [ast::OrderByExpr],
     limit: Option<&'q Expr>,
     offset: Option<&'q Expr>,
@@ -245,7 +246,7 @@ impl Binder<'_> {
     }
 
     /// The tail of a query of which only the output columns can be named.
-    fn finish_over(
+    pub(super) fn finish_over(
         &mut self,
         columns: &[OutputColumn],
         tail: Tail<'_>,
@@ -306,192 +307,6 @@ impl Binder<'_> {
         Ok((descending, options.nulls_first.unwrap_or(descending)))
     }
 
-    /// VALUES as a query of its own.
-    fn values(&mut self, values: &ast::Values, tail: Tail<'_>) -> Bind<Query> {
-        let targets = self.targets.take();
-        self.scopes.push(Scope {
-            clause: "VALUES",
-            ..Scope::default()
-        });
-        let (rows, types) = match targets {
-            Some((table, columns)) => self.target_rows(values, table, &columns)?,
-            None => self.values_rows(values)?,
-        };
-        let columns: Vec<OutputColumn> = types
-            .into_iter()
-            .enumerate()
-            .map(|(place, data_type)| (format!("column{}", place + 1), data_type))
-            .collect();
-        let projection: Vec<Expression> = (0..columns.len())
-            .map(|column| Expression::Column {
-                depth: 0,
-                source: 1,
-                column,
-            })
-            .collect();
-        let terms = match rows.as_slice() {
-            [row] => row.iter().map(|e| self.term(e)).collect(),
-            _ => columns.iter().map(|_| RawTerm::Unknown).collect(),
-        };
-        let mut scope = self.scopes.pop().expect("it was pushed");
-        if !scope.subqueries.is_empty() {
-            // Subqueries are numbered from 1, as no source was there; the rows come behind them.
-            let last = scope.extra_sources;
-            let place = last + 1;
-            let mut steps: Vec<Step> = scope
-                .subqueries
-                .drain(..)
-                .map(|subquery| Step::Subquery {
-                    source: subquery.source,
-                    subquery: Box::new(subquery),
-                })
-                .collect();
-            steps.push(Step::Rows {
-                source: place,
-                rows,
-                join: crate::plan::Join::default(),
-            });
-            let projection = (0..columns.len())
-                .map(|column| Expression::Column {
-                    depth: 0,
-                    source: place,
-                    column,
-                })
-                .collect();
-            return self.values_query(
-                steps,
-                place + 1,
-                projection,
-                columns,
-                terms,
-                scope.escapes > 0,
-                tail,
-            );
-        }
-        if rows.len() == 1 && scope.escapes == 0 {
-            let row = rows.into_iter().next().unwrap_or_default();
-            return self.values_query(Vec::new(), 1, row, columns, terms, false, tail);
-        }
-        let steps = vec![Step::Rows {
-            source: 1,
-            rows,
-            join: crate::plan::Join::default(),
-        }];
-        self.values_query(
-            steps,
-            2,
-            projection,
-            columns,
-            terms,
-            scope.escapes > 0,
-            tail,
-        )
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn values_query(
-        &mut self,
-        steps: Vec<Step>,
-        stride: usize,
-        projection: Vec<Expression>,
-        columns: Vec<OutputColumn>,
-        terms: Vec<RawTerm>,
-        correlated: bool,
-        tail: Tail<'_>,
-    ) -> Bind<Query> {
-        let place = ast::ObjectName(Vec::new());
-        let finish = self.finish_over(&columns, tail, &place)?;
-        let uniques = projection.iter().map(Expression::uniques).sum();
-        let select = Select {
-            stride,
-            steps,
-            projection,
-            finish,
-            uniques,
-        };
-        Ok(Query {
-            ctes: Vec::new(),
-            body: Body::Select(Box::new(select)),
-            columns,
-            correlated,
-            terms,
-        })
-    }
-
-    /// VALUES of an INSERT: each value in its column's type, DEFAULT allowed.
-    fn target_rows(
-        &mut self,
-        values: &ast::Values,
-        table: anabranch_types::TableId,
-        columns: &[anabranch_types::ColumnIndex],
-    ) -> Bind<(Vec<Vec<Expression>>, Vec<DataType>)> {
-        let width = values.rows.first().map_or(0, |row| row.content.len());
-        let mut rows = Vec::new();
-        for row in &values.rows {
-            if row.content.len() != width {
-                return Err(self.error(
-                    "42601",
-                    "VALUES lists must all be the same length",
-                    values,
-                ));
-            }
-            if width > columns.len() {
-                let message = "INSERT has more expressions than target columns";
-                return Err(self.error("42601", message, values));
-            }
-            let mut expressions = Vec::new();
-            for (value, column) in row.content.iter().zip(columns) {
-                expressions.push(self.assigned_value(table, *column, value)?);
-            }
-            rows.push(expressions);
-        }
-        if rows.len() > 1 && rows.iter().flatten().any(|e| e.uniques() > 0) {
-            let construct = "a generated value in VALUES of more than one row";
-            return Err(self.unsupported(construct, values));
-        }
-        let types = columns[..width]
-            .iter()
-            .map(|c| super::modify::column_type(self, table, *c))
-            .collect();
-        Ok((rows, types))
-    }
-
-    fn values_rows(&mut self, values: &ast::Values) -> Bind<(Vec<Vec<Expression>>, Vec<DataType>)> {
-        let mut rows: Vec<Vec<Bound>> = Vec::new();
-        for row in &values.rows {
-            let mut bounds = Vec::new();
-            for expression in &row.content {
-                bounds.push(self.expression(expression)?);
-            }
-            if rows
-                .first()
-                .is_some_and(|first| first.len() != bounds.len())
-            {
-                return Err(self.error(
-                    "42601",
-                    "VALUES lists must all be the same length",
-                    values,
-                ));
-            }
-            rows.push(bounds);
-        }
-        let width = rows.first().map_or(0, Vec::len);
-        let mut types = Vec::new();
-        for column in 0..width {
-            let bounds: Vec<&Bound> = rows.iter().map(|row| &row[column]).collect();
-            types.push(self.common_type(&bounds, "VALUES", values)?);
-        }
-        let mut out = Vec::new();
-        for row in rows {
-            let mut expressions = Vec::new();
-            for (bound, data_type) in row.into_iter().zip(&types) {
-                expressions.push(self.coerce(bound, data_type, Context::Implicit, values)?);
-            }
-            out.push(expressions);
-        }
-        Ok((out, types))
-    }
-
     fn select(&mut self, select: &ast::Select, tail: Tail<'_>) -> Bind<Query> {
         self.refuse_select_clauses(select)?;
         let targets = self.targets.take();
@@ -500,7 +315,7 @@ impl Binder<'_> {
             ..Scope::default()
         });
         let mut list = FromList::default();
-        self.from_list(&select.from, &mut list)?;
+        self.source_list(&select.from, &mut list)?;
         if let Some(condition) = &select.selection {
             self.scope().clause = "WHERE";
             let mut conjuncts = Vec::new();
@@ -937,15 +752,14 @@ fn outside_keys(
 
 /// A stand-in for a query's output column; a literal of unknown type keeps its value.
 fn probe(query: &Query, place: usize, data_type: &DataType) -> Bound {
-    if let Body::Select(select) = &query.body {
-        if let constant @ Expression::Constant(anabranch_types::Value::Null) =
+    if let Body::Select(select) = &query.body
+        && let constant @ Expression::Constant(anabranch_types::Value::Null) =
             &select.projection[place]
-        {
-            return Bound {
-                expression: constant.clone(),
-                data_type: None,
-            };
-        }
+    {
+        return Bound {
+            expression: constant.clone(),
+            data_type: None,
+        };
     }
     Bound::new(Expression::Variable(usize::MAX), data_type.clone())
 }
@@ -997,86 +811,6 @@ fn ordinal(expression: &Expr) -> Option<usize> {
         },
         _ => None,
     }
-}
-
-/// The name that PostgreSQL gives an output without an alias.
-fn output_name(expression: &Expr) -> String {
-    match expression {
-        Expr::Identifier(name) => fold(name),
-        Expr::CompoundIdentifier(parts) => parts.last().map_or(String::new(), fold),
-        Expr::Nested(inner) => output_name(inner),
-        Expr::Function(function) => {
-            let last = function.name.0.last().and_then(|part| part.as_ident());
-            last.map_or("?column?".into(), fold)
-        }
-        Expr::Cast {
-            expr, data_type, ..
-        } => match output_name(expr).as_str() {
-            "?column?" => crate::parse::resolve_data_type(data_type)
-                .map_or("?column?".into(), |t| cast_name(&t)),
-            name => name.to_string(),
-        },
-        Expr::TypedString(typed) => crate::parse::resolve_data_type(&typed.data_type)
-            .map_or("?column?".into(), |t| cast_name(&t)),
-        Expr::Case { else_result, .. } => match else_result.as_deref().map(output_name) {
-            Some(name) if name != "?column?" => name,
-            _ => "case".into(),
-        },
-        Expr::Exists { .. } => "exists".into(),
-        Expr::Subquery(query) => match &*query.body {
-            SetExpr::Select(select) => match select.projection.first() {
-                Some(SelectItem::UnnamedExpr(expression)) => output_name(expression),
-                Some(SelectItem::ExprWithAlias { alias, .. }) => fold(alias),
-                _ => "?column?".into(),
-            },
-            _ => "?column?".into(),
-        },
-        Expr::Array(_) => "array".into(),
-        Expr::Extract { .. } => "extract".into(),
-        Expr::Ceil { .. } => "ceil".into(),
-        Expr::Floor { .. } => "floor".into(),
-        Expr::Position { .. } => "position".into(),
-        Expr::Substring {
-            shorthand: true, ..
-        } => "substr".into(),
-        Expr::Substring { .. } => "substring".into(),
-        Expr::Trim {
-            trim_where: Some(ast::TrimWhereField::Leading),
-            ..
-        } => "ltrim".into(),
-        Expr::Trim {
-            trim_where: Some(ast::TrimWhereField::Trailing),
-            ..
-        } => "rtrim".into(),
-        Expr::Trim { .. } => "btrim".into(),
-        Expr::CompoundFieldAccess { root, .. } => output_name(root),
-        Expr::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => "bool".into(),
-        _ => "?column?".into(),
-    }
-}
-
-/// A type's internal name, which a cast of a nameless expression takes.
-fn cast_name(data_type: &DataType) -> String {
-    match data_type {
-        DataType::Bool => "bool",
-        DataType::Int2 => "int2",
-        DataType::Int4 => "int4",
-        DataType::Int8 => "int8",
-        DataType::Numeric(_) => "numeric",
-        DataType::Real => "float4",
-        DataType::Double => "float8",
-        DataType::Text => "text",
-        DataType::Varchar(_) => "varchar",
-        DataType::Char(_) => "bpchar",
-        DataType::Bytea => "bytea",
-        DataType::Uuid => "uuid",
-        DataType::Timestamp => "timestamp",
-        DataType::TimestampTz => "timestamptz",
-        DataType::Date => "date",
-        DataType::Array(element) => return cast_name(element),
-        _ => "?column?",
-    }
-    .to_string()
 }
 
 /// ORDER BY, LIMIT, OFFSET and FETCH of a query.

@@ -40,10 +40,10 @@ enum Total {
 
 impl State {
     fn add(&mut self, aggregate: &Aggregate, frame: &Frame<'_>) -> Result<(), Failure> {
-        if let Some(filter) = &aggregate.filter {
-            if filter.test(frame)? != Some(true) {
-                return Ok(());
-            }
+        if let Some(filter) = &aggregate.filter
+            && filter.test(frame)? != Some(true)
+        {
+            return Ok(());
         }
         let Some(argument) = aggregate.arguments.first() else {
             self.count += 1;

@@ -100,12 +100,13 @@ impl<T: Transaction> Run<'_, T> {
     /// Rows of values as source 1.
     fn values_batch<'v>(&self, values: &[Value], width: usize) -> Batch<'v> {
         let count = values.len() / width;
-        let mut sources = Sources::new();
-        sources.push(Source::Empty);
-        sources.push(Source::Values {
-            width,
-            values: values.to_vec(),
-        });
+        let sources: Sources<'_> = vec![
+            Source::Empty,
+            Source::Values {
+                width,
+                values: values.to_vec(),
+            },
+        ];
         let indices = (0..count as u32).flat_map(|row| [NONE, row]).collect();
         Batch {
             parent: None,
@@ -287,16 +288,17 @@ impl<T: Transaction> Run<'_, T> {
         proposed: &[Value],
     ) -> Result<Option<Vec<Value>>, TransactionError> {
         let changes = {
-            let mut sources = Sources::new();
-            sources.push(Source::Empty);
-            sources.push(Source::Row {
-                layout: &schema.layout,
-                row: &row,
-            });
-            sources.push(Source::Values {
-                width: proposed.len(),
-                values: proposed.to_vec(),
-            });
+            let sources: Sources<'_> = vec![
+                Source::Empty,
+                Source::Row {
+                    layout: &schema.layout,
+                    row: &row,
+                },
+                Source::Values {
+                    width: proposed.len(),
+                    values: proposed.to_vec(),
+                },
+            ];
             let indices = SmallVec::from_slice(&[NONE, 0, 0]);
             let batch = Batch {
                 parent: None,
@@ -310,10 +312,10 @@ impl<T: Transaction> Run<'_, T> {
                 tuple: 0,
                 surroundings: self.surroundings,
             };
-            if let Some(condition) = &update.condition {
-                if condition.test(&frame)? != Some(true) {
-                    return Ok(None);
-                }
+            if let Some(condition) = &update.condition
+                && condition.test(&frame)? != Some(true)
+            {
+                return Ok(None);
             }
             let mut changes = Vec::new();
             for (column, expression) in &update.assignments {

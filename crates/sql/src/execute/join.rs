@@ -186,10 +186,10 @@ impl<T: Transaction> Run<'_, T> {
             let mut answers = fetched.into_iter();
             for stretch in &mut stretches[first..] {
                 let begin = rows.len() as u32;
-                if stretch.1 == 1 {
-                    if let Some(answer) = answers.next() {
-                        take_range(answer, read.wants_keys, rows, keys);
-                    }
+                if stretch.1 == 1
+                    && let Some(answer) = answers.next()
+                {
+                    take_range(answer, read.wants_keys, rows, keys);
                 }
                 *stretch = (begin, rows.len() as u32);
             }

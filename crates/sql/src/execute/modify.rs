@@ -20,6 +20,9 @@ use crate::{
     transaction::Transaction,
 };
 
+/// What an UPDATE does to one row: the tuple, the row's key, the row, and the new values.
+type Change = (usize, Key, Row, Vec<(ColumnIndex, Value)>);
+
 /// The target's source in an UPDATE or DELETE.
 const TARGET: usize = 1;
 
@@ -30,16 +33,17 @@ impl<T: Transaction> Run<'_, T> {
         update: &Update,
         deferrable: bool,
     ) -> Result<Changed, TransactionError> {
-        if let Some(deferred) = &update.deferred {
-            if deferrable && self.transaction.defers(self.statement) {
-                return self.deferred(&update.schema, deferred).await;
-            }
+        if let Some(deferred) = &update.deferred
+            && deferrable
+            && self.transaction.defers(self.statement)
+        {
+            return self.deferred(&update.schema, deferred).await;
         }
         let mut batch = Batch::single(update.stride);
         self.steps(&update.steps, &mut batch).await?;
         let schema = &*update.schema;
         let chosen = distinct_targets(&batch);
-        let mut changes: Vec<(usize, Key, Row, Vec<(ColumnIndex, Value)>)> = Vec::new();
+        let mut changes: Vec<Change> = Vec::new();
         self.draw(update.uniques * chosen.len());
         for tuple in chosen {
             let frame = self.frame(&batch, tuple);
@@ -175,12 +179,13 @@ impl<T: Transaction> Run<'_, T> {
         let new = row.with(&schema.layout, changes).map_err(too_long)?;
         let checks = &self.constraints.of(schema.id).checks;
         if !checks.is_empty() {
-            let mut sources = Sources::new();
-            sources.push(Source::Empty);
-            sources.push(Source::Row {
-                layout: &schema.layout,
-                row: &new,
-            });
+            let sources: Sources<'_> = vec![
+                Source::Empty,
+                Source::Row {
+                    layout: &schema.layout,
+                    row: &new,
+                },
+            ];
             let indices = SmallVec::from_slice(&[NONE, 0]);
             let batch = Batch {
                 parent: None,

@@ -138,14 +138,14 @@ pub(crate) fn bound_text(
         _ => return Ok(Value::Text(text)),
     };
     // No text has more characters than bytes.
-    if text.len() > limit {
-        if let Some((cut, _)) = text.char_indices().nth(limit) {
-            if !explicit && !text[cut..].bytes().all(|b| b == b' ') {
-                let message = format!("value too long for type {data_type}");
-                return Err(failure("22001", message));
-            }
-            text.truncate(cut);
+    if text.len() > limit
+        && let Some((cut, _)) = text.char_indices().nth(limit)
+    {
+        if !explicit && !text[cut..].bytes().all(|b| b == b' ') {
+            let message = format!("value too long for type {data_type}");
+            return Err(failure("22001", message));
         }
+        text.truncate(cut);
     }
     if padded {
         let kept = text.trim_end_matches(' ').len();

@@ -247,7 +247,7 @@ fn parse_bytes(text: &str) -> Option<Value> {
         .chars()
         .map(|c| c.to_digit(16).map(|d| d as u8))
         .collect::<Option<_>>()?;
-    if nibbles.len() % 2 != 0 {
+    if !nibbles.len().is_multiple_of(2) {
         return None;
     }
     let bytes: Vec<u8> = nibbles

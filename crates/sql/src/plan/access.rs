@@ -33,15 +33,15 @@ fn known<'c>(conjuncts: &'c [Expression], source: usize, placed: u64) -> Vec<Kno
             source: s,
             column,
         } = column
+            && *s == source
+            && mask(value) & !placed == 0
         {
-            if *s == source && mask(value) & !placed == 0 {
-                list.push(Known {
-                    conjunct,
-                    column: *column,
-                    relation,
-                    value,
-                });
-            }
+            list.push(Known {
+                conjunct,
+                column: *column,
+                relation,
+                value,
+            });
         }
     };
     for (conjunct, expression) in conjuncts.iter().enumerate() {
@@ -84,10 +84,10 @@ pub(crate) fn choose(
     };
     let indexes = schema.indexes.iter().map(|index| Some(index.id));
     for index in std::iter::once(None).chain(indexes) {
-        if let Some(choice) = by_index(schema, index, &known) {
-            if choice.cost < best.cost {
-                best = choice;
-            }
+        if let Some(choice) = by_index(schema, index, &known)
+            && choice.cost < best.cost
+        {
+            best = choice;
         }
     }
     best
@@ -239,15 +239,15 @@ pub(crate) fn in_order(
     }
     let others = std::iter::once(None).chain(read.schema.indexes.iter().map(|i| Some(i.id)));
     for index in others {
-        if let Some(prefix) = same_prefix(read, index, &current.prefix) {
-            if gives(index, &prefix) {
-                let path = RangePath {
-                    index,
-                    prefix,
-                    ..current
-                };
-                return Some((Path::Range(Box::new(path)), reverse));
-            }
+        if let Some(prefix) = same_prefix(read, index, &current.prefix)
+            && gives(index, &prefix)
+        {
+            let path = RangePath {
+                index,
+                prefix,
+                ..current
+            };
+            return Some((Path::Range(Box::new(path)), reverse));
         }
     }
     None
@@ -298,14 +298,14 @@ pub(crate) fn ending_at(read: &TableRead, column: usize) -> Option<RangePath> {
     }
     let others = std::iter::once(None).chain(read.schema.indexes.iter().map(|i| Some(i.id)));
     for index in others {
-        if read.schema.key_columns(index).get(current.prefix.len()) == wanted {
-            if let Some(prefix) = same_prefix(read, index, &current.prefix) {
-                return Some(RangePath {
-                    index,
-                    prefix,
-                    ..current
-                });
-            }
+        if read.schema.key_columns(index).get(current.prefix.len()) == wanted
+            && let Some(prefix) = same_prefix(read, index, &current.prefix)
+        {
+            return Some(RangePath {
+                index,
+                prefix,
+                ..current
+            });
         }
     }
     None

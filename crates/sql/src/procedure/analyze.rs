@@ -298,19 +298,19 @@ impl Walk<'_> {
     }
 
     fn assign(&mut self, slot: usize, value: &Computed, state: &mut State) {
-        if let Computed::Pure(expression) = value {
-            if let Some(from) = carrier(expression) {
-                let sites = state.carried[from].clone();
-                let plain = matches!(expression, Expression::Variable(_));
-                let integer = self.procedure.variables[slot].is_integer()
-                    && self.procedure.variables[slot] == self.procedure.variables[from];
-                if !plain && !integer {
-                    self.findings.used.extend(&sites);
-                }
-                state.terms[slot] = self.term_of(expression, state);
-                state.carried[slot] = sites;
-                return;
+        if let Computed::Pure(expression) = value
+            && let Some(from) = carrier(expression)
+        {
+            let sites = state.carried[from].clone();
+            let plain = matches!(expression, Expression::Variable(_));
+            let integer = self.procedure.variables[slot].is_integer()
+                && self.procedure.variables[slot] == self.procedure.variables[from];
+            if !plain && !integer {
+                self.findings.used.extend(&sites);
             }
+            state.terms[slot] = self.term_of(expression, state);
+            state.carried[slot] = sites;
+            return;
         }
         let term = self.computed(value, state);
         state.terms[slot] = term;

@@ -126,6 +126,7 @@ impl Compiler<'_> {
             span: procedure.span,
             parameters,
             defaults,
+            slot_names: unit.names.slot_names,
             variables: unit.names.types,
             body,
             statements: unit.sites,
@@ -500,11 +501,11 @@ impl Unit<'_> {
     ) -> Bind<()> {
         let slot = self.scalar(target, span)?;
         let data_type = self.names.types[slot].clone();
-        if let (None, Expr::Function(function)) = (index, peeled(value)) {
-            if self.is_procedure(&function.name) {
-                codes.push(self.call(function, &[target.to_string()], span)?);
-                return Ok(());
-            }
+        if let (None, Expr::Function(function)) = (index, peeled(value))
+            && self.is_procedure(&function.name)
+        {
+            codes.push(self.call(function, &[target.to_string()], span)?);
+            return Ok(());
         }
         let code = match index {
             None => Code::Assign {
@@ -544,12 +545,12 @@ impl Unit<'_> {
         statement: &mut Statement,
         span: Span,
     ) -> Bind<Vec<usize>> {
-        if let [target] = targets {
-            if let Target::Record = self.names.target(target) {
-                return self.names.shape(target, &statement.columns).ok_or_else(|| {
-                    Diagnostic::unsupported("a record that takes rows of different columns", span)
-                });
-            }
+        if let [target] = targets
+            && let Target::Record = self.names.target(target)
+        {
+            return self.names.shape(target, &statement.columns).ok_or_else(|| {
+                Diagnostic::unsupported("a record that takes rows of different columns", span)
+            });
         }
         let mut slots = Vec::new();
         for (place, target) in targets.iter().enumerate() {

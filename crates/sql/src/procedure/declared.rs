@@ -393,10 +393,10 @@ impl DryRun<'_> {
                     }
                 }
                 Step::Query(of) => {
-                    if let RowsOf::Query(query) = &of.rows {
-                        if !query.correlated {
-                            self.query(id, query, knowledge);
-                        }
+                    if let RowsOf::Query(query) = &of.rows
+                        && !query.correlated
+                    {
+                        self.query(id, query, knowledge);
                     }
                 }
                 Step::Subquery { subquery, .. } => {

@@ -29,6 +29,8 @@ pub struct CompiledProcedure {
     pub(crate) parameters: Vec<(String, DataType)>,
     /// Defaults of the last parameters.
     pub(crate) defaults: Vec<Option<Expression>>,
+    /// The names of variables, by slot; empty where a slot has none.
+    pub(crate) slot_names: Vec<String>,
     /// The types of all variables, by slot.
     pub(crate) variables: Vec<DataType>,
     pub(crate) body: Vec<Code>,

@@ -21,6 +21,8 @@ enum Meaning {
 pub(super) struct Names {
     procedure: String,
     names: Vec<(String, Meaning)>,
+    /// The name of each slot.
+    pub(super) slot_names: Vec<String>,
     /// The type of each slot.
     pub(super) types: Vec<DataType>,
     /// The slots of `$1`, `$2`, …
@@ -45,15 +47,16 @@ impl Names {
         }
     }
 
-    /// A slot without a name.
-    pub(super) fn slot(&mut self, data_type: DataType) -> usize {
+    /// A new slot.
+    fn slot(&mut self, name: &str, data_type: DataType) -> usize {
+        self.slot_names.push(name.to_string());
         self.types.push(data_type);
         self.types.len() - 1
     }
 
     /// Declares a variable.
     pub(super) fn declare(&mut self, name: &str, data_type: DataType, constant: bool) -> usize {
-        let slot = self.slot(data_type);
+        let slot = self.slot(name, data_type);
         self.names
             .push((name.to_string(), Meaning::Scalar { slot, constant }));
         slot
@@ -120,7 +123,7 @@ impl Names {
         }
         let fields: Vec<(String, usize)> = columns
             .iter()
-            .map(|(column, data_type)| (column.clone(), self.slot(data_type.clone())))
+            .map(|(column, data_type)| (column.clone(), self.slot(column, data_type.clone())))
             .collect();
         let slots = fields.iter().map(|(_, slot)| *slot).collect();
         self.names[place].1 = Meaning::Record(Some(fields));
