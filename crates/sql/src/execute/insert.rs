@@ -6,7 +6,7 @@ use anabranch_types::{
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::{Rows, Run};
+use super::Run;
 use crate::{
     TransactionError,
     expression::{Batch, Expression, Failure, Frame, NONE, Source, failure, frame::Sources},
@@ -14,6 +14,9 @@ use crate::{
     program::{not_null, violated},
     transaction::Transaction,
 };
+
+/// The source of the rows to be inserted.
+const ROW: usize = 1;
 
 /// What became of the rows of a data-modifying statement.
 pub(crate) struct Changed {
@@ -27,30 +30,36 @@ impl<T: Transaction> Run<'_, T> {
     /// Runs an INSERT.
     pub(crate) async fn insert(&mut self, insert: &Insert) -> Result<Changed, TransactionError> {
         let rows = self.query(&insert.query, None).await?;
-        let width = rows.width;
+        let (width, row_count) = (rows.width, rows.count);
         let schema = &*insert.schema;
-        self.check_rows(schema, &rows.values, width)?;
+        let batch = values_batch(rows.values, width);
+        let Source::Values { values, .. } = &batch.sources[ROW] else {
+            return Ok(Changed {
+                count: 0,
+                rows: Vec::new(),
+            });
+        };
+        self.check_rows(schema, values, width, &batch)?;
+        let mut count = row_count as u64;
         let mut written: Vec<Vec<Value>> = Vec::new();
-        let mut count = 0;
         if let Some(conflict) = &insert.conflict {
-            let existing = self.existing(schema, conflict, &rows).await?;
-            self.insert_or(insert, conflict, &rows, existing, &mut count, &mut written)
+            count = 0;
+            let existing = self.existing(schema, conflict, values, width).await?;
+            self.insert_or(insert, conflict, values, existing, &mut count, &mut written)
                 .await?;
         } else {
-            for row in rows.values.chunks_exact(width) {
+            for row in values.chunks_exact(width) {
                 let key = self.new_key(schema, row);
                 self.insert_row(schema, key, row)?;
-                count += 1;
             }
-            self.check_parents(schema, &rows.values, width, None)
-                .await?;
+            self.check_parents(schema, values, width, None).await?;
         }
         let returned = match &insert.returning {
             None => Vec::new(),
             Some(list) if insert.conflict.is_some() => {
-                self.returned(list, schema, &written.concat())?
+                self.returned(list, &values_batch(written.concat(), width))?
             }
-            Some(list) => self.returned(list, schema, &rows.values)?,
+            Some(list) => self.returned(list, &batch)?,
         };
         Ok(Changed {
             count,
@@ -64,6 +73,7 @@ impl<T: Transaction> Run<'_, T> {
         schema: &TableSchema,
         values: &[Value],
         width: usize,
+        batch: &Batch<'_>,
     ) -> Result<(), Failure> {
         for row in values.chunks_exact(width) {
             for (place, (value, column)) in row.iter().zip(&schema.columns).enumerate() {
@@ -76,9 +86,8 @@ impl<T: Transaction> Run<'_, T> {
         if checks.is_empty() || values.is_empty() {
             return Ok(());
         }
-        let batch = self.values_batch(values, width);
         for tuple in 0..batch.len() {
-            let frame = self.frame(&batch, tuple);
+            let frame = self.frame(batch, tuple);
             let row = &values[tuple * width..(tuple + 1) * width];
             for check in checks {
                 let pending = row.iter().enumerate().any(|(place, value)| {
@@ -97,35 +106,10 @@ impl<T: Transaction> Run<'_, T> {
         Ok(())
     }
 
-    /// Rows of values as source 1.
-    fn values_batch<'v>(&self, values: &[Value], width: usize) -> Batch<'v> {
-        let count = values.len() / width;
-        let sources: Sources<'_> = vec![
-            Source::Empty,
-            Source::Values {
-                width,
-                values: values.to_vec(),
-            },
-        ];
-        let indices = (0..count as u32).flat_map(|row| [NONE, row]).collect();
-        Batch {
-            parent: None,
-            sources,
-            stride: 2,
-            indices,
-        }
-    }
-
-    fn returned(
-        &self,
-        list: &[Expression],
-        schema: &TableSchema,
-        values: &[Value],
-    ) -> Result<Vec<Vec<Value>>, Failure> {
-        let batch = self.values_batch(values, schema.columns.len());
+    fn returned(&self, list: &[Expression], batch: &Batch<'_>) -> Result<Vec<Vec<Value>>, Failure> {
         let mut rows = Vec::with_capacity(batch.len());
         for tuple in 0..batch.len() {
-            let frame = self.frame(&batch, tuple);
+            let frame = self.frame(batch, tuple);
             let row = list.iter().map(|expression| expression.evaluate(&frame));
             rows.push(row.collect::<Result<_, _>>()?);
         }
@@ -175,11 +159,12 @@ impl<T: Transaction> Run<'_, T> {
         &mut self,
         schema: &TableSchema,
         conflict: &Conflict,
-        rows: &Rows,
+        rows: &[Value],
+        width: usize,
     ) -> Result<Vec<Option<(Key, Row)>>, TransactionError> {
         let mut reads = Vec::new();
         let mut of_row = Vec::new();
-        for (place, row) in rows.values.chunks_exact(rows.width).enumerate() {
+        for (place, row) in rows.chunks_exact(width).enumerate() {
             for arbiter in &conflict.arbiters {
                 let columns = schema.key_columns(*arbiter);
                 if columns.iter().any(|column| row[column.index()].is_null()) {
@@ -202,7 +187,7 @@ impl<T: Transaction> Run<'_, T> {
                 });
             }
         }
-        let mut existing: Vec<Option<(Key, Row)>> = vec![None; rows.count];
+        let mut existing: Vec<Option<(Key, Row)>> = vec![None; rows.len() / width];
         if reads.is_empty() {
             return Ok(existing);
         }
@@ -228,7 +213,7 @@ impl<T: Transaction> Run<'_, T> {
         &mut self,
         insert: &Insert,
         conflict: &Conflict,
-        rows: &Rows,
+        rows: &[Value],
         existing: Vec<Option<(Key, Row)>>,
         count: &mut u64,
         written: &mut Vec<Vec<Value>>,
@@ -236,7 +221,7 @@ impl<T: Transaction> Run<'_, T> {
         let schema = &*insert.schema;
         // Keys that this statement has inserted or updated itself, by arbiter.
         let mut taken: FxHashMap<(usize, Key), ()> = FxHashMap::default();
-        for (values, existing) in rows.values.chunks_exact(rows.width).zip(existing) {
+        for (values, existing) in rows.chunks_exact(schema.columns.len()).zip(existing) {
             let mut own = Vec::new();
             for (place, arbiter) in conflict.arbiters.iter().enumerate() {
                 let columns = schema.key_columns(*arbiter);
@@ -261,7 +246,8 @@ impl<T: Transaction> Run<'_, T> {
                 (None, _) => {
                     let key = self.new_key(schema, values);
                     self.insert_row(schema, key, values)?;
-                    self.check_parents(schema, values, rows.width, None).await?;
+                    self.check_parents(schema, values, values.len(), None)
+                        .await?;
                     Some(values.to_vec())
                 }
                 (Some(_), None) => None,
@@ -341,6 +327,19 @@ impl<T: Transaction> Run<'_, T> {
             .await?;
         self.follow_change(schema, &row, &new, &assigned).await?;
         Ok(Some(values))
+    }
+}
+
+/// Rows of values as source 1.
+fn values_batch<'v>(values: Vec<Value>, width: usize) -> Batch<'v> {
+    let count = values.len() / width;
+    let sources = vec![Source::Empty, Source::Values { width, values }];
+    let indices = (0..count as u32).flat_map(|row| [NONE, row]).collect();
+    Batch {
+        parent: None,
+        sources,
+        stride: 2,
+        indices,
     }
 }
 
