@@ -144,6 +144,8 @@ fn expressions_give_what_postgresql_gives() {
         ("CASE WHEN false THEN 1 END", "-"),
         ("coalesce(NULL, 2, 3)", "2"),
         ("nullif(1, 1)", "-"),
+        ("nullif(-3, 1.5::float8) - 2.5", "-5.5"),
+        ("nullif(NULL, 7) + 1", "-"),
         ("greatest(1, NULL, 3.5)", "3.5"),
         ("round(2.5)", "3"),
         ("round(2.5::float8)", "2"),

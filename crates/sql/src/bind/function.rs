@@ -210,8 +210,12 @@ impl Binder<'_> {
                 Self::call(function, list, data_type)
             }
             ("nullif", [left, right]) => {
-                let data_type = left.data_type.clone().unwrap_or(DataType::Text);
-                let (a, b) = self.comparable(left.clone(), "=", right.clone(), syntax)?;
+                // The left operand as `=` takes it.
+                let data_type = compared_type(left, right);
+                let expression =
+                    self.coerce(left.clone(), &data_type, Context::Implicit, syntax)?;
+                let left = Bound::new(expression, data_type.clone());
+                let (a, b) = self.comparable(left, "=", right.clone(), syntax)?;
                 Bound::new(
                     Expression::NullIf(Box::new(a), Box::new(b)).folded(),
                     data_type,
@@ -520,5 +524,21 @@ impl Binder<'_> {
             arguments.push(self.coerce(bound.clone(), to, Context::Implicit, syntax)?);
         }
         Ok(Some(Self::call(function, arguments, result)))
+    }
+}
+
+/// The type in which `left = right` has its left operand.
+fn compared_type(left: &Bound, right: &Bound) -> DataType {
+    let float = |t: &DataType| matches!(t, DataType::Real | DataType::Double);
+    match (&left.data_type, &right.data_type) {
+        (None, None) => DataType::Text,
+        (Some(known), None) | (None, Some(known)) => unbounded(known),
+        (Some(l), Some(r)) if l.is_numeric() && r.is_numeric() => match (float(l), float(r)) {
+            (true, true) => l.clone(),
+            (false, false) if l.is_integer() && r.is_integer() => l.clone(),
+            (false, false) => DataType::Numeric(None),
+            _ => DataType::Double,
+        },
+        (Some(l), Some(r)) => super::convert::wider(l, r).unwrap_or_else(|| l.clone()),
     }
 }
