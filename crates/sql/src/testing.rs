@@ -319,7 +319,7 @@ impl Transaction for StoreTransaction<'_> {
         self.defer
     }
 
-    fn is_known(&self, table: TableId, key: &Key) -> bool {
+    fn is_known(&mut self, table: TableId, key: &Key, _: &[anabranch_types::Patch]) -> bool {
         self.inserted.contains(&(table.0, key.clone()))
     }
 

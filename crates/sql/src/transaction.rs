@@ -7,7 +7,7 @@
 
 use std::future::Future;
 
-use anabranch_types::{Effect, EffectError, Fetched, Key, Read, SlotId, TableId};
+use anabranch_types::{Effect, EffectError, Fetched, Key, Patch, Read, SlotId, TableId};
 
 use crate::summary::StatementId;
 
@@ -43,10 +43,14 @@ pub trait Transaction {
     /// [`crate::summary::StatementSummary::deferrable`]).
     fn defers(&self, statement: StatementId) -> bool;
 
-    /// Whether the row with this key is known to exist without asking: the transaction has read or
-    /// inserted it, and no transaction type of the application deletes from that table. A foreign
-    /// key that points to it needs no look-up.
-    fn is_known(&self, table: TableId, key: &Key) -> bool;
+    /// Whether the row with this key is known to exist without asking: the transaction has inserted
+    /// it, or has read it and no transaction type of the application deletes from that table. A
+    /// foreign key that points to it needs no look-up.
+    ///
+    /// `pending` are the columns of the key whose values are known only at commit (the key was
+    /// encoded with 0 in their place): such a row is known only if this transaction inserts it with
+    /// the same pending values.
+    fn is_known(&mut self, table: TableId, key: &Key, pending: &[Patch]) -> bool;
 
     /// A slot for a value that a deferred effect will produce, new in this transaction; the next
     /// `count - 1` slots are the caller's too.

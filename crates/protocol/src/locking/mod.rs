@@ -119,6 +119,11 @@ impl LockingNode {
         &mut self.participant.store
     }
 
+    /// Gives up the node for its partition's items.
+    pub fn into_store(self) -> Store {
+        self.participant.store
+    }
+
     /// Whether no transaction is known here: none runs, and no lock is held.
     pub fn is_idle(&self) -> bool {
         self.transactions.is_empty() && self.guests.is_empty()

@@ -132,6 +132,11 @@ impl RampNode {
         &mut self.participant.store
     }
 
+    /// Gives up the node for its partition's items.
+    pub fn into_store(self) -> Store {
+        self.participant.store
+    }
+
     /// How many transactions are prepared here and neither committed nor aborted.
     pub fn prepared(&self) -> usize {
         self.participant.prepared()

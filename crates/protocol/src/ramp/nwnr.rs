@@ -118,6 +118,11 @@ impl NwnrNode {
         &mut self.store
     }
 
+    /// Gives up the node for its partition's items.
+    pub fn into_store(self) -> Store {
+        self.store
+    }
+
     /// Whether no transaction waits for an answer here.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty()

@@ -1,8 +1,10 @@
 //! Foreign keys: parents looked up when a child is written, children when a parent goes.
 
 use anabranch_types::{
-    ColumnIndex, Effect, Fetched, Key, KeyRange, Read, Row, TableSchema, Value, access::whole_table,
+    ColumnIndex, Effect, Fetched, Key, KeyRange, Patch, Pending, Read, Row, TableSchema, Value,
+    access::whole_table,
 };
+use smallvec::SmallVec;
 
 use super::{Nested, Run, insert::key_of};
 use crate::{
@@ -37,7 +39,7 @@ impl<T: Transaction> Run<'_, T> {
                 continue;
             }
             let columns = parent.parent.key_columns(parent.index);
-            let mut last: Option<Key> = None;
+            let mut last: Option<(Key, SmallVec<[Patch; 1]>)> = None;
             for row in values.chunks_exact(width) {
                 if parent
                     .columns
@@ -48,6 +50,7 @@ impl<T: Transaction> Run<'_, T> {
                 }
                 let mut key = Key::empty();
                 let mut fits = true;
+                let mut pending: SmallVec<[Patch; 1]> = SmallVec::new();
                 for (column, place) in columns.iter().zip(&parent.order) {
                     let described = &parent.parent.columns[column.index()];
                     let value = &row[parent.columns[*place].index()];
@@ -55,19 +58,28 @@ impl<T: Transaction> Run<'_, T> {
                         && key
                             .try_push_value(&described.data_type, described.nullable, value)
                             .is_ok();
+                    if let Value::Pending(Pending { slot, offset }) = *value {
+                        pending.push(Patch { slot, offset, column: *column });
+                    }
                 }
                 if !fits {
                     return Err(no_parent(schema, &parent.name).into());
                 }
                 // Rows of one statement often share a parent.
-                if last.as_ref() == Some(&key) {
+                let this = (key, pending);
+                if last.as_ref() == Some(&this) {
                     continue;
                 }
-                last = Some(key.clone());
+                let (key, pending) = last.insert(this);
                 let table = parent.parent.id;
-                if parent.index.is_none() && self.transaction.is_known(table, &key) {
+                if parent.index.is_none() && self.transaction.is_known(table, key, pending) {
                     continue;
                 }
+                if !pending.is_empty() {
+                    let why = "a foreign key refers to a value that is known only at commit";
+                    return Err(TransactionError::Retry(why));
+                }
+                let key = key.clone();
                 names.push(&parent.name);
                 reads.push(match parent.index {
                     None => Read::Point { table, key },
