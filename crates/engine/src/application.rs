@@ -1,0 +1,179 @@
+//! An application with its plan, in the form that a node consults on every statement.
+
+use std::sync::Arc;
+
+use anabranch_analysis::Plan;
+use anabranch_sql::application::Application;
+use anabranch_sql::catalog::ReferentialAction;
+use anabranch_sql::summary::{Role, StatementId};
+use anabranch_types::{Schema, TableId};
+
+use crate::routing::Router;
+
+/// All that a node must know of the application it runs; shared by all nodes.
+pub struct PlannedApplication {
+    /// The compiled procedures and row programs.
+    pub application: Application,
+    /// The plan, as the analysis made it.
+    pub plan: Plan,
+    /// The plan, as the nodes consult it.
+    pub execution: ExecutionPlan,
+}
+
+impl PlannedApplication {
+    /// Bundles an application with its plan for a cluster of `partitions` partitions.
+    ///
+    /// # Panics
+    /// When the plan is not this application's, or `partitions` is 0.
+    pub fn new(application: Application, plan: Plan, partitions: u16) -> Arc<PlannedApplication> {
+        let execution = ExecutionPlan::new(&application, &plan, partitions);
+        Arc::new(PlannedApplication {
+            application,
+            plan,
+            execution,
+        })
+    }
+
+    /// The tables.
+    pub fn schema(&self) -> &Schema {
+        self.application.schema()
+    }
+}
+
+/// The plan by statement and table, in dense tables.
+#[derive(Clone, Debug)]
+pub struct ExecutionPlan {
+    /// Where items live.
+    pub router: Router,
+    statements: Vec<StatementPlan>,
+    parents: Vec<bool>,
+    permanent: Vec<bool>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct StatementPlan {
+    deferred: bool,
+    guarded_read: bool,
+    guarded_write: bool,
+}
+
+impl ExecutionPlan {
+    fn new(application: &Application, plan: &Plan, partitions: u16) -> ExecutionPlan {
+        let router = Router::new(application.schema(), &plan.placements, partitions);
+        let mut statements = Vec::new();
+        let mut at = |id: StatementId, set: fn(&mut StatementPlan)| {
+            let index = id.0 as usize;
+            if statements.len() <= index {
+                statements.resize(index + 1, StatementPlan::default());
+            }
+            set(&mut statements[index]);
+        };
+        for entry in &plan.entries {
+            for id in &entry.deferred {
+                at(*id, |s| s.deferred = true);
+            }
+            for id in &entry.guarded_reads {
+                at(*id, |s| s.guarded_read = true);
+            }
+            for id in &entry.guarded_writes {
+                at(*id, |s| s.guarded_write = true);
+            }
+        }
+        let parents = parent_tables(application);
+        let loses_rows = tables_losing_rows(application);
+        let permanent = parents
+            .iter()
+            .zip(&loses_rows)
+            .map(|(parent, loses)| *parent && !loses)
+            .collect();
+        ExecutionPlan {
+            router,
+            statements,
+            parents,
+            permanent,
+        }
+    }
+
+    fn statement(&self, id: StatementId) -> StatementPlan {
+        self.statements
+            .get(id.0 as usize)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Whether the owner of the row evaluates this UPDATE at commit.
+    pub fn is_deferred(&self, id: StatementId) -> bool {
+        self.statement(id).deferred
+    }
+
+    /// Whether what this statement reads is a guard.
+    pub fn guards_reads(&self, id: StatementId) -> bool {
+        self.statement(id).guarded_read
+    }
+
+    /// Whether what this statement writes is a guard.
+    pub fn guards_writes(&self, id: StatementId) -> bool {
+        self.statement(id).guarded_write
+    }
+
+    /// Whether a foreign key points to this table, so that it pays to remember which of its rows
+    /// exist.
+    pub fn is_parent(&self, table: TableId) -> bool {
+        self.parents[table.index()]
+    }
+
+    /// Whether a row of this table, once seen, exists for good: it is a parent, and no transaction
+    /// type deletes from it or changes its keys.
+    pub fn is_permanent(&self, table: TableId) -> bool {
+        self.permanent[table.index()]
+    }
+}
+
+/// Which tables a foreign key points to.
+fn parent_tables(application: &Application) -> Vec<bool> {
+    let mut parents = vec![false; application.schema().tables.len()];
+    for key in application
+        .catalog()
+        .tables
+        .iter()
+        .flat_map(|table| &table.foreign_keys)
+    {
+        parents[key.parent.index()] = true;
+    }
+    parents
+}
+
+/// Tables from which a row may disappear: by DELETE, by a change of its key, or because a parent's
+/// disappearance cascades.
+fn tables_losing_rows(application: &Application) -> Vec<bool> {
+    let schema = application.schema();
+    let mut loses = vec![false; schema.tables.len()];
+    let accesses = application
+        .summaries()
+        .iter()
+        .flat_map(|transaction| &transaction.statements)
+        .flat_map(|statement| &statement.accesses);
+    for access in accesses {
+        let keys = &schema.table(access.table).primary_key;
+        let moves = access
+            .writes
+            .iter()
+            .any(|write| keys.contains(&write.column));
+        if access.role == Role::Delete || (access.role == Role::Update && moves) {
+            loses[access.table.index()] = true;
+        }
+    }
+    loop {
+        let before = loses.clone();
+        for table in &application.catalog().tables {
+            let cascades = table.foreign_keys.iter().any(|key| {
+                loses[key.parent.index()]
+                    && [key.on_delete, key.on_update].contains(&ReferentialAction::Cascade)
+            });
+            loses[table.id.index()] |= cascades;
+        }
+        if loses == before {
+            return loses;
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! A transaction's own writes, folded into what it reads.
+//!
+//! Effects stay with the transaction until commit. A later read of the same table sees them: rows
+//! inserted appear, rows deleted disappear, and row programs are run on the rows they start from.
+//! Values that are pending until commit never come up here: `sql` defers no UPDATE whose result,
+//! or whose row, the procedure reads again.
+
+use std::collections::BTreeMap;
+
+use anabranch_sql::transaction::TransactionError;
+use anabranch_types::{
+    ColumnSet, Effect, EffectError, Fetched, IndexId, Key, PartitionId, Read, Row, RowPrograms,
+    Schema, TableId,
+};
+
+/// One effect of the transaction and where it will be applied.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnWrite {
+    pub partition: PartitionId,
+    pub effect: Effect,
+    /// Whether the row is one of the transaction's guards.
+    pub guard: bool,
+}
+
+/// The rows that range reads need beside what they find: those that own updates start from, for an
+/// update may move a row into the range.
+pub(crate) fn bases(reads: &[Read], writes: &[OwnWrite]) -> Vec<(TableId, Key)> {
+    let mut bases: Vec<(TableId, Key)> = writes
+        .iter()
+        .filter_map(|write| match &write.effect {
+            Effect::Update { table, key, .. } => Some((*table, key.clone())),
+            Effect::Insert { .. } | Effect::Delete { .. } => None,
+        })
+        .filter(|(table, _)| {
+            reads
+                .iter()
+                .any(|read| matches!(read, Read::Range { table: t, .. } if t == table))
+        })
+        .collect();
+    bases.sort();
+    bases.dedup();
+    bases
+}
+
+/// The own writes of one transaction, ready to be folded into answers.
+pub(crate) struct Overlay<'t> {
+    schema: &'t Schema,
+    programs: &'t dyn RowPrograms,
+    writes: &'t [OwnWrite],
+    bases: BTreeMap<(TableId, Key), Option<Row>>,
+}
+
+impl<'t> Overlay<'t> {
+    /// `rows` answer point reads of `bases`.
+    pub(crate) fn new(
+        schema: &'t Schema,
+        programs: &'t dyn RowPrograms,
+        writes: &'t [OwnWrite],
+        bases: Vec<(TableId, Key)>,
+        rows: Vec<Fetched>,
+    ) -> Overlay<'t> {
+        let rows = rows.into_iter().map(|fetched| match fetched {
+            Fetched::Point(row) => row,
+            Fetched::Range(_) => None,
+        });
+        Overlay {
+            schema,
+            programs,
+            writes,
+            bases: bases.into_iter().zip(rows).collect(),
+        }
+    }
+
+    /// The answer to `read` as the transaction sees it. A range's limit is applied here.
+    pub(crate) fn fold(&self, read: &Read, answer: Fetched) -> Result<Fetched, TransactionError> {
+        match (read, answer) {
+            (Read::Point { table, key }, Fetched::Point(row)) => {
+                Ok(Fetched::Point(self.row(*table, key, row)?))
+            }
+            (
+                Read::Range {
+                    table,
+                    index,
+                    range,
+                    reverse,
+                    limit,
+                },
+                Fetched::Range(rows),
+            ) => {
+                let mut found: BTreeMap<Key, (Key, Row)> = rows
+                    .into_iter()
+                    .map(|(key, row)| (self.order_key(*table, *index, &key, &row), (key, row)))
+                    .collect();
+                for key in self.written_keys(*table) {
+                    let place = found
+                        .iter()
+                        .find(|(_, (k, _))| k == key)
+                        .map(|(at, _)| at.clone());
+                    let before = match place.and_then(|place| found.remove(&place)) {
+                        Some((_, row)) => Some(row),
+                        None => self.bases.get(&(*table, key.clone())).cloned().flatten(),
+                    };
+                    if let Some(row) = self.row(*table, key, before)? {
+                        let place = self.order_key(*table, *index, key, &row);
+                        if range.contains(&place) {
+                            found.insert(place, (key.clone(), row));
+                        }
+                    }
+                }
+                let limit = limit.map_or(usize::MAX, |limit| limit as usize);
+                let rows = found.into_values();
+                Ok(Fetched::Range(if *reverse {
+                    rows.rev().take(limit).collect()
+                } else {
+                    rows.take(limit).collect()
+                }))
+            }
+            (_, answer) => Ok(answer),
+        }
+    }
+
+    fn written_keys(&self, table: TableId) -> impl Iterator<Item = &Key> {
+        let mut keys: Vec<&Key> = self
+            .writes
+            .iter()
+            .filter(|write| write.effect.table() == table)
+            .map(|write| write.effect.key())
+            .collect();
+        keys.sort();
+        keys.dedup();
+        keys.into_iter()
+    }
+
+    fn row(
+        &self,
+        table: TableId,
+        key: &Key,
+        mut row: Option<Row>,
+    ) -> Result<Option<Row>, TransactionError> {
+        let own = self.writes.iter().map(|write| &write.effect);
+        for effect in own.filter(|effect| effect.table() == table && effect.key() == key) {
+            row = match effect {
+                Effect::Insert { row, patches, .. } => {
+                    if !patches.is_empty() {
+                        return Err(TransactionError::Failed(EffectError {
+                            code: "XX000",
+                            message: format!(
+                                "a row of table \"{}\" is read before its key is known",
+                                self.schema.table(table).name
+                            ),
+                            constraint: None,
+                        }));
+                    }
+                    Some(row.clone())
+                }
+                Effect::Delete { .. } => None,
+                Effect::Update {
+                    program, arguments, ..
+                } => match row {
+                    None => None,
+                    Some(row) => Some(
+                        self.programs
+                            .apply(*program, &row, arguments, ColumnSet::EMPTY)
+                            .map_err(TransactionError::Failed)?
+                            .row,
+                    ),
+                },
+            };
+        }
+        Ok(row)
+    }
+
+    fn order_key(&self, table: TableId, index: Option<IndexId>, key: &Key, row: &Row) -> Key {
+        order_key(self.schema, table, index, key, row)
+    }
+}
+
+/// Where a row stands in the order of an index: its primary key, or the indexed columns' values
+/// followed by it.
+fn order_key(schema: &Schema, table: TableId, index: Option<IndexId>, key: &Key, row: &Row) -> Key {
+    if index.is_none() {
+        return key.clone();
+    }
+    let table = schema.table(table);
+    let mut order = Key::empty();
+    for column in table.key_columns(index) {
+        let declared = &table.columns[column.index()];
+        order.push_value(
+            &declared.data_type,
+            declared.nullable,
+            &row.get(&table.layout, *column),
+        );
+    }
+    order.push_bytes(key.as_bytes());
+    order
+}
+
+/// Two partitions' parts of one range, as one answer in the range's order.
+pub(crate) fn merge(schema: &Schema, read: &Read, one: Fetched, other: Fetched) -> Fetched {
+    match (read, one, other) {
+        (
+            Read::Range {
+                table,
+                index,
+                reverse,
+                limit,
+                ..
+            },
+            Fetched::Range(a),
+            Fetched::Range(b),
+        ) => {
+            let mut rows: Vec<(Key, (Key, Row))> = a
+                .into_iter()
+                .chain(b)
+                .map(|(key, row)| (order_key(schema, *table, *index, &key, &row), (key, row)))
+                .collect();
+            rows.sort_by(|(x, _), (y, _)| if *reverse { y.cmp(x) } else { x.cmp(y) });
+            rows.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
+            Fetched::Range(rows.into_iter().map(|(_, row)| row).collect())
+        }
+        (_, Fetched::Point(None), other) => other,
+        (_, one, _) => one,
+    }
+}

@@ -1,0 +1,515 @@
+//! One attempt of one transaction, as its procedure sees it.
+//!
+//! The procedure runs as a future that the node polls. When it awaits a read, the requests are left
+//! in a mailbox that it shares with the node; the node hands them to the protocol and puts the
+//! answer back. Effects are gathered here until commit, and folded into later reads ([`overlay`]).
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use anabranch_protocol::{PartitionEffects, PartitionRead};
+use anabranch_sql::summary::StatementId;
+use anabranch_sql::transaction::{Transaction, TransactionError};
+use anabranch_types::{
+    Access, Effect, EffectError, Fetched, Key, PartitionId, Patch, Read, SlotId, TableId,
+};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::application::PlannedApplication;
+use crate::overlay::{self, OwnWrite};
+use crate::routing::Target;
+
+/// The attempt's side of the mailbox, and what it has gathered.
+pub(crate) struct Mailbox {
+    /// Reads that the procedure waits for.
+    pub request: Option<Vec<PartitionRead>>,
+    /// Their answer.
+    pub response: Option<Vec<Fetched>>,
+    /// Effects so far, in order of execution.
+    pub writes: Vec<OwnWrite>,
+    /// Set when deferral led nowhere and the next attempt must do without.
+    pub deferral_failed: bool,
+}
+
+impl Mailbox {
+    pub(crate) fn new() -> Rc<RefCell<Mailbox>> {
+        Rc::new(RefCell::new(Mailbox {
+            request: None,
+            response: None,
+            writes: Vec::new(),
+            deferral_failed: false,
+        }))
+    }
+
+    /// The effects, one entry a partition in ascending order, each in order of execution.
+    pub(crate) fn take_effects(&mut self) -> Vec<PartitionEffects> {
+        let mut partitions: Vec<PartitionEffects> = Vec::with_capacity(1);
+        for write in self.writes.drain(..) {
+            let at = match partitions
+                .iter()
+                .position(|p| p.partition == write.partition)
+            {
+                Some(at) => at,
+                None => {
+                    partitions.push(PartitionEffects {
+                        partition: write.partition,
+                        effects: Vec::with_capacity(32),
+                        guards: Vec::new(),
+                    });
+                    partitions.len() - 1
+                }
+            };
+            let entry = &mut partitions[at];
+            if write.guard {
+                entry.guards.push(entry.effects.len() as u32);
+            }
+            entry.effects.push(write.effect);
+        }
+        partitions.sort_by_key(|p| p.partition);
+        partitions
+    }
+}
+
+/// What identifies an attempt and does not change while it runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttemptIdentity {
+    /// The partition of the node that runs it.
+    pub home: PartitionId,
+    /// Unique in the cluster: the high half of [`Transaction::unique`].
+    pub unique: u64,
+    /// [`Transaction::timestamp`].
+    pub timestamp: i64,
+    /// Whether the plan's deferrals are used.
+    pub deferral: bool,
+}
+
+/// A [`Transaction`] over a node.
+pub struct NodeTransaction {
+    planned: Arc<PlannedApplication>,
+    identity: AttemptIdentity,
+    mailbox: Rc<RefCell<Mailbox>>,
+    /// Rows known to exist, searched by hash.
+    known: Vec<KnownRow>,
+
+    /// Where rows with hidden keys were found.
+    hidden: FxHashMap<(TableId, Key), PartitionId>,
+    /// The partition that produces each slot; `None` until the effect is written.
+    slots: Vec<Option<PartitionId>>,
+    uniques: u64,
+}
+
+impl NodeTransaction {
+    pub(crate) fn new(
+        planned: Arc<PlannedApplication>,
+        identity: AttemptIdentity,
+        mailbox: Rc<RefCell<Mailbox>>,
+    ) -> NodeTransaction {
+        NodeTransaction {
+            planned,
+            identity,
+            mailbox,
+            known: Vec::new(),
+            hidden: FxHashMap::default(),
+            slots: Vec::new(),
+            uniques: 0,
+        }
+    }
+
+    /// Takes note of a row that was read, if its table loses none.
+    fn remember(&mut self, table: TableId, key: &Key) {
+        if self.planned.execution.is_permanent(table) {
+            self.know(table, key, &[]);
+        }
+    }
+
+    fn know(&mut self, table: TableId, key: &Key, pending: &[Patch]) {
+        let hash = identify(table, key);
+        if !self.finds(hash, table, key, pending) {
+            let pending = SmallVec::from_slice(pending);
+            self.known.push(KnownRow {
+                hash,
+                table,
+                key: key.clone(),
+                pending,
+            });
+        }
+    }
+
+    fn finds(&self, hash: u64, table: TableId, key: &Key, pending: &[Patch]) -> bool {
+        self.known.iter().any(|row| {
+            row.hash == hash && row.table == table && row.key == *key && *row.pending == *pending
+        })
+    }
+
+    /// Takes note of what an own effect says about the existence of its row.
+    fn note_own(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Insert {
+                table,
+                key,
+                patches,
+                ..
+            } if self.planned.execution.is_parent(*table) => {
+                let keys = &self.planned.schema().table(*table).primary_key;
+                let of_key = patches.iter().filter(|patch| keys.contains(&patch.column));
+                let pending: SmallVec<[Patch; 1]> = of_key.copied().collect();
+                self.know(*table, key, &pending);
+            }
+            Effect::Delete { table, key } => {
+                self.known
+                    .retain(|row| row.table != *table || row.key != *key);
+            }
+            Effect::Insert { .. } | Effect::Update { .. } => {}
+        }
+    }
+
+    /// Tables with unsettled writes of this transaction.
+    fn has_writes(&self, table: TableId) -> bool {
+        self.mailbox
+            .borrow()
+            .writes
+            .iter()
+            .any(|write| write.effect.table() == table)
+    }
+
+    fn partitions(&self, target: Target) -> std::ops::Range<u16> {
+        match target {
+            Target::One(partition) => partition.0..partition.0 + 1,
+            Target::Anywhere => self.identity.home.0..self.identity.home.0 + 1,
+            Target::Everywhere => 0..self.planned.execution.router.partitions(),
+        }
+    }
+
+    /// Asks for `reads` (not looking at own writes) and gathers one answer a read.
+    async fn fetch(
+        &mut self,
+        access: Access,
+        reads: Vec<Read>,
+    ) -> Result<Vec<Fetched>, TransactionError> {
+        if reads.is_empty() {
+            return Ok(Vec::new());
+        }
+        let router = &self.planned.execution.router;
+        let first = router.read(&reads[0]);
+        let together =
+            first != Target::Everywhere && reads[1..].iter().all(|read| router.read(read) == first);
+        if together {
+            let partition = PartitionId(self.partitions(first).start);
+            let requests = reads
+                .into_iter()
+                .map(|read| PartitionRead {
+                    partition,
+                    read,
+                    access,
+                })
+                .collect();
+            return Ok(self.ask(requests).await);
+        }
+        let mut requests: Vec<(PartitionId, usize)> = Vec::with_capacity(reads.len());
+        for (place, read) in reads.iter().enumerate() {
+            let partitions = self.partitions(router.read(read));
+            requests.extend(partitions.map(|partition| (PartitionId(partition), place)));
+        }
+        requests.sort_by_key(|(partition, _)| *partition);
+        let asked = requests
+            .iter()
+            .map(|(partition, place)| PartitionRead {
+                partition: *partition,
+                read: reads[*place].clone(),
+                access,
+            })
+            .collect();
+        let answers = self.ask(asked).await;
+        let planned = Arc::clone(&self.planned);
+        let schema = planned.application.schema();
+        let mut gathered: Vec<Option<Fetched>> = vec![None; reads.len()];
+        for ((partition, place), answer) in requests.into_iter().zip(answers) {
+            self.note_hidden(&reads[place], partition, &answer);
+            let slot = &mut gathered[place];
+            *slot = Some(match slot.take() {
+                None => answer,
+                Some(before) => overlay::merge(schema, &reads[place], before, answer),
+            });
+        }
+        Ok(gathered
+            .into_iter()
+            .map(|answer| answer.expect("one answer a read"))
+            .collect())
+    }
+
+    /// A hidden key does not tell where its row lives, so it is noted when the row is found.
+    fn note_hidden(&mut self, read: &Read, partition: PartitionId, answer: &Fetched) {
+        let table = read.table();
+        if self
+            .planned
+            .application
+            .schema()
+            .table(table)
+            .primary_key
+            .is_empty()
+            && let Fetched::Range(rows) = answer
+        {
+            for (key, _) in rows {
+                self.hidden.insert((table, key.clone()), partition);
+            }
+        }
+    }
+
+    async fn ask(&self, requests: Vec<PartitionRead>) -> Vec<Fetched> {
+        self.mailbox.borrow_mut().request = Some(requests);
+        Answer(&self.mailbox).await
+    }
+
+    /// Reads of tables that this transaction has written: without limits (own deletes may call for
+    /// more rows), with the rows that own updates start from, own writes folded in.
+    async fn read_through_writes(
+        &mut self,
+        access: Access,
+        reads: Vec<Read>,
+    ) -> Result<Vec<Fetched>, TransactionError> {
+        let mut asked: Vec<Read> = reads
+            .iter()
+            .map(|read| match read {
+                Read::Range {
+                    table,
+                    index,
+                    range,
+                    reverse,
+                    ..
+                } => Read::Range {
+                    table: *table,
+                    index: *index,
+                    range: range.clone(),
+                    reverse: *reverse,
+                    limit: None,
+                },
+                point @ Read::Point { .. } => point.clone(),
+            })
+            .collect();
+        let bases = overlay::bases(&reads, &self.mailbox.borrow().writes);
+        asked.extend(bases.iter().map(|(table, key)| Read::Point {
+            table: *table,
+            key: key.clone(),
+        }));
+        let mut answers = self.fetch(access, asked).await?;
+        let base_rows = answers.split_off(reads.len());
+        let mailbox = self.mailbox.borrow();
+        let programs = self.planned.application.programs();
+        let overlay = overlay::Overlay::new(
+            self.planned.application.schema(),
+            &*programs,
+            &mailbox.writes,
+            bases,
+            base_rows,
+        );
+        reads
+            .iter()
+            .zip(answers)
+            .map(|(read, answer)| overlay.fold(read, answer))
+            .collect()
+    }
+
+    fn target_of(&self, effect: &Effect) -> Target {
+        let router = &self.planned.execution.router;
+        match effect {
+            Effect::Insert { table, row, .. } => router.row(*table, row),
+            Effect::Update { table, key, .. } | Effect::Delete { table, key } => {
+                match router.key(*table, key) {
+                    Target::Everywhere => self
+                        .hidden
+                        .get(&(*table, key.clone()))
+                        .map_or(Target::Everywhere, |partition| Target::One(*partition)),
+                    known => known,
+                }
+            }
+        }
+    }
+
+    /// Deferred values can be used on the partition that produces them alone.
+    fn check_slots(
+        &mut self,
+        partition: PartitionId,
+        effect: &Effect,
+    ) -> Result<(), TransactionError> {
+        match effect {
+            Effect::Update {
+                outputs: Some(first),
+                ..
+            } => {
+                // Slots after this effect's own belong to effects that are written later.
+                self.slots[first.index()..].fill(Some(partition));
+            }
+            Effect::Insert { patches, .. } => {
+                let elsewhere = |slot: SlotId| self.slots[slot.index()] != Some(partition);
+                if patches.iter().any(|patch| elsewhere(patch.slot)) {
+                    self.mailbox.borrow_mut().deferral_failed = true;
+                    return Err(TransactionError::Retry(
+                        "a deferred value crosses partitions",
+                    ));
+                }
+            }
+            Effect::Update { .. } | Effect::Delete { .. } => {}
+        }
+        Ok(())
+    }
+}
+
+impl Transaction for NodeTransaction {
+    async fn read(
+        &mut self,
+        statement: StatementId,
+        for_write: bool,
+        reads: Vec<Read>,
+    ) -> Result<Vec<Fetched>, TransactionError> {
+        let access = Access {
+            for_write,
+            guard: self.planned.execution.guards_reads(statement),
+        };
+        // Keys of points are needed after the reads have gone to the protocol.
+        let execution = &self.planned.execution;
+        let watched: Vec<(TableId, Option<Key>)> = if reads
+            .iter()
+            .any(|read| execution.is_permanent(read.table()))
+        {
+            reads.iter().map(watch).collect()
+        } else {
+            Vec::new()
+        };
+        let answers = if reads.iter().any(|read| self.has_writes(read.table())) {
+            self.read_through_writes(access, reads).await?
+        } else {
+            self.fetch(access, reads).await?
+        };
+        for ((table, key), answer) in watched.into_iter().zip(&answers) {
+            match (key, answer) {
+                (Some(key), Fetched::Point(Some(_))) => self.remember(table, &key),
+                (None, Fetched::Range(rows)) if rows.len() <= REMEMBERED_ROWS_MAX => {
+                    for (key, _) in rows {
+                        self.remember(table, key);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(answers)
+    }
+
+    fn write(&mut self, statement: StatementId, effect: Effect) -> Result<(), TransactionError> {
+        let partition = match self.target_of(&effect) {
+            Target::One(partition) => partition,
+            Target::Anywhere => return Err(refuse(self.replicated(effect.table()))),
+            Target::Everywhere => {
+                let schema = self.planned.application.schema();
+                let table = &schema.table(effect.table()).name;
+                return Err(refuse(format!(
+                    "a row of table \"{table}\" can be changed only after this transaction has \
+                     read it: its key does not tell where it lives"
+                )));
+            }
+        };
+        self.check_slots(partition, &effect)?;
+        self.note_own(&effect);
+        let guard = self.planned.execution.guards_writes(statement);
+        self.mailbox.borrow_mut().writes.push(OwnWrite {
+            partition,
+            effect,
+            guard,
+        });
+        Ok(())
+    }
+
+    fn defers(&self, statement: StatementId) -> bool {
+        self.identity.deferral && self.planned.execution.is_deferred(statement)
+    }
+
+    fn is_known(&mut self, table: TableId, key: &Key, pending: &[Patch]) -> bool {
+        let known = self.finds(identify(table, key), table, key, pending);
+        if !known && !pending.is_empty() {
+            // It cannot be looked up either: the next attempt has to know the value in time.
+            self.mailbox.borrow_mut().deferral_failed = true;
+        }
+        known
+    }
+
+    fn slots(&mut self, count: u16) -> SlotId {
+        let first = SlotId(self.slots.len() as u16);
+        self.slots
+            .resize(self.slots.len() + usize::from(count), None);
+        first
+    }
+
+    fn unique(&mut self) -> u128 {
+        self.uniques += 1;
+        u128::from(self.identity.unique) << 64 | u128::from(self.uniques)
+    }
+
+    fn timestamp(&self) -> i64 {
+        self.identity.timestamp
+    }
+}
+
+impl NodeTransaction {
+    fn replicated(&self, table: TableId) -> String {
+        let name = &self.planned.application.schema().table(table).name;
+        format!(
+            "table \"{name}\" is on every partition because no transaction type of the plan writes \
+             it; declare the transaction type that does, and plan again"
+        )
+    }
+}
+
+fn refuse(message: String) -> TransactionError {
+    TransactionError::Failed(EffectError {
+        code: "0A000",
+        message,
+        constraint: None,
+    })
+}
+
+fn identify(table: TableId, key: &Key) -> u64 {
+    let mut hash = u64::from(table.0);
+    for chunk in key.as_bytes().chunks(8) {
+        let mut word = [0u8; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        hash = (hash.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+    hash
+}
+
+/// A row known to exist. `pending` are columns of its key that are known only at commit.
+struct KnownRow {
+    hash: u64,
+    table: TableId,
+    key: Key,
+    pending: SmallVec<[Patch; 1]>,
+}
+
+/// Rows of larger answers are not remembered: searching what is known has to stay cheaper than
+/// asking the own partition.
+const REMEMBERED_ROWS_MAX: usize = 16;
+
+fn watch(read: &Read) -> (TableId, Option<Key>) {
+    match read {
+        Read::Point { table, key } => (*table, Some(key.clone())),
+        Read::Range { table, .. } => (*table, None),
+    }
+}
+
+/// Ready as soon as the node has put an answer into the mailbox.
+struct Answer<'m>(&'m RefCell<Mailbox>);
+
+impl Future for Answer<'_> {
+    type Output = Vec<Fetched>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Vec<Fetched>> {
+        match self.0.borrow_mut().response.take() {
+            Some(response) => Poll::Ready(response),
+            None => Poll::Pending,
+        }
+    }
+}
