@@ -1,1 +1,15 @@
-//! placeholder
+//! The only threads, clocks and sockets of the house.
+//!
+//! So far it has the embedded cluster: nodes as threads of one process, joined by queues.
+//!
+//! * [`cluster`]: starts the threads, hands out clients, stops.
+//! * [`inbox`]: the queue that a thread sleeps on.
+//! * `thread`: the loop of one node's thread.
+
+pub mod client;
+pub mod cluster;
+pub mod inbox;
+mod thread;
+
+pub use client::{Client, SubmitError};
+pub use cluster::{Cluster, ClusterOptions, Stopped};

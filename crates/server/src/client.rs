@@ -1,0 +1,170 @@
+//! A client of the embedded cluster.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anabranch_engine::{Call, CallId, Outcome, Work};
+use anabranch_protocol::Protocol;
+use anabranch_types::{NodeId, Value};
+
+use crate::cluster::Health;
+use crate::inbox::Inbox;
+use crate::thread::{CLIENT_BITS, Envelope};
+
+/// Submits calls and takes their outcomes, many at a time. Belongs to one thread.
+pub struct Client<P: Protocol> {
+    number: u32,
+    inboxes: Arc<[Inbox<Envelope<P>>]>,
+    outcomes: Arc<Inbox<Outcome>>,
+    health: Arc<Health>,
+    calls_max: usize,
+    under_way: usize,
+    next: u64,
+    outgoing: Vec<Vec<Call>>,
+}
+
+/// Why a call was not submitted, or its outcome cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// The client has as many calls under way as it may: take outcomes first.
+    TooManyCalls {
+        /// The limit.
+        calls_max: usize,
+    },
+    /// A node's thread has panicked; the cluster is of no more use.
+    ClusterFailed(String),
+}
+
+impl std::fmt::Display for SubmitError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SubmitError::TooManyCalls { calls_max } => write!(
+                f,
+                "this client has {calls_max} calls under way, the most it may have: take outcomes \
+                 before submitting more"
+            ),
+            SubmitError::ClusterFailed(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for SubmitError {}
+
+impl<P: Protocol> Client<P> {
+    pub(crate) fn new(
+        number: u32,
+        inboxes: Arc<[Inbox<Envelope<P>>]>,
+        outcomes: Arc<Inbox<Outcome>>,
+        health: Arc<Health>,
+        calls_max: usize,
+    ) -> Client<P> {
+        let outgoing = inboxes.iter().map(|_| Vec::new()).collect();
+        Client {
+            number,
+            inboxes,
+            outcomes,
+            health,
+            calls_max,
+            under_way: 0,
+            next: 0,
+            outgoing,
+        }
+    }
+
+    /// Calls submitted whose outcome has not been taken.
+    pub fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// Makes a call ready for `node`; [`Client::flush`] sends it.
+    ///
+    /// # Errors
+    /// When the client has too many calls under way.
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn submit(
+        &mut self,
+        node: NodeId,
+        procedure: usize,
+        arguments: Arc<[Value]>,
+    ) -> Result<CallId, SubmitError> {
+        if self.under_way >= self.calls_max {
+            return Err(SubmitError::TooManyCalls {
+                calls_max: self.calls_max,
+            });
+        }
+        self.under_way += 1;
+        self.next += 1;
+        let id = CallId(u64::from(self.number) << (64 - CLIENT_BITS) | self.next);
+        self.outgoing[node.index()].push(Call {
+            id,
+            work: Work::Procedure(procedure),
+            arguments,
+        });
+        Ok(id)
+    }
+
+    /// Sends what was submitted.
+    pub fn flush(&mut self) {
+        for (node, calls) in self.outgoing.iter_mut().enumerate() {
+            if !calls.is_empty() {
+                let calls = std::mem::take(calls);
+                self.inboxes[node].put(Envelope::Calls {
+                    client: self.number,
+                    calls,
+                });
+            }
+        }
+    }
+
+    /// Takes the outcomes that have come into `taken` (which has to be empty), waiting for the
+    /// first of them at most until `until`.
+    ///
+    /// # Errors
+    /// When a node's thread has panicked.
+    pub fn take(&mut self, until: Instant, taken: &mut Vec<Outcome>) -> Result<(), SubmitError> {
+        self.flush();
+        loop {
+            // Short waits, so that a cluster that died is noticed.
+            let next = (Instant::now() + Duration::from_millis(100)).min(until);
+            self.outcomes.wait(Some(next), taken);
+            self.under_way -= taken.len();
+            if !taken.is_empty() {
+                return Ok(());
+            }
+            if let Some(reason) = self.health.failure() {
+                return Err(SubmitError::ClusterFailed(reason.to_owned()));
+            }
+            if Instant::now() >= until {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Makes one call and waits for its outcome. Not to be mixed with calls under way.
+    ///
+    /// # Errors
+    /// When a node's thread has panicked.
+    ///
+    /// # Panics
+    /// When calls are under way, or there is no such node.
+    pub fn call(
+        &mut self,
+        node: NodeId,
+        procedure: usize,
+        arguments: Arc<[Value]>,
+    ) -> Result<Outcome, SubmitError> {
+        assert_eq!(
+            self.under_way, 0,
+            "one call at a time, or many with submit and take"
+        );
+        self.submit(node, procedure, arguments)?;
+        let mut taken = Vec::with_capacity(1);
+        while taken.is_empty() {
+            self.take(Instant::now() + Duration::from_secs(3600), &mut taken)?;
+        }
+        Ok(taken.remove(0))
+    }
+}

@@ -1,0 +1,264 @@
+//! The embedded cluster: one thread a node, queues between them, an injected delay if wanted.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anabranch_engine::Node;
+use anabranch_protocol::Protocol;
+use anabranch_types::NodeId;
+
+use crate::client::Client;
+use crate::inbox::Inbox;
+use crate::thread::{CLIENT_BITS, Clock, Envelope, NodeThread, Report};
+
+/// Settings of an embedded cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterOptions {
+    /// How long a message travels from one node to another, beside what the machine takes. Calls
+    /// and their outcomes travel without delay: a client stands beside its node.
+    pub delay: Duration,
+    /// The most calls that one client may have under way.
+    pub calls_max: usize,
+}
+
+impl Default for ClusterOptions {
+    fn default() -> Self {
+        ClusterOptions {
+            delay: Duration::ZERO,
+            calls_max: 4_096,
+        }
+    }
+}
+
+/// A running cluster. Dropped without [`Cluster::stop`], its threads end with the process.
+pub struct Cluster<P: Protocol> {
+    inboxes: Arc<[Inbox<Envelope<P>>]>,
+    threads: Vec<JoinHandle<P>>,
+    options: ClusterOptions,
+    clients: AtomicU32,
+    health: Arc<Health>,
+}
+
+/// Whether all threads are alive.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    failed: AtomicBool,
+    reason: OnceLock<String>,
+}
+
+impl Health {
+    pub(crate) fn failure(&self) -> Option<&str> {
+        if self.failed.load(Ordering::Acquire) {
+            Some(
+                self.reason
+                    .get()
+                    .map_or("a node's thread has panicked", String::as_str),
+            )
+        } else {
+            None
+        }
+    }
+}
+
+/// Raises the alarm if the thread that holds it panics.
+struct Watch {
+    health: Arc<Health>,
+    id: NodeId,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self
+                .health
+                .reason
+                .set(format!("the thread of node {} has panicked", self.id));
+            self.health.failed.store(true, Ordering::Release);
+        }
+    }
+}
+
+/// What is left of a cluster that was stopped: its nodes' protocols, with their stores.
+pub struct Stopped<P> {
+    /// One a node, in order.
+    pub protocols: Vec<P>,
+}
+
+/// Why a cluster did not start, or did not stop cleanly.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// The operating system gave no thread.
+    Thread(std::io::Error),
+    /// A node's thread panicked; its message stands on standard error.
+    Failed(String),
+}
+
+impl std::fmt::Display for ClusterError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ClusterError::Thread(error) => write!(f, "cannot start a node's thread: {error}"),
+            ClusterError::Failed(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for ClusterError {}
+
+impl<P: Protocol + Send + 'static> Cluster<P> {
+    /// Starts one thread for each of `makers`, which make the nodes inside their threads (a node
+    /// cannot move between threads once it runs procedures).
+    ///
+    /// # Errors
+    /// When the operating system gives no thread; those already started are ended.
+    pub fn start<F>(makers: Vec<F>, options: ClusterOptions) -> Result<Cluster<P>, ClusterError>
+    where
+        F: FnOnce() -> Node<P> + Send + 'static,
+        P::Message: 'static,
+    {
+        let inboxes: Arc<[Inbox<Envelope<P>>]> = makers.iter().map(|_| Inbox::default()).collect();
+        let clock = Clock {
+            start: Instant::now(),
+        };
+        let health = Arc::new(Health::default());
+        let mut threads = Vec::with_capacity(makers.len());
+        for (number, make) in makers.into_iter().enumerate() {
+            let id = NodeId(number as u16);
+            let shared = Arc::clone(&inboxes);
+            let watch = Watch {
+                health: Arc::clone(&health),
+                id,
+            };
+            let spawned = std::thread::Builder::new()
+                .name(format!("node {id}"))
+                .spawn(move || {
+                    let _watch = watch;
+                    NodeThread::new(id, make(), shared, clock, options.delay).run()
+                });
+            match spawned {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    for inbox in inboxes.iter() {
+                        inbox.put(Envelope::Halt);
+                    }
+                    return Err(ClusterError::Thread(error));
+                }
+            }
+        }
+        Ok(Cluster {
+            inboxes,
+            threads,
+            options,
+            clients: AtomicU32::new(0),
+            health,
+        })
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> u16 {
+        self.inboxes.len() as u16
+    }
+
+    /// A new client. Give each thread that makes calls its own.
+    ///
+    /// # Panics
+    /// After a million clients.
+    pub fn client(&self) -> Client<P> {
+        let number = self.clients.fetch_add(1, Ordering::Relaxed);
+        assert!(
+            number < 1 << CLIENT_BITS,
+            "a cluster has at most {} clients",
+            1 << CLIENT_BITS
+        );
+        let outcomes = Arc::new(Inbox::default());
+        for inbox in self.inboxes.iter() {
+            inbox.put(Envelope::Client {
+                client: number,
+                outcomes: Arc::clone(&outcomes),
+            });
+        }
+        Client::new(
+            number,
+            Arc::clone(&self.inboxes),
+            outcomes,
+            Arc::clone(&self.health),
+            self.options.calls_max,
+        )
+    }
+
+    /// Has each node look at itself between two steps, and gathers what it says.
+    ///
+    /// # Errors
+    /// When a node's thread has panicked.
+    pub fn inspect<T, F>(&self, look: F) -> Result<Vec<T>, ClusterError>
+    where
+        T: Send + 'static,
+        F: Fn(&Node<P>) -> T + Clone + Send + 'static,
+    {
+        self.ask(|answer| {
+            let look = look.clone();
+            Envelope::Inspect(Box::new(move |node: &mut Node<P>| {
+                // Whoever asked may have gone.
+                let _ = answer.send(look(node));
+            }))
+        })
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl Fn(std::sync::mpsc::SyncSender<T>) -> Envelope<P>,
+    ) -> Result<Vec<T>, ClusterError> {
+        self.inboxes
+            .iter()
+            .map(|inbox| {
+                let (answer, answers) = sync_channel(1);
+                inbox.put(question(answer));
+                loop {
+                    if let Ok(answer) = answers.recv_timeout(Duration::from_millis(100)) {
+                        return Ok(answer);
+                    }
+                    if let Some(reason) = self.health.failure() {
+                        return Err(ClusterError::Failed(reason.to_owned()));
+                    }
+                }
+            })
+            .collect()
+    }
+
+    /// Waits until no call is under way and no message travels, then ends the threads. Clients that
+    /// go on submitting keep it waiting.
+    ///
+    /// # Errors
+    /// When a node's thread has panicked.
+    pub fn stop(self) -> Result<Stopped<P>, ClusterError> {
+        let mut before = None;
+        loop {
+            let reports: Vec<Report> = self.ask(Envelope::Report)?;
+            let sum = reports.iter().fold(Report::default(), |sum, one| Report {
+                calls: sum.calls + one.calls,
+                sent: sum.sent + one.sent,
+                received: sum.received + one.received,
+            });
+            // Twice the same, so that nothing was sent while the nodes were asked one by one.
+            if sum.calls == 0 && sum.sent == sum.received && before == Some(sum) {
+                break;
+            }
+            before = Some(sum);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for inbox in self.inboxes.iter() {
+            inbox.put(Envelope::Halt);
+        }
+        let mut protocols = Vec::with_capacity(self.threads.len());
+        for thread in self.threads {
+            let protocol = thread
+                .join()
+                .map_err(|_| ClusterError::Failed("a node's thread has panicked".to_owned()))?;
+            protocols.push(protocol);
+        }
+        Ok(Stopped { protocols })
+    }
+}

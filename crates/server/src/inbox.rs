@@ -1,0 +1,142 @@
+//! The queue that a thread sleeps on.
+//!
+//! Many threads put things in, one takes everything out at once. Putting wakes the owner only if it
+//! sleeps, so that a busy thread is never interrupted and takes its input in batches.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A queue with one reader. It holds what is put into it: what bounds it is that clients may have
+/// only so many calls under way (see [`crate::ClusterOptions::calls_max`]), and each call only so
+/// many messages.
+#[derive(Debug)]
+pub struct Inbox<T> {
+    state: Mutex<State<T>>,
+    filled: Condvar,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    items: Vec<T>,
+    sleeping: bool,
+}
+
+impl<T> Default for Inbox<T> {
+    fn default() -> Self {
+        Inbox {
+            state: Mutex::new(State {
+                items: Vec::new(),
+                sleeping: false,
+            }),
+            filled: Condvar::new(),
+        }
+    }
+}
+
+impl<T> Inbox<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        // A thread that panicked while it pushed to a Vec has left a valid Vec.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts one item in.
+    pub fn put(&self, item: T) {
+        let mut state = self.lock();
+        state.items.push(item);
+        let wake = state.sleeping;
+        drop(state);
+        if wake {
+            self.filled.notify_one();
+        }
+    }
+
+    /// Puts several items in at once, leaving `items` empty.
+    pub fn put_all(&self, items: &mut Vec<T>) {
+        if items.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        state.items.append(items);
+        let wake = state.sleeping;
+        drop(state);
+        if wake {
+            self.filled.notify_one();
+        }
+    }
+
+    /// Takes everything out into `taken` (which has to be empty), without waiting.
+    pub fn take(&self, taken: &mut Vec<T>) {
+        debug_assert!(taken.is_empty());
+        std::mem::swap(&mut self.lock().items, taken);
+    }
+
+    /// Takes everything out, sleeping until there is something or `until` has come.
+    pub fn wait(&self, until: Option<Instant>, taken: &mut Vec<T>) {
+        debug_assert!(taken.is_empty());
+        let mut state = self.lock();
+        while state.items.is_empty() {
+            state.sleeping = true;
+            state = match until {
+                None => self
+                    .filled
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(until) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left == Duration::ZERO {
+                        break;
+                    }
+                    let woken = self.filled.wait_timeout(state, left);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        state.sleeping = false;
+        std::mem::swap(&mut state.items, taken);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_and_each_sender_keeps_its_order() {
+        let inbox = Arc::new(Inbox::default());
+        let senders: Vec<_> = (0..4u64)
+            .map(|sender| {
+                let inbox = Arc::clone(&inbox);
+                std::thread::spawn(move || {
+                    for number in 0..10_000u64 {
+                        inbox.put((sender, number));
+                    }
+                })
+            })
+            .collect();
+        let mut next = [0u64; 4];
+        let mut taken = Vec::new();
+        while next.iter().sum::<u64>() < 40_000 {
+            inbox.wait(None, &mut taken);
+            for (sender, number) in taken.drain(..) {
+                assert_eq!(number, next[sender as usize]);
+                next[sender as usize] += 1;
+            }
+        }
+        for sender in senders {
+            sender.join().expect("a sender does not panic");
+        }
+    }
+
+    #[test]
+    fn waiting_ends_at_its_time() {
+        let inbox: Inbox<u8> = Inbox::default();
+        let mut taken = Vec::new();
+        inbox.wait(Some(Instant::now() + Duration::from_millis(5)), &mut taken);
+        assert!(taken.is_empty());
+        inbox.put(1);
+        inbox.wait(Some(Instant::now()), &mut taken);
+        assert_eq!(taken, [1]);
+    }
+}

@@ -1,0 +1,286 @@
+//! The loop of one node's thread: take everything that has come, step the node through it, send
+//! everything that follows, sleep.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use anabranch_engine::{Call, Node, NodeInput, NodeOutbox, Outcome};
+use anabranch_protocol::Protocol;
+use anabranch_types::{NodeId, Ticks};
+
+use crate::inbox::Inbox;
+
+/// Something to do with a node, between two steps.
+pub(crate) type Look<P> = Box<dyn FnOnce(&mut Node<P>) + Send>;
+
+/// What a node's thread is sent.
+pub(crate) enum Envelope<P: Protocol> {
+    /// Messages from another node, not to be looked at before `due`.
+    Messages {
+        from: NodeId,
+        due: Option<Instant>,
+        messages: Vec<P::Message>,
+    },
+    /// Calls from a client, whose outcomes go to its inbox.
+    Calls { client: u32, calls: Vec<Call> },
+    /// A new client.
+    Client {
+        client: u32,
+        outcomes: Arc<Inbox<Outcome>>,
+    },
+    /// Something to do with the node, between two steps.
+    Inspect(Look<P>),
+    /// Tell how busy the node is.
+    Report(SyncSender<Report>),
+    /// End.
+    Halt,
+}
+
+/// How busy a node is. A cluster stands still when no node has calls and every message that was
+/// sent has been received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub calls: usize,
+    pub sent: u64,
+    pub received: u64,
+}
+
+/// The clock that all threads of a cluster share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    pub start: Instant,
+}
+
+impl Clock {
+    fn now(&self) -> Ticks {
+        Ticks(self.start.elapsed().as_nanos() as u64)
+    }
+
+    fn instant(&self, ticks: Ticks) -> Instant {
+        self.start + Duration::from_nanos(ticks.0)
+    }
+}
+
+/// Messages that travel: a heap by time of arrival, ties in order of sending.
+struct Travelling<M> {
+    due: Instant,
+    order: u64,
+    from: NodeId,
+    messages: Vec<M>,
+}
+
+impl<M> PartialEq for Travelling<M> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<M> Eq for Travelling<M> {}
+
+impl<M> PartialOrd for Travelling<M> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<M> Ord for Travelling<M> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.due, self.order).cmp(&(other.due, other.order))
+    }
+}
+
+/// A node's thread.
+pub(crate) struct NodeThread<P: Protocol> {
+    pub id: NodeId,
+    pub node: Node<P>,
+    pub inboxes: Arc<[Inbox<Envelope<P>>]>,
+    pub clock: Clock,
+    pub delay: Duration,
+    /// Outcomes for each client, by its number.
+    clients: Vec<Option<ClientEnd>>,
+    travelling: BinaryHeap<Reverse<Travelling<P::Message>>>,
+    order: u64,
+    out: NodeOutbox<P::Message>,
+    outgoing: Vec<Vec<P::Message>>,
+    sent: u64,
+    received: u64,
+}
+
+struct ClientEnd {
+    inbox: Arc<Inbox<Outcome>>,
+    outcomes: Vec<Outcome>,
+}
+
+/// The bits of a [`anabranch_engine::CallId`] that number a client; the rest number its calls.
+pub(crate) const CLIENT_BITS: u32 = 20;
+
+impl<P: Protocol> NodeThread<P> {
+    pub(crate) fn new(
+        id: NodeId,
+        node: Node<P>,
+        inboxes: Arc<[Inbox<Envelope<P>>]>,
+        clock: Clock,
+        delay: Duration,
+    ) -> NodeThread<P> {
+        let outgoing = inboxes.iter().map(|_| Vec::new()).collect();
+        NodeThread {
+            id,
+            node,
+            inboxes,
+            clock,
+            delay,
+            clients: Vec::new(),
+            travelling: BinaryHeap::new(),
+            order: 0,
+            out: NodeOutbox::default(),
+            outgoing,
+            sent: 0,
+            received: 0,
+        }
+    }
+
+    /// Runs until told to halt; gives up the node for its protocol, since a node cannot
+    /// leave its thread.
+    pub(crate) fn run(mut self) -> P {
+        let inboxes = Arc::clone(&self.inboxes);
+        let inbox = &inboxes[self.id.index()];
+        let mut batch = Vec::new();
+        loop {
+            for envelope in batch.drain(..) {
+                if self.open(envelope) {
+                    return self.node.into_protocol();
+                }
+            }
+            self.arrive();
+            let now = self.clock.now();
+            if self.node.next_alarm().is_some_and(|at| at <= now) {
+                self.node.step(now, NodeInput::Tick, &mut self.out);
+            }
+            self.flush();
+            inbox.take(&mut batch);
+            if batch.is_empty() {
+                inbox.wait(self.next_due(), &mut batch);
+            }
+        }
+    }
+
+    /// Handles one envelope; true when the thread has to end.
+    fn open(&mut self, envelope: Envelope<P>) -> bool {
+        match envelope {
+            Envelope::Messages {
+                from,
+                due: None,
+                messages,
+            } => self.receive(from, messages),
+            Envelope::Messages {
+                from,
+                due: Some(due),
+                messages,
+            } => {
+                self.order += 1;
+                let order = self.order;
+                self.travelling.push(Reverse(Travelling {
+                    due,
+                    order,
+                    from,
+                    messages,
+                }));
+            }
+            Envelope::Calls { client, calls } => {
+                debug_assert!(
+                    self.clients
+                        .get(client as usize)
+                        .is_some_and(Option::is_some)
+                );
+                for call in calls {
+                    let now = self.clock.now();
+                    self.node.step(now, NodeInput::Call(call), &mut self.out);
+                }
+            }
+            Envelope::Client { client, outcomes } => {
+                let client = client as usize;
+                if self.clients.len() <= client {
+                    self.clients.resize_with(client + 1, || None);
+                }
+                self.clients[client] = Some(ClientEnd {
+                    inbox: outcomes,
+                    outcomes: Vec::new(),
+                });
+            }
+            Envelope::Inspect(look) => look(&mut self.node),
+            Envelope::Report(report) => {
+                // Whoever asked may have gone.
+                let _ = report.send(Report {
+                    calls: self.node.calls(),
+                    sent: self.sent,
+                    received: self.received,
+                });
+            }
+            Envelope::Halt => return true,
+        }
+        false
+    }
+
+    fn receive(&mut self, from: NodeId, messages: Vec<P::Message>) {
+        let now = self.clock.now();
+        self.received += messages.len() as u64;
+        for message in messages {
+            self.node
+                .step(now, NodeInput::Message { from, message }, &mut self.out);
+        }
+    }
+
+    /// Receives what has arrived by now.
+    fn arrive(&mut self) {
+        if self.travelling.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        while self.travelling.peek().is_some_and(|next| next.0.due <= now) {
+            if let Some(Reverse(next)) = self.travelling.pop() {
+                self.receive(next.from, next.messages);
+            }
+        }
+    }
+
+    /// Sends everything that the steps of this batch have produced: one envelope a destination.
+    fn flush(&mut self) {
+        for (to, message) in self.out.messages.drain(..) {
+            self.outgoing[to.index()].push(message);
+        }
+        let due = (self.delay > Duration::ZERO).then(|| Instant::now() + self.delay);
+        for (to, messages) in self.outgoing.iter_mut().enumerate() {
+            if !messages.is_empty() {
+                let messages = std::mem::take(messages);
+                self.sent += messages.len() as u64;
+                self.inboxes[to].put(Envelope::Messages {
+                    from: self.id,
+                    due,
+                    messages,
+                });
+            }
+        }
+        for outcome in self.out.outcomes.drain(..) {
+            let client = (outcome.id.0 >> (64 - CLIENT_BITS)) as usize;
+            if let Some(Some(end)) = self.clients.get_mut(client) {
+                end.outcomes.push(outcome);
+            }
+        }
+        for end in self.clients.iter_mut().flatten() {
+            end.inbox.put_all(&mut end.outcomes);
+        }
+    }
+
+    /// When there will be something to do even if nothing comes.
+    fn next_due(&self) -> Option<Instant> {
+        let arrival = self.travelling.peek().map(|next| next.0.due);
+        let alarm = self.node.next_alarm().map(|at| self.clock.instant(at));
+        match (arrival, alarm) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+}
