@@ -1,0 +1,288 @@
+//! The transactions' inputs (clause 2) and their mix (5.2.3).
+
+use std::sync::Arc;
+
+use anabranch_types::Value;
+use fastrand::Rng;
+
+use super::random::{self, RUN};
+use super::{DISTRICTS, Scale, load};
+
+/// The five transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TransactionType {
+    /// 2.4
+    NewOrder,
+    /// 2.5
+    Payment,
+    /// 2.6
+    OrderStatus,
+    /// 2.7
+    Delivery,
+    /// 2.8
+    StockLevel,
+}
+
+impl TransactionType {
+    /// All five, in the specification's order.
+    pub const ALL: [TransactionType; 5] = [
+        TransactionType::NewOrder,
+        TransactionType::Payment,
+        TransactionType::OrderStatus,
+        TransactionType::Delivery,
+        TransactionType::StockLevel,
+    ];
+
+    /// The name of its procedure.
+    pub fn procedure(self) -> &'static str {
+        match self {
+            TransactionType::NewOrder => "new_order",
+            TransactionType::Payment => "payment",
+            TransactionType::OrderStatus => "order_status",
+            TransactionType::Delivery => "delivery",
+            TransactionType::StockLevel => "stock_level",
+        }
+    }
+}
+
+/// How many of 100 transactions are of each type, in the order of [`TransactionType::ALL`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mix(pub [u8; 5]);
+
+impl Mix {
+    /// The full mix: 45 New-Orders, 43 Payments and 4 of each other (5.2.3's minima).
+    pub const FULL: Mix = Mix([45, 43, 4, 4, 4]);
+    /// New-Orders alone, as most published comparisons have it.
+    pub const NEW_ORDER: Mix = Mix([100, 0, 0, 0, 0]);
+}
+
+/// How many New-Orders are distributed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Distribution {
+    /// As specified: each line comes from another warehouse with a chance of 1% (2.4.1.5), so that
+    /// about one order in ten has such a line.
+    Specified,
+    /// This percentage of the orders has at least one line from a warehouse on another partition,
+    /// and no other order has any: what the papers vary.
+    Percent(f64),
+}
+
+/// One call: the transaction, the warehouse whose terminal makes it, and the procedure's arguments.
+#[derive(Clone, Debug)]
+pub struct Invocation {
+    /// Which transaction.
+    pub transaction: TransactionType,
+    /// The home warehouse.
+    pub warehouse: i64,
+    /// The arguments of [`TransactionType::procedure`], in order.
+    pub arguments: Arc<[Value]>,
+}
+
+/// Draws calls from a seed.
+#[derive(Clone, Debug)]
+pub struct CallGenerator {
+    rng: Rng,
+    scale: Scale,
+    mix: Mix,
+    distribution: Distribution,
+    /// Of 100 New-Orders, how many roll back.
+    rollback_percent: u8,
+    partitions: i64,
+    now: i64,
+}
+
+impl CallGenerator {
+    /// A generator for a database of this scale, split by warehouse over `partitions`.
+    ///
+    /// # Panics
+    /// When the mix does not add up to 100, or there are no warehouses or partitions.
+    pub fn new(
+        scale: Scale,
+        mix: Mix,
+        distribution: Distribution,
+        partitions: u16,
+        seed: u64,
+    ) -> CallGenerator {
+        assert_eq!(
+            mix.0.iter().map(|share| u32::from(*share)).sum::<u32>(),
+            100,
+            "{mix:?}"
+        );
+        assert!(scale.warehouses > 0 && partitions > 0);
+        CallGenerator {
+            rng: Rng::with_seed(seed),
+            scale,
+            mix,
+            distribution,
+            rollback_percent: 1,
+            partitions: i64::from(partitions),
+            now: load::LOADED_AT,
+        }
+    }
+
+    /// The next call of a terminal of a warehouse drawn at random.
+    pub fn next_call(&mut self) -> Invocation {
+        let warehouse = self.rng.i64(1..=i64::from(self.scale.warehouses));
+        self.next_at(warehouse)
+    }
+
+    /// The next call of a terminal of this warehouse.
+    pub fn next_at(&mut self, warehouse: i64) -> Invocation {
+        // Any moving clock does: a call's time is one of its inputs.
+        self.now += 1_000;
+        let mut dice = self.rng.u8(0..100);
+        let transaction = TransactionType::ALL
+            .into_iter()
+            .zip(self.mix.0)
+            .find(|(_, share)| {
+                let hit = dice < *share;
+                dice = dice.wrapping_sub(*share);
+                hit
+            })
+            .map_or(TransactionType::NewOrder, |(transaction, _)| transaction);
+        let arguments = match transaction {
+            TransactionType::NewOrder => self.new_order(warehouse),
+            TransactionType::Payment => self.payment(warehouse),
+            TransactionType::OrderStatus => self.order_status(warehouse),
+            TransactionType::Delivery => self.delivery(warehouse),
+            TransactionType::StockLevel => self.stock_level(warehouse),
+        };
+        Invocation {
+            transaction,
+            warehouse,
+            arguments,
+        }
+    }
+
+    fn district(&mut self) -> Value {
+        Value::Int(self.rng.i64(1..=DISTRICTS))
+    }
+
+    fn customer(&mut self) -> Value {
+        let customers = i64::from(self.scale.customers);
+        Value::Int(random::non_uniform(
+            &mut self.rng,
+            1_023,
+            RUN.customer,
+            1,
+            customers,
+        ))
+    }
+
+    /// 60% by last name, else by number: `(c_id, c_last)`, one of them NULL.
+    fn customer_or_name(&mut self) -> (Value, Value) {
+        if self.rng.u8(0..100) < 60 {
+            let names = i64::from(self.scale.customers).min(1_000);
+            let name = random::non_uniform(&mut self.rng, 255, RUN.last_name, 0, names - 1);
+            (Value::Null, Value::text(random::last_name(name)))
+        } else {
+            (self.customer(), Value::Null)
+        }
+    }
+
+    /// Another warehouse, drawn from those on other partitions where `elsewhere`.
+    fn remote(&mut self, home: i64, elsewhere: bool) -> i64 {
+        let warehouses = i64::from(self.scale.warehouses);
+        let apart = |w: i64| {
+            w != home
+                && (!elsewhere || w.rem_euclid(self.partitions) != home.rem_euclid(self.partitions))
+        };
+        if !(1..=warehouses.min(self.partitions + 1)).any(apart) {
+            return home;
+        }
+        loop {
+            let warehouse = self.rng.i64(1..=warehouses);
+            if apart(warehouse) {
+                return warehouse;
+            }
+        }
+    }
+
+    fn new_order(&mut self, warehouse: i64) -> Arc<[Value]> {
+        let items = i64::from(self.scale.items);
+        let lines = self.rng.usize(5..=15);
+        let mut ids: Vec<i64> = Vec::with_capacity(lines);
+        while ids.len() < lines {
+            let id = random::non_uniform(&mut self.rng, 8_191, RUN.item, 1, items);
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        if self.rng.u8(0..100) < self.rollback_percent {
+            // 2.4.1.5: an unused item number.
+            ids[lines - 1] = items + 1;
+        }
+        ids.sort_unstable();
+        let mut suppliers = vec![warehouse; lines];
+        match self.distribution {
+            Distribution::Specified => {
+                for supplier in &mut suppliers {
+                    if self.rng.u8(0..100) == 0 {
+                        *supplier = self.remote(warehouse, false);
+                    }
+                }
+            }
+            Distribution::Percent(percent) => {
+                if self.rng.f64() * 100.0 < percent {
+                    let line = self.rng.usize(0..lines);
+                    suppliers[line] = self.remote(warehouse, true);
+                }
+            }
+        }
+        let quantities: Vec<i64> = (0..lines).map(|_| self.rng.i64(1..=10)).collect();
+        let array = |ints: Vec<i64>| Value::Array(ints.into_iter().map(Value::Int).collect());
+        Arc::new([
+            Value::Int(warehouse),
+            self.district(),
+            self.customer(),
+            Value::Timestamp(self.now),
+            array(ids),
+            array(suppliers),
+            array(quantities),
+        ])
+    }
+
+    fn payment(&mut self, warehouse: i64) -> Arc<[Value]> {
+        let district = self.district();
+        // 2.5.1.2: 15% of the customers belong to another warehouse.
+        let (customer_warehouse, customer_district) = if self.rng.u8(0..100) < 15 {
+            (self.remote(warehouse, false), self.district())
+        } else {
+            (warehouse, district.clone())
+        };
+        let (id, name) = self.customer_or_name();
+        Arc::new([
+            Value::Int(warehouse),
+            district,
+            Value::Int(customer_warehouse),
+            customer_district,
+            id,
+            name,
+            load::money(self.rng.i64(1_00..=5_000_00)),
+            Value::Timestamp(self.now),
+        ])
+    }
+
+    fn order_status(&mut self, warehouse: i64) -> Arc<[Value]> {
+        let district = self.district();
+        let (id, name) = self.customer_or_name();
+        Arc::new([Value::Int(warehouse), district, id, name])
+    }
+
+    fn delivery(&mut self, warehouse: i64) -> Arc<[Value]> {
+        Arc::new([
+            Value::Int(warehouse),
+            Value::Int(self.rng.i64(1..=10)),
+            Value::Timestamp(self.now),
+        ])
+    }
+
+    /// A terminal for Stock-Level belongs to one district (2.8.1.1); here it is drawn.
+    fn stock_level(&mut self, warehouse: i64) -> Arc<[Value]> {
+        Arc::new([
+            Value::Int(warehouse),
+            self.district(),
+            Value::Int(self.rng.i64(10..=20)),
+        ])
+    }
+}
