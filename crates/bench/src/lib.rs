@@ -1,1 +1,14 @@
-//! placeholder
+//! Experiments: workload, protocol and topology in; tables and JSON out.
+//!
+//! * [`application`]: SQL files to a planned application.
+//! * [`tpcc`]: TPC-C on an embedded cluster or on PostgreSQL, its conditions checked afterwards.
+//! * [`postgres`]: a throw-away PostgreSQL server, oracle and rival.
+//! * [`outcome`]: what a run measured, and its JSON form.
+//! * [`table`]: the same for people.
+
+pub mod application;
+pub mod measure;
+pub mod outcome;
+pub mod postgres;
+pub mod table;
+pub mod tpcc;

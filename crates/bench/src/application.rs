@@ -1,0 +1,149 @@
+//! SQL files to a planned application.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anabranch_analysis::{Guarantee, Plan, Topology};
+use anabranch_engine::PlannedApplication;
+use anabranch_sql::application::Application;
+use anabranch_sql::diagnostic;
+use anabranch_sql::source::SourceFile;
+
+/// Why an application cannot be had from files.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ApplicationError {
+    /// A file cannot be read.
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A file is not UTF-8; the byte at which that shows.
+    NotText {
+        /// Which.
+        path: PathBuf,
+        /// The first byte that is not.
+        offset: usize,
+    },
+    /// A folder holds no `.sql` file.
+    NoFiles(PathBuf),
+    /// The SQL is wrong, or is not supported: rendered for people, with file, line and caret.
+    Diagnostics(String),
+}
+
+impl std::fmt::Display for ApplicationError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ApplicationError::Unreadable { path, error } => {
+                write!(f, "error: cannot read {}: {error}", path.display())
+            }
+            ApplicationError::NotText { path, offset } => write!(
+                f,
+                "error: {} is not UTF-8 text: the byte at offset {offset} does not fit",
+                path.display()
+            ),
+            ApplicationError::NoFiles(path) => {
+                write!(f, "error: there is no .sql file in {}", path.display())
+            }
+            ApplicationError::Diagnostics(text) => f.write_str(text.trim_end()),
+        }
+    }
+}
+
+impl std::error::Error for ApplicationError {}
+
+/// Reads files, and the `.sql` files of folders: `schema.sql` first, then the others by name.
+///
+/// # Errors
+/// When one cannot be read or is not text.
+pub fn read_sources(paths: &[PathBuf]) -> Result<Vec<SourceFile>, ApplicationError> {
+    let mut files = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            let mut inside = sql_files(path)?;
+            if inside.is_empty() {
+                return Err(ApplicationError::NoFiles(path.clone()));
+            }
+            inside.sort_by_key(|file| {
+                (
+                    file.file_name() != Some("schema.sql".as_ref()),
+                    file.clone(),
+                )
+            });
+            for file in inside {
+                files.push(read_source(&file)?);
+            }
+        } else {
+            files.push(read_source(path)?);
+        }
+    }
+    Ok(files)
+}
+
+fn sql_files(folder: &Path) -> Result<Vec<PathBuf>, ApplicationError> {
+    let unreadable = |error| ApplicationError::Unreadable {
+        path: folder.to_owned(),
+        error,
+    };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension() == Some("sql".as_ref()) && path.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+fn read_source(path: &Path) -> Result<SourceFile, ApplicationError> {
+    let bytes = std::fs::read(path).map_err(|error| ApplicationError::Unreadable {
+        path: path.to_owned(),
+        error,
+    })?;
+    let text = String::from_utf8(bytes).map_err(|error| ApplicationError::NotText {
+        path: path.to_owned(),
+        offset: error.utf8_error().valid_up_to(),
+    })?;
+    Ok(SourceFile {
+        name: path.display().to_string(),
+        text: text.into(),
+    })
+}
+
+/// Parses, binds and compiles files.
+///
+/// # Errors
+/// Diagnostics, rendered.
+pub fn compile(files: Vec<SourceFile>) -> Result<Application, ApplicationError> {
+    let kept = files.clone();
+    let failed = |found: Vec<diagnostic::Diagnostic>| {
+        ApplicationError::Diagnostics(diagnostic::render(&found, &kept))
+    };
+    let catalog = anabranch_sql::catalog::load(files).map_err(&failed)?;
+    Application::compile(catalog).map_err(&failed)
+}
+
+/// Analyses a compiled application for a partitioned cluster.
+pub fn analyze(application: &Application, guarantee: Guarantee) -> Plan {
+    anabranch_analysis::analyze(
+        application.catalog(),
+        application.summaries(),
+        Topology::Partitioned,
+        guarantee,
+    )
+}
+
+/// Files to a planned application for a cluster of `partitions`.
+///
+/// # Errors
+/// Diagnostics, rendered.
+pub fn plan(
+    files: Vec<SourceFile>,
+    partitions: u16,
+) -> Result<Arc<PlannedApplication>, ApplicationError> {
+    let application = compile(files)?;
+    let plan = analyze(&application, Guarantee::Invariants);
+    Ok(PlannedApplication::new(application, plan, partitions))
+}

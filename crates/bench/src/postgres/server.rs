@@ -1,0 +1,416 @@
+//! One PostgreSQL server in a folder of its own.
+//!
+//! It listens on a socket in that folder alone, trusts whoever can reach it, and goes, folder and
+//! all, when its [`Server`] is dropped: at the end, on an error, and on a panic. PostgreSQL refuses
+//! to run as root; where we are root it runs as the user `postgres`, or `nobody`.
+//!
+//! Settings are PostgreSQL's defaults but for these: `synchronous_commit = off` (our store is in
+//! memory; so it does not wait for its disk either), `shared_buffers` as the caller sizes it, the
+//! "C" collation, UTF-8 and the time zone UTC.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use postgres::{Client, NoTls};
+
+use super::installation::{Installation, NotInstalled};
+
+/// How long a server may take until it accepts connections.
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// The superuser that `initdb` makes.
+const SUPERUSER: &str = "anabranch";
+
+/// Text is ordered by its bytes, as our store orders it; what is upper and what is lower case is
+/// Unicode's matter.
+const CTYPE: &str = if cfg!(target_os = "macos") {
+    "en_US.UTF-8"
+} else {
+    "C.UTF-8"
+};
+
+/// What a server is started with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `shared_buffers`, in MiB.
+    pub shared_buffers_mib: u32,
+    /// Connections that it accepts.
+    pub connections_max: u32,
+}
+
+impl Default for Settings {
+    /// PostgreSQL's own defaults.
+    fn default() -> Settings {
+        Settings {
+            shared_buffers_mib: 128,
+            connections_max: 100,
+        }
+    }
+}
+
+/// Why there is no server.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// Its programs are not there.
+    NotInstalled(NotInstalled),
+    /// A folder or a process could not be made.
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// Why it failed.
+        error: io::Error,
+    },
+    /// One of its programs failed.
+    Program {
+        /// Which.
+        name: &'static str,
+        /// How it ended, if it did.
+        status: Option<ExitStatus>,
+        /// The end of what it wrote.
+        output: String,
+    },
+    /// It does not let us in.
+    Connection(postgres::Error),
+}
+
+impl std::fmt::Display for ServerError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ServerError::NotInstalled(error) => error.fmt(f),
+            ServerError::System { what, error } => write!(f, "PostgreSQL: cannot {what}: {error}"),
+            ServerError::Program {
+                name,
+                status: Some(status),
+                output,
+            } => {
+                write!(f, "PostgreSQL: {name} ended with {status}:\n{output}")
+            }
+            ServerError::Program {
+                name,
+                status: None,
+                output,
+            } => write!(
+                f,
+                "PostgreSQL: {name} was not ready after {} s:\n{output}",
+                START_MAX.as_secs()
+            ),
+            ServerError::Connection(error) => {
+                write!(
+                    f,
+                    "PostgreSQL: cannot connect: {}",
+                    super::server::explain(error)
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+impl From<NotInstalled> for ServerError {
+    fn from(error: NotInstalled) -> ServerError {
+        ServerError::NotInstalled(error)
+    }
+}
+
+fn system(what: &'static str) -> impl Fn(io::Error) -> ServerError {
+    move |error| ServerError::System { what, error }
+}
+
+/// An error of the driver with PostgreSQL's message, place and SQLSTATE, where it sent them.
+pub fn explain(error: &postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(error) => {
+            let context = error
+                .where_()
+                .map(|place| format!(" ({place})"))
+                .unwrap_or_default();
+            format!(
+                "{} (SQLSTATE {}){context}",
+                error.message(),
+                error.code().code()
+            )
+        }
+        None => error.to_string(),
+    }
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    installation: Installation,
+    folder: PathBuf,
+    owner: Option<Owner>,
+    process: Option<Child>,
+}
+
+/// Whom the server runs as, where it is not us.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    user: u32,
+    group: u32,
+}
+
+impl Server {
+    /// Makes a database cluster and starts a server on it; returns once it accepts connections.
+    ///
+    /// # Errors
+    /// When PostgreSQL is not installed, or does not start.
+    pub fn start(settings: Settings) -> Result<Server, ServerError> {
+        let installation = Installation::find()?;
+        let folder = make_folder()?;
+        // From here on dropping it removes what was made.
+        let mut server = Server {
+            installation,
+            folder,
+            owner: None,
+            process: None,
+        };
+        server.owner = server.give_away()?;
+        server.run_initdb()?;
+        server.process = Some(server.spawn(settings)?);
+        server.wait_until_ready()?;
+        Ok(server)
+    }
+
+    /// What `postgres --version` says.
+    pub fn version(&self) -> &str {
+        &self.installation.version
+    }
+
+    /// A new connection to the database `postgres`, as superuser.
+    ///
+    /// # Errors
+    /// When the server refuses it.
+    pub fn connect(&self) -> Result<Client, ServerError> {
+        self.connect_to("postgres")
+    }
+
+    /// A new connection to the named database, as superuser.
+    ///
+    /// # Errors
+    /// When the server refuses it.
+    pub fn connect_to(&self, database: &str) -> Result<Client, ServerError> {
+        postgres::Config::new()
+            .host_path(&self.folder)
+            .user(SUPERUSER)
+            .dbname(database)
+            .connect(NoTls)
+            .map_err(ServerError::Connection)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    /// Gives the folder to a user that PostgreSQL accepts, where we are root.
+    fn give_away(&self) -> Result<Option<Owner>, ServerError> {
+        // A folder that we have just made belongs to whom we run as.
+        let us = std::fs::metadata(&self.folder)
+            .map_err(system("look at its folder"))?
+            .uid();
+        if us != 0 {
+            return Ok(None);
+        }
+        let users = std::fs::read_to_string("/etc/passwd").map_err(system("read the users"))?;
+        let owner = ["postgres", "nobody"]
+            .iter()
+            .find_map(|name| user(&users, name));
+        let owner = owner.ok_or_else(|| {
+            let message = "it refuses to run as root, and there is no user postgres or nobody";
+            system("be started")(io::Error::other(message))
+        })?;
+        std::os::unix::fs::chown(&self.folder, Some(owner.user), Some(owner.group))
+            .map_err(system("give its folder away"))?;
+        Ok(Some(owner))
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.installation.program(program));
+        command
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .env("TZ", "UTC")
+            .env("LC_ALL", "C");
+        if let Some(owner) = self.owner {
+            command.uid(owner.user).gid(owner.group);
+        }
+        command
+    }
+
+    fn run_initdb(&self) -> Result<(), ServerError> {
+        let output = self
+            .command("initdb")
+            .arg("--pgdata")
+            .arg(self.data())
+            .args(["--auth=trust", "--encoding=UTF8", "--no-sync"])
+            .args(["--locale=C", &format!("--lc-ctype={CTYPE}")])
+            .arg(format!("--username={SUPERUSER}"))
+            .output()
+            .map_err(system("run initdb"))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let text = [output.stdout, output.stderr].concat();
+        Err(ServerError::Program {
+            name: "initdb",
+            status: Some(output.status),
+            output: String::from_utf8_lossy(&text).into_owned(),
+        })
+    }
+
+    fn spawn(&self, settings: Settings) -> Result<Child, ServerError> {
+        let log = File::create(self.log()).map_err(system("write its log"))?;
+        let log_too = log.try_clone().map_err(system("write its log"))?;
+        let mut command = self.command("postgres");
+        command
+            .arg("-D")
+            .arg(self.data())
+            .arg("-k")
+            .arg(&self.folder);
+        for setting in [
+            "listen_addresses=".to_owned(),
+            "synchronous_commit=off".to_owned(),
+            "timezone=UTC".to_owned(),
+            format!("shared_buffers={}MB", settings.shared_buffers_mib),
+            format!("max_connections={}", settings.connections_max),
+        ] {
+            command.arg("-c").arg(setting);
+        }
+        // In a process group of its own: an interrupt from the keyboard is ours to pass on.
+        command.process_group(0);
+        command
+            .stdout(log)
+            .stderr(log_too)
+            .spawn()
+            .map_err(system("be started"))
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), ServerError> {
+        let end = Instant::now() + START_MAX;
+        loop {
+            let status = match &mut self.process {
+                Some(process) => process.try_wait().map_err(system("be watched"))?,
+                None => None,
+            };
+            if status.is_none() && self.connect().is_ok() {
+                return Ok(());
+            }
+            if status.is_some() || Instant::now() > end {
+                let output = last_lines(&self.log());
+                return Err(ServerError::Program {
+                    name: "postgres",
+                    status,
+                    output,
+                });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn stop(&mut self) {
+        let Some(mut process) = self.process.take() else {
+            return;
+        };
+        // At once, without writing anything down: nobody will start it again.
+        let asked = self
+            .command("pg_ctl")
+            .args(["stop", "--mode=immediate", "--silent", "--pgdata"])
+            .arg(self.data())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        if !asked.is_ok_and(|status| status.success()) {
+            // Its children see that it is gone and go too. That it is gone already is no error.
+            let _ = process.kill();
+        }
+        let _ = process.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+        // What cannot be removed stays in the system's folder for temporary files.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A new folder for temporary files, ours alone.
+fn make_folder() -> Result<PathBuf, ServerError> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let parent = std::env::temp_dir();
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("anabranch-postgres-{}-{number}", std::process::id());
+        let folder = parent.join(name);
+        match std::fs::create_dir(&folder) {
+            Ok(()) => {
+                let mode = std::fs::Permissions::from_mode(0o700);
+                std::fs::set_permissions(&folder, mode).map_err(system("close its folder"))?;
+                return Ok(folder);
+            }
+            // Left behind by a process with our number.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(system("make a folder for it")(error)),
+        }
+    }
+}
+
+/// A user's number and its group's, from the text of the password file.
+fn user(users: &str, name: &str) -> Option<Owner> {
+    let line = users
+        .lines()
+        .find(|line| line.split(':').next() == Some(name))?;
+    let mut fields = line.split(':').skip(2);
+    Some(Owner {
+        user: fields.next()?.parse().ok()?,
+        group: fields.next()?.parse().ok()?,
+    })
+}
+
+fn last_lines(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_found_by_name() {
+        let users = "root:x:0:0:root:/:/bin/sh\npostgres:x:101:104::/var/lib:/bin/sh\n";
+        let owner = user(users, "postgres").expect("it is there");
+        assert_eq!((owner.user, owner.group), (101, 104));
+        assert!(user(users, "post").is_none());
+    }
+
+    #[test]
+    fn a_server_answers_and_is_gone_when_dropped_even_on_a_panic() {
+        let server = Server::start(Settings::default()).unwrap_or_else(|error| panic!("{error}"));
+        let mut client = server.connect().unwrap_or_else(|error| panic!("{error}"));
+        let row = client.query_one("SELECT current_setting('synchronous_commit')", &[]);
+        assert_eq!(row.expect("it answers").get::<_, &str>(0), "off");
+        let folder = server.folder.clone();
+        let panicked = std::thread::spawn(move || {
+            let _kept = server;
+            std::panic::resume_unwind(Box::new("a panic"));
+        });
+        assert!(panicked.join().is_err());
+        assert!(!folder.exists());
+        assert!(client.simple_query("SELECT 1").is_err());
+    }
+}

@@ -1,0 +1,372 @@
+//! TPC-C on an embedded cluster.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anabranch_engine::{CallError, Node, NodeOptions, Outcome, PlannedApplication};
+use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
+use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
+use anabranch_protocol::{Counters, Protocol, Topology};
+use anabranch_server::cluster::ClusterError;
+use anabranch_server::{Client, Cluster, ClusterOptions, SubmitError};
+use anabranch_sql::transaction::TransactionError;
+use anabranch_storage::Store;
+use anabranch_types::{NodeId, PartitionId, Placement, TableId};
+use anabranch_workload::tpcc::{CallGenerator, TransactionType};
+use rustc_hash::FxHashMap;
+
+use super::conditions;
+use super::experiment::{Experiment, ProtocolChoice};
+use crate::measure::Measurement;
+use crate::outcome::{Latency, Run};
+
+/// Why a run came to nothing.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The cluster did not start or did not stop.
+    Cluster(ClusterError),
+    /// A call could not be made.
+    Submit(SubmitError),
+    /// A call failed in a way that the workload does not ask for.
+    Call {
+        /// The procedure.
+        procedure: &'static str,
+        /// Why.
+        error: CallError,
+    },
+    /// The application lacks a procedure.
+    NoProcedure(&'static str),
+    /// A condition could not be evaluated.
+    Condition(TransactionError),
+}
+
+impl std::fmt::Display for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RunError::Cluster(error) => write!(f, "error: {error}"),
+            RunError::Submit(error) => write!(f, "error: {error}"),
+            RunError::Call { procedure, error } => write!(f, "error: {procedure} failed: {error}"),
+            RunError::NoProcedure(name) => {
+                write!(f, "error: the application has no procedure \"{name}\"")
+            }
+            RunError::Condition(error) => {
+                write!(f, "error: a condition cannot be evaluated: {error:?}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// Runs one protocol over filled stores, then checks the conditions.
+///
+/// # Errors
+/// When the cluster fails, or a transaction does in a way that TPC-C does not ask for.
+pub fn run(
+    planned: &Arc<PlannedApplication>,
+    experiment: &Experiment,
+    protocol: ProtocolChoice,
+    stores: Vec<Store>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Run, RunError> {
+    let topology = Arc::new(Topology::one_each(experiment.partitions));
+    let programs = planned.application.programs();
+    match protocol {
+        ProtocolChoice::RampFast => {
+            let make = move |id, store| {
+                let options = RampOptions::default();
+                RampNode::new(
+                    id,
+                    Arc::clone(&topology),
+                    store,
+                    Arc::clone(&programs),
+                    options,
+                )
+            };
+            run_with(
+                planned,
+                experiment,
+                protocol,
+                stores,
+                make,
+                RampNode::into_store,
+                progress,
+            )
+        }
+        ProtocolChoice::Nwnr => {
+            let make = move |id, store| {
+                NwnrNode::new(id, Arc::clone(&topology), store, Arc::clone(&programs))
+            };
+            run_with(
+                planned,
+                experiment,
+                protocol,
+                stores,
+                make,
+                NwnrNode::into_store,
+                progress,
+            )
+        }
+        ProtocolChoice::Locking | ProtocolChoice::LockingShort => {
+            let read_locks = if protocol == ProtocolChoice::Locking {
+                ReadLocks::Long
+            } else {
+                ReadLocks::Short
+            };
+            let router = &planned.execution.router;
+            let unlocked_tables = (0..planned.schema().tables.len() as u16)
+                .map(TableId)
+                .filter(|table| *router.placement(*table) == Placement::Replicated)
+                .collect();
+            let options = LockingOptions {
+                read_locks,
+                unlocked_tables,
+            };
+            let schema = Arc::new(planned.schema().clone());
+            let make = move |id, store| {
+                LockingNode::new(
+                    id,
+                    Arc::clone(&topology),
+                    Arc::clone(&schema),
+                    store,
+                    Arc::clone(&programs),
+                    options.clone(),
+                )
+            };
+            run_with(
+                planned,
+                experiment,
+                protocol,
+                stores,
+                make,
+                LockingNode::into_store,
+                progress,
+            )
+        }
+    }
+}
+
+fn run_with<P>(
+    planned: &Arc<PlannedApplication>,
+    experiment: &Experiment,
+    choice: ProtocolChoice,
+    stores: Vec<Store>,
+    make: impl Fn(NodeId, Store) -> P + Clone + Send + 'static,
+    into_store: impl Fn(P) -> Store,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Run, RunError>
+where
+    P: Protocol + Send + 'static,
+    P::Message: 'static,
+{
+    let makers = stores
+        .into_iter()
+        .enumerate()
+        .map(|(number, store)| {
+            let (make, planned) = (make.clone(), Arc::clone(planned));
+            move || {
+                let id = NodeId(number as u16);
+                let declares = choice.takes_locks();
+                let options = NodeOptions {
+                    declares,
+                    ..NodeOptions::default()
+                };
+                let protocol = make(id, store);
+                Node::new(id, PartitionId(number as u16), planned, protocol, options)
+            }
+        })
+        .collect();
+    let options = ClusterOptions {
+        delay: experiment.delay,
+        calls_max: experiment.clients,
+    };
+    let cluster = Cluster::start(makers, options).map_err(RunError::Cluster)?;
+    progress("warming up");
+    let mut driver = Driver::new(planned, experiment, cluster.client())?;
+    driver.run_for(experiment.warmup)?;
+    driver.measurement = Measurement::default();
+    let before = counters(&cluster)?;
+    progress("measuring");
+    let elapsed = driver.run_for(experiment.duration)?;
+    let after = counters(&cluster)?;
+    driver.measurement.measured_for(elapsed);
+    let measurement = std::mem::take(&mut driver.measurement);
+    driver.drain()?;
+    let stopped = cluster.stop().map_err(RunError::Cluster)?;
+    let stores: Vec<Store> = stopped.protocols.into_iter().map(into_store).collect();
+    progress("checking the conditions");
+    let held = conditions::check(planned, &stores.iter().collect::<Vec<_>>(), |_| {})
+        .map_err(RunError::Condition)?;
+    let committed = measurement.committed().max(1) as f64;
+    let seconds = measurement.elapsed().as_secs_f64();
+    let (mean, p50, p99) = measurement.latency_ms();
+    let since = |count: fn(&Counters) -> u64| (count(&after) - count(&before)) as f64;
+    Ok(Run {
+        protocol: choice.name().to_owned(),
+        transactions_per_s: measurement.committed() as f64 / seconds,
+        new_orders_per_s: measurement.committed_of(TransactionType::NewOrder.procedure()) as f64
+            / seconds,
+        latency_ms: Latency { mean, p50, p99 },
+        aborts: measurement.aborts().clone(),
+        messages_per_transaction: Some(since(|c| c.messages) / committed),
+        blocked_ms_per_transaction: Some(since(|c| c.blocked_ticks) / 1e6 / committed),
+        second_rounds_per_transaction: Some(since(|c| c.second_rounds) / committed),
+        seconds,
+        transactions: measurement.committed(),
+        conditions: held,
+    })
+}
+
+fn counters<P>(cluster: &Cluster<P>) -> Result<Counters, RunError>
+where
+    P: Protocol + Send + 'static,
+    P::Message: 'static,
+{
+    let each = cluster
+        .inspect(|node: &Node<P>| node.protocol().counters().clone())
+        .map_err(RunError::Cluster)?;
+    Ok(each.iter().fold(Counters::default(), |mut sum, one| {
+        sum.add(one);
+        sum
+    }))
+}
+
+/// A closed loop: as many calls under way as there are clients, each followed by the next.
+struct Driver<P: Protocol> {
+    client: Client<P>,
+    calls: CallGenerator,
+    procedures: [usize; 5],
+    partitions: i64,
+    clients: usize,
+    under_way: FxHashMap<u64, (TransactionType, Instant)>,
+    measurement: Measurement,
+    taken: Vec<Outcome>,
+}
+
+impl<P: Protocol> Driver<P> {
+    fn new(
+        planned: &PlannedApplication,
+        experiment: &Experiment,
+        client: Client<P>,
+    ) -> Result<Driver<P>, RunError> {
+        let mut procedures = [0; 5];
+        for (place, transaction) in procedures.iter_mut().zip(TransactionType::ALL) {
+            let name = transaction.procedure();
+            let found = planned
+                .application
+                .procedures
+                .iter()
+                .position(|p| p.name() == name);
+            *place = found.ok_or(RunError::NoProcedure(name))?;
+        }
+        Ok(Driver {
+            client,
+            calls: CallGenerator::new(
+                experiment.scale,
+                experiment.mix,
+                experiment.distribution,
+                experiment.partitions,
+                experiment.seed ^ 0x5eed,
+            ),
+            procedures,
+            partitions: i64::from(experiment.partitions),
+            clients: experiment.clients,
+            under_way: FxHashMap::default(),
+            measurement: Measurement::default(),
+            taken: Vec::new(),
+        })
+    }
+
+    fn submit(&mut self) -> Result<(), RunError> {
+        let call = self.calls.next_call();
+        // A terminal stands beside the node that has its warehouse, as the plan's routing says.
+        let node = NodeId(call.warehouse.rem_euclid(self.partitions) as u16);
+        let procedure = self.procedures[call.transaction as usize];
+        let id = self
+            .client
+            .submit(node, procedure, call.arguments)
+            .map_err(RunError::Submit)?;
+        self.under_way
+            .insert(id.0, (call.transaction, Instant::now()));
+        Ok(())
+    }
+
+    /// Keeps the loop going for about `duration`; for how long exactly.
+    fn run_for(&mut self, duration: Duration) -> Result<Duration, RunError> {
+        let start = Instant::now();
+        let end = start + duration;
+        while Instant::now() < end {
+            while self.client.under_way() < self.clients {
+                self.submit()?;
+            }
+            self.take(end)?;
+        }
+        Ok(start.elapsed())
+    }
+
+    /// Waits until nothing is under way.
+    fn drain(&mut self) -> Result<(), RunError> {
+        while self.client.under_way() > 0 {
+            self.take(Instant::now() + Duration::from_secs(1))?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, until: Instant) -> Result<(), RunError> {
+        let mut taken = std::mem::take(&mut self.taken);
+        self.client
+            .take(until, &mut taken)
+            .map_err(RunError::Submit)?;
+        let now = Instant::now();
+        for outcome in taken.drain(..) {
+            self.count(&outcome, now)?;
+        }
+        self.taken = taken;
+        Ok(())
+    }
+
+    fn count(&mut self, outcome: &Outcome, now: Instant) -> Result<(), RunError> {
+        let Some((transaction, started)) = self.under_way.remove(&outcome.id.0) else {
+            unreachable!("{:?} was never submitted", outcome.id)
+        };
+        let retries = &outcome.retries;
+        self.measurement
+            .abort("conflict", u64::from(retries.conflict));
+        self.measurement
+            .abort("fractured", u64::from(retries.fractured));
+        self.measurement
+            .abort("below_floor", u64::from(retries.below_floor));
+        self.measurement
+            .abort("row_missing", u64::from(retries.row_missing));
+        let procedure = transaction.procedure();
+        match &outcome.result {
+            Ok(_) => self.measurement.commit(procedure, now - started),
+            Err(CallError::Failed(error))
+                if transaction == TransactionType::NewOrder && error.code == ROLLBACK =>
+            {
+                self.measurement.abort("rollback", 1);
+            }
+            Err(error @ CallError::TooManyRetries { .. }) => {
+                self.measurement.abort(
+                    if error.is_retryable() {
+                        "gave_up"
+                    } else {
+                        "failed"
+                    },
+                    1,
+                );
+            }
+            Err(error) => {
+                return Err(RunError::Call {
+                    procedure,
+                    error: error.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The SQLSTATE by which New-Order rolls back an order for an unused item (2.4.2.3).
+const ROLLBACK: &str = "TPCC1";

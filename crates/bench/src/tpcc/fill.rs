@@ -1,0 +1,194 @@
+//! Filling stores with TPC-C's initial database.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anabranch_engine::PlannedApplication;
+use anabranch_engine::load::{Loader, RowError};
+use anabranch_storage::{Store, StoreSettings};
+use anabranch_types::{PartitionId, TableId, Value};
+use anabranch_workload::tpcc::load::{self, Sink, Table};
+use anabranch_workload::tpcc::{DISTRICTS, Scale};
+
+/// Why the database was not filled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FillError {
+    /// A table or column that TPC-C has is not in the schema.
+    Missing(String),
+    /// A row did not load.
+    Row(RowError),
+}
+
+impl std::fmt::Display for FillError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FillError::Missing(name) => {
+                write!(
+                    f,
+                    "error: the schema lacks {name}, which TPC-C's data needs"
+                )
+            }
+            FillError::Row(error) => write!(f, "error: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for FillError {}
+
+/// How many rows the whole database has, about: order lines are random in number. For a progress
+/// bar.
+pub fn rows(scale: &Scale, partitions: u16) -> u64 {
+    let customers = u64::from(scale.customers);
+    let district = customers * 3 + customers * 10 + customers * 3 / 10;
+    let warehouse = u64::from(scale.items) + district * DISTRICTS as u64;
+    u64::from(scale.items) * u64::from(partitions) + u64::from(scale.warehouses) * warehouse
+}
+
+/// Fills one store for each partition, each in a thread of its own. `loaded` counts rows on the
+/// way.
+///
+/// # Errors
+/// When the schema is not TPC-C's.
+pub fn fill(
+    planned: &Arc<PlannedApplication>,
+    scale: &Scale,
+    seed: u64,
+    settings: StoreSettings,
+    loaded: &AtomicU64,
+) -> Result<Vec<Store>, FillError> {
+    let places = Places::new(planned)?;
+    let partitions = planned.execution.router.partitions();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..partitions)
+            .map(|partition| {
+                let places = &places;
+                scope.spawn(move || {
+                    let loader = Loader::new(Arc::clone(planned), PartitionId(partition), settings);
+                    let mut sink = StoreSink {
+                        places,
+                        loader,
+                        loaded,
+                        pending: 0,
+                        values: Vec::new(),
+                    };
+                    load::items(scale, seed, &mut sink)?;
+                    for warehouse in 1..=scale.warehouses {
+                        // Warehouses are placed by number; the loader passes over what is not its
+                        // own, this only saves making it.
+                        if warehouse % u32::from(partitions) == u32::from(partition)
+                            || !places.by_warehouse
+                        {
+                            load::warehouse(scale, seed, warehouse, &mut sink)?;
+                        }
+                    }
+                    sink.report();
+                    Ok(sink.loader.into_store())
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| match thread.join() {
+                Ok(store) => store,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect()
+    })
+}
+
+/// Where each generated column goes in the schema's tables.
+struct Places {
+    tables: Vec<(TableId, Vec<usize>)>,
+    by_warehouse: bool,
+}
+
+impl Places {
+    fn new(planned: &PlannedApplication) -> Result<Places, FillError> {
+        let schema = planned.schema();
+        let mut tables = Vec::new();
+        for table in Table::ALL {
+            let found = schema.tables.iter().find(|t| t.name == table.name());
+            let found =
+                found.ok_or_else(|| FillError::Missing(format!("table \"{}\"", table.name())))?;
+            let places = table.columns().iter().map(|column| {
+                found
+                    .columns
+                    .iter()
+                    .position(|c| c.name == *column)
+                    .ok_or_else(|| {
+                        FillError::Missing(format!(
+                            "column \"{column}\" of table \"{}\"",
+                            table.name()
+                        ))
+                    })
+            });
+            let places = places.collect::<Result<Vec<usize>, FillError>>()?;
+            if places.len() != found.columns.len() {
+                return Err(FillError::Missing(format!(
+                    "data for every column of table \"{}\"",
+                    table.name()
+                )));
+            }
+            tables.push((found.id, places));
+        }
+        let by_warehouse = Table::ALL.iter().zip(&tables).all(|(table, (id, _))| {
+            let key = schema
+                .table(*id)
+                .columns
+                .first()
+                .map(|column| column.name.as_str());
+            let placement = planned.execution.router.placement(*id);
+            match placement {
+                anabranch_types::Placement::Replicated => *table == Table::Item,
+                anabranch_types::Placement::Columns(columns) => {
+                    let names: Vec<&str> = columns
+                        .iter()
+                        .map(|c| schema.table(*id).columns[c.index()].name.as_str())
+                        .collect();
+                    names.len() == 1 && (Some(names[0]) == key || names[0] == "h_w_id")
+                }
+                anabranch_types::Placement::Whole => false,
+            }
+        });
+        Ok(Places {
+            tables,
+            by_warehouse,
+        })
+    }
+}
+
+struct StoreSink<'f> {
+    places: &'f Places,
+    loader: Loader,
+    loaded: &'f AtomicU64,
+    pending: u64,
+    values: Vec<Value>,
+}
+
+impl StoreSink<'_> {
+    fn report(&mut self) {
+        self.loaded.fetch_add(self.pending, Ordering::Relaxed);
+        self.pending = 0;
+    }
+}
+
+impl Sink for StoreSink<'_> {
+    type Error = FillError;
+
+    fn row(&mut self, table: Table, values: &[Value]) -> Result<(), FillError> {
+        let (id, places) = &self.places.tables[table as usize];
+        self.values.clear();
+        self.values.resize(values.len(), Value::Null);
+        for (place, value) in places.iter().zip(values) {
+            self.values[*place] = value.clone();
+        }
+        if self.loader.row(*id, &self.values).map_err(FillError::Row)? {
+            self.pending += 1;
+            if self.pending >= 4_096 {
+                self.report();
+            }
+        }
+        Ok(())
+    }
+}
