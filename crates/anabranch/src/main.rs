@@ -1,2 +1,18 @@
-//! placeholder
-fn main() {}
+//! The `anabranch` command.
+
+mod cli;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match cli::run(cli::Arguments::parse()) {
+        Ok(cli::Verdict::Fine) => ExitCode::SUCCESS,
+        Ok(cli::Verdict::Finding) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! `anabranch analyze FILES…`
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use anabranch_analysis::{Guarantee, report};
+use anabranch_bench::application;
+use clap::{Args, ValueEnum};
+
+use super::Verdict;
+
+/// Exit code 1 says that a transaction needs coordination.
+#[derive(Debug, Args)]
+pub(crate) struct AnalyzeArguments {
+    /// SQL files, or folders of them: tables, assertions, procedures
+    #[arg(required = true, value_name = "FILES")]
+    paths: Vec<PathBuf>,
+    /// What every committed state has to satisfy
+    #[arg(long, value_enum, default_value_t = GuaranteeArgument::Invariants)]
+    guarantee: GuaranteeArgument,
+    /// How to report: for people, or for programs (docs/schemas/analyze.schema.json)
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum GuaranteeArgument {
+    /// The declared invariants, and no lost updates
+    Invariants,
+    /// Serializability: every row read or written is a guard
+    Serializable,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error>> {
+    let files = application::read_sources(&arguments.paths)?;
+    let compiled = application::compile(files)?;
+    let guarantee = match arguments.guarantee {
+        GuaranteeArgument::Invariants => Guarantee::Invariants,
+        GuaranteeArgument::Serializable => Guarantee::Serializable,
+    };
+    let plan = application::analyze(&compiled, guarantee);
+    match arguments.format {
+        Format::Text => print!(
+            "{}",
+            report::text::render(&plan, compiled.catalog(), compiled.summaries())
+        ),
+        Format::Json => println!(
+            "{}",
+            report::json::render(&plan, compiled.catalog(), compiled.summaries())
+        ),
+    }
+    Ok(if plan.needs_coordination() {
+        Verdict::Finding
+    } else {
+        Verdict::Fine
+    })
+}

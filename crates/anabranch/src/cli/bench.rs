@@ -1,0 +1,320 @@
+//! `anabranch bench …`
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use anabranch_bench::application;
+use anabranch_bench::outcome::{Outcome, Run};
+use anabranch_bench::table::{Table, grouped};
+use anabranch_bench::tpcc::experiment::{Experiment, ProtocolChoice};
+use anabranch_bench::tpcc::{embedded, fill, postgres};
+use anabranch_engine::PlannedApplication;
+use anabranch_sql::source::SourceFile;
+use anabranch_storage::StoreSettings;
+use anabranch_workload::tpcc::{self, Distribution, Mix, Scale};
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::{Verdict, progress};
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    #[command(subcommand)]
+    workload: Workload,
+}
+
+#[derive(Debug, Subcommand)]
+enum Workload {
+    /// TPC-C on the embedded cluster; its twelve conditions are checked after each run
+    Tpcc(TpccArguments),
+}
+
+/// Exit code 1 says that a consistency condition does not hold.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TpccArguments {
+    /// Protocols to run, one after the other over fresh databases: ramp-fast, nwnr, locking,
+    /// locking-short
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "ramp-fast", value_parser = protocol)]
+    pub(crate) protocol: Vec<ProtocolChoice>,
+    /// Nodes with one partition each
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) partitions: u16,
+    /// Warehouses, spread over the partitions
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) warehouses: u32,
+    /// Calls under way at any time
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) clients: usize,
+    /// How long to measure
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub(crate) seconds: f64,
+    /// How long to run before measuring
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub(crate) warmup_seconds: f64,
+    /// This percentage of New-Orders takes a line from another partition (without it: 1% of the
+    /// lines comes from another warehouse, as specified)
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) remote_percent: Option<f64>,
+    /// Delay between partitions, one way, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 0.0)]
+    pub(crate) delay_ms: f64,
+    /// Which transactions
+    #[arg(long, value_enum, default_value_t = MixArgument::Full)]
+    pub(crate) mix: MixArgument,
+    /// The seed of the database and of the calls
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Repeat each run this often over fresh databases and report the run with the median
+    /// New-Order rate
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) repeat: u32,
+    /// Run the same files on another database as well, on this machine
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) versus: Option<Versus>,
+    /// Write the result to this file (docs/schemas/bench.schema.json)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Read the application from this folder instead of the one built in
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) files: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MixArgument {
+    /// All five transactions: 45% New-Order, 43% Payment, 4% of each other
+    Full,
+    /// New-Order alone
+    NewOrder,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Versus {
+    /// A PostgreSQL server that is started for the run
+    Postgres,
+}
+
+fn protocol(name: &str) -> Result<ProtocolChoice, String> {
+    ProtocolChoice::by_name(name).ok_or_else(|| {
+        let names: Vec<&str> = ProtocolChoice::ALL
+            .iter()
+            .map(|choice| choice.name())
+            .collect();
+        format!(
+            "there is no protocol of this name; there are: {}",
+            names.join(", ")
+        )
+    })
+}
+
+fn duration(name: &str, seconds: f64) -> Result<Duration, String> {
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|error| format!("error: {name}: {seconds} is no length of time: {error}"))
+}
+
+impl TpccArguments {
+    pub(crate) fn experiment(&self) -> Result<Experiment, Box<dyn Error>> {
+        let experiment = Experiment {
+            scale: Scale::specified(self.warehouses),
+            partitions: self.partitions,
+            clients: self.clients,
+            duration: duration("--seconds", self.seconds)?,
+            warmup: duration("--warmup-seconds", self.warmup_seconds)?,
+            distribution: self
+                .remote_percent
+                .map_or(Distribution::Specified, Distribution::Percent),
+            mix: match self.mix {
+                MixArgument::Full => Mix::FULL,
+                MixArgument::NewOrder => Mix::NEW_ORDER,
+            },
+            delay: duration("--delay-ms", self.delay_ms / 1_000.0)?,
+            seed: self.seed,
+        };
+        experiment.check()?;
+        if self.repeat == 0 {
+            return Err("error: --repeat: has to be at least 1".into());
+        }
+        Ok(experiment)
+    }
+
+    pub(crate) fn sources(&self) -> Result<Vec<SourceFile>, Box<dyn Error>> {
+        Ok(match &self.files {
+            Some(folder) => application::read_sources(std::slice::from_ref(folder))?,
+            None => built_in(),
+        })
+    }
+}
+
+/// The application that is built in: a copy of `examples/tpcc/`.
+pub(crate) fn built_in() -> Vec<SourceFile> {
+    let source = |(name, text): (&str, &str)| SourceFile {
+        name: name.to_owned(),
+        text: text.into(),
+    };
+    tpcc::FILES.into_iter().map(source).collect()
+}
+
+pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>> {
+    let Workload::Tpcc(arguments) = &arguments.workload;
+    let experiment = arguments.experiment()?;
+    let planned = application::plan(arguments.sources()?, experiment.partitions)?;
+    let runs = run_all(&planned, &experiment, arguments)?;
+    print!("{}", summary(&runs));
+    let consistent = runs.iter().all(Run::is_consistent);
+    if let Some(path) = &arguments.json {
+        let outcome = Outcome {
+            version: 1,
+            experiment: describe(arguments),
+            runs,
+        };
+        let text = serde_json::to_string_pretty(&outcome)?;
+        std::fs::write(path, text + "\n")
+            .map_err(|error| format!("error: cannot write {}: {error}", path.display()))?;
+    }
+    Ok(if consistent {
+        Verdict::Fine
+    } else {
+        Verdict::Finding
+    })
+}
+
+/// Every protocol asked for, and the rival, in turn; repeated runs take turns as well, so that a
+/// machine whose speed drifts is as kind to one as to the other.
+pub(crate) fn run_all(
+    planned: &Arc<PlannedApplication>,
+    experiment: &Experiment,
+    arguments: &TpccArguments,
+) -> Result<Vec<Run>, Box<dyn Error>> {
+    let rivals = usize::from(arguments.versus.is_some());
+    let mut rounds: Vec<Vec<Run>> = vec![Vec::new(); arguments.protocol.len() + rivals];
+    for round in 0..arguments.repeat {
+        let of = if arguments.repeat > 1 {
+            format!(" {}/{}", round + 1, arguments.repeat)
+        } else {
+            String::new()
+        };
+        for (runs, choice) in rounds.iter_mut().zip(&arguments.protocol) {
+            runs.push(run_one(planned, experiment, *choice, &of)?);
+        }
+        if let Some(Versus::Postgres) = arguments.versus {
+            let catalog = planned.application.catalog();
+            let run = progress::steps(&format!("postgres{of}"), |step| {
+                postgres::run(catalog, experiment, step)
+            })?;
+            if let Some(runs) = rounds.last_mut() {
+                runs.push(run);
+            }
+        }
+    }
+    Ok(rounds.into_iter().filter_map(median).collect())
+}
+
+/// Fills fresh stores and runs one protocol over them.
+pub(crate) fn run_one(
+    planned: &Arc<PlannedApplication>,
+    experiment: &Experiment,
+    choice: ProtocolChoice,
+    of: &str,
+) -> Result<Run, Box<dyn Error>> {
+    let loaded = Arc::new(AtomicU64::new(0));
+    let rows = fill::rows(&experiment.scale, experiment.partitions);
+    let message = format!("{}{of}: loading", choice.name());
+    let stores = progress::bar(&message, rows, &loaded, || {
+        let settings = StoreSettings::default();
+        fill::fill(
+            planned,
+            &experiment.scale,
+            experiment.seed,
+            settings,
+            &loaded,
+        )
+    })?;
+    let name = format!("{}{of}", choice.name());
+    Ok(progress::steps(&name, |step| {
+        embedded::run(planned, experiment, choice, stores, step)
+    })?)
+}
+
+/// The run with the median New-Order rate; its conditions hold only if every run's did.
+fn median(mut runs: Vec<Run>) -> Option<Run> {
+    runs.sort_by(|a, b| a.new_orders_per_s.total_cmp(&b.new_orders_per_s));
+    let mut conditions = std::collections::BTreeMap::new();
+    for (name, held) in runs.iter().flat_map(|run| &run.conditions) {
+        *conditions.entry(name.clone()).or_insert(true) &= held;
+    }
+    let middle = runs.len() / 2;
+    let mut run = runs.into_iter().nth(middle)?;
+    run.conditions = conditions;
+    Some(run)
+}
+
+fn describe(arguments: &TpccArguments) -> serde_json::Value {
+    serde_json::json!({
+        "workload": "tpcc",
+        "partitions": arguments.partitions,
+        "warehouses": arguments.warehouses,
+        "clients": arguments.clients,
+        "seconds": arguments.seconds,
+        "remote_percent": arguments.remote_percent,
+        "delay_ms": arguments.delay_ms,
+        "mix": match arguments.mix { MixArgument::Full => "full", MixArgument::NewOrder => "new-order" },
+        "seed": arguments.seed,
+        "repeat": arguments.repeat,
+    })
+}
+
+/// One table over all runs, the ratio to the last of them where there are several, and what did not
+/// hold.
+pub(crate) fn summary(runs: &[Run]) -> String {
+    let several = runs.len() > 1;
+    let mut heads = vec![
+        "protocol",
+        "New-Order/s",
+        "all tx/s",
+        "mean ms",
+        "p50 ms",
+        "p99 ms",
+        "aborts/tx",
+        "messages/tx",
+        "blocked ms/tx",
+        "conditions",
+    ];
+    if several {
+        heads.push("ratio");
+    }
+    let mut table = Table::new(heads);
+    let last = runs.last().map_or(1.0, |run| run.new_orders_per_s);
+    for run in runs {
+        let aborted: u64 = run.aborts.values().sum();
+        let number =
+            |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.2}"));
+        let held = run.conditions.values().filter(|held| **held).count();
+        let mut row = vec![
+            run.protocol.clone(),
+            grouped(run.new_orders_per_s),
+            grouped(run.transactions_per_s),
+            format!("{:.2}", run.latency_ms.mean),
+            format!("{:.2}", run.latency_ms.p50),
+            format!("{:.2}", run.latency_ms.p99),
+            format!("{:.3}", aborted as f64 / run.transactions.max(1) as f64),
+            number(run.messages_per_transaction),
+            number(run.blocked_ms_per_transaction),
+            format!("{held}/{}", run.conditions.len()),
+        ];
+        if several {
+            row.push(format!("{:.2}x", run.new_orders_per_s / last));
+        }
+        table.row(row);
+    }
+    let mut text = table.to_string();
+    for run in runs {
+        for (name, _) in run.conditions.iter().filter(|(_, held)| !**held) {
+            text.push_str(&format!(
+                "  {}: condition {name} does not hold\n",
+                run.protocol
+            ));
+        }
+    }
+    text
+}

@@ -1,0 +1,41 @@
+//! `anabranch explain FILE PROCEDURE`
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use anabranch_bench::application;
+use clap::Args;
+
+use super::Verdict;
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArguments {
+    /// A SQL file, or a folder of them
+    #[arg(value_name = "FILE")]
+    path: PathBuf,
+    /// The procedure's name
+    #[arg(value_name = "PROCEDURE")]
+    procedure: String,
+}
+
+pub(crate) fn run(arguments: &ExplainArguments) -> Result<Verdict, Box<dyn Error>> {
+    let files = application::read_sources(std::slice::from_ref(&arguments.path))?;
+    let compiled = application::compile(files)?;
+    let Some(procedure) = compiled.find(&arguments.procedure) else {
+        let mut names: Vec<&str> = compiled.procedures.iter().map(|p| p.name()).collect();
+        names.sort_unstable();
+        return Err(format!(
+            "error: there is no procedure \"{}\" in {}; there are: {}",
+            arguments.procedure,
+            arguments.path.display(),
+            if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            }
+        )
+        .into());
+    };
+    print!("{}", procedure.explain());
+    Ok(Verdict::Fine)
+}

@@ -1,0 +1,53 @@
+//! Subcommands of the `anabranch` command. One module each.
+
+mod analyze;
+mod bench;
+mod demo;
+mod explain;
+mod progress;
+
+use std::error::Error;
+
+use clap::{Parser, Subcommand};
+
+/// The transactional database that coordinates only when it must.
+#[derive(Debug, Parser)]
+#[command(name = "anabranch", version, about, after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "Exit codes: 0 all is well, 1 there is a finding (a transaction that \
+needs coordination, a condition that does not hold), 2 misuse, or the tool could not do its work.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Plan TPC-C, load it, run it with and without distributed coordination, compare
+    Demo(demo::DemoArguments),
+    /// Say which transactions need coordination, on what, and why
+    Analyze(analyze::AnalyzeArguments),
+    /// Run one experiment
+    Bench(bench::BenchArguments),
+    /// Show the compiled plan of each statement of a procedure
+    Explain(explain::ExplainArguments),
+}
+
+/// What a command found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nothing to report.
+    Fine,
+    /// Something that its user wants to know of, such as a condition that does not hold.
+    Finding,
+}
+
+/// Runs the command that the arguments name.
+pub(crate) fn run(arguments: Arguments) -> Result<Verdict, Box<dyn Error>> {
+    match arguments.command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Analyze(arguments) => analyze::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+    }
+}

@@ -1,0 +1,54 @@
+//! Showing that long work goes on: on standard error, and only to a terminal.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Shows a bar that follows `done` to `total` while `work` runs.
+pub(crate) fn bar<T>(
+    message: &str,
+    total: u64,
+    done: &Arc<AtomicU64>,
+    work: impl FnOnce() -> T,
+) -> T {
+    let bar = ProgressBar::new(total).with_message(message.to_owned());
+    if let Ok(style) = ProgressStyle::with_template(
+        "  {msg} {wide_bar:.cyan/blue} {human_pos}/{human_len} rows, {elapsed}",
+    ) {
+        bar.set_style(style);
+    }
+    let ended = AtomicBool::new(false);
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Acquire) {
+                bar.set_position(done.load(Ordering::Relaxed).min(total));
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        // The follower ends when the work does, even when that is by a panic.
+        struct End<'e>(&'e AtomicBool);
+        impl Drop for End<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Release);
+            }
+        }
+        let _end = End(&ended);
+        work()
+    });
+    bar.finish_and_clear();
+    result
+}
+
+/// Shows a spinner with the current step while `work` runs; `work` says what it does.
+pub(crate) fn steps<T>(name: &str, work: impl FnOnce(&mut dyn FnMut(&str)) -> T) -> T {
+    let spinner = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("  {spinner:.cyan} {msg} {elapsed}") {
+        spinner.set_style(style);
+    }
+    spinner.enable_steady_tick(Duration::from_millis(100));
+    let result = work(&mut |step| spinner.set_message(format!("{name}: {step}")));
+    spinner.finish_and_clear();
+    result
+}

@@ -1,0 +1,18 @@
+//! anabranch: the transactional database that coordinates only when it must.
+//!
+//! This crate is the library's public face and the `anabranch` binary. The rooms behind it:
+//!
+//! * [`types`]: values, keys, rows, effects.
+//! * [`sql`]: PostgreSQL's SQL to a catalog and compiled procedures.
+//! * [`analysis`]: a catalog to a plan.
+//! * [`engine`]: a node that runs procedures over a protocol.
+//! * [`server`]: the embedded cluster.
+//! * [`workload`] and [`bench`]: benchmark applications and experiments on them.
+
+pub use anabranch_analysis as analysis;
+pub use anabranch_bench as bench;
+pub use anabranch_engine as engine;
+pub use anabranch_server as server;
+pub use anabranch_sql as sql;
+pub use anabranch_types as types;
+pub use anabranch_workload as workload;
