@@ -245,6 +245,10 @@ pub(crate) fn parse_timestamp(text: &str, zoned: bool, type_name: &str) -> Resul
         )
     };
     let trimmed = text.trim();
+    if matches!(parse_clock(trimmed, false), Some(None)) {
+        // No date, and no time of day either.
+        return Err(out_of_range());
+    }
     let (date, time) = match trimmed.find(['T', ' ', 't']) {
         Some(at) => (&trimmed[..at], trimmed[at + 1..].trim()),
         None => (trimmed, ""),

@@ -164,7 +164,7 @@ pub(crate) fn parse(text: &str, data_type: &DataType) -> Result<Value, Failure> 
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
             cast::bound_text(Value::text(text), data_type, false)
         }
-        DataType::Bytea => parse_bytes(text).ok_or_else(|| invalid("bytea", text)),
+        DataType::Bytea => parse_bytes(text),
         DataType::Uuid => parse_uuid(trimmed).ok_or_else(|| invalid("uuid", text)),
         DataType::Timestamp => {
             datetime::parse_timestamp(text, false, "timestamp").map(Value::Timestamp)
@@ -239,22 +239,29 @@ fn parse_float(text: &str, trimmed: &str, data_type: &DataType) -> Result<Value,
     Ok(Value::Float(float))
 }
 
-fn parse_bytes(text: &str) -> Option<Value> {
+fn parse_bytes(text: &str) -> Result<Value, Failure> {
     let Some(hex) = text.strip_prefix("\\x") else {
-        return (!text.contains('\\')).then(|| Value::Bytes(text.as_bytes().into()));
+        return match text.contains('\\') {
+            true => Err(invalid("bytea", text)),
+            false => Ok(Value::Bytes(text.as_bytes().into())),
+        };
     };
-    let nibbles: Vec<u8> = hex
-        .chars()
-        .map(|c| c.to_digit(16).map(|d| d as u8))
-        .collect::<Option<_>>()?;
+    let nibble = |c: char| {
+        let digit = c.to_digit(16).map(|d| d as u8);
+        digit.ok_or_else(|| failure("22023", format!("invalid hexadecimal digit: \"{c}\"")))
+    };
+    let nibbles: Vec<u8> = hex.chars().map(nibble).collect::<Result<_, _>>()?;
     if !nibbles.len().is_multiple_of(2) {
-        return None;
+        return Err(failure(
+            "22023",
+            "invalid hexadecimal data: odd number of digits",
+        ));
     }
     let bytes: Vec<u8> = nibbles
         .chunks(2)
         .map(|pair| pair[0] << 4 | pair[1])
         .collect();
-    Some(Value::Bytes(bytes.into()))
+    Ok(Value::Bytes(bytes.into()))
 }
 
 fn parse_uuid(text: &str) -> Option<Value> {
