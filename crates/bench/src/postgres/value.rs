@@ -180,7 +180,7 @@ mod tests {
     fn numerics_are_groups_of_four_digits() {
         assert_eq!(numeric(0, 2), [0, 0, 0, 2]);
         assert_eq!(numeric(1, 0), [1, 0, 0, 0, 1]);
-        assert_eq!(numeric(-12_345_67, 2), [3, 1, 0x4000, 2, 1, 2345, 6700]);
+        assert_eq!(numeric(-1_234_567, 2), [3, 1, 0x4000, 2, 1, 2345, 6700]);
         assert_eq!(numeric(1, 5), [1, -2, 0, 5, 1000]);
         assert_eq!(numeric(100_000_000, 0), [1, 2, 0, 0, 1]);
         assert_eq!(numeric(500, 3), [1, -1, 0, 3, 5000]);
