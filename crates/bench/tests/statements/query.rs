@@ -73,9 +73,10 @@ impl Generator {
         );
         let ordered = self.one_in(2);
         if ordered {
+            // 0.0 and 0.00 are equal: either may come first.
+            self.scale_open |= types.contains(&Ty::Numeric);
             text.push_str(&self.order(items.len()));
             if self.one_in(2) {
-                self.scale_open |= types.contains(&Ty::Numeric);
                 let limit = self.rng.u32(0..8);
                 let offset = match self.one_in(2) {
                     true => format!(" OFFSET {}", self.rng.u32(0..5)),
@@ -145,6 +146,7 @@ impl Generator {
         }
         let ordered = self.one_in(2);
         if ordered {
+            self.scale_open = true;
             text.push_str(&self.order(items.len()));
         }
         (text, ordered)
