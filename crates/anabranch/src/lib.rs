@@ -7,7 +7,7 @@
 //! * [`analysis`]: a catalog to a plan.
 //! * [`engine`]: a node that runs procedures over a protocol.
 //! * [`server`]: the embedded cluster.
-//! * [`workload`] and [`bench`]: benchmark applications and experiments on them.
+//! * [`workload`] and [`mod@bench`]: benchmark applications and experiments on them.
 
 pub use anabranch_analysis as analysis;
 pub use anabranch_bench as bench;

@@ -258,7 +258,7 @@ impl CallGenerator {
             customer_district,
             id,
             name,
-            load::money(self.rng.i64(1_00..=5_000_00)),
+            load::money(self.rng.i64(100..=500_000)),
             Value::Timestamp(self.now),
         ])
     }

@@ -295,7 +295,7 @@ fn customers<S: Sink>(
             text(random::digits(rng, 16)),
             Value::Timestamp(LOADED_AT),
             text(credit),
-            money(50_000_00),
+            money(5_000_000),
             fraction(rng.i64(0..=5_000)),
             money(-10_00),
             money(10_00),
@@ -358,7 +358,7 @@ fn orders<S: Sink>(
             let (delivery, amount) = if delivered {
                 (Value::Timestamp(LOADED_AT), 0)
             } else {
-                (Value::Null, rng.i64(1..=9_999_99))
+                (Value::Null, rng.i64(1..=999_999))
             };
             let row = [
                 int(w),
