@@ -1,0 +1,358 @@
+//! The command as its users meet it: what it prints, where, and with which exit code.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+/// Runs the command in the project's folder, where `examples/` is.
+fn anabranch(arguments: &[&str]) -> Ran {
+    let output = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+        .args(arguments)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .output()
+        .expect("the command starts");
+    Ran {
+        code: output.status.code().expect("it is not killed"),
+        out: String::from_utf8(output.stdout).expect("it prints text"),
+        err: String::from_utf8(output.stderr).expect("it prints text"),
+    }
+}
+
+/// Misuse: exit code 2, nothing on standard output, one diagnostic on standard error.
+#[track_caller]
+fn refused(arguments: &[&str], because: &[&str]) {
+    let ran = anabranch(arguments);
+    assert_eq!(ran.code, 2, "{arguments:?}: {}{}", ran.out, ran.err);
+    assert_eq!(ran.out, "", "{arguments:?}");
+    for words in because {
+        assert!(
+            ran.err.contains(words),
+            "{arguments:?} should say {words:?}: {}",
+            ran.err
+        );
+    }
+}
+
+/// The same, in a single line.
+#[track_caller]
+fn refused_in_one_line(arguments: &[&str], because: &[&str]) {
+    refused(arguments, because);
+    let err = anabranch(arguments).err;
+    assert_eq!(err.lines().count(), 1, "{arguments:?}: {err}");
+    assert!(err.starts_with("error: "), "{err}");
+}
+
+/// A folder of the test's own, empty.
+fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a scratch folder can be made");
+    folder
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("scratch paths are text")
+}
+
+#[test]
+fn every_command_explains_itself() {
+    let whole = anabranch(&["--help"]);
+    assert_eq!(whole.code, 0);
+    for name in ["demo", "analyze", "bench", "explain", "Exit codes: 0"] {
+        assert!(whole.out.contains(name), "{}", whole.out);
+    }
+    let each: [(&[&str], &[&str]); 5] = [
+        (&["demo", "--help"], &["--delay-ms", "--warehouses"]),
+        (&["analyze", "--help"], &["--format", "--guarantee"]),
+        (&["bench", "--help"], &["tpcc"]),
+        (
+            &["bench", "tpcc", "--help"],
+            &[
+                "--protocol",
+                "--partitions",
+                "--warehouses",
+                "--clients",
+                "--seconds",
+                "--remote-percent",
+                "--delay-ms",
+                "--versus",
+                "--json",
+            ],
+        ),
+        (&["explain", "--help"], &["PROCEDURE"]),
+    ];
+    for (arguments, says) in each {
+        let ran = anabranch(arguments);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{arguments:?}");
+        assert!(ran.out.contains("Usage: anabranch"), "{}", ran.out);
+        for words in says {
+            assert!(ran.out.contains(words), "{arguments:?}: {}", ran.out);
+        }
+    }
+}
+
+#[test]
+fn misuse_of_the_command_line_ends_with_2() {
+    for arguments in [
+        &[][..],
+        &["nosuch"],
+        &["analyze"],
+        &["bench"],
+        &["explain", "examples/tpcc"],
+        &["demo", "--warehouses", "many"],
+        &["bench", "tpcc", "--protocol", "nosuch"],
+    ] {
+        let ran = anabranch(arguments);
+        assert_eq!(ran.code, 2, "{arguments:?}: {}{}", ran.out, ran.err);
+        assert_eq!(ran.out, "", "{arguments:?}");
+        assert_ne!(ran.err, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn analyze_finds_the_guard_of_new_order() {
+    let ran = anabranch(&["analyze", "examples/tpcc"]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{}", ran.out);
+    let new_order = ran.out.lines().position(|line| line.contains("new_order"));
+    let new_order = new_order.expect("new_order is reported");
+    let guard = ran.out.lines().nth(new_order + 1).unwrap_or_default();
+    assert!(
+        guard.contains("ordered on") && guard.contains("district.d_next_o_id"),
+        "{guard}"
+    );
+}
+
+#[test]
+fn analyze_ends_with_0_where_nothing_needs_coordination() {
+    let file = scratch("free").join("visits.sql");
+    let sql = "CREATE TABLE visits (page integer PRIMARY KEY, times bigint NOT NULL);
+CREATE PROCEDURE visit(p_page integer) LANGUAGE SQL BEGIN ATOMIC
+    UPDATE visits SET times = times + 1 WHERE page = p_page;
+END;
+";
+    std::fs::write(&file, sql).unwrap();
+    let ran = anabranch(&["analyze", text(&file)]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    let ran = anabranch(&["analyze", "--guarantee", "serializable", text(&file)]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{}", ran.out);
+}
+
+#[test]
+fn analyze_prints_json_under_the_names_that_programs_rely_on() {
+    let ran = anabranch(&["analyze", "--format", "json", "examples/tpcc"]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    let plan: Value = serde_json::from_str(&ran.out).expect("it is JSON");
+    assert_eq!(plan["version"], 1);
+    let transactions = plan["transactions"].as_array().expect("transactions");
+    let names: Vec<&str> = transactions
+        .iter()
+        .map(|t| t["name"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "new_order",
+            "payment",
+            "order_status",
+            "delivery",
+            "stock_level"
+        ]
+    );
+    for transaction in transactions {
+        let class = transaction["class"].as_str().expect("a class");
+        assert!(["free", "local", "global"].contains(&class), "{class}");
+        assert_eq!(transaction["routing"], serde_json::json!(["p_w_id"]));
+        assert!(transaction["protocol"].is_string());
+        assert!(transaction["deferred"].is_array());
+        for verdict in transaction["verdicts"].as_array().expect("verdicts") {
+            let confluent = verdict["confluent"].as_str().expect("a verdict");
+            assert!(["yes", "no", "unknown"].contains(&confluent));
+            assert!(verdict["invariant"].is_string() && verdict["rule"].is_string());
+            assert!(verdict["because"].is_array());
+        }
+    }
+    let guard = &transactions[0]["guards"][0];
+    assert_eq!(guard["item"], "district.d_next_o_id", "{guard}");
+    assert!(guard["key"].is_array() && guard["invariants"].is_array());
+    let columns = plan["columns"].as_array().expect("columns");
+    assert!(columns.iter().any(|column| {
+        column["table"] == "stock" && column["column"] == "s_ytd" && column["merge"].is_string()
+    }));
+}
+
+#[test]
+fn a_mistake_in_a_file_is_shown_where_it_is() {
+    let file = scratch("mistake").join("schema.sql");
+    std::fs::write(
+        &file,
+        "CREATE TABLE t (\n    a integer,\n    b nosuchtype\n);\n",
+    )
+    .unwrap();
+    let place = format!("{}:3:7", text(&file));
+    let caret = "  |       ^^^^^^^^^^";
+    let says = ["nosuchtype", place.as_str(), caret];
+    refused(&["analyze", text(&file)], &says);
+    refused(&["explain", text(&file), "p"], &says);
+    let folder = file.parent().expect("it is in a folder");
+    refused(&["bench", "tpcc", "--files", text(folder)], &says);
+}
+
+#[test]
+fn files_that_cannot_be_used_are_named() {
+    let folder = scratch("files");
+    let missing = folder.join("missing.sql");
+    refused_in_one_line(
+        &["analyze", text(&missing)],
+        &["missing.sql", "cannot read"],
+    );
+    refused_in_one_line(&["analyze", text(&folder)], &["no .sql file"]);
+    let binary = folder.join("binary.sql");
+    std::fs::write(&binary, b"-- \xff\n").unwrap();
+    refused_in_one_line(
+        &["analyze", text(&binary)],
+        &["binary.sql", "not UTF-8", "offset 3"],
+    );
+}
+
+#[test]
+fn experiments_that_cannot_be_run_are_refused_before_they_begin() {
+    let tpcc = |option, value| ["bench", "tpcc", option, value];
+    refused_in_one_line(
+        &tpcc("--partitions", "0"),
+        &["--partitions", "between 1 and", "not 0"],
+    );
+    refused_in_one_line(&tpcc("--warehouses", "0"), &["--warehouses"]);
+    refused_in_one_line(
+        &tpcc("--warehouses", "1000000"),
+        &["--warehouses", "GiB", "ask for at most"],
+    );
+    refused_in_one_line(
+        &tpcc("--remote-percent", "101"),
+        &["--remote-percent", "101"],
+    );
+    refused_in_one_line(&tpcc("--clients", "0"), &["--clients"]);
+    refused_in_one_line(&tpcc("--seconds", "0"), &["--seconds"]);
+    refused_in_one_line(&tpcc("--seconds", "NaN"), &["--seconds"]);
+    refused_in_one_line(&tpcc("--repeat", "0"), &["--repeat"]);
+}
+
+#[test]
+fn explain_shows_plans_and_what_can_be_deferred() {
+    let ran = anabranch(&["explain", "examples/tpcc", "new_order"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    for words in [
+        "Update on district (can be deferred)",
+        "Update on stock (can be deferred)",
+        "Key Lookup on customer",
+    ] {
+        assert!(ran.out.contains(words), "{}", ran.out);
+    }
+    refused_in_one_line(
+        &["explain", "examples/tpcc", "nosuch"],
+        &[
+            "\"nosuch\"",
+            "delivery, new_order, order_status, payment, stock_level",
+        ],
+    );
+}
+
+/// Whether `value` has what `schema` asks for: as much of JSON Schema as the project's use.
+fn conforms(value: &Value, schema: &Value, root: &Value, place: &str) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let target = root
+            .pointer(&reference[1..])
+            .expect("references lead somewhere");
+        return conforms(value, target, root, place);
+    }
+    if !schema["const"].is_null() {
+        assert_eq!(*value, schema["const"], "{place}");
+    }
+    if let Some(known) = schema["enum"].as_array() {
+        assert!(known.contains(value), "{place}: {value}");
+    }
+    let types: Vec<&str> = match &schema["type"] {
+        Value::Array(types) => types.iter().filter_map(Value::as_str).collect(),
+        one => one.as_str().into_iter().collect(),
+    };
+    let is = |name: &&str| match *name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "number" => value.is_number(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        other => panic!("{place}: the schema has a type {other}"),
+    };
+    assert!(types.is_empty() || types.iter().any(is), "{place}: {value}");
+    for name in schema["required"].as_array().into_iter().flatten() {
+        let name = name.as_str().expect("names are text");
+        assert!(value.get(name).is_some(), "{place} lacks {name}");
+    }
+    for (name, inner) in value.as_object().into_iter().flatten() {
+        let place = format!("{place}.{name}");
+        match &schema["properties"][name] {
+            Value::Null if schema["additionalProperties"].is_object() => {
+                conforms(inner, &schema["additionalProperties"], root, &place);
+            }
+            Value::Null => {}
+            known => conforms(inner, known, root, &place),
+        }
+    }
+    if schema["items"].is_object() {
+        for inner in value.as_array().into_iter().flatten() {
+            conforms(inner, &schema["items"], root, place);
+        }
+    }
+}
+
+#[test]
+fn bench_runs_tpcc_and_writes_what_its_schema_says() {
+    let file = scratch("bench").join("runs.json");
+    let ran = anabranch(&[
+        "bench",
+        "tpcc",
+        "--protocol",
+        "ramp-fast,locking",
+        "--warehouses",
+        "1",
+        "--partitions",
+        "1",
+        "--clients",
+        "4",
+        "--seconds",
+        "0.5",
+        "--warmup-seconds",
+        "0",
+        "--json",
+        text(&file),
+    ]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("12/12"), "{}", ran.out);
+    let written = std::fs::read_to_string(&file).expect("the file is written");
+    let outcome: Value = serde_json::from_str(&written).expect("it is JSON");
+    let schema: Value =
+        serde_json::from_str(include_str!("../../../docs/schemas/bench.schema.json"))
+            .expect("the schema is JSON");
+    conforms(&outcome, &schema, &schema, "outcome");
+    let runs = outcome["runs"].as_array().expect("runs");
+    let protocols: Vec<&Value> = runs.iter().map(|run| &run["protocol"]).collect();
+    assert_eq!(protocols, ["ramp-fast", "locking"]);
+    for run in runs {
+        assert!(run["new_orders_per_s"].as_f64() > Some(0.0), "{run}");
+        let conditions = run["conditions"].as_object().expect("conditions");
+        for number in 1..=12 {
+            assert_eq!(
+                conditions.get(&number.to_string()),
+                Some(&Value::Bool(true))
+            );
+        }
+        assert_eq!(conditions.len(), 12);
+    }
+}
