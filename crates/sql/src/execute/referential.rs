@@ -59,7 +59,11 @@ impl<T: Transaction> Run<'_, T> {
                             .try_push_value(&described.data_type, described.nullable, value)
                             .is_ok();
                     if let Value::Pending(Pending { slot, offset }) = *value {
-                        pending.push(Patch { slot, offset, column: *column });
+                        pending.push(Patch {
+                            slot,
+                            offset,
+                            column: *column,
+                        });
                     }
                 }
                 if !fits {
