@@ -22,20 +22,56 @@ pub(crate) struct OwnWrite {
     pub guard: bool,
 }
 
-/// The rows that range reads need beside what they find: those that own updates start from, for an
-/// update may move a row into the range.
+/// Whether an own effect may change the answer to a read.
+///
+/// A key that is known only at commit may be anywhere in its table.
+fn concerns(effect: &Effect, read: &Read) -> bool {
+    if effect.table() != read.table() {
+        return false;
+    }
+    let is_pending = matches!(effect, Effect::Insert { patches, .. } if !patches.is_empty());
+    match read {
+        Read::Point { key, .. } => effect.key() == key,
+        Read::Range {
+            index: None, range, ..
+        } => is_pending || range.contains(effect.key()),
+        Read::Range { index: Some(_), .. } => true,
+    }
+}
+
+/// Whether any own write may change the answer to a read.
+pub(crate) fn is_concerned(read: &Read, writes: &[OwnWrite]) -> bool {
+    writes.iter().any(|write| concerns(&write.effect, read))
+}
+
+/// What to ask for in place of `read`, so that own writes can be folded into the answer: as many
+/// more rows than its limit as own writes may take away.
+pub(crate) fn widen(read: &Read, writes: &[OwnWrite]) -> Read {
+    let mut wide = read.clone();
+    if let Read::Range {
+        limit: Some(limit), ..
+    } = &mut wide
+    {
+        let own = writes
+            .iter()
+            .filter(|write| concerns(&write.effect, read))
+            .count();
+        *limit = limit.saturating_add(u32::try_from(own).unwrap_or(u32::MAX));
+    }
+    wide
+}
+
+/// The rows that reads of secondary indexes need beside what they find: those that own updates
+/// start from, for an update may move a row into the range.
 pub(crate) fn bases(reads: &[Read], writes: &[OwnWrite]) -> Vec<(TableId, Key)> {
+    let by_index = |read: &Read, of: TableId| matches!(read, Read::Range { table, index: Some(_), .. } if *table == of);
     let mut bases: Vec<(TableId, Key)> = writes
         .iter()
         .filter_map(|write| match &write.effect {
             Effect::Update { table, key, .. } => Some((*table, key.clone())),
             Effect::Insert { .. } | Effect::Delete { .. } => None,
         })
-        .filter(|(table, _)| {
-            reads
-                .iter()
-                .any(|read| matches!(read, Read::Range { table: t, .. } if t == table))
-        })
+        .filter(|(table, _)| reads.iter().any(|read| by_index(read, *table)))
         .collect();
     bases.sort();
     bases.dedup();
@@ -71,11 +107,19 @@ impl<'t> Overlay<'t> {
         }
     }
 
-    /// The answer to `read` as the transaction sees it. A range's limit is applied here.
+    /// The answer to `read` as the transaction sees it. `answer` is what [`widen`] asked for; a
+    /// range's own limit is applied here.
     pub(crate) fn fold(&self, read: &Read, answer: Fetched) -> Result<Fetched, TransactionError> {
+        let mut own: Vec<&Effect> = self
+            .writes
+            .iter()
+            .map(|write| &write.effect)
+            .filter(|effect| concerns(effect, read))
+            .collect();
         match (read, answer) {
-            (Read::Point { table, key }, Fetched::Point(row)) => {
-                Ok(Fetched::Point(self.row(*table, key, row)?))
+            (_, answer) if own.is_empty() => Ok(answer),
+            (Read::Point { table, .. }, Fetched::Point(row)) => {
+                Ok(Fetched::Point(self.row(*table, &own, row)?))
             }
             (
                 Read::Range {
@@ -91,16 +135,19 @@ impl<'t> Overlay<'t> {
                     .into_iter()
                     .map(|(key, row)| (self.order_key(*table, *index, &key, &row), (key, row)))
                     .collect();
-                for key in self.written_keys(*table) {
-                    let place = found
-                        .iter()
-                        .find(|(_, (k, _))| k == key)
-                        .map(|(at, _)| at.clone());
-                    let before = match place.and_then(|place| found.remove(&place)) {
+                // Stable: the effects on one row stay in order of execution.
+                own.sort_by(|a, b| a.key().cmp(b.key()));
+                for on_row in own.chunk_by(|a, b| a.key() == b.key()) {
+                    let key = on_row[0].key();
+                    let before = match index {
+                        None => found.remove(key),
+                        Some(_) => self.take(&mut found, key),
+                    };
+                    let before = match before {
                         Some((_, row)) => Some(row),
                         None => self.bases.get(&(*table, key.clone())).cloned().flatten(),
                     };
-                    if let Some(row) = self.row(*table, key, before)? {
+                    if let Some(row) = self.row(*table, on_row, before)? {
                         let place = self.order_key(*table, *index, key, &row);
                         if range.contains(&place) {
                             found.insert(place, (key.clone(), row));
@@ -119,26 +166,23 @@ impl<'t> Overlay<'t> {
         }
     }
 
-    fn written_keys(&self, table: TableId) -> impl Iterator<Item = &Key> {
-        let mut keys: Vec<&Key> = self
-            .writes
+    /// Takes the row with this primary key out of what was found in the order of an index.
+    fn take(&self, found: &mut BTreeMap<Key, (Key, Row)>, key: &Key) -> Option<(Key, Row)> {
+        let place = found
             .iter()
-            .filter(|write| write.effect.table() == table)
-            .map(|write| write.effect.key())
-            .collect();
-        keys.sort();
-        keys.dedup();
-        keys.into_iter()
+            .find(|(_, (k, _))| k == key)
+            .map(|(place, _)| place.clone())?;
+        found.remove(&place)
     }
 
+    /// A row after the own effects on it, in order.
     fn row(
         &self,
         table: TableId,
-        key: &Key,
+        effects: &[&Effect],
         mut row: Option<Row>,
     ) -> Result<Option<Row>, TransactionError> {
-        let own = self.writes.iter().map(|write| &write.effect);
-        for effect in own.filter(|effect| effect.table() == table && effect.key() == key) {
+        for effect in effects {
             row = match effect {
                 Effect::Insert { row, patches, .. } => {
                     if !patches.is_empty() {

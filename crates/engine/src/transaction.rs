@@ -168,13 +168,10 @@ impl NodeTransaction {
         }
     }
 
-    /// Tables with unsettled writes of this transaction.
-    fn has_writes(&self, table: TableId) -> bool {
-        self.mailbox
-            .borrow()
-            .writes
-            .iter()
-            .any(|write| write.effect.table() == table)
+    /// Whether own writes may change the answer to any of these reads.
+    fn overlaps(&self, reads: &[Read]) -> bool {
+        let writes = &self.mailbox.borrow().writes;
+        !writes.is_empty() && reads.iter().any(|read| overlay::is_concerned(read, writes))
     }
 
     fn partitions(&self, target: Target) -> std::ops::Range<u16> {
@@ -265,32 +262,20 @@ impl NodeTransaction {
         Answer(&self.mailbox).await
     }
 
-    /// Reads of tables that this transaction has written: without limits (own deletes may call for
-    /// more rows), with the rows that own updates start from, own writes folded in.
+    /// Reads whose answers own writes may change: more widely, with the rows that own updates start
+    /// from, own writes folded in.
     async fn read_through_writes(
         &mut self,
         access: Access,
         reads: Vec<Read>,
     ) -> Result<Vec<Fetched>, TransactionError> {
-        let mut asked: Vec<Read> = reads
-            .iter()
-            .map(|read| match read {
-                Read::Range {
-                    table,
-                    index,
-                    range,
-                    reverse,
-                    ..
-                } => Read::Range {
-                    table: *table,
-                    index: *index,
-                    range: range.clone(),
-                    reverse: *reverse,
-                    limit: None,
-                },
-                point @ Read::Point { .. } => point.clone(),
-            })
-            .collect();
+        let mut asked: Vec<Read> = {
+            let writes = &self.mailbox.borrow().writes;
+            reads
+                .iter()
+                .map(|read| overlay::widen(read, writes))
+                .collect()
+        };
         let bases = overlay::bases(&reads, &self.mailbox.borrow().writes);
         asked.extend(bases.iter().map(|(table, key)| Read::Point {
             table: *table,
@@ -380,7 +365,7 @@ impl Transaction for NodeTransaction {
         } else {
             Vec::new()
         };
-        let answers = if reads.iter().any(|read| self.has_writes(read.table())) {
+        let answers = if self.overlaps(&reads) {
             self.read_through_writes(access, reads).await?
         } else {
             self.fetch(access, reads).await?
