@@ -229,7 +229,13 @@ impl Key {
             return Err(Unrepresentable);
         }
         let encoded = encode_int(int, width).to_be_bytes();
-        self.0.extend_from_slice(&encoded[8 - width..]);
+        if width == 4 {
+            // The common width: of a constant length, so that it is not a call.
+            self.0.reserve(4);
+            encoded[4..].iter().for_each(|byte| self.0.push(*byte));
+        } else {
+            self.0.extend_from_slice(&encoded[8 - width..]);
+        }
         Ok(())
     }
 

@@ -191,8 +191,12 @@ impl RowBuilder {
 
     fn begin(&mut self, layout: &RowLayout) {
         self.head.clear();
+        // Room for most rows at once.
+        self.head
+            .reserve(layout.fixed_end + layout.variables * (2 + 24));
         self.head.resize(layout.fixed_end, 0);
         self.tail.clear();
+        self.tail.reserve(layout.variables * 24);
         self.ends.clear();
     }
 
@@ -493,7 +497,12 @@ fn put_int(bytes: &mut [u8], int: i64) {
         int,
         "integer coerced to its column's width"
     );
-    bytes.copy_from_slice(&int.to_le_bytes()[..width]);
+    // Of a constant length each, so that none is a call.
+    match width {
+        4 => bytes.copy_from_slice(&(int as i32).to_le_bytes()),
+        8 => bytes.copy_from_slice(&int.to_le_bytes()),
+        _ => bytes.copy_from_slice(&int.to_le_bytes()[..width]),
+    }
 }
 
 #[inline]

@@ -242,7 +242,10 @@ impl<T: Transaction> Run<'_, T> {
             let frame = self.frame(batch, tuple);
             let own = batch.tuple(tuple);
             let group = if grand {
-                let group = owner_groups[&own[0]];
+                let group = match owners {
+                    None => 0,
+                    Some(_) => owner_groups[&own[0]],
+                };
                 // The representative's columns are those of some tuple of the group.
                 if !filled[group] {
                     filled[group] = true;

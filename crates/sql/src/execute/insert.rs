@@ -1,7 +1,8 @@
 //! INSERT.
 
 use anabranch_types::{
-    ColumnIndex, Effect, Fetched, Key, KeyRange, Patch, Read, Row, TableSchema, Value,
+    ColumnIndex, ColumnSet, Effect, Fetched, Key, KeyRange, Patch, Read, Row, RowBuilder,
+    TableSchema, Value,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -9,7 +10,10 @@ use smallvec::SmallVec;
 use super::Run;
 use crate::{
     TransactionError,
-    expression::{Batch, Expression, Failure, Frame, NONE, Source, failure, frame::Sources},
+    expression::{
+        Batch, Expression, Failure, Frame, NONE, Source, failure,
+        frame::{Indices, Sources},
+    },
     plan::statement::{Conflict, ConflictUpdate, Insert},
     program::{not_null, violated},
     transaction::Transaction,
@@ -48,9 +52,11 @@ impl<T: Transaction> Run<'_, T> {
             self.insert_or(insert, conflict, values, existing, &mut count, &mut written)
                 .await?;
         } else {
-            for row in values.chunks_exact(width) {
-                let key = self.new_key(schema, row);
-                self.insert_row(schema, key, row)?;
+            let mut builder = RowBuilder::default();
+            for values in values.chunks_exact(width) {
+                let key = self.new_key(schema, values);
+                let row = builder.build(&schema.layout, values).map_err(too_long)?;
+                self.write_new(schema, key, row, values)?;
             }
             self.check_parents(schema, values, width, None).await?;
         }
@@ -76,8 +82,8 @@ impl<T: Transaction> Run<'_, T> {
         batch: &Batch<'_>,
     ) -> Result<(), Failure> {
         for row in values.chunks_exact(width) {
-            for (place, (value, column)) in row.iter().zip(&schema.columns).enumerate() {
-                if value.is_null() && !column.nullable {
+            for (place, value) in row.iter().enumerate() {
+                if value.is_null() && !schema.columns[place].nullable {
                     return Err(not_null(schema, ColumnIndex(place as u16)));
                 }
             }
@@ -89,12 +95,14 @@ impl<T: Transaction> Run<'_, T> {
         for tuple in 0..batch.len() {
             let frame = self.frame(batch, tuple);
             let row = &values[tuple * width..(tuple + 1) * width];
+            let mut pending = ColumnSet::EMPTY;
+            for (place, value) in row.iter().enumerate() {
+                if matches!(value, Value::Pending(_)) {
+                    pending = pending.with(ColumnIndex(place as u16));
+                }
+            }
             for check in checks {
-                let pending = row.iter().enumerate().any(|(place, value)| {
-                    matches!(value, Value::Pending(_))
-                        && check.columns.contains(ColumnIndex(place as u16))
-                });
-                if pending {
+                if check.columns.intersects(pending) {
                     let message = "a CHECK cannot be tested on a value known only at commit";
                     return Err(failure("XX000", message));
                 }
@@ -121,9 +129,7 @@ impl<T: Transaction> Run<'_, T> {
         if schema.primary_key.is_empty() {
             return Key::from_bytes(&self.transaction.unique().to_be_bytes());
         }
-        key_of(schema, &schema.primary_key, |column| {
-            row[column.index()].clone()
-        })
+        key_of(schema, &schema.primary_key, row)
     }
 
     /// Writes a new row.
@@ -134,6 +140,17 @@ impl<T: Transaction> Run<'_, T> {
         values: &[Value],
     ) -> Result<(), TransactionError> {
         let row = schema.layout.encode(values).map_err(too_long)?;
+        self.write_new(schema, key, row, values)
+    }
+
+    /// Writes a new row, encoded from these values.
+    fn write_new(
+        &mut self,
+        schema: &TableSchema,
+        key: Key,
+        row: Row,
+        values: &[Value],
+    ) -> Result<(), TransactionError> {
         let mut patches: SmallVec<[Patch; 1]> = SmallVec::new();
         for (place, value) in values.iter().enumerate() {
             if let Value::Pending(pending) = value {
@@ -170,7 +187,7 @@ impl<T: Transaction> Run<'_, T> {
                 if columns.iter().any(|column| row[column.index()].is_null()) {
                     continue;
                 }
-                let key = key_of(schema, columns, |column| row[column.index()].clone());
+                let key = key_of(schema, columns, row);
                 of_row.push((place, key.clone()));
                 reads.push(match arbiter {
                     None => Read::Point {
@@ -229,10 +246,7 @@ impl<T: Transaction> Run<'_, T> {
                     .iter()
                     .all(|column| !values[column.index()].is_null())
                 {
-                    own.push((
-                        place,
-                        key_of(schema, columns, |c| values[c.index()].clone()),
-                    ));
+                    own.push((place, key_of(schema, columns, values)));
                 }
             }
             if own.iter().any(|key| taken.contains_key(key)) {
@@ -334,7 +348,11 @@ impl<T: Transaction> Run<'_, T> {
 fn values_batch<'v>(values: Vec<Value>, width: usize) -> Batch<'v> {
     let count = values.len() / width;
     let sources = vec![Source::Empty, Source::Values { width, values }];
-    let indices = (0..count as u32).flat_map(|row| [NONE, row]).collect();
+    let mut indices = Indices::with_capacity(2 * count);
+    for row in 0..count as u32 {
+        indices.push(NONE);
+        indices.push(row);
+    }
     Batch {
         parent: None,
         sources,
@@ -350,15 +368,23 @@ pub(super) fn too_long(error: impl std::fmt::Display) -> Failure {
 }
 
 /// The key that some columns of a row make.
-pub(super) fn key_of(
-    schema: &TableSchema,
-    columns: &[ColumnIndex],
-    value: impl Fn(ColumnIndex) -> Value,
-) -> Key {
+fn key_of(schema: &TableSchema, columns: &[ColumnIndex], values: &[Value]) -> Key {
     let mut key = Key::empty();
     for column in columns {
         let described = &schema.columns[column.index()];
-        key.push_value(&described.data_type, described.nullable, &value(*column));
+        let value = &values[column.index()];
+        key.push_value(&described.data_type, described.nullable, value);
+    }
+    key
+}
+
+/// The primary key of an encoded row.
+pub(super) fn primary_key(schema: &TableSchema, row: &Row) -> Key {
+    let mut key = Key::empty();
+    for column in &schema.primary_key {
+        let described = &schema.columns[column.index()];
+        let value = row.get(&schema.layout, *column);
+        key.push_value(&described.data_type, described.nullable, &value);
     }
     key
 }

@@ -249,6 +249,18 @@ impl<T: Transaction> Run<'_, T> {
     ) -> Result<(), Failure> {
         let stride = batch.stride;
         let old = std::mem::take(&mut batch.indices);
+        if let (Matches::Stretches(stretches), true) = (matches, join.is_plain()) {
+            let rows = stretches.iter().map(|(begin, end)| (end - begin) as usize);
+            batch.indices.reserve(rows.sum::<usize>() * stride);
+            for (indices, (begin, end)) in old.chunks_exact(stride).zip(stretches) {
+                for row in *begin..*end {
+                    let place = batch.indices.len();
+                    batch.indices.extend_from_slice(indices);
+                    batch.indices[place + source] = row;
+                }
+            }
+            return Ok(());
+        }
         batch.indices.reserve(old.len());
         let empty: &[u32] = &[];
         for (tuple, indices) in old.chunks(stride).enumerate() {

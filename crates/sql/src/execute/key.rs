@@ -16,8 +16,9 @@ use crate::{
 /// value of the column's type.
 #[inline]
 pub(crate) fn push(key: &mut Key, part: &KeyPart, frame: &Frame<'_>) -> Result<bool, Failure> {
-    let value = part.value.evaluate(frame)?;
-    push_value(key, part, &value)
+    let mut held = Value::Null;
+    let value = part.value.operand(frame, &mut held)?;
+    push_value(key, part, value)
 }
 
 /// As [`push`], for a value.

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::{
     Run,
-    insert::{Changed, key_of, too_long},
+    insert::{Changed, primary_key, too_long},
     key,
 };
 use crate::{
@@ -134,9 +134,7 @@ impl<T: Transaction> Run<'_, T> {
     ) -> Result<(), TransactionError> {
         let schema = &*update.schema;
         if update.moves {
-            let new_key = key_of(schema, &schema.primary_key, |column| {
-                new.get(&schema.layout, column)
-            });
+            let new_key = primary_key(schema, new);
             if new_key != *key {
                 let delete = Effect::Delete {
                     table: schema.id,
@@ -220,6 +218,9 @@ impl<T: Transaction> Run<'_, T> {
         let mut batch = Batch::single(deferred.stride);
         self.steps(&deferred.steps, &mut batch).await?;
         let mut seen: FxHashSet<Key> = FxHashSet::default();
+        if batch.len() > 1 {
+            seen.reserve(batch.len());
+        }
         let mut rows = Vec::new();
         let mut count = 0;
         for tuple in 0..batch.len() {
@@ -233,11 +234,11 @@ impl<T: Transaction> Run<'_, T> {
             if !known || (batch.len() > 1 && !seen.insert(key.clone())) {
                 continue;
             }
-            let arguments = deferred
-                .arguments
-                .iter()
-                .map(|argument| argument.evaluate(&frame));
-            let arguments = arguments.collect::<Result<Box<[Value]>, Failure>>()?;
+            let mut arguments = Vec::with_capacity(deferred.arguments.len());
+            for argument in &deferred.arguments {
+                arguments.push(argument.evaluate(&frame)?);
+            }
+            let arguments = arguments.into_boxed_slice();
             let outputs = match deferred.outputs {
                 0 => None,
                 count => Some(self.transaction.slots(count)),

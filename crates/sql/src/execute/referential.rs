@@ -6,7 +6,7 @@ use anabranch_types::{
 };
 use smallvec::SmallVec;
 
-use super::{Nested, Run, insert::key_of};
+use super::{Nested, Run, insert::primary_key};
 use crate::{
     TransactionError,
     catalog::ReferentialAction,
@@ -39,8 +39,16 @@ impl<T: Transaction> Run<'_, T> {
                 continue;
             }
             let columns = parent.parent.key_columns(parent.index);
-            let mut last: Option<(Key, SmallVec<[Patch; 1]>)> = None;
+            let mut before: Option<&[Value]> = None;
             for row in values.chunks_exact(width) {
+                // Rows of one statement often share a parent.
+                let same = |before: &[Value]| {
+                    let mut columns = parent.columns.iter();
+                    columns.all(|column| row[column.index()] == before[column.index()])
+                };
+                if before.replace(row).is_some_and(same) {
+                    continue;
+                }
                 if parent
                     .columns
                     .iter()
@@ -69,21 +77,14 @@ impl<T: Transaction> Run<'_, T> {
                 if !fits {
                     return Err(no_parent(schema, &parent.name).into());
                 }
-                // Rows of one statement often share a parent.
-                let this = (key, pending);
-                if last.as_ref() == Some(&this) {
-                    continue;
-                }
-                let (key, pending) = last.insert(this);
                 let table = parent.parent.id;
-                if parent.index.is_none() && self.transaction.is_known(table, key, pending) {
+                if parent.index.is_none() && self.transaction.is_known(table, &key, &pending) {
                     continue;
                 }
                 if !pending.is_empty() {
                     let why = "a foreign key refers to a value that is known only at commit";
                     return Err(TransactionError::Retry(why));
                 }
-                let key = key.clone();
                 names.push(&parent.name);
                 reads.push(match parent.index {
                     None => Read::Point { table, key },
@@ -296,9 +297,7 @@ impl<T: Transaction> Run<'_, T> {
         let new = self.changed_row(schema, &row, changes)?;
         let new_key = match schema.primary_key.is_empty() {
             true => key.clone(),
-            false => key_of(schema, &schema.primary_key, |column| {
-                new.get(&schema.layout, column)
-            }),
+            false => primary_key(schema, &new),
         };
         if new_key == key {
             let arguments = changes.iter().map(|(_, value)| value.clone()).collect();

@@ -6,11 +6,33 @@ use anabranch_types::Value;
 use compact_str::CompactString;
 
 use super::{
-    Batch, Expression, Failure, Frame, Relation, Surroundings, arithmetic, cast, failure, function,
-    pattern,
+    Batch, Expression, Failure, Frame, NONE, Relation, Surroundings, arithmetic, cast, failure,
+    function, pattern,
 };
 
 impl Expression {
+    /// The value as an operand: where it lies if it needs no computing, else put into `held`.
+    #[inline]
+    pub(crate) fn operand<'v>(
+        &'v self,
+        frame: &Frame<'v>,
+        held: &'v mut Value,
+    ) -> Result<&'v Value, Failure> {
+        match self {
+            Expression::Constant(value) => Ok(value),
+            Expression::Variable(slot) => Ok(&frame.variables[*slot]),
+            Expression::Column {
+                depth: 0,
+                source,
+                column,
+            } => Ok(frame.operand(*source, *column, held)),
+            _ => {
+                *held = self.evaluate(frame)?;
+                Ok(held)
+            }
+        }
+    }
+
     /// The expression's value over a tuple.
     ///
     /// # Errors
@@ -30,12 +52,13 @@ impl Expression {
                 left,
                 right,
             } => {
-                let left = left.evaluate(frame)?;
-                let right = right.evaluate(frame)?;
+                let (mut a, mut b) = (Value::Null, Value::Null);
+                let left = left.operand(frame, &mut a)?;
+                let right = right.operand(frame, &mut b)?;
                 if left.is_null() || right.is_null() {
                     return Ok(Value::Null);
                 }
-                arithmetic::compute(*operator, *domain, &left, &right)
+                arithmetic::compute(*operator, *domain, left, right)
             }
             Expression::Negate { domain, operand } => {
                 arithmetic::negate(*domain, operand.evaluate(frame)?)
@@ -59,9 +82,15 @@ impl Expression {
                 branches,
                 otherwise,
             } => {
-                let operand = operand.evaluate(frame)?;
+                let mut held = Value::Null;
+                let operand = operand.operand(frame, &mut held)?;
                 for (value, result) in branches {
-                    if operand.compare(&value.evaluate(frame)?) == Some(Ordering::Equal) {
+                    let mut held = Value::Null;
+                    let equal = match (operand, value.operand(frame, &mut held)?) {
+                        (Value::Int(operand), Value::Int(value)) => operand == value,
+                        (operand, value) => operand.compare(value) == Some(Ordering::Equal),
+                    };
+                    if equal {
                         return result.evaluate(frame);
                     }
                 }
@@ -129,17 +158,21 @@ impl Expression {
                 left,
                 right,
             } => {
-                let left = left.evaluate(frame)?;
-                let right = right.evaluate(frame)?;
-                Ok(left
-                    .compare(&right)
-                    .map(|ordering| relation.holds(ordering)))
+                let (mut a, mut b) = (Value::Null, Value::Null);
+                let left = left.operand(frame, &mut a)?;
+                let right = right.operand(frame, &mut b)?;
+                if let (Value::Int(left), Value::Int(right)) = (left, right) {
+                    return Ok(Some(relation.holds(left.cmp(right))));
+                }
+                Ok(left.compare(right).map(|ordering| relation.holds(ordering)))
             }
             Expression::And(list) => conjunction(list, frame, true),
             Expression::Or(list) => conjunction(list, frame, false),
             Expression::Not(operand) => Ok(operand.test(frame)?.map(|truth| !truth)),
             Expression::IsNull { operand, negated } => {
-                Ok(Some(operand.evaluate(frame)?.is_null() != *negated))
+                let mut held = Value::Null;
+                let operand = operand.operand(frame, &mut held)?;
+                Ok(Some(operand.is_null() != *negated))
             }
             Expression::IsBool {
                 operand,
@@ -160,10 +193,12 @@ impl Expression {
                 list,
                 negated,
             } => {
-                let operand = operand.evaluate(frame)?;
+                let mut held = Value::Null;
+                let operand = operand.operand(frame, &mut held)?;
                 let mut unknown = operand.is_null();
                 for element in list {
-                    match operand.compare(&element.evaluate(frame)?) {
+                    let mut held = Value::Null;
+                    match operand.compare(element.operand(frame, &mut held)?) {
                         Some(Ordering::Equal) => return Ok(Some(!negated)),
                         Some(_) => {}
                         None => unknown = true,
@@ -177,8 +212,10 @@ impl Expression {
                 array,
                 all,
             } => {
-                let left = left.evaluate(frame)?;
-                Ok(quantified(*relation, &left, &array.evaluate(frame)?, *all))
+                let (mut a, mut b) = (Value::Null, Value::Null);
+                let left = left.operand(frame, &mut a)?;
+                let array = array.operand(frame, &mut b)?;
+                Ok(quantified(*relation, left, array, *all))
             }
             Expression::Like {
                 operand,
@@ -302,7 +339,13 @@ pub(crate) fn evaluate_over(
         Expression::Constant(value) => Ok(value.clone()),
         Expression::Variable(slot) => Ok(variables[*slot].clone()),
         _ => {
-            let batch = Batch::single(1);
+            // It has no column, so there need be no source.
+            let batch = Batch {
+                parent: None,
+                sources: Vec::new(),
+                stride: 1,
+                indices: smallvec::SmallVec::from_elem(NONE, 1),
+            };
             expression.evaluate(&Frame {
                 variables,
                 batch: &batch,

@@ -139,7 +139,27 @@ pub(crate) struct Frame<'a> {
     pub(crate) surroundings: &'a Surroundings,
 }
 
-impl Frame<'_> {
+impl<'a> Frame<'a> {
+    /// The value of a column of this query's own: a computed one where it lies, a stored one
+    /// decoded into `held`.
+    #[inline]
+    pub(crate) fn operand<'v>(&self, source: usize, column: usize, held: &'v mut Value) -> &'v Value
+    where
+        'a: 'v,
+    {
+        let batch = self.batch;
+        let row = batch.indices[self.tuple * batch.stride + source];
+        match &batch.sources[source] {
+            Source::Values { width, values } if row != NONE => {
+                &values[row as usize * width + column]
+            }
+            other => {
+                *held = other.value(row, column);
+                held
+            }
+        }
+    }
+
     /// The value of a column.
     #[inline]
     pub(crate) fn column(&self, depth: usize, source: usize, column: usize) -> Value {

@@ -146,6 +146,13 @@ pub(crate) struct Join {
     pub(crate) filters: Vec<Expression>,
 }
 
+impl Join {
+    /// Whether every match goes on, and nothing else.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.left && self.matches.is_empty() && self.filters.is_empty()
+    }
+}
+
 /// A table joined by reading it.
 #[derive(Clone, Debug)]
 pub(crate) struct TableRead {

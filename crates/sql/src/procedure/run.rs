@@ -169,6 +169,14 @@ fn fitted(value: &Value, to: &DataType) -> Option<Result<Value, EffectError>> {
             }));
         }
         (Value::Array(list), DataType::Array(element)) => {
+            let fits = |value: &Value| match (value, &**element) {
+                (Value::Int(_), DataType::Int8) => true,
+                (Value::Int(i), DataType::Int4) => i32::try_from(*i).is_ok(),
+                _ => false,
+            };
+            if list.iter().all(fits) {
+                return Some(Ok(value.clone()));
+            }
             let mut values = Vec::with_capacity(list.len());
             for value in list.iter() {
                 match fitted(value, element)? {
