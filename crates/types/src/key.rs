@@ -228,13 +228,14 @@ impl Key {
         if !int_fits(width, int) {
             return Err(Unrepresentable);
         }
-        let encoded = encode_int(int, width).to_be_bytes();
-        if width == 4 {
-            // The common width: of a constant length, so that it is not a call.
-            self.0.reserve(4);
-            encoded[4..].iter().for_each(|byte| self.0.push(*byte));
-        } else {
-            self.0.extend_from_slice(&encoded[8 - width..]);
+        let encoded = encode_int(int, width);
+        // The common widths: of a constant length each, so that none is a call.
+        match width {
+            4 => self.0.extend((encoded as u32).to_be_bytes()),
+            8 => self.0.extend(encoded.to_be_bytes()),
+            _ => self
+                .0
+                .extend_from_slice(&encoded.to_be_bytes()[8 - width..]),
         }
         Ok(())
     }

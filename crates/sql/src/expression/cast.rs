@@ -10,6 +10,17 @@ use super::{
     text::{format_text, parse},
 };
 
+/// The domain of an integer type.
+#[inline]
+fn integer_domain(data_type: &DataType) -> Option<Domain> {
+    match data_type {
+        DataType::Int2 => Some(Domain::Int2),
+        DataType::Int4 => Some(Domain::Int4),
+        DataType::Int8 => Some(Domain::Int8),
+        _ => None,
+    }
+}
+
 /// A value of one type as a value of another. The binder has checked that the cast exists;
 /// `explicit` casts cut what is too long for a text type, others refuse it.
 ///
@@ -21,14 +32,14 @@ pub(crate) fn cast(
     to: &DataType,
     explicit: bool,
 ) -> Result<Value, Failure> {
+    // First what is frequent, without comparing the types.
+    if let (Value::Int(i), Some(domain)) = (&value, integer_domain(to)) {
+        return in_range(domain, Some(*i));
+    }
     if value.is_null() || from == to {
         return Ok(value);
     }
     match (value, to) {
-        (Value::Int(i), DataType::Int2 | DataType::Int4 | DataType::Int8) => in_range(
-            Domain::of(to).expect("an integer type has a domain"),
-            Some(i),
-        ),
         (Value::Int(i), DataType::Numeric(_)) => bound_numeric(Decimal::from_i64(i), to),
         (Value::Int(i), DataType::Double) => Ok(Value::Float(i as f64)),
         (Value::Int(i), DataType::Real) => Ok(Value::Float(f64::from(i as f32))),
