@@ -1,5 +1,7 @@
 //! How long a TPC-C warehouse takes to load, how much memory it takes, and what New-Order's and
-//! Delivery's accesses cost. `cargo run --release -p anabranch-storage --example warehouse`.
+//! Delivery's accesses cost. `cargo run --release -p anabranch-storage --example warehouse`; the first
+//! argument is the number of warehouses. `cold`: rows are not brought into the caches beforehand;
+//! `snapshots`: readers may hold snapshots, so that superseded versions are kept for the window.
 //!
 //! Data are of TPC-C's cardinalities and row sizes; procedures are reduced to their storage
 //! accesses, so this measures the store alone.
@@ -148,7 +150,10 @@ fn load(store: &mut Store, rows: &mut Rows, warehouse: i64) {
     let mut put = |store: &mut Store, table, parts: &[i64]| {
         let row = rows.row(table, parts);
         let key = match table {
-            HISTORY => Key::hidden(Timestamp::ZERO, (parts[1] * 10_000 + parts[2]) as u64),
+            HISTORY => Key::hidden(
+                Timestamp::ZERO,
+                (parts[0] * 1_000_000 + parts[1] * 10_000 + parts[2]) as u64,
+            ),
             ORDERS => key(&parts[..3]),
             _ => key(parts),
         };
@@ -241,6 +246,8 @@ struct Bench {
     next_delivery: [i64; 11],
     warehouses: u64,
     warm: bool,
+    /// Whether readers may hold snapshots.
+    snapshots: bool,
 }
 
 impl Bench {
@@ -254,6 +261,9 @@ impl Bench {
             siblings: None,
         };
         let mut slots = SlotValues::default();
+        if !self.snapshots {
+            self.store.forget_past();
+        }
         let committed = self
             .store
             .apply(self.now, commit, &mut slots, &self.programs, &|_| true);
@@ -432,7 +442,8 @@ fn main() {
         next_order: [3_001; 11],
         next_delivery: [2_101; 11],
         warehouses,
-        warm: std::env::args().nth(2).is_none_or(|word| word != "cold"),
+        warm: std::env::args().all(|word| word != "cold"),
+        snapshots: std::env::args().any(|word| word == "snapshots"),
     };
     for round in 1..=3 {
         let begin = Clock::start();

@@ -149,7 +149,13 @@ impl Store {
             effects,
             siblings,
         } = commit;
-        let staged = self.stage(timestamp, effects, slots, programs)?;
+        let staged = match self.stage(timestamp, effects, slots, programs) {
+            Ok(staged) => staged,
+            Err(error) => {
+                self.collector.trim.past_forgotten = false;
+                return Err(error);
+            }
+        };
         Ok(self.install(now, timestamp, siblings, staged, stable))
     }
 
@@ -215,6 +221,7 @@ impl Store {
         for change in staged.changes {
             self.install_change(change, timestamp, siblings.as_ref(), stable);
         }
+        self.collector.trim.past_forgotten = false;
         self.last
     }
 
@@ -306,6 +313,14 @@ impl Store {
             .position
             .and_then(|at| table.items.get_mut_at(at, key));
         let due = if let Some(item) = found {
+            let trim = &mut self.collector.trim;
+            if trim.past_forgotten && replaceable(&table.schema, item, &version) {
+                table.bytes += row_bytes(&version);
+                table.bytes -= row_bytes(&item.head);
+                item.head = version;
+                trim.floor = self.last;
+                return;
+            }
             let before = item
                 .head
                 .row
@@ -343,6 +358,24 @@ impl Store {
             });
         }
     }
+}
+
+/// Whether a version may take the place of an item's only one, when nobody needs the past: a row
+/// that nothing else has to be kept or done for.
+fn replaceable(schema: &TableSchema, item: &Item, version: &Version) -> bool {
+    let head = &item.head;
+    let (Some(before), Some(row)) = (&head.row, &version.row) else {
+        return false;
+    };
+    !item.queued
+        && head.older.is_none()
+        && head.siblings.is_none()
+        && version.siblings.is_none()
+        && head.timestamp_max < version.timestamp
+        && schema
+            .indexes
+            .iter()
+            .all(|index| index::same_entry(schema, index, before, row))
 }
 
 /// Makes a version the newest of an item.

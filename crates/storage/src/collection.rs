@@ -6,6 +6,9 @@
 //! whatever its age here). What goes is always the tail of a chain; the sequence that superseded
 //! it becomes the store's floor, below which every read is refused rather than answered wrongly.
 //!
+//! Where the protocol knows that nobody can need the past ([`Store::forget_past`]), nothing waits
+//! for the window, and most versions are replaced in place and never get here.
+//!
 //! Two ways lead here: a write shortens the chain of the item that it writes (amortised: the next
 //! attempt comes when the chain has doubled), and [`Store::collect`] works through a queue of
 //! items that have something to drop: superseded versions, tombstones, siblings of transactions
@@ -36,7 +39,7 @@ pub(crate) struct Queued {
 /// What a store knows about age.
 #[derive(Debug)]
 pub(crate) struct Collector {
-    window: Ticks,
+    pub(crate) window: Ticks,
     /// When commits were installed: (time, the newest commit of that time), both ascending.
     marks: VecDeque<(Ticks, CommitSequence)>,
     pub(crate) trim: Trim,
@@ -50,6 +53,8 @@ pub(crate) struct Trim {
     horizon: CommitSequence,
     /// The oldest snapshot that can be read.
     pub(crate) floor: CommitSequence,
+    /// What the next commit supersedes is needed by nobody: see [`Store::forget_past`].
+    pub(crate) past_forgotten: bool,
     /// Memory of dropped versions, for the next ones.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
     spare: Vec<Box<Version>>,
@@ -111,7 +116,7 @@ impl Collector {
         while let Some((at, sequence)) = self.marks.front()
             && at.0.saturating_add(slack).saturating_add(self.window.0) < now.0
         {
-            self.trim.horizon = *sequence;
+            self.trim.horizon = self.trim.horizon.max(*sequence);
             self.marks.pop_front();
         }
     }
@@ -122,6 +127,19 @@ impl Collector {
 }
 
 impl Store {
+    /// Says that no reader holds a snapshot, and that no transaction is to come with a timestamp
+    /// below one that is installed. So nothing that has been superseded by now need wait for the
+    /// window; and rows that the commit that comes next updates are replaced where they are,
+    /// instead of being kept until it has passed. It is said of one [`Store::apply`] (or
+    /// [`Store::install`]), whether that succeeds or not.
+    ///
+    /// Said wrongly, it makes reads in older snapshots fail ([`crate::BelowFloor`]), and registers
+    /// that an effect out of order assigns may lose to it.
+    pub fn forget_past(&mut self) {
+        self.collector.trim.horizon = self.last;
+        self.collector.trim.past_forgotten = true;
+    }
+
     /// Drops what may go: at most `budget` items are looked at. `stable` says whether a
     /// transaction has committed at every partition that it wrote; it is asked about transactions
     /// with siblings only. Call it often with a small budget; it returns at once while nothing is

@@ -98,6 +98,12 @@ impl Store {
         self.last
     }
 
+    /// For how long a superseded version is kept.
+    #[inline]
+    pub fn window(&self) -> Ticks {
+        self.collector.window
+    }
+
     /// The oldest snapshot that can be read.
     #[inline]
     pub fn floor(&self) -> CommitSequence {

@@ -18,6 +18,8 @@ use support::*;
 
 const STEP: u64 = 1_000;
 const WINDOW_STEPS: u64 = 20;
+/// Timestamps are up to so many steps early, to come out of order.
+const JITTER_END: u64 = 6;
 
 #[derive(Clone, Debug)]
 enum Change {
@@ -49,6 +51,7 @@ enum Step {
         changes: Vec<Change>,
         jitter: u64,
         siblings: bool,
+        forget: bool,
     },
     Stabilize,
     Wait {
@@ -270,6 +273,8 @@ struct Run {
     now: Ticks,
     commits: Vec<(Ticks, CommitSequence)>,
     unstable: BTreeSet<Timestamp>,
+    /// Nobody reads below this snapshot.
+    forgotten: CommitSequence,
     /// Items that a transaction which is not yet stable wrote.
     evidence: Vec<(Timestamp, Key)>,
 }
@@ -287,6 +292,7 @@ impl Run {
             now: Ticks(STEP * 100),
             commits: vec![(Ticks(0), CommitSequence::LOADED)],
             unstable: BTreeSet::new(),
+            forgotten: CommitSequence::LOADED,
             evidence: Vec::new(),
         }
     }
@@ -298,8 +304,17 @@ impl Run {
                 changes,
                 jitter,
                 siblings,
+                forget,
             } => {
+                if *forget {
+                    self.forget_past();
+                }
                 self.commit(number, changes, *jitter, *siblings)?;
+                if *forget {
+                    // Its timestamp, too, is below all that come.
+                    self.now = self.now + Ticks(STEP * JITTER_END);
+                    self.forgotten = self.store.last();
+                }
             }
             Step::Stabilize => {
                 self.unstable.clear();
@@ -322,6 +337,12 @@ impl Run {
             );
         }
         self.store.check_invariants().map_err(TestCaseError::fail)
+    }
+
+    /// Every timestamp from now on is above those installed, and nobody holds a snapshot.
+    fn forget_past(&mut self) {
+        self.now = self.now + Ticks(STEP * JITTER_END);
+        self.store.forget_past();
     }
 
     fn commit(
@@ -405,7 +426,7 @@ impl Run {
                     .find(|(_, sequence)| *sequence > snapshot);
                 let at = next.expect("the newest snapshot is never refused").0;
                 prop_assert!(
-                    self.now.since(at) > Ticks(STEP * WINDOW_STEPS),
+                    snapshot < self.forgotten || self.now.since(at) > Ticks(STEP * WINDOW_STEPS),
                     "refused too early"
                 );
             }
@@ -509,8 +530,10 @@ fn reads() -> impl Strategy<Value = Read> {
 
 fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (prop::collection::vec(changes(), 0..5), 0..6u64, prop::bool::weighted(0.3))
-            .prop_map(|(changes, jitter, siblings)| Step::Commit { changes, jitter, siblings }),
+        8 => (prop::collection::vec(changes(), 0..5), 0..JITTER_END, prop::bool::weighted(0.3), prop::bool::weighted(0.2))
+            .prop_map(|(changes, jitter, siblings, forget)| {
+                Step::Commit { changes, jitter, siblings, forget }
+            }),
         1 => Just(Step::Stabilize),
         1 => (1..30u64).prop_map(|steps| Step::Wait { steps }),
         2 => (1..6usize).prop_map(|budget| Step::Collect { budget }),

@@ -29,7 +29,7 @@ impl RampNode {
             1 => {
                 let (partition, work) = works.pop().expect("there is one");
                 if partition == self.partition {
-                    let result = self.participant.commit_alone(&mut self.context, work);
+                    let result = self.commit_alone(work);
                     self.handle_committed_alone(transaction, result, out);
                 } else {
                     attempt.phase = Phase::Alone;
@@ -40,6 +40,14 @@ impl RampNode {
             }
             _ => self.prepare(transaction, attempt, works, out),
         }
+    }
+
+    /// Commits a transaction whose only participant is this node.
+    pub(super) fn commit_alone(&mut self, work: Work) -> Result<(Timestamp, Slots), AbortReason> {
+        self.context.alone = self.current.is_none() && self.attempts.is_empty();
+        let result = self.participant.commit_alone(&mut self.context, work);
+        self.context.alone = false;
+        result
     }
 
     fn committed(

@@ -113,6 +113,7 @@ impl RampNode {
                 now: Ticks::default(),
                 clock: HybridClock::new(node),
                 stability: Stability::new(node, nodes, options.retain),
+                alone: false,
             },
             participant: Participant::new(store, programs, nodes),
             current: None,
@@ -170,6 +171,7 @@ impl RampNode {
                 require,
                 known,
             } => {
+                self.participant.visited = Some(self.context.now);
                 let result =
                     self.participant
                         .get(&mut self.context, at, reads.iter(), &require, &known);
@@ -212,7 +214,7 @@ impl RampNode {
             }
             Message::Abort { prepared } => self.participant.abort(prepared),
             Message::CommitAlone(alone) => {
-                let result = self.participant.commit_alone(&mut self.context, alone.work);
+                let result = self.commit_alone(alone.work);
                 let transaction = alone.transaction;
                 self.send(
                     from,

@@ -29,6 +29,8 @@ pub(super) struct Context {
     pub(super) now: Ticks,
     pub(super) clock: HybridClock,
     pub(super) stability: Stability,
+    /// Whether no attempt of this node is open but the one that is being committed.
+    pub(super) alone: bool,
 }
 
 /// What is to become of an insert whose key is drawn at commit, if the key is taken.
@@ -83,6 +85,8 @@ pub(super) struct Participant {
     settled: CommitSequence,
     /// By node: the highest timestamp of Prepare seen.
     prepared_max: Vec<Timestamp>,
+    /// When another node last read here.
+    pub(super) visited: Option<Ticks>,
     /// An invariant that was found broken.
     broken: Option<String>,
 }
@@ -98,6 +102,7 @@ impl Participant {
             shown: (0..nodes).map(|_| VecDeque::new()).collect(),
             settled: CommitSequence::LOADED,
             prepared_max: vec![Timestamp::ZERO; nodes],
+            visited: None,
             broken: None,
         }
     }
@@ -443,6 +448,9 @@ impl Participant {
                     _ => None,
                 }));
         }
+        if siblings.is_none() && self.past_is_free(context) {
+            self.store.forget_past();
+        }
         let mut slots = SlotValues::default();
         let commit = Commit {
             timestamp,
@@ -454,6 +462,17 @@ impl Participant {
                 .apply(context.now, commit, &mut slots, &*self.programs, &stable)?;
         self.store.collect(context.now, budget, &stable);
         Ok((sequence, slots.into_vec()))
+    }
+
+    /// Whether nobody can have a snapshot of this partition, or a timestamp below what is installed:
+    /// no attempt of this node is open, nothing is prepared, and no other node has read here for
+    /// as long as superseded versions are kept anyway.
+    fn past_is_free(&self, context: &Context) -> bool {
+        context.alone
+            && self.prepared.is_empty()
+            && self
+                .visited
+                .is_none_or(|at| context.now.since(at) > self.store.window())
     }
 
     /// Forgets a prepared transaction. One that is not prepared here was refused here.
