@@ -364,6 +364,28 @@ fn a_reader_slower_than_the_window_is_restarted() {
     assert_eq!(reason(Some(again)), AbortReason::BelowFloor);
 }
 
+/// A row is replaced in place only where nobody can hold a snapshot: a reader of the same node, or
+/// of another, reads on in its own while others commit.
+#[test]
+fn a_reader_keeps_the_past_that_it_may_ask_for() {
+    for node in [X, C2] {
+        let mut cluster = cluster(4);
+        let reader = cluster.begin(node);
+        cluster.ask(reader, Request::Read(vec![read_item(0, 0)]));
+        for value in 1..4 {
+            let writer = cluster.begin(X);
+            let set = vec![on(0, vec![update(SET, 0, 1, value)])];
+            assert!(is_committed(Some(
+                cluster.ask(writer, Request::Commit(set))
+            )));
+        }
+        let reply = cluster.ask(reader, Request::Read(vec![read_item(0, 1)]));
+        assert_eq!(registers(Some(reply)), [0], "read from {node}");
+        let newest = read(&mut cluster, node, vec![read_item(0, 1)]);
+        assert_eq!(registers(newest), [3]);
+    }
+}
+
 /// Trap 2: what is prepared may be older than the item's newest version, and still be the sibling
 /// that another partition shows.
 #[test]
