@@ -353,7 +353,9 @@ impl Transaction for NodeTransaction {
     ) -> Result<Vec<Fetched>, TransactionError> {
         let access = Access {
             for_write,
-            guard: self.planned.execution.guards_reads(statement),
+            // What is read for a write that is not deferred is written from what was read: it has to
+            // be as it was when the transaction commits, or the update in between would be lost.
+            guard: for_write || self.planned.execution.guards_reads(statement),
         };
         // Keys of points are needed after the reads have gone to the protocol.
         let execution = &self.planned.execution;
