@@ -1,0 +1,288 @@
+//! A cluster of nodes stepped by hand: one queue of messages, one clock that only the test moves.
+//! The same test runs over each protocol.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+use anabranch_analysis::{Guarantee, Topology as Shape, analyze};
+use anabranch_engine::load::Loader;
+use anabranch_engine::{
+    Call, CallError, CallId, Node, NodeInput, NodeOptions, NodeOutbox, Outcome, PlannedApplication,
+    Work,
+};
+use anabranch_protocol::locking::{LockingNode, LockingOptions};
+use anabranch_protocol::ramp::{RampNode, RampOptions};
+use anabranch_protocol::{Protocol, Topology};
+use anabranch_sql::application::Application;
+use anabranch_sql::source::SourceFile;
+use anabranch_storage::{Store, StoreSettings};
+use anabranch_types::{NodeId, PartitionId, Placement, TableId, Ticks, Value};
+
+/// How long a message travels.
+pub(crate) const DELAY: Ticks = Ticks::from_micros(100);
+
+/// A cluster, whatever its protocol.
+pub(crate) trait Cluster {
+    /// The application that it runs.
+    fn planned(&self) -> &Arc<PlannedApplication>;
+    /// Begins a call at a node.
+    fn submit(&mut self, node: u16, work: Work, arguments: &[Value]) -> CallId;
+    /// Lets time pass until no call is under way and no message travels; all outcomes since.
+    fn run(&mut self) -> BTreeMap<CallId, Outcome>;
+}
+
+/// What a call gave: its rows, or why it failed.
+pub(crate) type Answer = Result<Vec<Vec<Value>>, CallError>;
+
+impl dyn Cluster + '_ {
+    /// Begins a call of a procedure.
+    pub(crate) fn begin(&mut self, node: u16, procedure: &str, arguments: &[Value]) -> CallId {
+        let procedures = &self.planned().application.procedures;
+        let number = procedures.iter().position(|p| p.name() == procedure);
+        let number = number.unwrap_or_else(|| panic!("no procedure {procedure}"));
+        self.submit(node, Work::Procedure(number), arguments)
+    }
+
+    /// One call of a procedure, nothing else going on; its whole outcome.
+    pub(crate) fn outcome(&mut self, node: u16, procedure: &str, arguments: &[Value]) -> Outcome {
+        let id = self.begin(node, procedure, arguments);
+        self.run().remove(&id).expect("it has ended")
+    }
+
+    /// One call of a procedure, nothing else going on.
+    pub(crate) fn call(&mut self, node: u16, procedure: &str, arguments: &[Value]) -> Answer {
+        self.outcome(node, procedure, arguments)
+            .result
+            .map(|result| result.rows)
+    }
+
+    /// One statement that belongs to no procedure.
+    pub(crate) fn statement(&mut self, node: u16, sql: &str) -> Answer {
+        let statement = self.planned().application.statement(sql);
+        let statement = statement.unwrap_or_else(|problems| panic!("{sql}: {problems:?}"));
+        let id = self.submit(node, Work::Statement(Arc::new(statement)), &[]);
+        let outcome = self.run().remove(&id).expect("it has ended");
+        outcome.result.map(|result| result.rows)
+    }
+
+    /// A query's rows of integers.
+    #[track_caller]
+    pub(crate) fn ints(&mut self, node: u16, sql: &str) -> Vec<Vec<i64>> {
+        ints(&self.statement(node, sql).expect("a query succeeds"))
+    }
+}
+
+/// Rows of integers.
+#[track_caller]
+pub(crate) fn ints(rows: &[Vec<Value>]) -> Vec<Vec<i64>> {
+    let int = |value: &Value| match value {
+        Value::Int(int) => *int,
+        other => panic!("{other:?} is no integer"),
+    };
+    rows.iter()
+        .map(|row| row.iter().map(int).collect())
+        .collect()
+}
+
+/// Integers as arguments.
+pub(crate) fn args<const N: usize>(ints: [i64; N]) -> [Value; N] {
+    ints.map(Value::Int)
+}
+
+/// Runs a test over `partitions` nodes under each protocol. Rows are loaded first: a table's
+/// number, and its values.
+pub(crate) fn under_each(
+    sql: &str,
+    partitions: u16,
+    rows: &[(u16, Vec<Value>)],
+    test: impl Fn(&mut dyn Cluster),
+) {
+    under_each_with(sql, partitions, rows, NodeOptions::default(), test);
+}
+
+/// The same, with settings.
+pub(crate) fn under_each_with(
+    sql: &str,
+    partitions: u16,
+    rows: &[(u16, Vec<Value>)],
+    options: NodeOptions,
+    test: impl Fn(&mut dyn Cluster),
+) {
+    let planned = plan(sql, partitions);
+    let topology = Arc::new(Topology::one_each(partitions));
+    let stores = || fill(&planned, partitions, rows).into_iter().enumerate();
+    let programs = planned.application.programs();
+
+    let ramp = stores().map(|(number, store)| {
+        let id = NodeId(number as u16);
+        let options = RampOptions::default();
+        RampNode::new(
+            id,
+            Arc::clone(&topology),
+            store,
+            Arc::clone(&programs),
+            options,
+        )
+    });
+    test(&mut Nodes::new(&planned, ramp.collect(), options));
+
+    let replicated = (0..planned.schema().tables.len() as u16)
+        .map(TableId)
+        .filter(|id| *planned.execution.router.placement(*id) == Placement::Replicated);
+    let locks = LockingOptions {
+        unlocked_tables: replicated.collect(),
+        ..LockingOptions::default()
+    };
+    let schema = Arc::new(planned.schema().clone());
+    let locking = stores().map(|(number, store)| {
+        LockingNode::new(
+            NodeId(number as u16),
+            Arc::clone(&topology),
+            Arc::clone(&schema),
+            store,
+            Arc::clone(&programs),
+            locks.clone(),
+        )
+    });
+    let declares = true;
+    let options = NodeOptions {
+        declares,
+        ..options
+    };
+    test(&mut Nodes::new(&planned, locking.collect(), options));
+}
+
+/// SQL to a planned application.
+pub(crate) fn plan(sql: &str, partitions: u16) -> Arc<PlannedApplication> {
+    let files = vec![SourceFile::new("application.sql", sql)];
+    let catalog = anabranch_sql::catalog::load(files).unwrap_or_else(|p| panic!("{p:?}"));
+    let application = Application::compile(catalog).unwrap_or_else(|p| panic!("{p:?}"));
+    let plan = analyze(
+        application.catalog(),
+        application.summaries(),
+        Shape::Partitioned,
+        Guarantee::Invariants,
+    );
+    PlannedApplication::new(application, plan, partitions)
+}
+
+fn fill(
+    planned: &Arc<PlannedApplication>,
+    partitions: u16,
+    rows: &[(u16, Vec<Value>)],
+) -> Vec<Store> {
+    let fill_one = |partition| {
+        let settings = StoreSettings::default();
+        let mut loader = Loader::new(Arc::clone(planned), PartitionId(partition), settings);
+        for (table, values) in rows {
+            loader.row(TableId(*table), values).expect("it loads");
+        }
+        loader.into_store()
+    };
+    (0..partitions).map(fill_one).collect()
+}
+
+struct Nodes<P: Protocol> {
+    planned: Arc<PlannedApplication>,
+    nodes: Vec<Node<P>>,
+    now: Ticks,
+    sent: u64,
+    travelling: BinaryHeap<Reverse<(Ticks, u64)>>,
+    messages: BTreeMap<u64, (NodeId, NodeId, P::Message)>,
+    outcomes: BTreeMap<CallId, Outcome>,
+    calls: u64,
+}
+
+impl<P: Protocol> Nodes<P> {
+    fn new(planned: &Arc<PlannedApplication>, made: Vec<P>, options: NodeOptions) -> Nodes<P> {
+        let node = |(number, protocol)| {
+            let number = number as u16;
+            let planned = Arc::clone(planned);
+            Node::new(
+                NodeId(number),
+                PartitionId(number),
+                planned,
+                protocol,
+                options,
+            )
+        };
+        Nodes {
+            planned: Arc::clone(planned),
+            nodes: made.into_iter().enumerate().map(node).collect(),
+            now: Ticks::from_millis(1),
+            sent: 0,
+            travelling: BinaryHeap::new(),
+            messages: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
+            calls: 0,
+        }
+    }
+
+    fn step(&mut self, at: usize, input: NodeInput<P::Message>) {
+        let mut out = NodeOutbox::default();
+        let node = &mut self.nodes[at];
+        node.step(self.now, input, &mut out);
+        if let Err(broken) = node.protocol().check_invariants() {
+            panic!("node {at}: {broken}");
+        }
+        for (to, message) in out.messages {
+            self.sent += 1;
+            self.travelling.push(Reverse((self.now + DELAY, self.sent)));
+            let from = NodeId(at as u16);
+            self.messages.insert(self.sent, (from, to, message));
+        }
+        for outcome in out.outcomes {
+            let again = self.outcomes.insert(outcome.id, outcome);
+            assert!(again.is_none(), "a call ends once");
+        }
+    }
+}
+
+impl<P: Protocol> Cluster for Nodes<P> {
+    fn planned(&self) -> &Arc<PlannedApplication> {
+        &self.planned
+    }
+
+    fn submit(&mut self, node: u16, work: Work, arguments: &[Value]) -> CallId {
+        self.calls += 1;
+        let id = CallId(self.calls);
+        let arguments = arguments.into();
+        let call = Call {
+            id,
+            work,
+            arguments,
+        };
+        self.step(usize::from(node), NodeInput::Call(call));
+        id
+    }
+
+    fn run(&mut self) -> BTreeMap<CallId, Outcome> {
+        for _ in 0..1_000_000 {
+            let idle = self.nodes.iter().all(|node| node.calls() == 0);
+            if idle && self.travelling.is_empty() {
+                return std::mem::take(&mut self.outcomes);
+            }
+            let arrival = self.travelling.peek().map(|next| next.0.0);
+            let alarms = self.nodes.iter().enumerate();
+            let alarm = alarms
+                .filter_map(|(at, node)| Some((node.next_alarm()?, at)))
+                .min();
+            match (arrival, alarm) {
+                (Some(due), alarm) if alarm.is_none_or(|(rings, _)| due <= rings) => {
+                    self.now = self.now.max(due);
+                    let Reverse((_, number)) = self.travelling.pop().expect("it was seen");
+                    let sent = self.messages.remove(&number);
+                    let (from, to, message) = sent.expect("it was sent");
+                    self.step(to.index(), NodeInput::Message { from, message });
+                }
+                (_, Some((rings, at))) => {
+                    self.now = self.now.max(rings);
+                    self.step(at, NodeInput::Tick);
+                }
+                (_, None) => panic!("a call waits for nothing: nobody will ever wake it"),
+            }
+        }
+        panic!("no end is in sight")
+    }
+}
