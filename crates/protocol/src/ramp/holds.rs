@@ -50,6 +50,7 @@ impl Mode {
                     | (Insert, Insert | Delete)
                     | (Delete, Present)
                     | (GuardWrite, GuardWrite | GuardRead)
+                    | (GuardRead, Update | Present | Exclusive | Insert | Delete)
                     | (Known, Drawn | DrawnHeld)
                     | (DrawnHeld, Drawn | DrawnHeld)
                     | (Unique, Unique)
@@ -229,5 +230,23 @@ impl Holds {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value computed from a row that was read would overwrite an increment that comes between
+    /// the vote and the commit.
+    #[test]
+    fn a_row_read_as_a_guard_is_moved_by_nobody_else() {
+        use Mode::*;
+        for moves in [Update, Present, Exclusive, Insert, Delete, GuardWrite] {
+            assert!(GuardRead.excludes(moves), "{moves:?}");
+            assert!(moves.excludes(GuardRead), "{moves:?}");
+        }
+        assert!(!GuardRead.excludes(GuardRead), "readers share");
+        assert!(!Update.excludes(Update), "increments share");
     }
 }
