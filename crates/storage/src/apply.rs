@@ -386,7 +386,7 @@ fn push(item: &mut Item, mut version: Version, trim: &mut Trim) {
 }
 
 /// What a transaction's effects come to on this partition: see [`Store::stage`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Staged {
     changes: Vec<Change>,
 }
@@ -399,7 +399,7 @@ impl Staged {
 }
 
 /// What will be installed for one item.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Change {
     table: TableId,
     key: Key,

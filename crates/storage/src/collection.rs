@@ -27,7 +27,7 @@ use crate::version::{CommitSequence, Item, Version};
 pub(crate) const CHAIN_MIN: u32 = 8;
 
 /// An item that has, or will have, something to drop.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Queued {
     pub(crate) sequence: CommitSequence,
     pub(crate) table: TableId,
@@ -37,7 +37,7 @@ pub(crate) struct Queued {
 }
 
 /// What a store knows about age.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Collector {
     pub(crate) window: Ticks,
     /// When commits were installed: (time, the newest commit of that time), both ascending.
@@ -47,7 +47,7 @@ pub(crate) struct Collector {
 }
 
 /// Where chains are cut.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Trim {
     /// The newest commit that is older than the window: what it superseded may go.
     horizon: CommitSequence,

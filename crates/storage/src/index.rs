@@ -11,7 +11,7 @@ use anabranch_types::{IndexSchema, Key, Row, TableSchema};
 use crate::tree::Tree;
 
 /// One secondary index: entries, each with the offset of the primary key in its key.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     pub(crate) entries: Tree<u32>,
     pub(crate) bytes: usize,

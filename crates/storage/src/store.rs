@@ -1,5 +1,6 @@
 //! The store of one partition: tables, reads, loading, sizes.
 
+use std::fmt;
 use std::sync::Arc;
 
 use anabranch_types::{
@@ -56,7 +57,7 @@ pub enum LoadError {
 }
 
 /// One table of a store.
-#[derive(Debug)]
+#[derive(Clone)]
 pub(crate) struct Table {
     pub(crate) schema: Arc<TableSchema>,
     pub(crate) items: Tree<Item>,
@@ -67,8 +68,18 @@ pub(crate) struct Table {
     pub(crate) bytes: usize,
 }
 
+/// The rows, not their schema.
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("items", &self.items)
+            .field("indexes", &self.indexes)
+            .finish_non_exhaustive()
+    }
+}
+
 /// The multi-version store of one partition. See the [crate] for what it promises.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) tables: Vec<Table>,
     pub(crate) last: CommitSequence,

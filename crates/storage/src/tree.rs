@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 const NODE_MAX: usize = 64;
 
 /// Keys in order, each with a value.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tree<V> {
     leaves: Vec<Leaf<V>>,
     free_leaves: Vec<u32>,
@@ -58,7 +58,7 @@ impl Uniform {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Leaf<V> {
     keys: Keys,
     values: Vec<V>,
@@ -70,14 +70,14 @@ struct Leaf<V> {
 
 /// `children[i]` holds the keys from `keys[i]` on and below `keys[i + 1]`. `keys[0]` is never
 /// looked at: everything below `keys[1]` that comes to the node is in `children[0]`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Inner {
     keys: Keys,
     children: Vec<u32>,
 }
 
 /// Sorted keys with their heads.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Keys {
     heads: Vec<u128>,
     keys: Vec<Key>,

@@ -84,7 +84,7 @@ impl Drop for Version {
 }
 
 /// All retained versions of one item, newest installed first. At least one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Item {
     pub(crate) head: Version,
     /// The collector's queue has an entry for the item.

@@ -15,7 +15,7 @@ use crate::contract::{
 };
 
 /// A transaction that this node coordinates, from its first request to its reply or abort.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Transaction {
     id: TransactionId,
     /// Its part at the own partition, once it has one.
@@ -30,7 +30,7 @@ pub(super) struct Transaction {
     pub(super) stage: Stage,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Kept {
     read: Read,
     for_write: bool,
@@ -38,7 +38,7 @@ struct Kept {
 }
 
 /// How far a transaction has come, as its coordinator knows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Stage {
     /// No request is open. Everything that was granted is held.
     Running,
@@ -57,7 +57,7 @@ pub(super) enum Stage {
 }
 
 /// A Declare or Read on its way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Locking {
     is_declare: bool,
     reads: Vec<PartitionRead>,
@@ -68,14 +68,14 @@ pub(super) struct Locking {
     asked: SmallVec<[Group; 1]>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Group {
     partition: PartitionId,
     reads: Vec<usize>,
 }
 
 /// A commit on its way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pending {
     writers: SmallVec<[PartitionId; 2]>,
     slots: Vec<(SlotId, Value)>,

@@ -24,6 +24,7 @@ mod participant;
 mod span;
 mod table;
 
+use std::fmt;
 use std::sync::Arc;
 
 use anabranch_storage::Store;
@@ -67,6 +68,7 @@ impl LockingOptions {
 ///
 /// Wants [`crate::Request::Declare`]: locks that are declared together are taken in their order,
 /// and may be waited for; a lock that is asked for later out of order is had at once or not.
+#[derive(Clone)]
 pub struct LockingNode {
     own: PartitionId,
     topology: Arc<Topology>,
@@ -77,6 +79,18 @@ pub struct LockingNode {
     /// The transactions of other coordinators that this partition knows of.
     guests: FxHashMap<TransactionId, Owner>,
     counters: Counters,
+}
+
+/// What a step may depend on: neither what is the same for ever nor what is only counted. So two
+/// nodes that show the same go on alike; exhaustive exploration tells states apart by it.
+impl fmt::Debug for LockingNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockingNode")
+            .field("participant", &self.participant)
+            .field("transactions", &self.transactions)
+            .field("guests", &self.guests)
+            .finish_non_exhaustive()
+    }
 }
 
 impl LockingNode {

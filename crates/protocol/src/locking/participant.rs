@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
 use anabranch_storage::{SlotValues, Staged, Store};
@@ -32,7 +33,7 @@ pub(super) enum Progress {
 }
 
 /// A request for locks that is under way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct LockRequest {
     reads: Vec<(Read, Access)>,
     /// Whether the rows are wanted, or only the locks.
@@ -47,7 +48,7 @@ struct LockRequest {
 }
 
 /// One lock of a request. Sorted, they are the order in which they are taken.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Wanted {
     space: SpaceId,
     low: Key,
@@ -64,7 +65,7 @@ impl Wanted {
 }
 
 /// What is known of a transaction here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Local {
     transaction: TransactionId,
     request: Option<LockRequest>,
@@ -73,6 +74,7 @@ struct Local {
 }
 
 /// See the module's documentation.
+#[derive(Clone)]
 pub(super) struct Participant {
     schema: Arc<Schema>,
     pub(super) store: Store,
@@ -84,6 +86,20 @@ pub(super) struct Participant {
     free: Vec<Owner>,
     /// Owners whose lock was granted by a release and who have not been resumed yet.
     woken: VecDeque<Owner>,
+}
+
+/// What a step may depend on; not what is the same for ever.
+impl fmt::Debug for Participant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Participant")
+            .field("store", &self.store)
+            .field("clock", &self.clock)
+            .field("table", &self.table)
+            .field("locals", &self.locals)
+            .field("free", &self.free)
+            .field("woken", &self.woken)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Participant {

@@ -58,7 +58,7 @@ pub(super) enum Outcome {
 }
 
 /// One key's lock and those who wait at its place. It exists only while there are any.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     /// What the holders hold; meaningless while there are none.
     mode: Mode,
@@ -66,7 +66,7 @@ struct Entry {
     queue: VecDeque<Waiter>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Waiter {
     owner: Owner,
     mode: Mode,
@@ -74,21 +74,21 @@ struct Waiter {
     span: Option<Span>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct SpanLock {
     owner: Owner,
     mode: Mode,
     span: Span,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Space {
     entries: BTreeMap<Key, Entry>,
     spans: Vec<SpanLock>,
 }
 
 /// What one owner holds and waits for.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Held {
     keys: Vec<(SpaceId, Key)>,
     spans: Vec<SpaceId>,
@@ -96,7 +96,7 @@ struct Held {
 }
 
 /// See the module's documentation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct LockTable {
     spaces: Vec<Space>,
     /// The first space of each table.

@@ -13,7 +13,7 @@ use crate::AbortReason;
 pub(super) type Footprint = SmallVec<[ItemTag; 8]>;
 
 /// What a coordinator knows of a transaction.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Attempt {
     /// One for each partition whose rows the procedure has been given.
     pub(super) views: SmallVec<[View; 2]>,
@@ -34,7 +34,7 @@ impl Attempt {
 }
 
 /// A partition as the procedure has seen it. Its snapshot is fixed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) partition: PartitionId,
     pub(super) snapshot: CommitSequence,
@@ -43,7 +43,7 @@ pub(super) struct View {
 }
 
 /// The transactions that a snapshot is known to include.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Includes {
     /// By commit timestamp.
     pub(super) named: Vec<Timestamp>,
@@ -58,7 +58,7 @@ impl Includes {
 }
 
 /// What the attempt waits for.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) enum Phase {
     /// The next request. Everything given to the procedure is an atomic view.
     #[default]
@@ -74,7 +74,7 @@ pub(super) enum Phase {
 }
 
 /// One batch of reads, none of whose rows the procedure has been given.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Batch {
     pub(super) parts: SmallVec<[Part; 2]>,
     /// Answers to come.
@@ -86,7 +86,7 @@ pub(super) struct Batch {
 }
 
 /// The part of a batch that one partition answers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) partition: PartitionId,
     pub(super) reads: Vec<Read>,
@@ -100,7 +100,7 @@ pub(super) struct Part {
 }
 
 /// A transaction on its way through two phases.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Deciding {
     pub(super) prepared: Timestamp,
     /// Zero before the decision.

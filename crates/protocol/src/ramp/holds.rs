@@ -61,7 +61,7 @@ impl Mode {
 }
 
 /// What a transaction wants to hold.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
     pub(super) items: SmallVec<[(ItemTag, Mode); 8]>,
     /// Ranges read as guards.
@@ -71,7 +71,7 @@ pub(super) struct Wanted {
 }
 
 /// A range read as a guard.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct GuardRange {
     table: TableId,
     /// `None` for a range of a secondary index: any write to the table may be in it.
@@ -104,7 +104,7 @@ impl GuardRange {
 }
 
 /// All holds of one participant.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Holds {
     items: FxHashMap<ItemTag, SmallVec<[(Timestamp, Mode); 2]>>,
     ranges: Vec<(Timestamp, GuardRange)>,

@@ -35,6 +35,7 @@ mod participant;
 mod reads;
 mod stability;
 
+use std::fmt;
 use std::sync::Arc;
 
 use anabranch_storage::Store;
@@ -74,6 +75,7 @@ impl Default for RampOptions {
 }
 
 /// A node: the owner of one partition, and the coordinator of the transactions that run at it.
+#[derive(Clone)]
 pub struct RampNode {
     partition: PartitionId,
     topology: Arc<Topology>,
@@ -86,6 +88,20 @@ pub struct RampNode {
     attempts: FxHashMap<TransactionId, Attempt>,
     announcing: bool,
     counters: Counters,
+}
+
+/// What a step may depend on: neither what is the same for ever nor what is only counted. So two
+/// nodes that show the same go on alike; exhaustive exploration tells states apart by it.
+impl fmt::Debug for RampNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RampNode")
+            .field("context", &self.context)
+            .field("participant", &self.participant)
+            .field("current", &self.current)
+            .field("attempts", &self.attempts)
+            .field("announcing", &self.announcing)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The only timer: tell participants what is stable.

@@ -8,6 +8,7 @@
 //! It exists to be measured against, and as the self-test of the checkers: they must find its
 //! fractures.
 
+use std::fmt;
 use std::sync::Arc;
 
 use anabranch_storage::{Commit, SlotValues, Store};
@@ -59,6 +60,7 @@ pub enum NwnrMessage {
 }
 
 /// What a transaction waits for.
+#[derive(Clone, Debug)]
 enum Waiting {
     /// Answers to reads, by partition.
     Reads {
@@ -76,6 +78,7 @@ enum Waiting {
 
 /// A node without concurrency control: the owner of one partition, and the coordinator of the
 /// transactions that run at it.
+#[derive(Clone)]
 pub struct NwnrNode {
     partition: PartitionId,
     topology: Arc<Topology>,
@@ -84,6 +87,17 @@ pub struct NwnrNode {
     clock: HybridClock,
     waiting: FxHashMap<TransactionId, Waiting>,
     counters: Counters,
+}
+
+/// What a step may depend on: see [`super::RampNode`].
+impl fmt::Debug for NwnrNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NwnrNode")
+            .field("store", &self.store)
+            .field("clock", &self.clock)
+            .field("waiting", &self.waiting)
+            .finish_non_exhaustive()
+    }
 }
 
 impl NwnrNode {

@@ -1,6 +1,7 @@
 //! The owner of a partition: answers reads, prepares, commits, and knows what is unstable.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
 use anabranch_storage::{
@@ -24,7 +25,7 @@ const WARM_MIN: usize = 4;
 const COLLECT_BUDGET: usize = 256;
 
 /// What a node's participant and coordinator share.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Context {
     pub(super) now: Ticks,
     pub(super) clock: HybridClock,
@@ -44,7 +45,7 @@ enum Drawing {
 
 /// Prepared: checked and held, shown to nobody. All that is known here is that this participant
 /// voted yes; the transaction may be committed elsewhere already.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Prepared {
     effects: Vec<Effect>,
     /// What the effects came to at the vote, and after which commit that was.
@@ -54,7 +55,7 @@ struct Prepared {
 }
 
 /// A transaction over several partitions in the order in which one node's were shown here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Shown {
     sequence: CommitSequence,
     commit: Timestamp,
@@ -63,7 +64,7 @@ struct Shown {
 }
 
 /// Committed here, and perhaps not everywhere.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Recent {
     sequence: CommitSequence,
     /// What its deferred effects produced, until Commit asks for it.
@@ -71,6 +72,7 @@ struct Recent {
 }
 
 /// One partition's owner.
+#[derive(Clone)]
 pub(super) struct Participant {
     pub(super) store: Store,
     programs: Arc<dyn RowPrograms>,
@@ -89,6 +91,23 @@ pub(super) struct Participant {
     pub(super) visited: Option<Ticks>,
     /// An invariant that was found broken.
     broken: Option<String>,
+}
+
+/// What a step may depend on; not the programs, which are the same for ever.
+impl fmt::Debug for Participant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Participant")
+            .field("store", &self.store)
+            .field("holds", &self.holds)
+            .field("prepared", &self.prepared)
+            .field("recent", &self.recent)
+            .field("shown", &self.shown)
+            .field("settled", &self.settled)
+            .field("prepared_max", &self.prepared_max)
+            .field("visited", &self.visited)
+            .field("broken", &self.broken)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Participant {

@@ -41,7 +41,7 @@ impl Known {
 }
 
 /// What one node knows of stability.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Stability {
     node: NodeId,
     /// Own transactions between decision and last acknowledgement, in order; true once done.
