@@ -18,9 +18,13 @@
 //! has a byte before its value, `00` for a value and `01` for NULL, so that NULLs come last, as
 //! PostgreSQL's default ascending order has them. Arrays cannot be in a key.
 
+mod bytes;
+
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Bound;
 
+use bytes::KeyBytes;
 use smallvec::SmallVec;
 
 use crate::{DataType, Decimal, Timestamp, Value};
@@ -28,15 +32,27 @@ use crate::{DataType, Decimal, Timestamp, Value};
 const VALUE_MARKER: u8 = 0;
 const NULL_MARKER: u8 = 1;
 
-/// An encoded key (or a prefix of one). Up to 16 bytes stay inline.
-#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(SmallVec<[u8; 16]>);
+/// An encoded key (or a prefix of one). Up to 22 bytes stay inline.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(KeyBytes);
 
-/// Copies the bytes at once; the vector's own `clone` copies them one by one.
-impl Clone for Key {
+impl Default for Key {
     #[inline]
-    fn clone(&self) -> Key {
-        Key(SmallVec::from_slice(&self.0))
+    fn default() -> Key {
+        Key(KeyBytes::EMPTY)
+    }
+}
+
+impl Hash for Key {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({self})")
     }
 }
 
@@ -48,43 +64,37 @@ pub struct Unrepresentable;
 
 impl Key {
     /// The empty prefix, which every key starts with.
+    #[inline]
     pub fn empty() -> Key {
         Key::default()
     }
 
     /// The key with these bytes.
+    #[inline]
     pub fn from_bytes(bytes: &[u8]) -> Key {
-        Key(SmallVec::from_slice(bytes))
+        Key(KeyBytes::from(bytes))
     }
 
     /// The hidden key of a row in a table without a primary key: the inserting transaction, and
     /// the row's number within it.
     pub fn hidden(timestamp: Timestamp, row_number: u64) -> Key {
         let mut key = Key::empty();
-        key.0.extend_from_slice(&timestamp.to_bits().to_be_bytes());
-        key.0.extend_from_slice(&row_number.to_be_bytes());
+        key.0.push_array(timestamp.to_bits().to_be_bytes());
+        key.0.push_array(row_number.to_be_bytes());
         key
     }
 
     /// The encoded bytes.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        self.0.as_slice()
     }
 
     /// The first 16 bytes as a big-endian number, zeros after the end: where two keys' heads
     /// differ, they order the keys.
     #[inline]
     pub fn head(&self) -> u128 {
-        let bytes = self.as_bytes();
-        match bytes.first_chunk() {
-            Some(head) => u128::from_be_bytes(*head),
-            None => {
-                let mut head = [0; 16];
-                head[..bytes.len()].copy_from_slice(bytes);
-                u128::from_be_bytes(head)
-            }
-        }
+        self.0.head()
     }
 
     /// Length in bytes.
@@ -96,18 +106,18 @@ impl Key {
     /// True for the empty prefix.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.len() == 0
     }
 
     /// Whether this key begins with all of `prefix`'s bytes.
     #[inline]
     pub fn starts_with(&self, prefix: &Key) -> bool {
-        self.0.starts_with(&prefix.0)
+        self.as_bytes().starts_with(prefix.as_bytes())
     }
 
     /// Empties the key, keeping its memory, to build the next one.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.0.truncate(0);
     }
 
     /// Shortens the key to its first `len` bytes.
@@ -118,7 +128,7 @@ impl Key {
     /// Appends encoded bytes: the columns of another key, or a suffix.
     #[inline]
     pub fn push_bytes(&mut self, encoded: &[u8]) {
-        self.0.extend_from_slice(encoded);
+        self.0.extend(encoded);
     }
 
     /// Appends one column's value.
@@ -151,16 +161,19 @@ impl Key {
         nullable: bool,
         value: &Value,
     ) -> Result<(), Unrepresentable> {
+        if let (Value::Int(int), true, false) = (value, data_type.is_integer(), nullable) {
+            return self.push_int(int_width(data_type), *int);
+        }
         if nullable {
             if value.is_null() {
-                self.0.push(NULL_MARKER);
+                self.0.push_array([NULL_MARKER]);
                 return Ok(());
             }
-            self.0.push(VALUE_MARKER);
+            self.0.push_array([VALUE_MARKER]);
         }
         let pushed = self.push_not_null(data_type, value);
         if pushed.is_err() && nullable {
-            self.0.pop();
+            self.0.truncate(self.0.len() - 1);
         }
         pushed
     }
@@ -180,7 +193,7 @@ impl Key {
             (DataType::Text | DataType::Varchar(_) | DataType::Char(_), Value::Text(text)) => {
                 self.push_escaped(text.as_bytes());
             }
-            (DataType::Bool, Value::Bool(bool)) => self.0.push(u8::from(*bool)),
+            (DataType::Bool, Value::Bool(bool)) => self.0.push_array([u8::from(*bool)]),
             (DataType::Date, Value::Date(days)) => self.push_int(4, i64::from(*days))?,
             (DataType::Timestamp | DataType::TimestampTz, Value::Timestamp(micros)) => {
                 self.push_int(8, *micros)?;
@@ -231,11 +244,9 @@ impl Key {
         let encoded = encode_int(int, width);
         // The common widths: of a constant length each, so that none is a call.
         match width {
-            4 => self.0.extend((encoded as u32).to_be_bytes()),
-            8 => self.0.extend(encoded.to_be_bytes()),
-            _ => self
-                .0
-                .extend_from_slice(&encoded.to_be_bytes()[8 - width..]),
+            4 => self.0.push_array((encoded as u32).to_be_bytes()),
+            8 => self.0.push_array(encoded.to_be_bytes()),
+            _ => self.0.extend(&encoded.to_be_bytes()[8 - width..]),
         }
         Ok(())
     }
@@ -257,22 +268,22 @@ impl Key {
             return Err(Unrepresentable);
         }
         let encoded = encode_int(int, width).to_be_bytes();
-        self.0[offset..offset + width].copy_from_slice(&encoded[8 - width..]);
+        self.0.as_mut_slice()[offset..offset + width].copy_from_slice(&encoded[8 - width..]);
         Ok(())
     }
 
     fn push_escaped(&mut self, bytes: &[u8]) {
         if bytes.contains(&0) {
             for byte in bytes {
-                self.0.push(*byte);
+                self.0.push_array([*byte]);
                 if *byte == 0 {
-                    self.0.push(0xFF);
+                    self.0.push_array([0xFF]);
                 }
             }
         } else {
-            self.0.extend_from_slice(bytes);
+            self.0.extend(bytes);
         }
-        self.0.extend_from_slice(&[0, 0]);
+        self.0.push_array([0, 0]);
     }
 
     fn push_decimal(
@@ -293,43 +304,42 @@ impl Key {
         const ZERO: u8 = 0x80;
         let mantissa = decimal.mantissa();
         if mantissa == 0 {
-            self.0.push(ZERO);
+            self.0.push_array([ZERO]);
             return;
         }
         let negative = mantissa < 0;
         let digits = mantissa.unsigned_abs().to_string();
         let exponent = digits.len() as i32 - i32::from(decimal.scale());
-        self.0.push(if negative {
+        self.0.push_array([if negative {
             GENERAL_NEGATIVE
         } else {
             GENERAL_POSITIVE
-        });
+        }]);
         let begin = self.0.len();
         self.0
-            .extend_from_slice(&((exponent + GENERAL_BIAS) as u16).to_be_bytes());
+            .push_array(((exponent + GENERAL_BIAS) as u16).to_be_bytes());
         let digits = digits.trim_end_matches('0').as_bytes();
         for pair in digits.chunks(2) {
             let tens = pair[0] - b'0';
             let ones = pair.get(1).map_or(0, |digit| digit - b'0');
-            self.0.push(tens * 10 + ones + 1);
+            self.0.push_array([tens * 10 + ones + 1]);
         }
-        self.0.push(0);
+        self.0.push_array([0]);
         if negative {
-            self.0[begin..].iter_mut().for_each(|byte| *byte = !*byte);
+            self.0.as_mut_slice()[begin..]
+                .iter_mut()
+                .for_each(|byte| *byte = !*byte);
         }
     }
 
     /// The smallest byte string above every key that starts with this one; `None` when there is
     /// none (the key is empty or all `FF`).
     pub fn successor(&self) -> Option<Key> {
-        let mut successor = self.clone();
-        while let Some(last) = successor.0.pop() {
-            if last != 0xFF {
-                successor.0.push(last + 1);
-                return Some(successor);
-            }
-        }
-        None
+        let bytes = self.as_bytes();
+        let last = bytes.iter().rposition(|byte| *byte != 0xFF)?;
+        let mut successor = Key::from_bytes(&bytes[..last]);
+        successor.0.push_array([bytes[last] + 1]);
+        Some(successor)
     }
 }
 
@@ -362,7 +372,9 @@ fn encode_int(int: i64, width: usize) -> u64 {
 /// Hexadecimal, for messages to people who have no schema at hand.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.as_bytes()
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
