@@ -123,6 +123,14 @@ impl KeyBytes {
     }
 }
 
+/// The last 8 bytes as a big-endian number.
+#[inline]
+fn tail(bytes: &[u8; INLINE]) -> u64 {
+    bytes
+        .last_chunk()
+        .map_or(0, |tail| u64::from_be_bytes(*tail))
+}
+
 impl From<&[u8]> for KeyBytes {
     #[inline]
     fn from(slice: &[u8]) -> KeyBytes {
@@ -152,8 +160,22 @@ impl Ord for KeyBytes {
     #[inline]
     fn cmp(&self, other: &KeyBytes) -> Ordering {
         match self.head().cmp(&other.head()) {
-            Ordering::Equal => self.as_slice().cmp(other.as_slice()),
-            unequal => unequal,
+            Ordering::Equal => {}
+            unequal => return unequal,
+        }
+        match (self, other) {
+            (
+                KeyBytes::Inline { len, bytes },
+                KeyBytes::Inline {
+                    len: other_len,
+                    bytes: other_bytes,
+                },
+            ) => {
+                // Where all bytes are equal, one is the other and zeros.
+                let tails = tail(bytes).cmp(&tail(other_bytes));
+                tails.then(len.cmp(other_len))
+            }
+            _ => self.as_slice().cmp(other.as_slice()),
         }
     }
 }
