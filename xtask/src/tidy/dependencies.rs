@@ -30,18 +30,20 @@ const ROOMS: &[(&str, &[&str])] = &[
         "server",
         &["types", "sql", "analysis", "storage", "protocol", "engine"],
     ),
+    ("history", &["types"]),
     ("workload", &["types", "sql", "engine"]),
     (
         "bench",
         &[
-            "types", "sql", "analysis", "storage", "protocol", "engine", "server", "workload",
+            "types", "sql", "analysis", "storage", "protocol", "engine", "history", "server",
+            "workload",
         ],
     ),
     (
         "anabranch",
         &[
-            "types", "sql", "analysis", "storage", "protocol", "engine", "server", "workload",
-            "bench",
+            "types", "sql", "analysis", "storage", "protocol", "engine", "history", "server",
+            "workload", "bench",
         ],
     ),
 ];

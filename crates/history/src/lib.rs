@@ -1,0 +1,18 @@
+//! Recorded histories, and checkers that explain what isolation they show.
+//!
+//! A run leaves a *history*: what each client invoked, when, with which result, which version each
+//! read returned, and in which order the versions of each item were installed. So the checkers
+//! need not guess: an anomaly is a cycle in a graph that the history draws itself (Adya 1999;
+//! ramp.txt §3), found in time linear in the history for the common models.
+//!
+//! docs/histories.md defines the format, what "the version read" means for counters and deferred
+//! effects, and every phenomenon with its source.
+
+pub mod error;
+pub mod format;
+pub mod model;
+pub mod record;
+
+pub use error::{HistoryError, Problem};
+pub use format::{HistoryReader, HistoryWriter, Record};
+pub use model::Model;

@@ -1,0 +1,91 @@
+//! The models that a history can be held against.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// An isolation or consistency model. What each forbids, with its source, is said in
+/// docs/histories.md and beside each [`crate::Phenomenon`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Model {
+    /// PL-2 (ramp.txt, Definition 3.11): no G0, G1a, G1b, G1c.
+    ReadCommitted,
+    /// RA (ramp.txt, Definition 3.10): read committed without fractured reads.
+    ReadAtomic,
+    /// Each session's own order is kept: monotonic reads and writes, read your writes, writes
+    /// follow reads.
+    Sessions,
+    /// Transactional causal consistency: read atomic, and whatever a transaction may know of is
+    /// included.
+    Causal,
+    /// Snapshot isolation (ramp.txt, Definition 3.16; Cerone and Gotsman 2018).
+    Snapshot,
+    /// PL-3U (Adya 1999, §4.2.2; ALVIN's EUS): those who write are serializable; each reader sees
+    /// a state of theirs.
+    UpdateSerializable,
+    /// PL-3 (Adya 1999, §3.2).
+    Serializable,
+    /// Serializable in an order that respects real time.
+    StrictSerializable,
+}
+
+impl Model {
+    /// All of them, weaker ones first.
+    pub const ALL: [Model; 8] = [
+        Model::ReadCommitted,
+        Model::ReadAtomic,
+        Model::Sessions,
+        Model::Causal,
+        Model::Snapshot,
+        Model::UpdateSerializable,
+        Model::Serializable,
+        Model::StrictSerializable,
+    ];
+
+    /// As written on a command line and in a history's header.
+    pub fn name(self) -> &'static str {
+        match self {
+            Model::ReadCommitted => "read-committed",
+            Model::ReadAtomic => "read-atomic",
+            Model::Sessions => "sessions",
+            Model::Causal => "causal",
+            Model::Snapshot => "snapshot",
+            Model::UpdateSerializable => "update-serializable",
+            Model::Serializable => "serializable",
+            Model::StrictSerializable => "strict-serializable",
+        }
+    }
+}
+
+impl fmt::Display for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// There is no model of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no model \"{name}\"; there are: {}", names())]
+pub struct UnknownModel {
+    /// What was asked for.
+    pub name: String,
+}
+
+fn names() -> String {
+    Model::ALL.map(Model::name).join(", ")
+}
+
+impl FromStr for Model {
+    type Err = UnknownModel;
+
+    fn from_str(name: &str) -> Result<Model, UnknownModel> {
+        Model::ALL
+            .into_iter()
+            .find(|model| model.name() == name)
+            .ok_or_else(|| UnknownModel {
+                name: name.to_string(),
+            })
+    }
+}
