@@ -4,8 +4,13 @@
 //! for the partition that it owns. Nothing here reads a clock, draws a random number, starts a
 //! thread or opens a socket; the same code runs in the simulator, in one process and across
 //! machines. Each protocol has a page under `docs/protocols/`.
+//!
+//! * [`contract`]: what every protocol keeps.
+//! * [`link`]: the reliable links that the protocols assume, over a network that is not reliable.
+//! * [`ramp`], [`locking`]: the protocols.
 
 pub mod contract;
+pub mod link;
 pub mod locking;
 pub mod ramp;
 
