@@ -14,12 +14,13 @@ use anabranch_protocol::{
 };
 use anabranch_sql::application::ResultSet;
 use anabranch_sql::transaction::TransactionError;
-use anabranch_types::{Access, NodeId, PartitionId, Read, SlotId, Ticks, Value};
+use anabranch_types::{Access, Fetched, NodeId, PartitionId, Read, SlotId, Ticks, Value};
 use rustc_hash::FxHashMap;
 
 use crate::application::PlannedApplication;
 use crate::backoff::Backoff;
 use crate::call::{Call, CallError, Outcome, Retries, Work};
+use crate::record::{AttemptOutcome, AttemptRecord, RecordedRead};
 use crate::routing::Target;
 use crate::transaction::{AttemptIdentity, Mailbox, NodeTransaction};
 
@@ -35,6 +36,8 @@ pub struct NodeOptions {
     pub attempts_max: u32,
     /// What [`Ticks`] 0 is in microseconds since 2000-01-01 00:00:00 UTC, for `now()`.
     pub epoch_micros: i64,
+    /// Whether each attempt leaves an [`AttemptRecord`] in [`NodeOutbox::attempts`].
+    pub records: bool,
 }
 
 impl Default for NodeOptions {
@@ -44,6 +47,7 @@ impl Default for NodeOptions {
             backoff: Backoff::default(),
             attempts_max: 1_000,
             epoch_micros: 0,
+            records: false,
         }
     }
 }
@@ -71,6 +75,8 @@ pub struct NodeOutbox<M> {
     pub messages: Vec<(NodeId, M)>,
     /// To clients.
     pub outcomes: Vec<Outcome>,
+    /// Attempts that have ended, if the node records them.
+    pub attempts: Vec<AttemptRecord>,
 }
 
 impl<M> Default for NodeOutbox<M> {
@@ -78,6 +84,7 @@ impl<M> Default for NodeOutbox<M> {
         NodeOutbox {
             messages: Vec::new(),
             outcomes: Vec::new(),
+            attempts: Vec::new(),
         }
     }
 }
@@ -106,9 +113,49 @@ struct Attempt {
     transaction: TransactionId,
     mailbox: Rc<RefCell<Mailbox>>,
     stage: Stage,
+    /// What is told of it when it ends, if somebody wants to know.
+    record: Option<Box<AttemptRecord>>,
 }
 
 type Running = Pin<Box<dyn Future<Output = Result<ResultSet, TransactionError>>>>;
+
+impl Attempt {
+    /// Takes note of what is asked.
+    fn note_request(&mut self, request: &Request) {
+        let Some(record) = &mut self.record else {
+            return;
+        };
+        match request {
+            Request::Read(reads) => record.reads.extend(reads.iter().map(|asked| RecordedRead {
+                partition: asked.partition,
+                read: asked.read.clone(),
+                fetched: Fetched::Range(Vec::new()),
+            })),
+            Request::Commit(effects) => record.effects.clone_from(effects),
+            _ => {}
+        }
+    }
+
+    /// Takes note of the answers to the last reads, and gives them as the procedure wants them.
+    fn note_answers(&mut self, answers: Vec<Fetched>) -> Vec<Fetched> {
+        if let Some(record) = &mut self.record {
+            let first = record.reads.len() - answers.len();
+            for (read, answer) in record.reads[first..].iter_mut().zip(&answers) {
+                read.fetched.clone_from(answer);
+            }
+        }
+        answers.into_iter().map(Fetched::into_answer).collect()
+    }
+
+    /// Hands out the record.
+    fn end<M>(&mut self, now: Ticks, outcome: AttemptOutcome, out: &mut NodeOutbox<M>) {
+        if let Some(mut record) = self.record.take() {
+            record.ended = Some(now);
+            record.outcome = outcome;
+            out.attempts.push(*record);
+        }
+    }
+}
 
 /// How far an attempt has come.
 enum Stage {
@@ -208,6 +255,19 @@ impl<P: Protocol> Node<P> {
             .filter(|a| matches!(a.0.what, AlarmKind::Retry(_)))
             .count();
         self.waiting.len() + retries
+    }
+
+    /// The records of attempts that have not ended, in the order in which they began: what a node
+    /// that is lost would have left behind.
+    pub fn open_attempts(&self) -> Vec<AttemptRecord> {
+        // tidy: order-free because it is sorted below.
+        let mut open: Vec<AttemptRecord> = self
+            .waiting
+            .values()
+            .filter_map(|attempt| attempt.record.as_deref().cloned())
+            .collect();
+        open.sort_unstable_by_key(|record| record.transaction);
+        open
     }
 
     /// When the next timer is due.
@@ -328,6 +388,20 @@ impl<P: Protocol> Node<P> {
                 Work::Statement(statement) => statement.execute(transaction, &arguments).await,
             }
         });
+        let record = self.options.records.then(|| {
+            Box::new(AttemptRecord {
+                transaction,
+                call: call.id,
+                work: call.work.clone(),
+                arguments: Arc::clone(&call.arguments),
+                attempt,
+                began: now,
+                ended: None,
+                reads: Vec::new(),
+                effects: Vec::new(),
+                outcome: AttemptOutcome::Open,
+            })
+        });
         let attempt = Attempt {
             call,
             attempt,
@@ -336,6 +410,7 @@ impl<P: Protocol> Node<P> {
             transaction,
             mailbox,
             stage: Stage::Running(running),
+            record,
         };
         let first = if declared.is_empty() {
             Next::Poll
@@ -402,6 +477,7 @@ impl<P: Protocol> Node<P> {
                 },
                 Next::Ask(request) => {
                     let transaction = attempt.transaction;
+                    attempt.note_request(&request);
                     self.protocol.step(
                         now,
                         Input::Request {
@@ -424,11 +500,15 @@ impl<P: Protocol> Node<P> {
                     }
                 }
                 Next::Take(Reply::Declared) => Next::Poll,
-                Next::Take(Reply::Fetched(answers)) => {
+                Next::Take(Reply::Fetched(mut answers)) => {
+                    if matches!(answers.first(), Some(Fetched::Recorded(_))) {
+                        answers = attempt.note_answers(answers);
+                    }
                     attempt.mailbox.borrow_mut().response = Some(answers);
                     Next::Poll
                 }
-                Next::Take(Reply::Committed { slots, .. }) => {
+                Next::Take(Reply::Committed { slots, timestamp }) => {
+                    attempt.end(now, AttemptOutcome::Committed(timestamp), out);
                     let Stage::Committing(mut result) = attempt.stage else {
                         unreachable!("{:?} committed while it runs", attempt.transaction)
                     };
@@ -494,10 +574,13 @@ impl<P: Protocol> Node<P> {
     fn aborted(
         &mut self,
         now: Ticks,
-        attempt: Attempt,
+        mut attempt: Attempt,
         reason: AbortReason,
         out: &mut NodeOutbox<P::Message>,
     ) {
+        if attempt.record.is_some() {
+            attempt.end(now, AttemptOutcome::Aborted(reason.clone()), out);
+        }
         let Attempt {
             call,
             attempt: number,

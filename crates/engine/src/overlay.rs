@@ -97,7 +97,7 @@ impl<'t> Overlay<'t> {
     ) -> Overlay<'t> {
         let rows = rows.into_iter().map(|fetched| match fetched {
             Fetched::Point(row) => row,
-            Fetched::Range(_) => None,
+            Fetched::Range(_) | Fetched::Recorded(_) => None,
         });
         Overlay {
             schema,

@@ -2,8 +2,10 @@
 
 mod support;
 
-use anabranch_engine::{CallError, NodeOptions};
-use anabranch_types::Value;
+use std::collections::BTreeMap;
+
+use anabranch_engine::{AttemptOutcome, AttemptRecord, CallError, NodeOptions};
+use anabranch_types::{Fetched, Key, Read, Timestamp, Value};
 
 use support::{args, ints, under_each, under_each_with};
 
@@ -342,4 +344,66 @@ fn a_call_that_meets_others_too_often_is_given_up() {
         assert_eq!(cluster.ints(0, sum), [[2_000]]);
     });
     assert!(given_up.get() > 0, "nobody met anybody");
+}
+
+/// The transaction that wrote what each read of an attempt got, by account.
+fn versions_read(attempt: &AttemptRecord) -> BTreeMap<Key, Timestamp> {
+    let mut versions = BTreeMap::new();
+    for read in &attempt.reads {
+        let Fetched::Recorded(recorded) = &read.fetched else {
+            panic!("{:?} does not say where it comes from", read.fetched);
+        };
+        match (&read.read, &recorded.answer) {
+            (Read::Point { key, .. }, Fetched::Point(_)) => {
+                versions.extend(recorded.versions.first().map(|of| (key.clone(), *of)));
+            }
+            (_, Fetched::Range(rows)) => {
+                assert_eq!(rows.len(), recorded.versions.len());
+                let keys = rows.iter().map(|(key, _)| key.clone());
+                versions.extend(keys.zip(recorded.versions.iter().copied()));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    versions
+}
+
+#[test]
+fn a_recording_node_says_which_versions_were_read() {
+    let rows = [account(1, 5, 50), account(2, 5, 20), account(3, 5, 1)];
+    let options = NodeOptions {
+        records: true,
+        ..NodeOptions::default()
+    };
+    under_each_with(ACCOUNTS, 2, &rows, options, |cluster| {
+        cluster.call(0, "transfer", &args([1, 2, 30])).unwrap();
+        cluster.call(1, "transfer", &args([2, 3, 5])).unwrap();
+        cluster.ints(0, ALL);
+        let attempts = cluster.attempts();
+        assert_eq!(attempts.len(), 3);
+        let committed: Vec<Timestamp> = attempts
+            .iter()
+            .map(|attempt| match attempt.outcome {
+                AttemptOutcome::Committed(timestamp) => timestamp,
+                ref other => panic!("{other:?}"),
+            })
+            .collect();
+        assert!(
+            attempts[0]
+                .effects
+                .iter()
+                .any(|part| !part.effects.is_empty())
+        );
+        let read: Vec<Timestamp> = versions_read(&attempts[2]).into_values().collect();
+        assert_eq!(read, [committed[0], committed[1], committed[1]]);
+    });
+}
+
+#[test]
+fn a_node_that_does_not_record_gathers_nothing() {
+    let rows = [account(1, 5, 50), account(2, 5, 20)];
+    under_each(ACCOUNTS, 2, &rows, |cluster| {
+        cluster.call(0, "transfer", &args([1, 2, 30])).unwrap();
+        assert!(cluster.attempts().is_empty());
+    });
 }

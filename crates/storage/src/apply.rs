@@ -218,6 +218,9 @@ impl Store {
     ) -> CommitSequence {
         self.last = CommitSequence(self.last.0 + 1);
         self.collector.mark(now, self.last);
+        if self.recording.is_some() {
+            self.record_install(now, timestamp, &staged.changes);
+        }
         for change in staged.changes {
             self.install_change(change, timestamp, siblings.as_ref(), stable);
         }

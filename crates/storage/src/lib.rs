@@ -16,6 +16,7 @@
 //! * [`apply`]: a transaction's effects, all or nothing.
 //! * [`version`]: versions, items, siblings.
 //! * [`collection`]: what is dropped when, and the floor below which no snapshot can be read.
+//! * [`recording`]: which versions reads return and what is installed when; off by default.
 //! * `index`, `tree`: secondary index entries, and the ordered map beneath everything.
 //!
 //! There is no protocol, thread or clock here: time comes in as [`anabranch_types::Ticks`].
@@ -24,10 +25,12 @@ pub mod apply;
 pub mod collection;
 mod index;
 mod invariants;
+pub mod recording;
 pub mod store;
 mod tree;
 pub mod version;
 
 pub use apply::{ApplyError, Change, Checked, Commit, SlotValues, Staged};
+pub use recording::{Installed, InstalledChange, InstalledKind};
 pub use store::{BelowFloor, LoadError, Store, StoreSettings};
 pub use version::{CommitSequence, Item, ItemTag, Siblings, Version};

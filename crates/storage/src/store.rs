@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use crate::collection::{CHAIN_MIN, Collector};
 use crate::index::{self, Index};
+use crate::recording::Installed;
 use crate::tree::Tree;
 use crate::version::{CommitSequence, Item, Version};
 
@@ -84,6 +85,8 @@ pub struct Store {
     pub(crate) tables: Vec<Table>,
     pub(crate) last: CommitSequence,
     pub(crate) collector: Collector,
+    /// What has been installed since recording began, if it has.
+    pub(crate) recording: Option<Vec<Installed>>,
 }
 
 impl Store {
@@ -100,6 +103,7 @@ impl Store {
             tables: schema.tables.iter().map(table).collect(),
             last: CommitSequence::LOADED,
             collector: Collector::new(settings.window),
+            recording: None,
         }
     }
 
@@ -211,6 +215,9 @@ impl Store {
         read: &Read,
         snapshot: Option<CommitSequence>,
     ) -> Result<Fetched, BelowFloor> {
+        if self.recording.is_some() {
+            return self.fetch_recorded(read, snapshot);
+        }
         match read {
             Read::Point { .. } => {
                 let mut row = None;

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use crate::{IndexId, Key, KeyRange, Row, TableId};
+use crate::{IndexId, Key, KeyRange, Row, TableId, Timestamp};
 
 /// One read. A statement issues all that it can know at once as one batch, so that each partition
 /// is asked once.
@@ -58,6 +58,39 @@ pub enum Fetched {
     Point(Option<Row>),
     /// Primary keys and rows, in the order asked for.
     Range(Vec<(Key, Row)>),
+    /// One of the others, and where it comes from: what a store gives while it records. The engine
+    /// takes it apart ([`Fetched::into_answer`]) before a statement sees it.
+    Recorded(Box<Recorded>),
+}
+
+/// An answer with the versions that it was taken from.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The answer.
+    pub answer: Fetched,
+    /// For each row of the answer the transaction that wrote its version. For a point without a
+    /// row, that of the deletion, if it is still kept.
+    pub versions: Vec<Timestamp>,
+    /// What had been installed in the partition up to this sequence is what was read.
+    pub sequence: u64,
+}
+
+impl Fetched {
+    /// The answer itself.
+    pub fn answer(&self) -> &Fetched {
+        match self {
+            Fetched::Recorded(recorded) => recorded.answer.answer(),
+            answer => answer,
+        }
+    }
+
+    /// The answer itself.
+    pub fn into_answer(self) -> Fetched {
+        match self {
+            Fetched::Recorded(recorded) => recorded.answer.into_answer(),
+            answer => answer,
+        }
+    }
 }
 
 /// The smallest range that holds every key: a convenience for whole-table scans.

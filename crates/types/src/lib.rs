@@ -24,7 +24,7 @@ pub mod text;
 pub mod time;
 pub mod value;
 
-pub use access::{Access, Fetched, Read};
+pub use access::{Access, Fetched, Read, Recorded};
 pub use data_type::{DataType, NumericBounds};
 pub use decimal::{Decimal, DecimalError};
 pub use effect::{Applied, ColumnSet, Effect, EffectError, Patch, RowPrograms};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use anabranch_analysis::{Guarantee, Topology as Shape, analyze};
 use anabranch_engine::load::Loader;
 use anabranch_engine::{
-    Call, CallError, CallId, Node, NodeInput, NodeOptions, NodeOutbox, Outcome, PlannedApplication,
-    Work,
+    AttemptRecord, Call, CallError, CallId, Node, NodeInput, NodeOptions, NodeOutbox, Outcome,
+    PlannedApplication, Work,
 };
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::ramp::{RampNode, RampOptions};
@@ -30,6 +30,8 @@ pub(crate) trait Cluster {
     fn submit(&mut self, node: u16, work: Work, arguments: &[Value]) -> CallId;
     /// Lets time pass until no call is under way and no message travels; all outcomes since.
     fn run(&mut self) -> BTreeMap<CallId, Outcome>;
+    /// What the nodes have told of attempts so far, if they record them.
+    fn attempts(&self) -> &[AttemptRecord];
 }
 
 /// What a call gave: its rows, or why it failed.
@@ -111,7 +113,13 @@ pub(crate) fn under_each_with(
 ) {
     let planned = plan(sql, partitions);
     let topology = Arc::new(Topology::one_each(partitions));
-    let stores = || fill(&planned, partitions, rows).into_iter().enumerate();
+    let stores = || {
+        let mut stores = fill(&planned, partitions, rows);
+        if options.records {
+            stores.iter_mut().for_each(Store::record);
+        }
+        stores.into_iter().enumerate()
+    };
     let programs = planned.application.programs();
 
     let ramp = stores().map(|(number, store)| {
@@ -191,6 +199,7 @@ struct Nodes<P: Protocol> {
     travelling: BinaryHeap<Reverse<(Ticks, u64)>>,
     messages: BTreeMap<u64, (NodeId, NodeId, P::Message)>,
     outcomes: BTreeMap<CallId, Outcome>,
+    attempts: Vec<AttemptRecord>,
     calls: u64,
 }
 
@@ -215,6 +224,7 @@ impl<P: Protocol> Nodes<P> {
             travelling: BinaryHeap::new(),
             messages: BTreeMap::new(),
             outcomes: BTreeMap::new(),
+            attempts: Vec::new(),
             calls: 0,
         }
     }
@@ -232,6 +242,7 @@ impl<P: Protocol> Nodes<P> {
             let from = NodeId(at as u16);
             self.messages.insert(self.sent, (from, to, message));
         }
+        self.attempts.append(&mut out.attempts);
         for outcome in out.outcomes {
             let again = self.outcomes.insert(outcome.id, outcome);
             assert!(again.is_none(), "a call ends once");
@@ -255,6 +266,10 @@ impl<P: Protocol> Cluster for Nodes<P> {
         };
         self.step(usize::from(node), NodeInput::Call(call));
         id
+    }
+
+    fn attempts(&self) -> &[AttemptRecord] {
+        &self.attempts
     }
 
     fn run(&mut self) -> BTreeMap<CallId, Outcome> {

@@ -301,7 +301,7 @@ impl Participant {
             unreachable!("only range reads lock spans");
         };
         match (index, limit) {
-            (None, Some(_)) => visited_span(read, &self.read(read)),
+            (None, Some(_)) => visited_span(read, self.read(read).answer()),
             _ => Span::of(range),
         }
     }
@@ -325,7 +325,9 @@ impl Participant {
         rows: &Fetched,
         left: &mut Vec<Wanted>,
     ) {
-        let Fetched::Range(rows) = rows else { return };
+        let Fetched::Range(rows) = rows.answer() else {
+            return;
+        };
         let space = self.table.space(table, None);
         for (key, _) in rows {
             if !self.table.holds(owner, space, key, mode) {

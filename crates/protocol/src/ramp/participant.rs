@@ -258,6 +258,10 @@ impl Participant {
                 }
             });
         visited.map_err(|_| Refusal::BelowFloor)?;
+        if self.store.is_recording() {
+            let recorded = self.store.fetch(read, Some(snapshot));
+            return recorded.map_err(|_| Refusal::BelowFloor);
+        }
         Ok(if point {
             Fetched::Point(row)
         } else {

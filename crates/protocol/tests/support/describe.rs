@@ -69,10 +69,11 @@ pub fn rows(fetched: &Fetched) -> String {
         let [part, id, register, count] = columns(ITEM, row);
         format!("item({part},{id}) = {register}, count {count}")
     };
-    match fetched {
+    match fetched.answer() {
         Fetched::Point(None) => "no row".to_string(),
         Fetched::Point(Some(found)) => row(found),
         Fetched::Range(rows) => format!("{} rows", rows.len()),
+        Fetched::Recorded(_) => unreachable!("an answer is a point or a range"),
     }
 }
 

@@ -412,19 +412,19 @@ pub fn columns(table: TableId, row: &Row) -> [i64; 4] {
 
 /// The register and the counter of an item that was read.
 pub fn item(fetched: &Fetched) -> Option<(i64, i64)> {
-    match fetched {
+    match fetched.answer() {
         Fetched::Point(row) => row.as_ref().map(|row| {
             let [_, _, register, count] = columns(ITEM, row);
             (register, count)
         }),
-        Fetched::Range(_) => panic!("a range where a row was asked for"),
+        Fetched::Range(_) | Fetched::Recorded(_) => panic!("a range where a row was asked for"),
     }
 }
 
 /// The columns of every row of a range that was read.
 pub fn rows(table: TableId, fetched: &Fetched) -> Vec<[i64; 4]> {
-    match fetched {
+    match fetched.answer() {
         Fetched::Range(rows) => rows.iter().map(|(_, row)| columns(table, row)).collect(),
-        Fetched::Point(_) => panic!("a row where a range was asked for"),
+        Fetched::Point(_) | Fetched::Recorded(_) => panic!("a row where a range was asked for"),
     }
 }

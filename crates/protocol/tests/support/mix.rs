@@ -320,12 +320,12 @@ impl Job {
         let mut seen = Vec::new();
         let reads = self.reads();
         for (read, fetched) in reads.iter().flatten().zip(answers.iter().flatten()) {
-            match fetched {
+            match fetched.answer() {
                 Fetched::Point(_) => {
                     let row = fetched_columns(fetched);
                     seen.push(((row[0] as u16, row[1]), row[2]));
                 }
-                Fetched::Range(_) => {
+                Fetched::Range(_) | Fetched::Recorded(_) => {
                     let rows = rows(ITEM, fetched);
                     assert_eq!(
                         rows.len(),
@@ -341,7 +341,7 @@ impl Job {
 }
 
 fn fetched_columns(fetched: &Fetched) -> [i64; 4] {
-    match fetched {
+    match fetched.answer() {
         Fetched::Point(Some(row)) => columns(ITEM, row),
         _ => panic!("a register stays"),
     }
@@ -507,9 +507,11 @@ impl<'r> Checker<'r> {
     fn check_audit(&self, run: &Run<Job>, total: u16) -> Result<(), String> {
         let (mut count, mut sum) = (0, 0);
         for fetched in run.answers.iter().flatten() {
-            match fetched {
+            match fetched.answer() {
                 Fetched::Point(_) => count = fetched_columns(fetched)[3],
-                Fetched::Range(_) => sum += rows(ENTRY, fetched).iter().map(|e| e[3]).sum::<i64>(),
+                Fetched::Range(_) | Fetched::Recorded(_) => {
+                    sum += rows(ENTRY, fetched).iter().map(|e| e[3]).sum::<i64>()
+                }
             }
         }
         if count != sum {
@@ -539,8 +541,8 @@ impl<'r> Checker<'r> {
         let mut entries = Vec::new();
         let reads = run.procedure.reads();
         for (read, fetched) in reads.iter().flatten().zip(run.answers.iter().flatten()) {
-            match fetched {
-                Fetched::Range(_) => entries.extend(rows(ENTRY, fetched)),
+            match fetched.answer() {
+                Fetched::Range(_) | Fetched::Recorded(_) => entries.extend(rows(ENTRY, fetched)),
                 Fetched::Point(_) => {
                     let [_, id, _, count] = fetched_columns(fetched);
                     let into = if id == DRAWN {

@@ -214,9 +214,10 @@ impl<T: Transaction> Run<'_, T> {
             .read(self.statement, for_write, reads)
             .await?;
         for ((place, key), answer) in of_row.into_iter().zip(fetched) {
-            let found = match answer {
+            let found = match answer.into_answer() {
                 Fetched::Point(row) => row.map(|row| (key, row)),
                 Fetched::Range(mut found) => found.pop(),
+                Fetched::Recorded(_) => unreachable!("an answer is a point or a range"),
             };
             if existing[place].is_none() {
                 existing[place] = found;

@@ -103,9 +103,10 @@ impl<T: Transaction> Run<'_, T> {
         }
         let fetched = self.transaction.read(self.statement, false, reads).await?;
         for (answer, name) in fetched.into_iter().zip(names) {
-            let missing = match answer {
+            let missing = match answer.into_answer() {
                 Fetched::Point(row) => row.is_none(),
                 Fetched::Range(rows) => rows.is_empty(),
+                Fetched::Recorded(_) => unreachable!("an answer is a point or a range"),
             };
             if missing {
                 return Err(no_parent(schema, name).into());

@@ -1,0 +1,142 @@
+//! What a store tells of itself when it is asked to: for recorded histories.
+//!
+//! Off by default, and then it costs one comparison a read or commit. When it is on, each answer
+//! comes with the versions that it was taken from ([`Fetched::Recorded`]), and what is installed
+//! is kept in a log of its own, since versions themselves are collected. The log grows until it is
+//! taken.
+
+use anabranch_types::{Fetched, IndexId, Key, Read, Recorded, Row, TableId, Ticks, Timestamp};
+
+use crate::apply::Change;
+use crate::index;
+use crate::store::{BelowFloor, Store};
+use crate::version::CommitSequence;
+
+/// A transaction as it was installed at this store.
+#[derive(Clone, Debug)]
+pub struct Installed {
+    /// Its place in the order of installation.
+    pub sequence: CommitSequence,
+    /// Its timestamp.
+    pub timestamp: Timestamp,
+    /// When.
+    pub now: Ticks,
+    /// What it changed, one entry an item.
+    pub changes: Vec<InstalledChange>,
+}
+
+/// One item of an installed transaction.
+#[derive(Clone, Debug)]
+pub struct InstalledChange {
+    /// The item's table.
+    pub table: TableId,
+    /// The item's primary key.
+    pub key: Key,
+    /// What kind of change.
+    pub kind: InstalledKind,
+    /// The row as it is from now on; none if there is none.
+    pub row: Option<Row>,
+    /// The row's place in each secondary index of the table.
+    pub entries: Vec<(IndexId, Key)>,
+}
+
+/// What a change made of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InstalledKind {
+    /// There was no row, now there is one.
+    Insert,
+    /// The row has changed.
+    Update,
+    /// There is no row now.
+    Delete,
+}
+
+impl Store {
+    /// Begins to record, if it has not yet.
+    pub fn record(&mut self) {
+        self.recording.get_or_insert_default();
+    }
+
+    /// Whether it records.
+    #[inline]
+    pub fn is_recording(&self) -> bool {
+        self.recording.is_some()
+    }
+
+    /// What has been installed and not been taken, in the order of installation.
+    pub fn installed(&self) -> &[Installed] {
+        self.recording.as_deref().unwrap_or_default()
+    }
+
+    /// Takes what has been installed since it was taken last.
+    pub fn take_installed(&mut self) -> Vec<Installed> {
+        self.recording
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
+    }
+
+    /// [`Store::fetch`], with the versions.
+    pub(crate) fn fetch_recorded(
+        &self,
+        read: &Read,
+        snapshot: Option<CommitSequence>,
+    ) -> Result<Fetched, BelowFloor> {
+        let mut rows = Vec::new();
+        let mut versions = Vec::new();
+        self.read(read, snapshot, &mut |key, item, version| {
+            if let Some((version, row)) = version.and_then(|v| v.row().map(|row| (v, row))) {
+                rows.push((key.clone(), row.clone()));
+                versions.push(version.timestamp());
+            } else if let Read::Point { .. } = read {
+                versions.extend(item.visible(snapshot).map(|deleted| deleted.timestamp()));
+            }
+        })?;
+        let answer = match read {
+            Read::Point { .. } => Fetched::Point(rows.pop().map(|(_, row)| row)),
+            Read::Range { .. } => Fetched::Range(rows),
+        };
+        Ok(Fetched::Recorded(Box::new(Recorded {
+            answer,
+            versions,
+            sequence: snapshot.unwrap_or(self.last).0,
+        })))
+    }
+
+    /// Keeps what is about to be installed at the newest sequence.
+    pub(crate) fn record_install(&mut self, now: Ticks, timestamp: Timestamp, changes: &[Change]) {
+        let changes = changes.iter().map(|change| self.describe(change)).collect();
+        let installed = Installed {
+            sequence: self.last,
+            timestamp,
+            now,
+            changes,
+        };
+        self.recording.get_or_insert_default().push(installed);
+    }
+
+    fn describe(&self, change: &Change) -> InstalledChange {
+        let (table, key) = (change.table(), change.key());
+        let held = &self.tables[table.index()];
+        let existed = self
+            .item(table, key)
+            .is_some_and(|item| item.latest().row().is_some());
+        let entries = change.row().map_or_else(Vec::new, |row| {
+            let indexes = held.schema.indexes.iter();
+            indexes
+                .map(|of| (of.id, index::entry_key(&held.schema, of, row, key).0))
+                .collect()
+        });
+        InstalledChange {
+            table,
+            key: key.clone(),
+            kind: match (existed, change.row()) {
+                (_, None) => InstalledKind::Delete,
+                (false, Some(_)) => InstalledKind::Insert,
+                (true, Some(_)) => InstalledKind::Update,
+            },
+            row: change.row().cloned(),
+            entries,
+        }
+    }
+}
