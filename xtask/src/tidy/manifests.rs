@@ -137,7 +137,8 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
     let mut findings = Vec::new();
     for file in &tree.files {
         let is_crate = file.is_in_crates() && file.path.matches('/').count() == 2;
-        if !(file.path.ends_with("/Cargo.toml") && (is_crate || file.path == "xtask/Cargo.toml")) {
+        let is_beside = ["xtask/Cargo.toml", "models/Cargo.toml"].contains(&file.path.as_str());
+        if !(file.path.ends_with("/Cargo.toml") && (is_crate || is_beside)) {
             continue;
         }
         let manifest = Manifest::read(&file.text);

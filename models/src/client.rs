@@ -1,0 +1,247 @@
+//! What clients run, and how far they have come.
+//!
+//! A script is a function from the answers so far to the next request, so it can be asked again
+//! from any state. Writers are told apart by number: writer *n* sets registers to *n* + 1 and adds
+//! the *n*-th power of two to counters, so a reader's answer says whose effects it includes.
+
+use anabranch_protocol::{
+    AbortReason, PartitionEffects, PartitionRead, Reply, Request, TransactionId,
+};
+use anabranch_types::{Effect, Fetched, NodeId};
+
+use crate::support::fixture::{self, ADD, SET};
+
+/// An item: its partition, and its id there.
+pub type Item = (u16, i64);
+
+/// What a client does, once.
+#[derive(Clone, Debug)]
+pub enum Script {
+    /// Writes items without reading them: each register, and each counter.
+    Write {
+        /// Which writer this is.
+        writer: u32,
+        /// What it writes.
+        items: Vec<Item>,
+    },
+    /// Reads items, one batch after the other.
+    Look {
+        /// The batches.
+        batches: Vec<Vec<Item>>,
+    },
+    /// Reads items and sets the register of each to a value computed from all that it has read:
+    /// any two orders of such transactions end differently.
+    Rewrite {
+        /// Which writer this is.
+        writer: u32,
+        /// What it reads and writes.
+        items: Vec<Item>,
+    },
+    /// Takes an amount from one counter if several hold as much together; all are guards.
+    Withdraw {
+        /// The counters that are summed up.
+        from: Vec<Item>,
+        /// Which of them it takes from.
+        at: Item,
+        /// How much.
+        amount: i64,
+    },
+}
+
+impl Script {
+    /// Whether it writes.
+    pub fn writes(&self) -> bool {
+        !matches!(self, Script::Look { .. })
+    }
+
+    /// What is declared first, where the protocol wants to know.
+    pub fn declare(&self) -> Vec<PartitionRead> {
+        let write = |item: &Item| fixture::for_write(fixture::read_item(item.0, item.1));
+        match self {
+            Script::Write { items, .. } | Script::Rewrite { items, .. } => {
+                sorted(items.iter().map(write).collect())
+            }
+            Script::Look { batches } => sorted(batches.iter().flatten().map(read).collect()),
+            Script::Withdraw { from, at, .. } => sorted(
+                from.iter()
+                    .map(|item| if item == at { write(item) } else { read(item) })
+                    .collect(),
+            ),
+        }
+    }
+
+    /// The next request, given the answer to each batch so far.
+    pub fn next(&self, answers: &[Vec<Fetched>]) -> Request {
+        match self {
+            Script::Write { writer, items } => {
+                let effects = |(part, id): &Item| {
+                    let set = fixture::update(SET, *part, *id, value_of(*writer));
+                    (
+                        *part,
+                        vec![set, fixture::update(ADD, *part, *id, 1 << writer)],
+                    )
+                };
+                commit(items.iter().map(effects), false)
+            }
+            Script::Look { batches } => match batches.get(answers.len()) {
+                Some(batch) => Request::Read(sorted(batch.iter().map(read).collect())),
+                None => Request::Commit(Vec::new()),
+            },
+            Script::Rewrite { writer, items } if answers.is_empty() => {
+                let _ = writer;
+                let each = items.iter().map(|item| {
+                    fixture::guarded(fixture::for_write(fixture::read_item(item.0, item.1)))
+                });
+                Request::Read(sorted(each.collect()))
+            }
+            Script::Rewrite { writer, items } => {
+                let new = rewritten(*writer, answers.iter().flatten());
+                let effects =
+                    |(part, id): &Item| (*part, vec![fixture::update(SET, *part, *id, new)]);
+                commit(items.iter().map(effects), true)
+            }
+            Script::Withdraw { from, .. } if answers.is_empty() => {
+                let each = from.iter().map(read).map(fixture::guarded);
+                Request::Read(sorted(each.collect()))
+            }
+            Script::Withdraw { at, amount, .. } => {
+                let count = |fetched: &Fetched| seen(fetched).1;
+                if answers.iter().flatten().map(count).sum::<i64>() < *amount {
+                    return Request::Abort;
+                }
+                let take = fixture::update(ADD, at.0, at.1, -amount);
+                commit([(at.0, vec![take])].into_iter(), true)
+            }
+        }
+    }
+}
+
+/// The value that a writer gives to registers.
+pub fn value_of(writer: u32) -> i64 {
+    i64::from(writer) + 1
+}
+
+/// What [`Script::Rewrite`] makes of what it has read.
+pub fn rewritten<'f>(writer: u32, answers: impl Iterator<Item = &'f Fetched>) -> i64 {
+    answers.fold(value_of(writer), |sum, fetched| {
+        (sum * 7 + seen(fetched).0) % 999_983
+    })
+}
+
+/// The register and the counter of an item that was read.
+///
+/// # Panics
+/// When there is no such item.
+pub fn seen(fetched: &Fetched) -> (i64, i64) {
+    fixture::item(fetched).expect("no script deletes items")
+}
+
+fn read(item: &Item) -> PartitionRead {
+    fixture::read_item(item.0, item.1)
+}
+
+fn sorted(mut reads: Vec<PartitionRead>) -> Vec<PartitionRead> {
+    reads.sort_by_key(|read| read.partition);
+    reads
+}
+
+/// One entry a partition, sorted.
+fn commit(effects: impl Iterator<Item = (u16, Vec<Effect>)>, guards: bool) -> Request {
+    let mut parts: Vec<PartitionEffects> = Vec::new();
+    for (part, effects) in effects {
+        let on = match guards {
+            true => fixture::guarding(part, effects),
+            false => fixture::on(part, effects),
+        };
+        match parts
+            .iter_mut()
+            .find(|other| other.partition == on.partition)
+        {
+            Some(other) => {
+                let shift = other.effects.len() as u32;
+                other.effects.extend(on.effects);
+                other
+                    .guards
+                    .extend(on.guards.iter().map(|guard| guard + shift));
+            }
+            None => parts.push(on),
+        }
+    }
+    parts.sort_by_key(|on| on.partition);
+    Request::Commit(parts)
+}
+
+/// A client in some state of the cluster.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Its one transaction.
+    pub transaction: TransactionId,
+    /// How far it has come.
+    pub phase: Phase,
+    /// What it has read.
+    pub answers: Vec<Vec<Fetched>>,
+    /// The clients whose commits had been acknowledged when it began, one bit each.
+    pub acknowledged: u32,
+}
+
+/// How far a client has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It has asked for nothing yet.
+    Waiting,
+    /// It has asked and has no answer yet.
+    Asking,
+    /// It has an answer and has not asked for the next thing yet.
+    Thinking,
+    /// Its transaction has committed.
+    Committed,
+    /// Its transaction was aborted.
+    Aborted(AbortReason),
+    /// It gave up.
+    GaveUp,
+}
+
+impl Client {
+    /// A client that has done nothing yet.
+    pub fn new(node: NodeId, number: usize) -> Client {
+        let sequence = number as u64;
+        Client {
+            transaction: TransactionId { node, sequence },
+            phase: Phase::Waiting,
+            answers: Vec::new(),
+            acknowledged: 0,
+        }
+    }
+
+    /// Takes a reply of the protocol.
+    ///
+    /// # Errors
+    /// When it has not asked.
+    pub fn take(&mut self, reply: Reply) -> Result<(), String> {
+        if self.phase != Phase::Asking {
+            return Err(format!(
+                "{:?} is answered unasked: {reply:?}",
+                self.transaction
+            ));
+        }
+        self.phase = match reply {
+            Reply::Declared => Phase::Thinking,
+            Reply::Fetched(rows) => {
+                self.answers.push(rows);
+                Phase::Thinking
+            }
+            Reply::Committed { .. } => Phase::Committed,
+            Reply::Aborted(reason) => Phase::Aborted(reason),
+            other => return Err(format!("an unknown reply {other:?}")),
+        };
+        Ok(())
+    }
+
+    /// Whether its transaction has ended, as it knows.
+    pub fn has_ended(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Committed | Phase::Aborted(_) | Phase::GaveUp
+        )
+    }
+}

@@ -1,0 +1,333 @@
+//! The models by name: which protocol, which scripts, how large, and what must hold.
+
+use std::fmt;
+use std::sync::Arc;
+
+use anabranch_protocol::Topology;
+use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
+use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
+use anabranch_storage::{Store, StoreSettings};
+use anabranch_types::{NodeId, Ticks};
+
+use crate::client::{Item, Script};
+use crate::cluster::{Setting, State, Subject};
+use crate::explore::{Found, Limits, Property, Visited, explore, narrate, shortest};
+use crate::property::{Guarded, ReadAtomic, Serializable, Start};
+use crate::subject::Deaf;
+use crate::support::fixture::{ITEM, item_key, item_row, programs, schema};
+
+/// Every model.
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "ramp",
+        about: "RAMP-Fast: no reader sees a part of a transaction",
+        kind: Kind::Ramp,
+        finds: false,
+    },
+    Model {
+        name: "ramp-guards",
+        about: "RAMP-Fast with guards: no two withdrawals take what is there once",
+        kind: Kind::RampGuards,
+        finds: false,
+    },
+    Model {
+        name: "locking",
+        about: "locking with declared locks: serializable, and nobody waits for ever",
+        kind: Kind::Locking { declares: true },
+        finds: false,
+    },
+    Model {
+        name: "locking-undeclared",
+        about: "locking with locks asked for as the procedure runs: serializable",
+        kind: Kind::Locking { declares: false },
+        finds: false,
+    },
+    Model {
+        name: "nwnr",
+        about: "no concurrency control: fractures (self-test)",
+        kind: Kind::Nwnr,
+        finds: true,
+    },
+    Model {
+        name: "ramp-deaf",
+        about: "RAMP-Fast without its second round: fractures (self-test)",
+        kind: Kind::Deaf,
+        finds: true,
+    },
+    Model {
+        name: "locking-short",
+        about: "locking that keeps no read locks: not serializable (self-test)",
+        kind: Kind::LockingShort,
+        finds: true,
+    },
+];
+
+/// A model.
+#[derive(Clone, Copy, Debug)]
+pub struct Model {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub about: &'static str,
+    /// Which it is.
+    kind: Kind,
+    /// Whether it is wrong on purpose, and something must be found.
+    pub finds: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Ramp,
+    RampGuards,
+    Locking { declares: bool },
+    Nwnr,
+    Deaf,
+    LockingShort,
+}
+
+/// How large a model is.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Transactions that write, on all partitions.
+    pub writers: u32,
+    /// Transactions that read, on all partitions.
+    pub readers: u32,
+    /// Partitions that hold something.
+    pub partitions: u16,
+    /// Whether readers read one partition after the other instead of all at once.
+    pub one_by_one: bool,
+    /// Whether clients are at nodes of their own instead of at the owners of the partitions.
+    pub apart: bool,
+    /// How many coordinators of writers may crash.
+    pub crashes: u32,
+    /// How often time may jump by more than half of what evidence and versions are kept for.
+    pub jumps: u32,
+}
+
+impl Default for Size {
+    /// Two writers and two readers at the owners of two partitions.
+    fn default() -> Self {
+        Size {
+            writers: 2,
+            readers: 2,
+            partitions: 2,
+            one_by_one: false,
+            apart: false,
+            crashes: 0,
+            jumps: 0,
+        }
+    }
+}
+
+/// How a model was run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What was visited.
+    pub visited: Visited,
+    /// What was found, told step by step in the shortest way to it.
+    pub found: Option<(Found, String)>,
+}
+
+/// For how long evidence and superseded versions are kept, in models with jumps.
+const RETAIN: Ticks = Ticks::from_millis(10);
+
+/// How far time jumps: one jump is within [`RETAIN`], two are not.
+const JUMP: Ticks = Ticks::from_millis(6);
+
+/// Why a model cannot be that large.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooLarge(String);
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Model {
+    /// The model of this name.
+    pub fn named(name: &str) -> Option<&'static Model> {
+        MODELS.iter().find(|model| model.name == name)
+    }
+
+    /// Explores it.
+    ///
+    /// # Errors
+    /// When there would be more nodes or clients than the explorer has numbers for.
+    pub fn run(&self, size: Size, limits: Limits) -> Result<Report, TooLarge> {
+        size.check()?;
+        let start = |count| Start {
+            partitions: size.partitions,
+            count,
+        };
+        let read_atomic = ReadAtomic {
+            start: start(0),
+            unblocked: size.apart,
+        };
+        let serializable = Serializable { start: start(0) };
+        Ok(match self.kind {
+            Kind::Ramp => {
+                let setting = size.setting(Size::write);
+                run(size.nodes(0, ramp), &setting, &read_atomic, limits)
+            }
+            Kind::Deaf => {
+                let setting = size.setting(Size::write);
+                let deaf = |node, topology, store| Deaf(ramp(node, topology, store));
+                run(size.nodes(0, deaf), &setting, &read_atomic, limits)
+            }
+            Kind::Nwnr => {
+                let setting = size.setting(Size::write);
+                let node = |node, topology, store| NwnrNode::new(node, topology, store, programs());
+                run(size.nodes(0, node), &setting, &read_atomic, limits)
+            }
+            Kind::RampGuards => {
+                let mut setting = size.setting(Size::withdraw);
+                setting.scripts.truncate(size.writers as usize);
+                let guarded = Guarded { start: start(1) };
+                run(size.nodes(1, ramp), &setting, &guarded, limits)
+            }
+            Kind::Locking { declares } => {
+                let mut setting = size.setting(Size::rewrite);
+                setting.declares = declares;
+                let node = locking(ReadLocks::Long);
+                run(size.nodes(0, node), &setting, &serializable, limits)
+            }
+            Kind::LockingShort => {
+                let setting = size.setting(Size::rewrite);
+                let node = locking(ReadLocks::Short);
+                run(size.nodes(0, node), &setting, &serializable, limits)
+            }
+        })
+    }
+}
+
+fn run<P: Subject>(
+    nodes: Vec<P>,
+    setting: &Setting,
+    property: &dyn Property<P>,
+    limits: Limits,
+) -> Report {
+    let first = State::new(nodes, setting);
+    let (visited, found) = explore(first.clone(), setting, property, limits);
+    let found = found.map(|found| {
+        let depth = found.actions.len();
+        let found = shortest(first.clone(), setting, property, depth).unwrap_or(found);
+        let story = narrate(&first, setting, &found);
+        (found, story)
+    });
+    Report { visited, found }
+}
+
+fn ramp(node: NodeId, topology: Arc<Topology>, store: Store) -> RampNode {
+    let options = RampOptions {
+        announce_after: Ticks::from_millis(1),
+        retain: RETAIN,
+        ..RampOptions::default()
+    };
+    RampNode::new(node, topology, store, programs(), options)
+}
+
+fn locking(read_locks: ReadLocks) -> impl Fn(NodeId, Arc<Topology>, Store) -> LockingNode {
+    move |node, topology, store| {
+        let options = LockingOptions {
+            read_locks,
+            unlocked_tables: Vec::new(),
+        };
+        LockingNode::new(node, topology, schema(), store, programs(), options)
+    }
+}
+
+impl Size {
+    fn check(self) -> Result<(), TooLarge> {
+        let nodes = self.nodes_count();
+        let clients = self.writers + self.readers;
+        if nodes > crate::cluster::NODES_MAX as u32 || clients > 8 || self.partitions == 0 {
+            return Err(TooLarge(format!(
+                "{nodes} nodes and {clients} clients; at most {} and 8 can be explored, on at \
+                 least one partition",
+                crate::cluster::NODES_MAX
+            )));
+        }
+        Ok(())
+    }
+
+    fn nodes_count(self) -> u32 {
+        let clients = match self.apart {
+            true => self.writers + self.readers,
+            false => 0,
+        };
+        u32::from(self.partitions) + clients
+    }
+
+    fn items(self) -> Vec<Item> {
+        (0..self.partitions).map(|part| (part, 0)).collect()
+    }
+
+    fn write(self, writer: u32) -> Script {
+        Script::Write {
+            writer,
+            items: self.items(),
+        }
+    }
+
+    fn rewrite(self, writer: u32) -> Script {
+        Script::Rewrite {
+            writer,
+            items: self.items(),
+        }
+    }
+
+    fn withdraw(self, writer: u32) -> Script {
+        Script::Withdraw {
+            from: self.items(),
+            at: ((writer % u32::from(self.partitions)) as u16, 0),
+            amount: i64::from(self.partitions),
+        }
+    }
+
+    fn setting(self, write: impl Fn(Size, u32) -> Script) -> Setting {
+        let batches = match self.one_by_one {
+            true => self.items().into_iter().map(|item| vec![item]).collect(),
+            false => vec![self.items()],
+        };
+        let look = |_| Script::Look {
+            batches: batches.clone(),
+        };
+        let writers = (0..self.writers).map(|writer| write(self, writer));
+        let scripts = writers.chain((0..self.readers).map(look));
+        let node = |number: u32| match self.apart {
+            true => NodeId(self.partitions + number as u16),
+            false => NodeId((number % u32::from(self.partitions)) as u16),
+        };
+        let scripts: Vec<(NodeId, Script)> = (0..).map(node).zip(scripts).collect();
+        let mut crashing: Vec<NodeId> = Vec::new();
+        for (node, script) in &scripts {
+            if script.writes() && !crashing.contains(node) {
+                crashing.push(*node);
+            }
+        }
+        Setting {
+            scripts,
+            declares: false,
+            pauses: self.one_by_one,
+            crashing: (crashing, self.crashes),
+            jumps: (self.jumps, JUMP),
+        }
+    }
+
+    fn nodes<P>(self, count: i64, node: impl Fn(NodeId, Arc<Topology>, Store) -> P) -> Vec<P> {
+        let nodes = self.nodes_count() as u16;
+        let topology = Arc::new(Topology::one_each(nodes));
+        let made = (0..nodes).map(|part| {
+            let mut store = Store::new(&schema(), StoreSettings { window: RETAIN });
+            if part < self.partitions {
+                let (key, row) = (item_key(part, 0), item_row(part, 0, 0, count));
+                store
+                    .load(ITEM, key, row)
+                    .expect("each item is loaded once");
+            }
+            node(NodeId(part), Arc::clone(&topology), store)
+        });
+        made.collect()
+    }
+}

@@ -1,0 +1,333 @@
+//! What must hold of a cluster that runs the scripts of [`crate::client`].
+//!
+//! Judged from what clients were told and from what the stores hold in the end, by definitions that
+//! know nothing of the protocols: a reader's answer names the writers whose effects it includes,
+//! and serial orders are tried one after the other.
+
+use std::collections::BTreeMap;
+
+use anabranch_types::NodeId;
+
+use crate::client::{Client, Item, Phase, Script, rewritten, seen, value_of};
+use crate::cluster::{Setting, State, Subject};
+use crate::explore::Property;
+use crate::support::fixture::{ITEM, columns, item_key};
+
+/// The items of all partitions at the start: registers are 0.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// How many partitions hold an item 0 each.
+    pub partitions: u16,
+    /// What counters hold.
+    pub count: i64,
+}
+
+/// Read atomic isolation (ramp.txt, Definition 3.10), for scripts in which all writers write the
+/// same items: a reader includes the same writers in each item that it reads. Also that it reads
+/// from committed transactions alone, and from all that had been acknowledged when it began.
+#[derive(Clone, Debug)]
+pub struct ReadAtomic {
+    /// What everything starts from.
+    pub start: Start,
+    /// Whether those whose coordinator lives come to an end although another one crashes.
+    pub unblocked: bool,
+}
+
+/// Serializability: some serial order of the committed transactions gives each what it read, and
+/// the stores what they hold.
+#[derive(Clone, Debug)]
+pub struct Serializable {
+    /// What everything starts from.
+    pub start: Start,
+}
+
+/// What withdrawals leave: no sum below zero.
+#[derive(Clone, Debug)]
+pub struct Guarded {
+    /// What everything starts from.
+    pub start: Start,
+}
+
+/// The clients with their scripts.
+fn runs<'s, P: Subject>(
+    state: &'s State<P>,
+    setting: &'s Setting,
+) -> impl Iterator<Item = (usize, &'s Client, &'s Script)> {
+    let scripts = setting.scripts.iter();
+    let both = state.clients().zip(scripts).enumerate();
+    both.map(|(number, (client, (_, script)))| (number, client, script))
+}
+
+/// The register and the counter of an item, in the newest version.
+fn newest<P: Subject>(state: &State<P>, item: Item) -> Option<(i64, i64)> {
+    let store = state.node(NodeId(item.0))?.store();
+    let version = store.item(ITEM, &item_key(item.0, item.1))?.latest();
+    let [_, _, register, count] = columns(ITEM, version.row()?);
+    Some((register, count))
+}
+
+/// All have ended and have left nothing behind, if nobody crashed.
+fn check_finished<P: Subject>(state: &State<P>, setting: &Setting) -> Result<(), String> {
+    if state.has_crashed() {
+        return Ok(());
+    }
+    for (number, client, _) in runs(state, setting) {
+        if !client.has_ended() {
+            return Err(format!(
+                "client {number} waits for ever: {:?}",
+                client.phase
+            ));
+        }
+    }
+    for (id, node) in state.nodes() {
+        if !node.is_idle() {
+            return Err(format!("{id} still knows of a transaction in the end"));
+        }
+    }
+    Ok(())
+}
+
+/// The writers that a count names, one bit each; an error if some writer is counted twice.
+fn writers(count: i64, start: i64) -> u64 {
+    (count - start) as u64
+}
+
+/// A writer's client and how it stands.
+fn writer_of<P: Subject>(
+    state: &State<P>,
+    setting: &Setting,
+    writer: u32,
+) -> Option<(usize, Phase)> {
+    let mut found = runs(state, setting).filter(
+        |(_, _, script)| matches!(script, Script::Write { writer: other, .. } if *other == writer),
+    );
+    found
+        .next()
+        .map(|(number, client, _)| (number, client.phase.clone()))
+}
+
+impl ReadAtomic {
+    /// One item's row: its register is one of the writers that its counter includes.
+    fn check_row(&self, (register, count): (i64, i64)) -> Result<(), String> {
+        let included = writers(count, self.start.count);
+        let named = match register {
+            0 => included == 0,
+            value => included & 1 << (value - 1) != 0,
+        };
+        match named {
+            true => Ok(()),
+            false => Err(format!(
+                "the register is {register} and the counter has writers {included:#b}"
+            )),
+        }
+    }
+
+    fn check_reader<P: Subject>(
+        &self,
+        state: &State<P>,
+        setting: &Setting,
+        reader: (usize, &Client),
+    ) -> Result<(), String> {
+        let (number, client) = reader;
+        let rows: Vec<(i64, i64)> = client.answers.iter().flatten().map(seen).collect();
+        for row in &rows {
+            self.check_row(*row)?;
+            if *row != rows[0] {
+                return Err(format!(
+                    "fractured: client {number} has read (register, counter) {rows:?}"
+                ));
+            }
+        }
+        let Some(row) = rows.first() else {
+            return Ok(());
+        };
+        let included = writers(row.1, self.start.count);
+        for writer in 0..u64::BITS {
+            let Some((of, phase)) = writer_of(state, setting, writer) else {
+                continue;
+            };
+            let is_included = included & 1 << writer != 0;
+            if is_included && matches!(phase, Phase::Aborted(_) | Phase::Waiting) {
+                return Err(format!(
+                    "client {number} has read what client {of} wrote, which is {phase:?}"
+                ));
+            }
+            if !is_included && client.acknowledged & 1 << of != 0 {
+                return Err(format!(
+                    "client {number} has not read what client {of} wrote, which had been \
+                     acknowledged before it began"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<P: Subject> Property<P> for ReadAtomic {
+    fn check(&self, state: &State<P>, setting: &Setting) -> Result<(), String> {
+        for (number, client, script) in runs(state, setting) {
+            let is_reader = matches!(script, Script::Look { .. });
+            // What a procedure has been given counts even if it is aborted later.
+            if is_reader && !client.answers.is_empty() {
+                self.check_reader(state, setting, (number, client))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_end(&self, state: &State<P>, setting: &Setting) -> Result<(), String> {
+        check_finished(state, setting)?;
+        if state.has_crashed() {
+            let live = |client: &Client| state.node(client.transaction.node).is_some();
+            let stuck =
+                runs(state, setting).find(|(_, client, _)| live(client) && !client.has_ended());
+            return match stuck {
+                Some((number, client, _)) if self.unblocked => Err(format!(
+                    "client {number} waits for a crashed node: {:?}",
+                    client.phase
+                )),
+                _ => Ok(()),
+            };
+        }
+        let committed = runs(state, setting).filter_map(|(_, client, script)| match script {
+            Script::Write { writer, .. } if client.phase == Phase::Committed => Some(1 << writer),
+            _ => None,
+        });
+        let committed: i64 = committed.sum();
+        let rows = (0..self.start.partitions).map(|part| newest(state, (part, 0)));
+        let rows: Vec<_> = rows.collect();
+        let is = |row: &Option<(i64, i64)>| {
+            *row == rows[0] && row.is_some_and(|row| row.1 == self.start.count + committed)
+        };
+        if !rows.iter().all(is) {
+            return Err(format!(
+                "writers {committed:#b} have committed, and the stores hold {rows:?}"
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Serializable {
+    /// Runs one transaction on the items; false if it has not read what it then would read.
+    fn replay(
+        &self,
+        items: &mut BTreeMap<Item, (i64, i64)>,
+        client: &Client,
+        script: &Script,
+    ) -> bool {
+        let start = (0, self.start.count);
+        let get = |items: &BTreeMap<Item, (i64, i64)>, item: &Item| {
+            items.get(item).copied().unwrap_or(start)
+        };
+        let mut answers = client.answers.iter().flatten();
+        let mut reads = |items: &BTreeMap<Item, (i64, i64)>, item: &Item| {
+            answers
+                .next()
+                .is_none_or(|row| seen(row) == get(items, item))
+        };
+        match script {
+            Script::Look { batches } => batches.iter().flatten().all(|item| reads(items, item)),
+            Script::Write {
+                writer,
+                items: written,
+            } => {
+                for item in written {
+                    let row = (value_of(*writer), get(items, item).1 + (1 << writer));
+                    items.insert(*item, row);
+                }
+                true
+            }
+            Script::Rewrite {
+                writer,
+                items: written,
+            } => {
+                let same = written.iter().all(|item| reads(items, item));
+                let new = rewritten(*writer, client.answers.iter().flatten());
+                for item in written {
+                    let row = (new, get(items, item).1);
+                    items.insert(*item, row);
+                }
+                same
+            }
+            Script::Withdraw { from, at, amount } => {
+                let same = from.iter().all(|item| reads(items, item));
+                let row = get(items, at);
+                items.insert(*at, (row.0, row.1 - amount));
+                same
+            }
+        }
+    }
+
+    /// Whether some order of `left`, after what has been run, explains everything.
+    fn explain<P: Subject>(
+        &self,
+        state: &State<P>,
+        items: &BTreeMap<Item, (i64, i64)>,
+        left: &[(usize, &Client, &Script)],
+    ) -> bool {
+        if left.is_empty() {
+            let start = (0, self.start.count);
+            return (0..self.start.partitions).all(|part| {
+                let expected = items.get(&(part, 0)).copied().unwrap_or(start);
+                // What a crashed node held is not known.
+                state.node(NodeId(part)).is_none() || newest(state, (part, 0)) == Some(expected)
+            });
+        }
+        (0..left.len()).any(|next| {
+            let mut after = items.clone();
+            let (_, client, script) = left[next];
+            let mut rest = left.to_vec();
+            rest.remove(next);
+            self.replay(&mut after, client, script) && self.explain(state, &after, &rest)
+        })
+    }
+}
+
+impl<P: Subject> Property<P> for Serializable {
+    fn check(&self, _: &State<P>, _: &Setting) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn check_end(&self, state: &State<P>, setting: &Setting) -> Result<(), String> {
+        check_finished(state, setting)?;
+        if state.has_crashed() {
+            // Which transactions in doubt have committed somewhere only a recovery could say.
+            return Ok(());
+        }
+        let committed = runs(state, setting).filter(|run| run.1.phase == Phase::Committed);
+        let committed: Vec<_> = committed.collect();
+        match self.explain(state, &BTreeMap::new(), &committed) {
+            true => Ok(()),
+            false => {
+                let told = committed.iter().map(|(number, client, _)| {
+                    let rows: Vec<_> = client.answers.iter().flatten().map(seen).collect();
+                    format!("client {number} read {rows:?}")
+                });
+                let told: Vec<_> = told.collect();
+                let rows = (0..self.start.partitions).map(|part| newest(state, (part, 0)));
+                let rows: Vec<_> = rows.flatten().collect();
+                Err(format!(
+                    "no serial order explains that {} and the stores hold {rows:?}",
+                    told.join(", ")
+                ))
+            }
+        }
+    }
+}
+
+impl<P: Subject> Property<P> for Guarded {
+    fn check(&self, _: &State<P>, _: &Setting) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn check_end(&self, state: &State<P>, setting: &Setting) -> Result<(), String> {
+        check_finished(state, setting)?;
+        let rows = (0..self.start.partitions).filter_map(|part| newest(state, (part, 0)));
+        let sum: i64 = rows.map(|row| row.1).sum();
+        match sum >= 0 {
+            true => Ok(()),
+            false => Err(format!("the guarded sum is {sum}")),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The protocols' nodes as models take them, and two that are wrong on purpose.
+
+use std::fmt;
+
+use anabranch_protocol::locking::{self, LockingNode};
+use anabranch_protocol::ramp::message::{Got, Message, Stamped};
+use anabranch_protocol::ramp::{NwnrNode, RampNode};
+use anabranch_protocol::{Counters, Input, Outbox, Protocol};
+use anabranch_storage::Store;
+use anabranch_types::Ticks;
+
+use crate::cluster::Subject;
+use crate::support::describe;
+
+impl Subject for RampNode {
+    fn is_idle(&self) -> bool {
+        RampNode::is_idle(self)
+    }
+
+    fn store(&self) -> &Store {
+        RampNode::store(self)
+    }
+
+    fn words(message: &Stamped) -> String {
+        match &message.message {
+            Message::Get {
+                transaction,
+                at,
+                reads,
+                require,
+                ..
+            } => {
+                let reads = describe::list(reads.iter().map(describe::read));
+                let at = at.map_or(String::new(), |at| format!(" in snapshot {at}"));
+                let require = require.iter().map(|required| required.commit.to_string());
+                let require = match describe::list(require) {
+                    none if none.is_empty() => none,
+                    some => format!(", including {some}"),
+                };
+                format!("Get for {}: {reads}{at}{require}", name(transaction))
+            }
+            Message::Got {
+                transaction,
+                result: Ok(got),
+            } => {
+                let rows = describe::list(got.fetched.iter().map(describe::rows));
+                let seen = got.evidence.iter().map(|seen| seen.commit.to_string());
+                let evidence = match describe::list(seen) {
+                    none if none.is_empty() => none,
+                    some => format!(", showing {some}"),
+                };
+                format!("Got for {}: {rows}{evidence}", name(transaction))
+            }
+            Message::Prepare(prepare) => {
+                let effects = prepare.work.effects.iter().map(describe::effect);
+                let effects = describe::list(effects);
+                format!(
+                    "Prepare {} as {}: {effects}",
+                    name(&prepare.transaction),
+                    prepare.prepared
+                )
+            }
+            Message::Commit {
+                transaction,
+                decided,
+            } => format!("Commit {} at {}", name(transaction), decided.commit),
+            Message::Abort { prepared } => format!("Abort {prepared}"),
+            other => variant(other),
+        }
+    }
+}
+
+impl Subject for NwnrNode {
+    fn is_idle(&self) -> bool {
+        NwnrNode::is_idle(self)
+    }
+
+    fn store(&self) -> &Store {
+        NwnrNode::store(self)
+    }
+
+    fn words(message: &Self::Message) -> String {
+        variant(message)
+    }
+}
+
+impl Subject for LockingNode {
+    fn is_idle(&self) -> bool {
+        LockingNode::is_idle(self)
+    }
+
+    fn store(&self) -> &Store {
+        LockingNode::store(self)
+    }
+
+    fn words(message: &locking::Message) -> String {
+        variant(message)
+    }
+}
+
+fn name(transaction: &anabranch_protocol::TransactionId) -> String {
+    format!("client {}", transaction.sequence)
+}
+
+/// The name of an enum's variant, and whose message it is.
+fn variant(message: &impl fmt::Debug) -> String {
+    let text = format!("{message:?}");
+    let end = text.find([' ', '(', '{']).unwrap_or(text.len());
+    let whose = text.split_once("sequence: ").map(|(_, rest)| {
+        let digits = rest.find(|c: char| !c.is_ascii_digit());
+        format!(" for client {}", &rest[..digits.unwrap_or(rest.len())])
+    });
+    format!("{}{}", &text[..end], whose.unwrap_or_default())
+}
+
+/// A RAMP node that is told of no transaction whose siblings it should look for: its reads have
+/// no second round. What the models must find.
+#[derive(Clone, Debug)]
+pub struct Deaf(pub RampNode);
+
+impl Protocol for Deaf {
+    type Message = Stamped;
+
+    fn step(&mut self, now: Ticks, mut input: Input<Stamped>, out: &mut Outbox<Stamped>) {
+        if let Input::Message { message, .. } = &mut input
+            && let Message::Got {
+                result: Ok(Got { evidence, .. }),
+                ..
+            } = &mut message.message
+        {
+            evidence.clear();
+        }
+        self.0.step(now, input, out);
+    }
+
+    fn counters(&self) -> &Counters {
+        self.0.counters()
+    }
+
+    fn check_invariants(&self) -> Result<(), String> {
+        self.0.check_invariants()
+    }
+}
+
+impl Subject for Deaf {
+    fn is_idle(&self) -> bool {
+        self.0.is_idle()
+    }
+
+    fn store(&self) -> &Store {
+        self.0.store()
+    }
+
+    fn words(message: &Stamped) -> String {
+        RampNode::words(message)
+    }
+}

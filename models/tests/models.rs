@@ -1,0 +1,166 @@
+//! Every model at a size that a test can afford; `docs/models.md` has the larger ones.
+
+use anabranch_models::explore::Limits;
+use anabranch_models::model::{Model, Report, Size};
+
+fn run(name: &str, size: Size) -> Report {
+    let model = Model::named(name).expect("a model's name");
+    let report = model.run(size, Limits::default()).expect("a small size");
+    println!("{name} {size:?}: {:?}", report.visited);
+    report
+}
+
+/// Nothing is wrong in any of at least so many states.
+#[track_caller]
+fn holds(name: &str, size: Size, states_min: u64) {
+    let report = run(name, size);
+    if let Some((_, story)) = report.found {
+        panic!("{name} {size:?}:\n{story}");
+    }
+    assert!(report.visited.complete);
+    // A cluster in which hardly anything happens shows nothing.
+    assert!(
+        report.visited.states >= states_min,
+        "{name} {size:?}: {:?}",
+        report.visited
+    );
+}
+
+/// Something is wrong, and this is the shortest way to it.
+#[track_caller]
+fn finds(name: &str, size: Size, steps: usize, what: &str) {
+    let (found, story) = run(name, size).found.expect("it is wrong on purpose");
+    println!("{story}");
+    assert!(found.what.contains(what), "{}", found.what);
+    assert_eq!(found.actions.len(), steps, "{story}");
+}
+
+/// Two of each, which the tests vary.
+const TWO: Size = Size {
+    writers: 2,
+    readers: 2,
+    partitions: 2,
+    one_by_one: false,
+    apart: false,
+    crashes: 0,
+    jumps: 0,
+};
+
+#[test]
+fn ramp_shows_all_of_a_transaction_or_nothing() {
+    holds("ramp", TWO, 5_000);
+}
+
+#[test]
+fn ramp_shows_all_of_a_transaction_to_readers_that_ask_one_partition_after_the_other() {
+    let size = Size {
+        readers: 1,
+        one_by_one: true,
+        ..TWO
+    };
+    holds("ramp", size, 500);
+}
+
+/// Evidence and superseded versions go, readers in progress do not.
+#[test]
+fn ramp_shows_all_of_a_transaction_while_it_is_being_forgotten() {
+    let size = Size {
+        writers: 1,
+        readers: 1,
+        one_by_one: true,
+        jumps: 3,
+        ..TWO
+    };
+    holds("ramp", size, 500);
+}
+
+/// A coordinator of a writer stops for ever; what it had sent arrives or does not. The others are
+/// not kept waiting.
+#[test]
+fn ramp_blocks_nobody_when_a_coordinator_stops() {
+    let size = Size {
+        writers: 1,
+        apart: true,
+        crashes: 1,
+        ..TWO
+    };
+    holds("ramp", size, 2_000);
+    let size = Size {
+        readers: 0,
+        apart: true,
+        crashes: 1,
+        ..TWO
+    };
+    holds("ramp", size, 500);
+}
+
+#[test]
+fn ramp_keeps_what_guards_protect() {
+    let size = Size { writers: 3, ..TWO };
+    holds("ramp-guards", size, 500);
+}
+
+#[test]
+fn locking_is_serializable() {
+    holds("locking", TWO, 5_000);
+}
+
+#[test]
+fn locking_is_serializable_where_locks_are_asked_for_one_by_one() {
+    let size = Size {
+        readers: 1,
+        one_by_one: true,
+        ..TWO
+    };
+    holds("locking", size, 500);
+    holds("locking-undeclared", size, 500);
+}
+
+/// The self-tests: what is wrong is found, in the fewest steps.
+#[test]
+fn what_is_wrong_on_purpose_is_found() {
+    finds("nwnr", TWO, 5, "fractured");
+    finds("ramp-deaf", TWO, 7, "fractured");
+    let size = Size {
+        writers: 1,
+        readers: 1,
+        one_by_one: true,
+        ..TWO
+    };
+    finds("locking-short", size, 12, "no serial order");
+}
+
+/// Leaving out orders spares steps, and no state.
+#[test]
+fn reduction_loses_no_state() {
+    let size = Size {
+        readers: 1,
+        one_by_one: true,
+        jumps: 1,
+        ..TWO
+    };
+    for (name, size) in [("ramp", size), ("locking", TWO)] {
+        let model = Model::named(name).expect("a model's name");
+        let [reduced, every] = [true, false].map(|reduce| {
+            let limits = Limits {
+                reduce,
+                ..Limits::default()
+            };
+            model.run(size, limits).expect("a small size").visited
+        });
+        assert_eq!(reduced.states, every.states, "{name}");
+        assert_eq!(reduced.ends, every.ends, "{name}");
+        assert!(reduced.steps < every.steps, "{name}: {reduced:?} {every:?}");
+    }
+}
+
+#[test]
+fn what_is_too_large_is_refused() {
+    let model = Model::named("ramp").expect("a model's name");
+    let size = Size {
+        writers: 5,
+        readers: 4,
+        ..TWO
+    };
+    assert!(model.run(size, Limits::default()).is_err());
+}
