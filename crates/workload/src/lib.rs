@@ -1,6 +1,18 @@
-//! Benchmark applications, driven through the same SQL that a user writes.
+//! Benchmark applications: their SQL, their initial rows and their stream of operations, driven
+//! through the same SQL that a user writes.
 //!
-//! An application stands in `examples/` as plain SQL. What is here fills its tables and draws its
-//! calls, from a seed: the same seed gives the same rows and the same calls on every machine.
+//! * [`workload`]: what an application has to say about itself so that a driver can run it.
+//! * [`tpcc`]: TPC-C.
+//! * [`register`], [`counter`], [`bank`]: three small applications, each around one thing that a
+//!   protocol may get wrong, whose every answer can be judged by itself.
+//! * [`smallbank`], [`payroll`]: two examples from the literature.
 
+pub mod bank;
+pub mod counter;
+pub mod payroll;
+pub mod register;
+pub mod smallbank;
 pub mod tpcc;
+pub mod workload;
+
+pub use workload::{Caller, NAMES, Operation, Place, Workload, by_name};

@@ -75,3 +75,7 @@ impl Scale {
         SPECIFIED * rows / (100_000 + 130 * 3_000)
     }
 }
+
+mod simulated;
+
+pub use simulated::Tpcc;

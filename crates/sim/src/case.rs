@@ -1,0 +1,392 @@
+//! One case: everything that decides a run, and the run.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use anabranch_analysis::{Guarantee, Topology as Shape, analyze};
+use anabranch_engine::PlannedApplication;
+use anabranch_engine::load::Loader;
+use anabranch_protocol::Topology;
+use anabranch_protocol::locking::LockingNode;
+use anabranch_protocol::ramp::{NwnrNode, RampNode};
+use anabranch_sql::application::Application;
+use anabranch_sql::diagnostic;
+use anabranch_sql::source::SourceFile;
+use anabranch_storage::{Store, StoreSettings};
+use anabranch_types::{PartitionId, Ticks, Value};
+use anabranch_workload::{Workload, by_name};
+
+use crate::check;
+use crate::clients::Clients;
+use crate::cluster::{Cluster, Watch};
+use crate::diagram::Recorder;
+use crate::fault::{FaultLevel, FaultPlan};
+use crate::latency::Network;
+use crate::protocols::{ProtocolName, Shared, Simulated};
+use crate::report::{Report, Verdict};
+
+/// Virtual time without an answer, with calls under way, after which a healed cluster is stuck.
+const PATIENCE: Ticks = Ticks::from_millis(60_000);
+
+/// Virtual time that messages and timers may take to come to rest when no call is under way.
+const REST: Ticks = Ticks::from_millis(60_000);
+
+/// A run is stopped as stuck after this many events for each of its calls.
+const EVENTS_A_CALL_MAX: u64 = 100_000;
+
+/// An application, planned for a number of nodes, with its initial rows: what many runs share.
+pub struct Prepared {
+    /// The workload.
+    pub workload: Arc<dyn Workload>,
+    /// Its application, planned.
+    pub planned: Arc<PlannedApplication>,
+    /// How many nodes it is planned for.
+    pub nodes: u16,
+    procedures: Vec<usize>,
+}
+
+/// Why a case cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CaseError {
+    /// There is no workload of this name.
+    NoWorkload(String),
+    /// The workload's SQL is wrong; rendered for people.
+    Sql(String),
+    /// The workload names a procedure that its SQL lacks.
+    NoProcedure(&'static str),
+    /// A row of its initial database does not load.
+    Row(String),
+    /// A number is out of range.
+    OutOfRange {
+        /// Which.
+        what: &'static str,
+        /// What it may be.
+        permitted: String,
+    },
+    /// The fault plan does not fit the cluster.
+    Plan(crate::fault::PlanError),
+}
+
+impl std::fmt::Display for CaseError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            CaseError::NoWorkload(name) => write!(
+                f,
+                "there is no workload \"{name}\"; there are: {}",
+                anabranch_workload::NAMES.join(", ")
+            ),
+            CaseError::Sql(text) => f.write_str(text.trim_end()),
+            CaseError::NoProcedure(name) => {
+                write!(f, "the application has no procedure \"{name}\"")
+            }
+            CaseError::Row(text) => f.write_str(text),
+            CaseError::OutOfRange { what, permitted } => {
+                write!(f, "the number of {what} has to be {permitted}")
+            }
+            CaseError::Plan(error) => write!(f, "the fault plan: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for CaseError {}
+
+impl Prepared {
+    /// Loads, compiles and plans a workload for a cluster of `nodes`.
+    ///
+    /// # Errors
+    /// When there is no such workload, or its SQL does not compile.
+    pub fn new(workload: &str, nodes: u16) -> Result<Prepared, CaseError> {
+        if !(1..=NODES_MAX).contains(&nodes) {
+            return Err(CaseError::OutOfRange {
+                what: "nodes",
+                permitted: format!("between 1 and {NODES_MAX}"),
+            });
+        }
+        let found = by_name(workload, nodes);
+        let workload = found.ok_or_else(|| CaseError::NoWorkload(workload.to_owned()))?;
+        Prepared::from_workload(workload, nodes)
+    }
+
+    /// The same for any workload.
+    ///
+    /// # Errors
+    /// When its SQL does not compile.
+    pub fn from_workload(
+        workload: Arc<dyn Workload>,
+        nodes: u16,
+    ) -> Result<Prepared, CaseError> {
+        let files = workload.files().iter();
+        let files: Vec<SourceFile> = files
+            .map(|(name, text)| SourceFile::new(*name, *text))
+            .collect();
+        let failed = |found: Vec<diagnostic::Diagnostic>| {
+            CaseError::Sql(diagnostic::render(&found, &files))
+        };
+        let catalog = anabranch_sql::catalog::load(files.clone()).map_err(failed)?;
+        let application = Application::compile(catalog).map_err(failed)?;
+        let plan = analyze(
+            application.catalog(),
+            application.summaries(),
+            Shape::Partitioned,
+            Guarantee::Invariants,
+        );
+        let named = workload.procedures().iter().map(|name| {
+            let mut all = application.procedures.iter();
+            all.position(|p| p.name() == *name)
+                .ok_or(CaseError::NoProcedure(name))
+        });
+        let procedures = named.collect::<Result<Vec<usize>, CaseError>>()?;
+        Ok(Prepared {
+            workload,
+            planned: PlannedApplication::new(application, plan, nodes),
+            nodes,
+            procedures,
+        })
+    }
+
+    /// One filled store for each node.
+    fn stores(&self, seed: u64) -> Result<Vec<Store>, CaseError> {
+        let settings = StoreSettings::default();
+        let loader = |node| Loader::new(Arc::clone(&self.planned), PartitionId(node), settings);
+        let mut loaders: Vec<Loader> = (0..self.nodes).map(loader).collect();
+        let schema = self.planned.schema();
+        let mut failed = None;
+        self.workload.rows(seed, &mut |name, columns, values| {
+            let Some(table) = schema.tables.iter().find(|t| t.name == name) else {
+                failed.get_or_insert(format!("there is no table \"{name}\" to load"));
+                return;
+            };
+            let ordered: Vec<Value> = table
+                .columns
+                .iter()
+                .map(|column| {
+                    let at = columns.iter().position(|c| *c == column.name);
+                    at.map_or(Value::Null, |at| values[at].clone())
+                })
+                .collect();
+            for loader in &mut loaders {
+                if let Err(error) = loader.row(table.id, &ordered) {
+                    failed.get_or_insert(error.to_string());
+                }
+            }
+        });
+        match failed {
+            Some(reason) => Err(CaseError::Row(reason)),
+            None => Ok(loaders.into_iter().map(Loader::into_store).collect()),
+        }
+    }
+}
+
+/// The most nodes a simulated cluster may have.
+pub const NODES_MAX: u16 = 500;
+
+/// Everything that decides a run, beside the [`Prepared`] workload.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The protocol.
+    pub protocol: ProtocolName,
+    /// The seed.
+    pub seed: u64,
+    /// Clients, each with one call under way.
+    pub clients: u32,
+    /// Calls that they make between them while faults may come.
+    pub transactions: u64,
+    /// The network.
+    pub network: Network,
+    /// What goes wrong.
+    pub plan: FaultPlan,
+    /// How closely the run is watched.
+    pub watch: Watch,
+}
+
+impl Case {
+    /// A case whose faults are drawn from the seed.
+    pub fn new(
+        protocol: ProtocolName,
+        seed: u64,
+        nodes: u16,
+        clients: u32,
+        transactions: u64,
+        network: Network,
+        level: FaultLevel,
+    ) -> Case {
+        // For as long as the calls take, about: each client needs a few trips a call.
+        let trip = network.longest(nodes).0;
+        let calls = transactions / u64::from(clients.max(1)) + 1;
+        let horizon = Ticks(calls.saturating_mul(trip * 4));
+        Case {
+            protocol,
+            seed,
+            clients,
+            transactions,
+            plan: FaultPlan::draw(level, seed, nodes, clients.max(1), horizon),
+            network,
+            watch: Watch::CLOSE,
+        }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// When it cannot be run at all.
+    pub fn run(&self, prepared: &Prepared) -> Result<Report, CaseError> {
+        self.run_recorded(prepared, None).map(|(report, _)| report)
+    }
+
+    /// Runs it, and lets a recorder look on.
+    ///
+    /// # Errors
+    /// When it cannot be run at all.
+    pub fn run_recorded(
+        &self,
+        prepared: &Prepared,
+        recorder: Option<Recorder>,
+    ) -> Result<(Report, Option<Recorder>), CaseError> {
+        if self.clients == 0 || self.clients > 1_000_000 {
+            return Err(CaseError::OutOfRange {
+                what: "clients",
+                permitted: "between 1 and 1000000".to_owned(),
+            });
+        }
+        self.plan
+            .check(prepared.nodes, self.clients)
+            .map_err(CaseError::Plan)?;
+        match self.protocol {
+            ProtocolName::RampFast => self.run_as::<RampNode>(prepared, recorder),
+            ProtocolName::Nwnr => self.run_as::<NwnrNode>(prepared, recorder),
+            ProtocolName::Locking | ProtocolName::LockingShort => {
+                self.run_as::<LockingNode>(prepared, recorder)
+            }
+        }
+    }
+
+    fn run_as<P: Simulated>(
+        &self,
+        prepared: &Prepared,
+        recorder: Option<Recorder>,
+    ) -> Result<(Report, Option<Recorder>), CaseError> {
+        let shared = Shared {
+            planned: Arc::clone(&prepared.planned),
+            topology: Arc::new(Topology::one_each(prepared.nodes)),
+            protocol: self.protocol,
+        };
+        let clients = Clients::new(
+            Arc::clone(&prepared.workload),
+            prepared.procedures.clone(),
+            self.seed,
+            prepared.nodes,
+            self.clients,
+            self.transactions,
+            Ticks(self.network.median(0, 0).0 / 2),
+            self.plan.healed_at(),
+        );
+        let stores = prepared.stores(self.seed)?;
+        let mut cluster: Cluster<P> = Cluster::new(
+            self.seed,
+            &shared,
+            stores,
+            &self.network,
+            &self.plan,
+            self.watch,
+            clients,
+        );
+        cluster.recorder = recorder;
+        let ended = catch_unwind(AssertUnwindSafe(|| self.drive(&mut cluster)));
+        let mut checked = Vec::new();
+        let verdict = match ended {
+            Err(panic) => Verdict::Crashed(words(panic.as_ref())),
+            Ok(Some(stuck)) if cluster.violations.is_empty() => Verdict::Stuck(stuck),
+            Ok(Some(_)) => Verdict::Violated(std::mem::take(&mut cluster.violations)),
+            Ok(None) => {
+                let after = catch_unwind(AssertUnwindSafe(|| {
+                    check::after(&mut cluster, &prepared.planned, self.watch)
+                }));
+                match after {
+                    Err(panic) => Verdict::Crashed(words(panic.as_ref())),
+                    Ok(names) => {
+                        checked = names;
+                        match std::mem::take(&mut cluster.violations) {
+                            found if found.is_empty() => Verdict::Fine,
+                            found => Verdict::Violated(found),
+                        }
+                    }
+                }
+            }
+        };
+        let counters = cluster.counters();
+        let mut happened = std::mem::take(&mut cluster.happened);
+        for (name, count) in [
+            ("a second round of reads repaired a race", counters.second_rounds),
+            ("a request waited for another transaction", counters.waits),
+        ] {
+            if count > 0 {
+                happened.sometimes.insert(name, count);
+            }
+        }
+        let missing = check::missing(self, prepared.nodes, &happened);
+        let report = Report {
+            happened,
+            counters,
+            checked,
+            missing,
+            elapsed: cluster.now(),
+            events: cluster.events,
+            trace: cluster.trace(),
+            verdict,
+        };
+        Ok((report, cluster.recorder.take()))
+    }
+
+    /// Lets things happen until every client is done and the cluster has come to rest; or says
+    /// why that will never be.
+    fn drive<P: Simulated>(&self, cluster: &mut Cluster<P>) -> Option<String> {
+        let calls = self.transactions + u64::from(self.clients) * 4;
+        let events_max = calls.saturating_mul(EVENTS_A_CALL_MAX);
+        let healed_at = self.plan.healed_at();
+        while cluster.clients.busy() > 0 {
+            if cluster.is_quiet() {
+                return Some(stuck(cluster, "nothing is under way between nodes"));
+            }
+            if cluster.now.since(cluster.clients.last_answer.max(healed_at)) > PATIENCE {
+                return Some(stuck(cluster, "no call has ended for a minute"));
+            }
+            if cluster.events > events_max {
+                return Some(stuck(cluster, "there is no end of events"));
+            }
+            if !cluster.violations.is_empty() && self.protocol.is_read_atomic() {
+                return Some("a violation ended the run".to_owned());
+            }
+            cluster.advance();
+        }
+        let until = cluster.now + REST;
+        while !cluster.is_quiet() {
+            if cluster.now > until {
+                return Some(stuck(cluster, "messages and timers do not come to rest"));
+            }
+            cluster.advance();
+        }
+        None
+    }
+}
+
+fn stuck<P: Simulated>(cluster: &Cluster<P>, why: &str) -> String {
+    let under_way = cluster.clients.under_way();
+    let shown = under_way.iter().take(5).cloned().collect::<Vec<_>>();
+    format!(
+        "at {} us {why}, and {} calls wait: {}{}",
+        cluster.now.as_micros(),
+        under_way.len(),
+        shown.join(", "),
+        if shown.len() < under_way.len() { ", …" } else { "" }
+    )
+}
+
+/// What a panic said.
+fn words(panic: &(dyn std::any::Any + Send)) -> String {
+    match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
+        (Some(text), _) => text.clone(),
+        (_, Some(text)) => (*text).to_owned(),
+        _ => "a panic without words".to_owned(),
+    }
+}

@@ -1,0 +1,261 @@
+//! The clients: closed loops, one call under way each.
+//!
+//! A client makes its share of the run's calls. When it has made them it waits until all faults
+//! have ended, and then makes a few more, which must succeed: a cluster that has been hurt must
+//! heal. A client that dies forgets its call; the one that takes its place has another name.
+
+use std::sync::Arc;
+
+use anabranch_engine::{Call, CallError, CallId, NodeInput, Outcome, Work};
+use anabranch_types::Ticks;
+use anabranch_workload::{Caller, Operation, Place, Workload};
+
+use crate::cluster::Cluster;
+use crate::latency;
+use crate::protocols::Simulated;
+use crate::random::Random;
+
+/// Calls that each client makes after the last fault has ended.
+pub const HEALED_CALLS: u64 = 3;
+
+/// How many violations are kept.
+const VIOLATIONS_MAX: usize = 20;
+
+/// Every client of a run.
+pub struct Clients {
+    workload: Arc<dyn Workload>,
+    /// By number of the workload's procedures: the application's.
+    procedures: Vec<usize>,
+    seed: u64,
+    nodes: u16,
+    clients: Vec<Client>,
+    random: Random,
+    think: Ticks,
+    healed_at: Ticks,
+    /// Clients that have more to do.
+    busy: u32,
+    names: u32,
+    /// When the last call ended.
+    pub(crate) last_answer: Ticks,
+}
+
+struct Client {
+    caller: Box<dyn Caller>,
+    place: Place,
+    /// Calls to be made before it waits for the cluster to heal, and after.
+    left: u64,
+    healed_left: u64,
+    /// The call under way, and its number.
+    current: Option<(CallId, Operation, Ticks)>,
+    number: u64,
+    dying: bool,
+}
+
+impl Clients {
+    /// `count` clients that make `transactions` calls between them.
+    pub fn new(
+        workload: Arc<dyn Workload>,
+        procedures: Vec<usize>,
+        seed: u64,
+        nodes: u16,
+        count: u32,
+        transactions: u64,
+        think: Ticks,
+        healed_at: Ticks,
+    ) -> Clients {
+        let clients = (0..count).map(|number| {
+            let place = Place {
+                client: number,
+                node: (number % u32::from(nodes)) as u16,
+                nodes,
+            };
+            let share = transactions / u64::from(count);
+            let rest = u64::from(u64::from(number) < transactions % u64::from(count));
+            Client {
+                caller: caller(&workload, seed, place),
+                place,
+                left: share + rest,
+                healed_left: HEALED_CALLS,
+                current: None,
+                number: 0,
+                dying: false,
+            }
+        });
+        let clients: Vec<Client> = clients.collect();
+        Clients {
+            procedures,
+            seed,
+            nodes,
+            random: Random::stream(seed, "clients", 0),
+            think,
+            healed_at,
+            busy: count,
+            names: count,
+            clients,
+            workload,
+            last_answer: Ticks(0),
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.clients.len() as u32
+    }
+
+    /// How many have more to do.
+    pub fn busy(&self) -> u32 {
+        self.busy
+    }
+
+    /// When a client begins.
+    pub(crate) fn first_call(&mut self, _: u32) -> Ticks {
+        Ticks(self.random.below(self.think.0.max(1) * 2))
+    }
+
+    fn pause(&mut self) -> Ticks {
+        latency::sample(self.think, &mut self.random)
+    }
+
+    /// Calls under way, for a person.
+    pub(crate) fn under_way(&self) -> Vec<String> {
+        let each = self.clients.iter().filter_map(|client| {
+            let (_, operation, since) = client.current.as_ref()?;
+            let name = self.workload.procedures()[operation.procedure];
+            Some(format!(
+                "{name} at n{} since {} us",
+                client.place.node,
+                since.as_micros()
+            ))
+        });
+        each.collect()
+    }
+}
+
+fn caller(workload: &Arc<dyn Workload>, seed: u64, place: Place) -> Box<dyn Caller> {
+    let seed = Random::stream(seed, "caller", u64::from(place.client)).next();
+    workload.caller(seed, place)
+}
+
+impl<P: Simulated> Cluster<P> {
+    /// A client makes its next call, or waits, or is done.
+    pub(crate) fn client_goes_on(&mut self, number: u32) {
+        let healed_at = self.clients.healed_at;
+        let client = &mut self.clients.clients[number as usize];
+        if client.current.is_some() {
+            return;
+        }
+        if client.left > 0 {
+            client.left -= 1;
+        } else if self.now < healed_at {
+            self.wake(number, healed_at);
+            return;
+        } else if client.healed_left > 0 {
+            client.healed_left -= 1;
+        } else {
+            self.clients.busy -= 1;
+            return;
+        }
+        client.number += 1;
+        let operation = client.caller.next();
+        let id = CallId(u64::from(client.place.client) << 32 | client.number);
+        let call = Call {
+            id,
+            work: Work::Procedure(self.clients.procedures[operation.procedure]),
+            arguments: Arc::clone(&operation.arguments),
+        };
+        client.current = Some((id, operation, self.now));
+        let (node, dying) = (client.place.node, client.dying);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.called(node, self.now, id.0);
+        }
+        self.give(node, NodeInput::Call(call));
+        if dying {
+            self.client_dies(number);
+        }
+    }
+
+    /// A call has ended.
+    pub(crate) fn client_answered(&mut self, node: u16, outcome: Outcome) {
+        self.clients.last_answer = self.now;
+        self.happened.retried(&outcome.retries);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.answered(node, self.now, outcome.id.0);
+        }
+        let name = (outcome.id.0 >> 32) as u32;
+        let clients = &mut self.clients.clients;
+        let number = if (name as usize) < clients.len() {
+            Some(name as usize)
+        } else {
+            clients.iter().position(|c| c.place.client == name)
+        };
+        let waits = |n: &usize| {
+            let current = &self.clients.clients[*n].current;
+            current.as_ref().is_some_and(|(id, ..)| *id == outcome.id)
+        };
+        let Some(number) = number.filter(waits) else {
+            self.happened.sometimes("a call ended after its client had died");
+            return;
+        };
+        let client = &mut self.clients.clients[number];
+        let (_, operation, _) = client.current.take().expect("it waits for this call");
+        self.judge(&operation, &outcome);
+        let at = self.now + self.clients.pause();
+        self.wake(number as u32, at);
+    }
+
+    /// Looks at what a call was answered.
+    fn judge(&mut self, operation: &Operation, outcome: &Outcome) {
+        let workload = &self.clients.workload;
+        let name = workload.procedures()[operation.procedure];
+        let wrong = match &outcome.result {
+            Ok(result) => {
+                self.happened.committed += 1;
+                workload.judge(operation, &result.rows).err()
+            }
+            Err(CallError::Failed(error)) => {
+                self.happened.abort(&format!("refused {}", error.code));
+                (!workload.refuses(error.code))
+                    .then(|| format!("it failed with {}: {}", error.code, error.message))
+            }
+            Err(CallError::TooManyRetries { .. }) => {
+                self.happened.abort("gave up");
+                None
+            }
+            Err(other) => Some(other.to_string()),
+        };
+        if let Some(wrong) = wrong {
+            self.happened.wrong_answers += 1;
+            if self.violations.len() < VIOLATIONS_MAX {
+                self.violations.push(format!(
+                    "{name}{:?} at {} us: {wrong}",
+                    operation.arguments,
+                    self.now.as_micros()
+                ));
+            }
+        }
+    }
+
+    /// A client dies; if it is not in the middle of a transaction, then in its next one.
+    pub(crate) fn client_dies(&mut self, number: u32) {
+        let clients = &mut self.clients;
+        let Some(client) = clients.clients.get_mut(number as usize) else {
+            return;
+        };
+        if client.current.take().is_none() {
+            client.dying = true;
+            return;
+        }
+        self.happened.sometimes("a client died in the middle of a transaction");
+        client.dying = false;
+        client.number = 0;
+        client.place = Place {
+            client: clients.names,
+            node: (clients.names % u32::from(clients.nodes)) as u16,
+            nodes: clients.nodes,
+        };
+        clients.names += 1;
+        client.caller = caller(&clients.workload, clients.seed, client.place);
+        let at = self.now + clients.pause();
+        self.wake(number, at);
+    }
+}

@@ -1,0 +1,436 @@
+//! The virtual cluster: engine nodes, unchanged, in one thread and in virtual time.
+//!
+//! Everything that happens is an event of one queue: a message arrives, a node's timer runs out, a
+//! client goes on, a fault begins or ends. Nothing else decides anything, so the seed gives the
+//! run, and two runs of one seed have the same [trace hash](Cluster::trace).
+//!
+//! A link delivers what it is given, once and in order, as the protocols' contract has it. A
+//! partition holds messages back until it heals; what a paused node would receive waits for it.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use anabranch_engine::{Node, NodeInput, NodeOptions, NodeOutbox, Outcome};
+use anabranch_protocol::Counters;
+use anabranch_storage::Store;
+use anabranch_types::{NodeId, PartitionId, Ticks};
+use rustc_hash::FxHasher;
+
+use crate::clients::Clients;
+use crate::diagram::Recorder;
+use crate::fault::{Fault, FaultKind, FaultPlan};
+use crate::latency::{self, Network};
+use crate::protocols::{Shared, Simulated};
+use crate::queue::Queue;
+use crate::random::Random;
+use crate::report::Happenings;
+
+/// How closely a run is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// Every so many steps of a node its invariants are checked; 0 is never.
+    pub invariants_every: u32,
+    /// Whether the trace hash takes in what messages say, not only when they arrive and where.
+    pub hash_contents: bool,
+}
+
+impl Watch {
+    /// Everything.
+    pub const CLOSE: Watch = Watch {
+        invariants_every: 1,
+        hash_contents: true,
+    };
+    /// As little as a run for speed can do with.
+    pub const FAST: Watch = Watch {
+        invariants_every: 0,
+        hash_contents: false,
+    };
+}
+
+/// What may happen next.
+enum Event<M> {
+    /// A message reaches its node.
+    Deliver { from: u16, to: u16, message: M },
+    /// A node's timer may have run out.
+    Tick { node: u16 },
+    /// A client does what it does next.
+    Client(u32),
+    /// The fault of this number begins.
+    Begin(u32),
+    /// The fault of this number ends.
+    End(u32),
+}
+
+/// A node, and where it runs.
+struct Host<P: Simulated> {
+    node: Node<P>,
+    /// How far its clock is from virtual time, in nanoseconds.
+    skew: i64,
+    /// When its next timer event is due, if one waits.
+    tick: Option<Ticks>,
+    /// How many pauses are on.
+    pauses: u32,
+    /// What a paused node has missed.
+    missed: VecDeque<NodeInput<P::Message>>,
+    steps: u32,
+}
+
+/// A link from one node to another.
+struct Link<M> {
+    median: Ticks,
+    extra: Ticks,
+    percent: u64,
+    /// How many partitions cut it.
+    cuts: u32,
+    /// What waits for the partition to heal.
+    held: Vec<M>,
+    /// When the last message arrives: none overtakes another.
+    last: Ticks,
+}
+
+/// What every clock shows when virtual time is 0, so that a clock that is behind is not before the
+/// beginning.
+const EPOCH: i64 = 10_000_000_000;
+
+/// A cluster under simulation.
+pub struct Cluster<P: Simulated> {
+    pub(crate) now: Ticks,
+    hosts: Vec<Host<P>>,
+    links: Vec<Link<P::Message>>,
+    queue: Queue<Event<P::Message>>,
+    pub(crate) clients: Clients,
+    faults: Vec<Fault>,
+    network_random: Random,
+    watch: Watch,
+    out: NodeOutbox<P::Message>,
+    trace: FxHasher,
+    text: String,
+    /// Events so far.
+    pub(crate) events: u64,
+    /// What has been counted.
+    pub(crate) happened: Happenings,
+    /// What was wrong, first things first.
+    pub(crate) violations: Vec<String>,
+    /// What the diagram is drawn from.
+    pub(crate) recorder: Option<Recorder>,
+}
+
+impl<P: Simulated> Cluster<P> {
+    /// A cluster of a node for each store, at time 0.
+    pub fn new(
+        seed: u64,
+        shared: &Shared,
+        stores: Vec<Store>,
+        network: &Network,
+        plan: &FaultPlan,
+        watch: Watch,
+        clients: Clients,
+    ) -> Cluster<P> {
+        let nodes = stores.len() as u16;
+        let options = NodeOptions {
+            declares: shared.protocol.declares(),
+            ..NodeOptions::default()
+        };
+        let hosts = stores.into_iter().zip(0..).map(|(store, number)| {
+            let protocol = P::make(NodeId(number), shared, store);
+            Host {
+                node: Node::new(
+                    NodeId(number),
+                    PartitionId(number),
+                    Arc::clone(&shared.planned),
+                    protocol,
+                    options,
+                ),
+                skew: EPOCH,
+                tick: None,
+                pauses: 0,
+                missed: VecDeque::new(),
+                steps: 0,
+            }
+        });
+        let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to)));
+        let links = pairs.map(|(from, to)| Link {
+            median: network.median(from, to),
+            extra: Ticks(0),
+            percent: 100,
+            cuts: 0,
+            held: Vec::new(),
+            last: Ticks(0),
+        });
+        let mut queue = Queue::new(seed);
+        for (number, fault) in (0..).zip(&plan.faults) {
+            queue.push(Ticks::from_micros(fault.at_us), Event::Begin(number));
+            let end = fault.at_us.saturating_add(fault.for_us);
+            queue.push(Ticks::from_micros(end), Event::End(number));
+        }
+        let mut cluster = Cluster {
+            now: Ticks(0),
+            hosts: hosts.collect(),
+            links: links.collect(),
+            queue,
+            clients,
+            faults: plan.faults.clone(),
+            network_random: Random::stream(seed, "network", 0),
+            watch,
+            out: NodeOutbox::default(),
+            trace: FxHasher::default(),
+            text: String::new(),
+            events: 0,
+            happened: Happenings::default(),
+            violations: Vec::new(),
+            recorder: None,
+        };
+        for client in 0..cluster.clients.count() {
+            let at = cluster.clients.first_call(client);
+            cluster.queue.push(at, Event::Client(client));
+        }
+        cluster
+    }
+
+    /// Virtual time.
+    pub fn now(&self) -> Ticks {
+        self.now
+    }
+
+    /// A hash of everything that has happened, in order.
+    pub fn trace(&self) -> u64 {
+        self.trace.finish()
+    }
+
+    /// The nodes' protocols.
+    pub fn protocols(&self) -> impl Iterator<Item = &P> {
+        self.hosts.iter().map(|host| host.node.protocol())
+    }
+
+    /// What the nodes have counted.
+    pub fn counters(&self) -> Counters {
+        let mut sum = Counters::default();
+        for protocol in self.protocols() {
+            sum.add(protocol.counters());
+        }
+        sum
+    }
+
+    /// Calls that some node still runs.
+    pub(crate) fn calls(&self) -> usize {
+        self.hosts.iter().map(|host| host.node.calls()).sum()
+    }
+
+    /// Whether nothing will ever happen again.
+    pub fn is_quiet(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Lets the next thing happen.
+    pub fn advance(&mut self) {
+        let Some((at, event)) = self.queue.pop() else {
+            return;
+        };
+        self.now = self.now.max(at);
+        self.events += 1;
+        self.trace.write_u64(self.now.0);
+        match event {
+            Event::Deliver { from, to, message } => {
+                self.trace.write_u32(u32::from(from) << 16 | u32::from(to));
+                if self.watch.hash_contents {
+                    self.hash_contents(&message);
+                }
+                if let Some(recorder) = &mut self.recorder {
+                    recorder.received(from, to, self.now);
+                }
+                let from = NodeId(from);
+                self.give(to, NodeInput::Message { from, message });
+            }
+            Event::Tick { node } => {
+                self.trace.write_u32(1 << 16 | u32::from(node));
+                let host = &mut self.hosts[usize::from(node)];
+                if host.tick == Some(self.now) {
+                    host.tick = None;
+                    self.give(node, NodeInput::Tick);
+                }
+            }
+            Event::Client(client) => {
+                self.trace.write_u32(1 << 31 | client);
+                self.client_goes_on(client);
+            }
+            Event::Begin(number) => {
+                let kind = self.faults[number as usize].kind.clone();
+                self.happened.fault(&kind);
+                self.change(&kind, true);
+            }
+            Event::End(number) => {
+                let kind = self.faults[number as usize].kind.clone();
+                self.change(&kind, false);
+            }
+        }
+    }
+
+    fn hash_contents(&mut self, message: &P::Message) {
+        self.text.clear();
+        write!(self.text, "{message:?}").expect("writing to a string succeeds");
+        self.trace.write(self.text.as_bytes());
+    }
+
+    /// Wakes a client at a time.
+    pub(crate) fn wake(&mut self, client: u32, at: Ticks) {
+        self.queue.push(at, Event::Client(client));
+    }
+
+    /// Gives a node an input, now or when it wakes.
+    pub(crate) fn give(&mut self, node: u16, input: NodeInput<P::Message>) {
+        let host = &mut self.hosts[usize::from(node)];
+        if host.pauses > 0 {
+            self.happened.sometimes("a paused node missed something");
+            host.missed.push_back(input);
+            return;
+        }
+        self.step(node, input);
+    }
+
+    fn step(&mut self, node: u16, input: NodeInput<P::Message>) {
+        let mut out = std::mem::take(&mut self.out);
+        let host = &mut self.hosts[usize::from(node)];
+        let local = local(self.now, host.skew);
+        host.node.step(local, input, &mut out);
+        host.steps += 1;
+        let every = self.watch.invariants_every;
+        if every > 0
+            && host.steps % every == 0
+            && let Err(broken) = host.node.protocol().check_invariants()
+        {
+            self.violations
+                .push(format!("n{node} at {} us: {broken}", self.now.as_micros()));
+        }
+        self.reset_tick(node);
+        for (to, message) in out.messages.drain(..) {
+            self.send(node, to.0, message);
+        }
+        for outcome in out.outcomes.drain(..) {
+            self.answered(node, outcome);
+        }
+        self.out = out;
+    }
+
+    /// Sees to it that a node is woken when its next timer runs out.
+    fn reset_tick(&mut self, node: u16) {
+        let host = &mut self.hosts[usize::from(node)];
+        let Some(alarm) = host.node.next_alarm() else {
+            return;
+        };
+        let due = (alarm.0 as i64 - host.skew).max(self.now.0 as i64) as u64;
+        if host.tick.is_none_or(|tick| due < tick.0) {
+            host.tick = Some(Ticks(due));
+            self.queue.push(Ticks(due), Event::Tick { node });
+        }
+    }
+
+    fn send(&mut self, from: u16, to: u16, message: P::Message) {
+        self.happened.messages += 1;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.sent(from, to, self.now, P::label(&message));
+        }
+        let at = usize::from(from) * self.hosts.len() + usize::from(to);
+        let link = &mut self.links[at];
+        if link.cuts > 0 {
+            self.happened.sometimes("a partition held a message back");
+            link.held.push(message);
+            return;
+        }
+        let usual = latency::sample(link.median, &mut self.network_random);
+        let latency = Ticks(usual.0 * link.percent / 100) + link.extra;
+        let arrival = (self.now + latency).max(link.last + Ticks(1));
+        link.last = arrival;
+        self.queue
+            .push(arrival, Event::Deliver { from, to, message });
+    }
+
+    fn answered(&mut self, node: u16, outcome: Outcome) {
+        self.client_answered(node, outcome);
+    }
+
+    /// A fault begins or ends.
+    fn change(&mut self, kind: &FaultKind, begins: bool) {
+        match kind {
+            FaultKind::LatencySpike { percent } => {
+                for link in &mut self.links {
+                    link.percent = if begins { *percent } else { 100 };
+                }
+            }
+            FaultKind::SlowLink { from, to, extra_us } => {
+                let at = usize::from(*from) * self.hosts.len() + usize::from(*to);
+                let extra = Ticks::from_micros(*extra_us);
+                let link = &mut self.links[at];
+                link.extra = if begins {
+                    link.extra + extra
+                } else {
+                    link.extra.since(extra)
+                };
+            }
+            FaultKind::Partition { from, to, one_way } => {
+                for (a, b) in from.iter().flat_map(|a| to.iter().map(move |b| (*a, *b))) {
+                    self.cut(a, b, begins);
+                    if !one_way {
+                        self.cut(b, a, begins);
+                    }
+                }
+            }
+            FaultKind::Pause { node } => self.pause(*node, begins),
+            FaultKind::ClockSkew { node, by_us } => {
+                let by = by_us * 1_000;
+                let host = &mut self.hosts[usize::from(*node)];
+                host.skew += if begins { by } else { -by };
+                // What was set by the old clock rings by the new one.
+                host.tick = None;
+                self.reset_tick(*node);
+            }
+            FaultKind::ClientDeath { client } => {
+                if begins {
+                    self.client_dies(*client);
+                }
+            }
+        }
+    }
+
+    fn cut(&mut self, from: u16, to: u16, begins: bool) {
+        let at = usize::from(from) * self.hosts.len() + usize::from(to);
+        if begins {
+            self.links[at].cuts += 1;
+            return;
+        }
+        self.links[at].cuts -= 1;
+        if self.links[at].cuts == 0 {
+            for message in std::mem::take(&mut self.links[at].held) {
+                self.happened.messages -= 1;
+                self.send_held(from, to, message);
+            }
+        }
+    }
+
+    fn send_held(&mut self, from: u16, to: u16, message: P::Message) {
+        let recorder = self.recorder.take();
+        self.send(from, to, message);
+        self.recorder = recorder;
+    }
+
+    fn pause(&mut self, node: u16, begins: bool) {
+        let host = &mut self.hosts[usize::from(node)];
+        if begins {
+            host.pauses += 1;
+            return;
+        }
+        host.pauses -= 1;
+        if host.pauses == 0 {
+            let missed = std::mem::take(&mut host.missed);
+            for input in missed {
+                self.step(node, input);
+            }
+        }
+    }
+}
+
+/// What a node's clock shows.
+fn local(now: Ticks, skew: i64) -> Ticks {
+    Ticks((now.0 as i64 + skew).max(0) as u64)
+}

@@ -1,0 +1,35 @@
+//! A whole cluster in virtual time: one seed, one run.
+//!
+//! The nodes are the engine's, unchanged. What surrounds them is simulated: the network, the
+//! clocks, the clients and what goes wrong. A run needs no time but the processor's, so that years
+//! of faults fit into a night; and it can be repeated, so that what a seed finds can be looked at
+//! as often as one likes.
+//!
+//! * [`case`]: everything that decides a run, and the run.
+//! * [`cluster`]: nodes, links, and the queue of events that drives them.
+//! * [`clients`]: closed loops that make calls and look at the answers.
+//! * [`fault`]: the plan of what goes wrong.
+//! * [`latency`]: how long messages travel.
+//! * [`check`](mod@case): what is checked when all is quiet again.
+//! * [`protocols`]: what the simulator must know of a protocol.
+//! * [`report`]: what a run has been.
+//! * [`diagram`]: a window of a run as a picture.
+
+pub mod case;
+mod check;
+pub mod clients;
+pub mod cluster;
+pub mod diagram;
+pub mod fault;
+pub mod latency;
+pub mod protocols;
+pub mod queue;
+pub mod random;
+pub mod report;
+
+pub use case::{Case, CaseError, Prepared};
+pub use cluster::Watch;
+pub use fault::{FaultLevel, FaultPlan};
+pub use latency::Network;
+pub use protocols::ProtocolName;
+pub use report::{Report, Verdict};

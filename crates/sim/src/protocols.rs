@@ -1,0 +1,175 @@
+//! The protocols that can be simulated, and what the simulator must know of each.
+
+use std::sync::Arc;
+
+use anabranch_engine::PlannedApplication;
+use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
+use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
+use anabranch_protocol::{Protocol, Topology};
+use anabranch_storage::Store;
+use anabranch_types::{NodeId, Placement, TableId};
+use serde::{Deserialize, Serialize};
+
+/// A protocol by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ProtocolName {
+    /// Read atomic, without coordination where none is needed.
+    RampFast,
+    /// No concurrency control at all: it must be found out.
+    Nwnr,
+    /// Two-phase locking, serializable.
+    Locking,
+    /// Two-phase locking with short read locks, read committed.
+    LockingShort,
+}
+
+impl ProtocolName {
+    /// All of them.
+    pub const ALL: [ProtocolName; 4] = [
+        ProtocolName::RampFast,
+        ProtocolName::Nwnr,
+        ProtocolName::Locking,
+        ProtocolName::LockingShort,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            ProtocolName::RampFast => "ramp-fast",
+            ProtocolName::Nwnr => "nwnr",
+            ProtocolName::Locking => "locking",
+            ProtocolName::LockingShort => "locking-short",
+        }
+    }
+
+    /// The protocol of this name.
+    pub fn by_name(name: &str) -> Option<ProtocolName> {
+        ProtocolName::ALL.into_iter().find(|p| p.name() == name)
+    }
+
+    /// Whether it wants to know a transaction's accesses before it runs.
+    pub(crate) fn declares(self) -> bool {
+        matches!(self, ProtocolName::Locking | ProtocolName::LockingShort)
+    }
+
+    /// Whether what it promises makes every answer of every workload right: all of a transaction's
+    /// effects or none. Of a protocol that promises less, wrong answers are counted, and a run
+    /// that has some is reported as what it is.
+    pub fn is_read_atomic(self) -> bool {
+        matches!(self, ProtocolName::RampFast | ProtocolName::Locking)
+    }
+}
+
+/// What nodes of one cluster share.
+#[derive(Clone)]
+pub struct Shared {
+    /// The application.
+    pub planned: Arc<PlannedApplication>,
+    /// Who owns what.
+    pub topology: Arc<Topology>,
+    /// Which protocol, for those that come in several forms.
+    pub protocol: ProtocolName,
+}
+
+/// A protocol's node, as the simulator needs it beyond [`Protocol`].
+pub trait Simulated: Protocol + Sized {
+    /// A node that owns what `store` holds.
+    fn make(node: NodeId, shared: &Shared, store: Store) -> Self;
+
+    /// Its partition's rows.
+    fn store(&self) -> &Store;
+
+    /// What it still holds of transactions when none should be left; nothing if all is well.
+    fn leftovers(&self) -> Option<String>;
+
+    /// A message's name and what matters of it, for a diagram.
+    fn label(message: &Self::Message) -> String;
+}
+
+/// The first word of a message's debug text: its name.
+fn variant(text: &str) -> String {
+    let end = text.find(|c: char| !c.is_alphanumeric());
+    text[..end.unwrap_or(text.len())].to_owned()
+}
+
+impl Simulated for RampNode {
+    fn make(node: NodeId, shared: &Shared, store: Store) -> RampNode {
+        let programs = shared.planned.application.programs();
+        let options = RampOptions::default();
+        RampNode::new(node, Arc::clone(&shared.topology), store, programs, options)
+    }
+
+    fn store(&self) -> &Store {
+        self.store()
+    }
+
+    fn leftovers(&self) -> Option<String> {
+        (!self.is_idle()).then(|| {
+            format!(
+                "{} transactions are still prepared, or some run or wait for acknowledgements",
+                self.prepared()
+            )
+        })
+    }
+
+    fn label(stamped: &Self::Message) -> String {
+        variant(&format!("{:?}", stamped.message))
+    }
+}
+
+impl Simulated for NwnrNode {
+    fn make(node: NodeId, shared: &Shared, store: Store) -> NwnrNode {
+        let programs = shared.planned.application.programs();
+        NwnrNode::new(node, Arc::clone(&shared.topology), store, programs)
+    }
+
+    fn store(&self) -> &Store {
+        self.store()
+    }
+
+    fn leftovers(&self) -> Option<String> {
+        (!self.is_idle()).then(|| "a transaction waits for answers".to_owned())
+    }
+
+    fn label(message: &Self::Message) -> String {
+        variant(&format!("{message:?}"))
+    }
+}
+
+impl Simulated for LockingNode {
+    fn make(node: NodeId, shared: &Shared, store: Store) -> LockingNode {
+        let planned = &shared.planned;
+        let router = &planned.execution.router;
+        let tables = (0..planned.schema().tables.len() as u16).map(TableId);
+        let replicated = tables.filter(|t| *router.placement(*t) == Placement::Replicated);
+        let options = LockingOptions {
+            read_locks: match shared.protocol {
+                ProtocolName::LockingShort => ReadLocks::Short,
+                _ => ReadLocks::Long,
+            },
+            unlocked_tables: replicated.collect(),
+        };
+        LockingNode::new(
+            node,
+            Arc::clone(&shared.topology),
+            Arc::new(planned.schema().clone()),
+            store,
+            planned.application.programs(),
+            options,
+        )
+    }
+
+    fn store(&self) -> &Store {
+        self.store()
+    }
+
+    fn leftovers(&self) -> Option<String> {
+        (!self.is_idle()).then(|| "locks are still held, or transactions run".to_owned())
+    }
+
+    fn label(message: &Self::Message) -> String {
+        variant(&format!("{message:?}"))
+    }
+}

@@ -1,0 +1,115 @@
+//! What a run has been: counts, what was checked, the verdict.
+
+use std::collections::BTreeMap;
+
+use anabranch_engine::call::Retries;
+use anabranch_protocol::Counters;
+use anabranch_types::Ticks;
+
+use crate::fault::FaultKind;
+
+/// What is counted while a run goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Happenings {
+    /// Transactions whose client learned that they had committed.
+    pub committed: u64,
+    /// Calls that ended otherwise, and attempts that were aborted and made again, by reason.
+    pub aborts: BTreeMap<String, u64>,
+    /// Messages between nodes.
+    pub messages: u64,
+    /// Faults that began, by kind.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// What a good run has seen sometimes.
+    pub sometimes: BTreeMap<&'static str, u64>,
+    /// Answers that cannot be right.
+    pub wrong_answers: u64,
+}
+
+impl Happenings {
+    pub(crate) fn sometimes(&mut self, what: &'static str) {
+        *self.sometimes.entry(what).or_insert(0) += 1;
+    }
+
+    pub(crate) fn fault(&mut self, kind: &FaultKind) {
+        *self.faults.entry(kind.name()).or_insert(0) += 1;
+    }
+
+    pub(crate) fn abort(&mut self, reason: &str) {
+        match self.aborts.get_mut(reason) {
+            Some(count) => *count += 1,
+            None => {
+                self.aborts.insert(reason.to_owned(), 1);
+            }
+        }
+    }
+
+    pub(crate) fn retried(&mut self, retries: &Retries) {
+        if retries.total() == 0 {
+            return;
+        }
+        let counts = [
+            ("conflict, tried again", retries.conflict),
+            ("fractured, tried again", retries.fractured),
+            ("below floor, tried again", retries.below_floor),
+            ("row missing, tried again", retries.row_missing),
+        ];
+        for (reason, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+            *self.aborts.entry(reason.to_owned()).or_insert(0) += u64::from(count);
+        }
+        self.sometimes("a transaction was tried again");
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All that was checked held.
+    Fine,
+    /// An isolation level, an invariant or an assertion was violated; the first of what was found
+    /// comes first.
+    Violated(Vec<String>),
+    /// After the faults had ended, calls were under way and none ended.
+    Stuck(String),
+    /// A node panicked, with these words.
+    Crashed(String),
+}
+
+impl Verdict {
+    /// The exit code of the command that ran it.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Verdict::Fine => 0,
+            Verdict::Violated(_) => 1,
+            Verdict::Stuck(_) => 3,
+            Verdict::Crashed(_) => 4,
+        }
+    }
+}
+
+/// A run that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// What was counted.
+    pub happened: Happenings,
+    /// What the nodes counted.
+    pub counters: Counters,
+    /// What was checked.
+    pub checked: Vec<String>,
+    /// Which of [`Happenings::sometimes`] this run should have seen and did not.
+    pub missing: Vec<&'static str>,
+    /// Virtual time at the end.
+    pub elapsed: Ticks,
+    /// Events.
+    pub events: u64,
+    /// The hash of all that happened.
+    pub trace: u64,
+    /// How it ended.
+    pub verdict: Verdict,
+}
+
+impl Report {
+    /// Whether nothing that makes a protocol sweat ever happened: such a run shows little.
+    pub fn is_weak(&self) -> bool {
+        !self.missing.is_empty()
+    }
+}

@@ -1,0 +1,94 @@
+//! Seeds of every workload under every protocol and level of faults, each run twice.
+
+use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Verdict};
+
+const NODES: u16 = 3;
+const CLIENTS: u32 = 6;
+const TRANSACTIONS: u64 = 120;
+
+fn case(protocol: ProtocolName, level: FaultLevel, seed: u64) -> Case {
+    let network = Network::lan();
+    Case::new(protocol, seed, NODES, CLIENTS, TRANSACTIONS, network, level)
+}
+
+/// Runs seeds of all levels of faults, each twice.
+fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
+    let prepared = Prepared::new(workload, NODES).unwrap();
+    for level in FaultLevel::ALL {
+        let mut sometimes = std::collections::BTreeMap::new();
+        for seed in 0..seeds {
+            let case = case(protocol, level, seed);
+            let first = case.run(&prepared).unwrap();
+            let what = format!("{workload} {} {} {seed}", protocol.name(), level.name());
+            assert_eq!(first.verdict, Verdict::Fine, "{what}");
+            let second = case.run(&prepared).unwrap();
+            assert_eq!(first, second, "{what}: two runs of one seed differ");
+            for (name, count) in first.happened.sometimes {
+                *sometimes.entry(name).or_insert(0) += count;
+            }
+        }
+        eprintln!("{workload} {} {}: {sometimes:#?}", protocol.name(), level.name());
+    }
+}
+
+#[test]
+fn register_ramp() {
+    sweep("register", ProtocolName::RampFast, 20);
+}
+#[test]
+fn counter_ramp() {
+    sweep("counter", ProtocolName::RampFast, 20);
+}
+#[test]
+fn bank_ramp() {
+    sweep("bank", ProtocolName::RampFast, 20);
+}
+#[test]
+fn smallbank_ramp() {
+    sweep("smallbank", ProtocolName::RampFast, 20);
+}
+#[test]
+fn payroll_ramp() {
+    sweep("payroll", ProtocolName::RampFast, 20);
+}
+#[test]
+fn tpcc_ramp() {
+    sweep("tpcc", ProtocolName::RampFast, 3);
+}
+#[test]
+fn register_locking() {
+    sweep("register", ProtocolName::Locking, 20);
+}
+#[test]
+fn counter_locking() {
+    sweep("counter", ProtocolName::Locking, 20);
+}
+#[test]
+fn bank_locking() {
+    sweep("bank", ProtocolName::Locking, 20);
+}
+#[test]
+fn smallbank_locking() {
+    sweep("smallbank", ProtocolName::Locking, 20);
+}
+#[test]
+fn payroll_locking() {
+    sweep("payroll", ProtocolName::Locking, 20);
+}
+#[test]
+fn tpcc_locking() {
+    sweep("tpcc", ProtocolName::Locking, 3);
+}
+
+#[test]
+fn nwnr_is_found_out() {
+    for workload in ["register", "counter", "bank"] {
+        let prepared = Prepared::new(workload, NODES).unwrap();
+        let found = (0..10).filter(|seed| {
+            let case = case(ProtocolName::Nwnr, FaultLevel::None, *seed);
+            matches!(case.run(&prepared).unwrap().verdict, Verdict::Violated(_))
+        });
+        let found = found.count();
+        assert!(found >= 3, "{workload}: {found} of 10");
+    }
+}

@@ -1,0 +1,127 @@
+//! Transfers between accounts: nothing is made, nothing is lost, nobody is overdrawn.
+
+use std::sync::Arc;
+
+use anabranch_types::Value;
+use fastrand::Rng;
+
+use crate::workload::{Caller, Operation, Place, Workload, pair};
+
+/// Accounts of a branch.
+const ACCOUNTS: i64 = 3;
+/// What an account has at the start: little, so that some transfers are refused.
+const BALANCE: i64 = 40;
+
+/// The application of `examples/bank/`.
+#[derive(Clone, Copy, Debug)]
+pub struct Bank {
+    /// Branches; consecutive ones lie on different partitions.
+    pub branches: i64,
+}
+
+impl Bank {
+    /// One branch a node, and two at least.
+    pub fn new(nodes: u16) -> Bank {
+        Bank {
+            branches: i64::from(nodes).max(2),
+        }
+    }
+}
+
+impl Workload for Bank {
+    fn name(&self) -> &'static str {
+        "bank"
+    }
+
+    fn files(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            (
+                "examples/bank/schema.sql",
+                include_str!("../../../examples/bank/schema.sql"),
+            ),
+            (
+                "examples/bank/assertions.sql",
+                include_str!("../../../examples/bank/assertions.sql"),
+            ),
+            (
+                "examples/bank/procedures.sql",
+                include_str!("../../../examples/bank/procedures.sql"),
+            ),
+        ]
+    }
+
+    fn procedures(&self) -> &'static [&'static str] {
+        &["transfer", "audit_branch", "audit"]
+    }
+
+    fn rows(&self, _: u64, take: &mut dyn FnMut(&str, &[&str], &[Value])) {
+        for branch in 0..self.branches {
+            let funds = Value::Int(ACCOUNTS * BALANCE);
+            take("branches", &["id", "funds"], &[Value::Int(branch), funds]);
+            for id in 0..ACCOUNTS {
+                take(
+                    "accounts",
+                    &["branch_id", "id", "balance"],
+                    &[Value::Int(branch), Value::Int(id), Value::Int(BALANCE)],
+                );
+            }
+        }
+    }
+
+    fn caller(&self, seed: u64, _: Place) -> Box<dyn Caller> {
+        Box::new(BankCaller {
+            rng: Rng::with_seed(seed),
+            branches: self.branches,
+        })
+    }
+
+    fn judge(&self, operation: &Operation, rows: &[Vec<Value>]) -> Result<(), String> {
+        if operation.procedure == 0 {
+            return Ok(());
+        }
+        let Some((shown, added)) = pair(rows) else {
+            return Err(format!("an audit says {rows:?}"));
+        };
+        if shown != added {
+            return Err(format!(
+                "branches show {shown} where the accounts hold {added}"
+            ));
+        }
+        let all = (self.branches * ACCOUNTS * BALANCE).to_string();
+        if operation.procedure == 2 && shown != all {
+            return Err(format!("there is {shown} in the bank, and there was {all}"));
+        }
+        Ok(())
+    }
+
+    fn refuses(&self, code: &str) -> bool {
+        code == "23514"
+    }
+}
+
+struct BankCaller {
+    rng: Rng,
+    branches: i64,
+}
+
+impl Caller for BankCaller {
+    fn next(&mut self) -> Operation {
+        let branch = self.rng.i64(0..self.branches);
+        let (procedure, arguments): (usize, Arc<[Value]>) = match self.rng.u8(0..10) {
+            0..=5 => {
+                let account = self.rng.i64(0..ACCOUNTS);
+                let other = (branch + self.rng.i64(1..self.branches.max(2))) % self.branches;
+                let other_account = self.rng.i64(0..ACCOUNTS);
+                let amount = self.rng.i64(1..=BALANCE / 2);
+                let ints = [branch, account, other, other_account, amount];
+                (0, Arc::new(ints.map(Value::Int)))
+            }
+            6..=7 => (1, Arc::new([Value::Int(branch)])),
+            _ => (2, Arc::new([])),
+        };
+        Operation {
+            procedure,
+            arguments,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! TPC-C as a [`Workload`]: small, so that it loads in a moment and transactions meet often.
+
+use std::convert::Infallible;
+
+use anabranch_types::Value;
+
+use super::load::{self, Sink, Table};
+use super::{CallGenerator, Distribution, FILES, Mix, Scale, TransactionType};
+use crate::workload::{Caller, Operation, Place, Workload};
+
+/// TPC-C with one warehouse a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Tpcc {
+    /// How large its database is.
+    pub scale: Scale,
+    /// How many New-Orders are distributed.
+    pub distribution: Distribution,
+}
+
+impl Tpcc {
+    /// A warehouse a node, few items and customers, and half of the New-Orders distributed.
+    pub fn new(nodes: u16) -> Tpcc {
+        Tpcc {
+            scale: Scale {
+                warehouses: u32::from(nodes),
+                items: 60,
+                customers: 20,
+            },
+            distribution: Distribution::Percent(50.0),
+        }
+    }
+}
+
+impl Workload for Tpcc {
+    fn name(&self) -> &'static str {
+        "tpcc"
+    }
+
+    fn files(&self) -> &'static [(&'static str, &'static str)] {
+        &FILES
+    }
+
+    fn procedures(&self) -> &'static [&'static str] {
+        &["new_order", "payment", "order_status", "delivery", "stock_level"]
+    }
+
+    fn rows(&self, seed: u64, take: &mut dyn FnMut(&str, &[&str], &[Value])) {
+        let mut sink = Taking(take);
+        let Ok(()) = load::items(&self.scale, seed, &mut sink);
+        for warehouse in 1..=self.scale.warehouses {
+            let Ok(()) = load::warehouse(&self.scale, seed, warehouse, &mut sink);
+        }
+    }
+
+    fn caller(&self, seed: u64, place: Place) -> Box<dyn Caller> {
+        let calls = CallGenerator::new(
+            self.scale,
+            Mix::FULL,
+            self.distribution,
+            place.nodes,
+            seed,
+        );
+        // A terminal stands beside the node that has its warehouse.
+        let nodes = i64::from(place.nodes);
+        let warehouses = i64::from(self.scale.warehouses);
+        let warehouse = (1..=warehouses).find(|w| w % nodes == i64::from(place.node));
+        Box::new(Terminal {
+            calls,
+            warehouse: warehouse.unwrap_or(1),
+        })
+    }
+
+    /// New-Order rolls back an order for an unused item (2.4.2.3).
+    fn refuses(&self, code: &str) -> bool {
+        code == "TPCC1"
+    }
+}
+
+struct Taking<'t>(&'t mut dyn FnMut(&str, &[&str], &[Value]));
+
+impl Sink for Taking<'_> {
+    type Error = Infallible;
+
+    fn row(&mut self, table: Table, values: &[Value]) -> Result<(), Infallible> {
+        (self.0)(table.name(), table.columns(), values);
+        Ok(())
+    }
+}
+
+struct Terminal {
+    calls: CallGenerator,
+    warehouse: i64,
+}
+
+impl Caller for Terminal {
+    fn next(&mut self) -> Operation {
+        let invocation = self.calls.next_at(self.warehouse);
+        let procedure = TransactionType::ALL
+            .iter()
+            .position(|transaction| *transaction == invocation.transaction);
+        Operation {
+            procedure: procedure.expect("it is one of the five"),
+            arguments: invocation.arguments,
+        }
+    }
+}
