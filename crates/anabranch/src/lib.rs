@@ -7,12 +7,14 @@
 //! * [`analysis`]: a catalog to a plan.
 //! * [`engine`]: a node that runs procedures over a protocol.
 //! * [`server`]: the embedded cluster.
+//! * [`sim`]: a whole cluster in virtual time.
 //! * [`workload`] and [`mod@bench`]: benchmark applications and experiments on them.
 
 pub use anabranch_analysis as analysis;
 pub use anabranch_bench as bench;
 pub use anabranch_engine as engine;
 pub use anabranch_server as server;
+pub use anabranch_sim as sim;
 pub use anabranch_sql as sql;
 pub use anabranch_types as types;
 pub use anabranch_workload as workload;

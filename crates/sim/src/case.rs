@@ -112,17 +112,13 @@ impl Prepared {
     ///
     /// # Errors
     /// When its SQL does not compile.
-    pub fn from_workload(
-        workload: Arc<dyn Workload>,
-        nodes: u16,
-    ) -> Result<Prepared, CaseError> {
+    pub fn from_workload(workload: Arc<dyn Workload>, nodes: u16) -> Result<Prepared, CaseError> {
         let files = workload.files().iter();
         let files: Vec<SourceFile> = files
             .map(|(name, text)| SourceFile::new(*name, *text))
             .collect();
-        let failed = |found: Vec<diagnostic::Diagnostic>| {
-            CaseError::Sql(diagnostic::render(&found, &files))
-        };
+        let failed =
+            |found: Vec<diagnostic::Diagnostic>| CaseError::Sql(diagnostic::render(&found, &files));
         let catalog = anabranch_sql::catalog::load(files.clone()).map_err(failed)?;
         let application = Application::compile(catalog).map_err(failed)?;
         let plan = analyze(
@@ -317,7 +313,10 @@ impl Case {
         let counters = cluster.counters();
         let mut happened = std::mem::take(&mut cluster.happened);
         for (name, count) in [
-            ("a second round of reads repaired a race", counters.second_rounds),
+            (
+                "a second round of reads repaired a race",
+                counters.second_rounds,
+            ),
             ("a request waited for another transaction", counters.waits),
         ] {
             if count > 0 {
@@ -348,7 +347,11 @@ impl Case {
             if cluster.is_quiet() {
                 return Some(stuck(cluster, "nothing is under way between nodes"));
             }
-            if cluster.now.since(cluster.clients.last_answer.max(healed_at)) > PATIENCE {
+            if cluster
+                .now
+                .since(cluster.clients.last_answer.max(healed_at))
+                > PATIENCE
+            {
                 return Some(stuck(cluster, "no call has ended for a minute"));
             }
             if cluster.events > events_max {
@@ -378,7 +381,11 @@ fn stuck<P: Simulated>(cluster: &Cluster<P>, why: &str) -> String {
         cluster.now.as_micros(),
         under_way.len(),
         shown.join(", "),
-        if shown.len() < under_way.len() { ", …" } else { "" }
+        if shown.len() < under_way.len() {
+            ", …"
+        } else {
+            ""
+        }
     )
 }
 

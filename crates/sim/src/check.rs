@@ -25,7 +25,10 @@ pub(crate) fn after<P: Simulated>(
     }
     checked.push("every answer".to_owned());
     if cluster.calls() > 0 {
-        found.push(format!("{} calls are still running at a node", cluster.calls()));
+        found.push(format!(
+            "{} calls are still running at a node",
+            cluster.calls()
+        ));
     }
     for (protocol, node) in cluster.protocols().zip(0..) {
         let node: u16 = node;
@@ -34,7 +37,11 @@ pub(crate) fn after<P: Simulated>(
         let broken = protocol
             .check_invariants()
             .and_then(|()| protocol.store().check_invariants());
-        found.extend(broken.err().map(|broken| format!("n{node} at rest: {broken}")));
+        found.extend(
+            broken
+                .err()
+                .map(|broken| format!("n{node} at rest: {broken}")),
+        );
     }
     checked.push("nothing is left prepared or locked".to_owned());
     checked.push("the stores' invariants".to_owned());
@@ -64,7 +71,10 @@ fn copies_that_differ(planned: &PlannedApplication, stores: &[&Store]) -> Vec<St
     let copied = tables.filter(|t| *router.placement(*t) == Placement::Replicated);
     let rows = |store: &Store, table| {
         let fetched = store.fetch(&whole_table(table), None);
-        format!("{:?}", fetched.expect("the newest state is above the floor"))
+        format!(
+            "{:?}",
+            fetched.expect("the newest state is above the floor")
+        )
     };
     let differ = |table: &TableId| {
         let first = rows(stores[0], *table);

@@ -193,7 +193,8 @@ impl<P: Simulated> Cluster<P> {
             current.as_ref().is_some_and(|(id, ..)| *id == outcome.id)
         };
         let Some(number) = number.filter(waits) else {
-            self.happened.sometimes("a call ended after its client had died");
+            self.happened
+                .sometimes("a call ended after its client had died");
             return;
         };
         let client = &mut self.clients.clients[number];
@@ -245,7 +246,8 @@ impl<P: Simulated> Cluster<P> {
             client.dying = true;
             return;
         }
-        self.happened.sometimes("a client died in the middle of a transaction");
+        self.happened
+            .sometimes("a client died in the middle of a transaction");
         client.dying = false;
         client.number = 0;
         client.place = Place {

@@ -4,8 +4,7 @@ use anabranch_types::Ticks;
 
 /// Looks on while a run goes, for a diagram.
 #[derive(Clone, Debug, Default)]
-pub struct Recorder {
-}
+pub struct Recorder {}
 
 impl Recorder {
     pub(crate) fn sent(&mut self, _from: u16, _to: u16, _at: Ticks, _label: String) {}

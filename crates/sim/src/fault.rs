@@ -287,7 +287,11 @@ fn draw_kind(random: &mut Random, nodes: u16, clients: u32, horizon_us: u64) -> 
             let cut = random.between(1, u64::from(nodes).max(2) - 1) as usize;
             let to = all.split_off(cut.min(all.len()));
             // Some see both sides.
-            let bridging = if to.len() > 1 && random.percent(30) { 1 } else { 0 };
+            let bridging = if to.len() > 1 && random.percent(30) {
+                1
+            } else {
+                0
+            };
             FaultKind::Partition {
                 from: all,
                 to: to[bridging..].to_vec(),

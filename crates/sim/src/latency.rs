@@ -31,6 +31,8 @@ pub struct Network {
     sites: Vec<String>,
     /// In nanoseconds, from site to site.
     one_way: Vec<Vec<u64>>,
+    /// The matrix as it was written, if there was one.
+    source: Option<String>,
 }
 
 /// Why a matrix of latencies cannot be used.
@@ -57,6 +59,7 @@ impl Network {
             name: "lan".to_owned(),
             sites: vec!["lan".to_owned()],
             one_way: vec![vec![LAN_NANOS]],
+            source: None,
         }
     }
 
@@ -77,15 +80,18 @@ impl Network {
         let mut last = 1;
         for (index, line) in text.lines().enumerate() {
             last = index + 1;
-            let fail = |reason: String| MatrixError {
-                line: last,
-                reason,
-            };
-            let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
+            let fail = |reason: String| MatrixError { line: last, reason };
+            let mut words = line
+                .split('#')
+                .next()
+                .unwrap_or_default()
+                .split_whitespace();
             let Some(head) = words.next() else { continue };
             if sites.is_empty() {
                 if head != "sites" {
-                    return Err(fail(format!("`sites` and their names come first, not `{head}`")));
+                    return Err(fail(format!(
+                        "`sites` and their names come first, not `{head}`"
+                    )));
                 }
                 sites = words.map(str::to_owned).collect();
                 if sites.is_empty() {
@@ -97,13 +103,25 @@ impl Network {
                 return Err(fail(format!("there is no site `{head}` in the first line")));
             };
             if head != expected {
-                return Err(fail(format!("the row of `{expected}` comes here, not `{head}`")));
+                return Err(fail(format!(
+                    "the row of `{expected}` comes here, not `{head}`"
+                )));
             }
             let row = words
-                .map(|word| round_trip(word).ok_or_else(|| fail(format!("`{word}` is no round-trip time in milliseconds (above 0, below 100000)"))))
+                .map(|word| {
+                    round_trip(word).ok_or_else(|| {
+                        fail(format!(
+                            "`{word}` is no round-trip time in milliseconds (above 0, below 100000)"
+                        ))
+                    })
+                })
                 .collect::<Result<Vec<u64>, MatrixError>>()?;
             if row.len() != sites.len() {
-                return Err(fail(format!("{} sites, and {} times", sites.len(), row.len())));
+                return Err(fail(format!(
+                    "{} sites, and {} times",
+                    sites.len(),
+                    row.len()
+                )));
             }
             one_way.push(row);
         }
@@ -117,12 +135,18 @@ impl Network {
             name: name.to_owned(),
             sites,
             one_way,
+            source: Some(text.to_owned()),
         })
     }
 
     /// What it is called.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The matrix as it was written; none for a local network.
+    pub fn source(&self) -> Option<&str> {
+        self.source.as_deref()
     }
 
     /// The site at which a node stands.
@@ -197,7 +221,11 @@ mod tests {
             ("sites a b\na 1 x\nb 1 2", 2),
             ("sites a\na 1\nb 1", 3),
         ] {
-            assert_eq!(Network::matrix("bad", text).unwrap_err().line, line, "{text}");
+            assert_eq!(
+                Network::matrix("bad", text).unwrap_err().line,
+                line,
+                "{text}"
+            );
         }
     }
 }

@@ -9,8 +9,10 @@
 //! * [`cluster`]: nodes, links, and the queue of events that drives them.
 //! * [`clients`]: closed loops that make calls and look at the answers.
 //! * [`fault`]: the plan of what goes wrong.
+//! * [`file`]: a case as a file.
+//! * [`minimise`]: a failing case made smaller.
 //! * [`latency`]: how long messages travel.
-//! * [`check`](mod@case): what is checked when all is quiet again.
+//! * `check`: what is checked when all is quiet again.
 //! * [`protocols`]: what the simulator must know of a protocol.
 //! * [`report`]: what a run has been.
 //! * [`diagram`]: a window of a run as a picture.
@@ -21,7 +23,9 @@ pub mod clients;
 pub mod cluster;
 pub mod diagram;
 pub mod fault;
+pub mod file;
 pub mod latency;
+pub mod minimise;
 pub mod protocols;
 pub mod queue;
 pub mod random;
@@ -30,6 +34,7 @@ pub mod report;
 pub use case::{Case, CaseError, Prepared};
 pub use cluster::Watch;
 pub use fault::{FaultLevel, FaultPlan};
+pub use file::CaseFile;
 pub use latency::Network;
 pub use protocols::ProtocolName;
 pub use report::{Report, Verdict};

@@ -27,7 +27,11 @@ fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
                 *sometimes.entry(name).or_insert(0) += count;
             }
         }
-        eprintln!("{workload} {} {}: {sometimes:#?}", protocol.name(), level.name());
+        eprintln!(
+            "{workload} {} {}: {sometimes:#?}",
+            protocol.name(),
+            level.name()
+        );
     }
 }
 

@@ -54,7 +54,11 @@ impl Workload for Counter {
 
     fn rows(&self, _: u64, take: &mut dyn FnMut(&str, &[&str], &[Value])) {
         for id in 0..self.counters {
-            take("counters", &["id", "total"], &[Value::Int(id), Value::Int(0)]);
+            take(
+                "counters",
+                &["id", "total"],
+                &[Value::Int(id), Value::Int(0)],
+            );
         }
     }
 

@@ -83,7 +83,11 @@ impl Workload for Payroll {
 
     fn rows(&self, _: u64, take: &mut dyn FnMut(&str, &[&str], &[Value])) {
         for number in 0..=self.departments {
-            let employees = if number < self.departments { EMPLOYEES } else { 0 };
+            let employees = if number < self.departments {
+                EMPLOYEES
+            } else {
+                0
+            };
             take(
                 "departments",
                 &["id", "name", "total_salary"],

@@ -50,7 +50,11 @@ impl Workload for Register {
 
     fn rows(&self, _: u64, take: &mut dyn FnMut(&str, &[&str], &[Value])) {
         for id in 0..self.groups * GROUP {
-            take("registers", &["id", "value"], &[Value::Int(id), Value::Int(0)]);
+            take(
+                "registers",
+                &["id", "value"],
+                &[Value::Int(id), Value::Int(0)],
+            );
         }
     }
 

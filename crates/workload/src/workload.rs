@@ -63,7 +63,14 @@ pub struct Place {
 }
 
 /// The workloads that [`by_name`] knows.
-pub const NAMES: [&str; 6] = ["register", "counter", "bank", "smallbank", "payroll", "tpcc"];
+pub const NAMES: [&str; 6] = [
+    "register",
+    "counter",
+    "bank",
+    "smallbank",
+    "payroll",
+    "tpcc",
+];
 
 /// A workload of a size that suits a simulated cluster of `nodes` nodes: small, so that
 /// transactions meet each other often.

@@ -33,17 +33,23 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("history", &["types"]),
     ("workload", &["types", "sql", "engine"]),
     (
+        "sim",
+        &[
+            "types", "sql", "analysis", "storage", "protocol", "engine", "history", "workload",
+        ],
+    ),
+    (
         "bench",
         &[
             "types", "sql", "analysis", "storage", "protocol", "engine", "history", "server",
-            "workload",
+            "workload", "sim",
         ],
     ),
     (
         "anabranch",
         &[
             "types", "sql", "analysis", "storage", "protocol", "engine", "history", "server",
-            "workload", "bench",
+            "workload", "sim", "bench",
         ],
     ),
 ];

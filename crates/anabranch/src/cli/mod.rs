@@ -5,6 +5,7 @@ mod bench;
 mod demo;
 mod explain;
 mod progress;
+mod sim;
 
 use std::error::Error;
 
@@ -19,7 +20,8 @@ pub(crate) struct Arguments {
 }
 
 const AFTER_HELP: &str = "Exit codes: 0 all is well, 1 there is a finding (a transaction that \
-needs coordination, a condition that does not hold), 2 misuse, or the tool could not do its work.";
+needs coordination, a condition that does not hold), 2 misuse, or the tool could not do its work; \
+of a simulation also: 3 no progress after the faults had ended, 4 a node crashed by itself.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -29,6 +31,8 @@ enum Command {
     Analyze(analyze::AnalyzeArguments),
     /// Run one experiment
     Bench(bench::BenchArguments),
+    /// Run a whole cluster in virtual time under one seed, with faults, and check everything
+    Sim(sim::SimArguments),
     /// Show the compiled plan of each statement of a procedure
     Explain(explain::ExplainArguments),
 }
@@ -40,6 +44,10 @@ pub(crate) enum Verdict {
     Fine,
     /// Something that its user wants to know of, such as a condition that does not hold.
     Finding,
+    /// A simulated cluster that was healed did not go on.
+    NoProgress,
+    /// A simulated node panicked.
+    Crash,
 }
 
 /// Runs the command that the arguments name.
@@ -48,6 +56,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Verdict, Box<dyn Error>> {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Analyze(arguments) => analyze::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Sim(arguments) => sim::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
     }
 }

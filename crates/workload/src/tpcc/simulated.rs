@@ -41,7 +41,13 @@ impl Workload for Tpcc {
     }
 
     fn procedures(&self) -> &'static [&'static str] {
-        &["new_order", "payment", "order_status", "delivery", "stock_level"]
+        &[
+            "new_order",
+            "payment",
+            "order_status",
+            "delivery",
+            "stock_level",
+        ]
     }
 
     fn rows(&self, seed: u64, take: &mut dyn FnMut(&str, &[&str], &[Value])) {
@@ -53,13 +59,7 @@ impl Workload for Tpcc {
     }
 
     fn caller(&self, seed: u64, place: Place) -> Box<dyn Caller> {
-        let calls = CallGenerator::new(
-            self.scale,
-            Mix::FULL,
-            self.distribution,
-            place.nodes,
-            seed,
-        );
+        let calls = CallGenerator::new(self.scale, Mix::FULL, self.distribution, place.nodes, seed);
         // A terminal stands beside the node that has its warehouse.
         let nodes = i64::from(place.nodes);
         let warehouses = i64::from(self.scale.warehouses);

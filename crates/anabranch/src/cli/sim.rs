@@ -1,0 +1,478 @@
+//! `anabranch sim …`
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use anabranch_bench::table;
+use anabranch_sim::minimise::minimise;
+use anabranch_sim::report::Verdict as Ending;
+use anabranch_sim::{
+    Case, CaseFile, FaultLevel, FaultPlan, Network, Prepared, ProtocolName, Report, Watch,
+};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::Verdict;
+
+/// Exit code 1 says that isolation or an invariant was violated, 3 that calls did not go on after
+/// the faults had ended, 4 that a node panicked.
+#[derive(Debug, Args)]
+pub(crate) struct SimArguments {
+    /// The application: register, counter, bank, smallbank, payroll or tpcc
+    #[arg(value_name = "WORKLOAD", required_unless_present = "replay")]
+    workload: Option<String>,
+    /// The protocol: ramp-fast, nwnr, locking or locking-short
+    #[arg(long, value_name = "NAME", default_value = "ramp-fast", value_parser = protocol)]
+    protocol: ProtocolName,
+    /// Nodes with one partition each
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    nodes: u16,
+    /// The seed of everything
+    #[arg(long, value_name = "S", default_value_t = 1, conflicts_with = "seeds")]
+    seed: u64,
+    /// Many seeds instead of one, from A up to but not including B, on all cores
+    #[arg(long, value_name = "A..B", value_parser = range)]
+    seeds: Option<std::ops::Range<u64>>,
+    /// Calls that the clients make between them while faults may come
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    transactions: u64,
+    /// Clients, each with one call under way
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    clients: u32,
+    /// What goes wrong: none, mild, storm, or a file with a fault plan
+    #[arg(long, value_name = "LEVEL|FILE", default_value = "mild")]
+    faults: String,
+    /// The network: lan, or wan:FILE with a matrix of round-trip times
+    #[arg(long, value_name = "lan|wan:FILE", default_value = "lan")]
+    net: String,
+    /// Run the case in this file, as a failing run writes it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "workload"])]
+    replay: Option<PathBuf>,
+    /// Where a failing run writes its minimised case
+    #[arg(long, value_name = "FILE", default_value = "failing-case.jsonl")]
+    case: PathBuf,
+    /// Check invariants seldom and hash less, for speed
+    #[arg(long)]
+    fast: bool,
+}
+
+fn protocol(name: &str) -> Result<ProtocolName, String> {
+    ProtocolName::by_name(name).ok_or_else(|| {
+        let names: Vec<&str> = ProtocolName::ALL.iter().map(|p| p.name()).collect();
+        format!(
+            "there is no protocol of this name; there are: {}",
+            names.join(", ")
+        )
+    })
+}
+
+fn range(text: &str) -> Result<std::ops::Range<u64>, String> {
+    let parsed = text.split_once("..").and_then(|(from, to)| {
+        let range = from.parse().ok()?..to.parse().ok()?;
+        (range.start < range.end).then_some(range)
+    });
+    parsed.ok_or_else(|| "two numbers like 0..1000, the first below the second".to_owned())
+}
+
+/// A count with its thousands grouped.
+fn grouped(count: u64) -> String {
+    table::grouped(count as f64)
+}
+
+/// What goes wrong: drawn, or read.
+enum Faults {
+    Drawn(FaultLevel),
+    Read(FaultPlan),
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path)
+        .map_err(|error| format!("error: cannot read {}: {error}", path.display()))
+}
+
+impl SimArguments {
+    fn faults(&self) -> Result<Faults, String> {
+        let level = FaultLevel::ALL
+            .into_iter()
+            .find(|level| level.name() == self.faults);
+        if let Some(level) = level {
+            return Ok(Faults::Drawn(level));
+        }
+        let text = read(Path::new(&self.faults)).map_err(|error| {
+            format!("{error}\n--faults takes none, mild, storm or a file with a fault plan")
+        })?;
+        CaseFile::plan_from_text(&text)
+            .map(Faults::Read)
+            .map_err(|error| format!("error: {}: {error}", self.faults))
+    }
+
+    fn network(&self) -> Result<Network, String> {
+        if self.net == "lan" {
+            return Ok(Network::lan());
+        }
+        let Some(path) = self.net.strip_prefix("wan:") else {
+            return Err(format!(
+                "error: --net takes lan or wan:FILE, not \"{}\"",
+                self.net
+            ));
+        };
+        Network::matrix(path, &read(Path::new(path))?)
+            .map_err(|error| format!("error: {path}: {error}"))
+    }
+
+    fn watch(&self) -> Watch {
+        if self.fast { Watch::FAST } else { Watch::CLOSE }
+    }
+
+    fn file(&self, seed: u64, faults: &Faults, network: &Network) -> CaseFile {
+        let level = match faults {
+            Faults::Drawn(level) => *level,
+            Faults::Read(_) => FaultLevel::None,
+        };
+        let mut case = Case::new(
+            self.protocol,
+            seed,
+            self.nodes,
+            self.clients,
+            self.transactions,
+            network.clone(),
+            level,
+        );
+        if let Faults::Read(plan) = faults {
+            case.plan = plan.clone();
+        }
+        case.watch = self.watch();
+        CaseFile {
+            workload: self.workload.clone().unwrap_or_default(),
+            nodes: self.nodes,
+            case,
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
+    // A node's panic is a finding, reported with its seed; the default report would drown it.
+    std::panic::set_hook(Box::new(|_| {}));
+    let result = run_quietly(arguments);
+    drop(std::panic::take_hook());
+    result
+}
+
+fn run_quietly(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
+    if let Some(path) = &arguments.replay {
+        let mut file = CaseFile::from_text(&read(path)?)
+            .map_err(|error| format!("error: {}: {error}", path.display()))?;
+        file.case.watch = arguments.watch();
+        let prepared = Prepared::new(&file.workload, file.nodes).map_err(said)?;
+        return one(arguments, &file, &prepared);
+    }
+    let (faults, network) = (arguments.faults()?, arguments.network()?);
+    let workload = arguments.workload.as_deref().unwrap_or_default();
+    let prepared = Prepared::new(workload, arguments.nodes).map_err(said)?;
+    match &arguments.seeds {
+        None => one(
+            arguments,
+            &arguments.file(arguments.seed, &faults, &network),
+            &prepared,
+        ),
+        Some(seeds) => many(arguments, seeds.clone(), &faults, &network, &prepared),
+    }
+}
+
+fn said(error: anabranch_sim::CaseError) -> String {
+    format!("error: {error}")
+}
+
+/// Runs one case and tells all about it.
+fn one(
+    arguments: &SimArguments,
+    file: &CaseFile,
+    prepared: &Prepared,
+) -> Result<Verdict, Box<dyn Error>> {
+    let start = Instant::now();
+    let report = file.case.run(prepared).map_err(said)?;
+    let seconds = start.elapsed().as_secs_f64();
+    print!("{}", describe(file, &report, seconds));
+    if report.verdict != Ending::Fine {
+        fail(arguments, file, &report)?;
+    }
+    Ok(verdict(&report))
+}
+
+fn verdict(report: &Report) -> Verdict {
+    match &report.verdict {
+        Ending::Fine => Verdict::Fine,
+        Ending::Violated(_) => Verdict::Finding,
+        Ending::Stuck(_) => Verdict::NoProgress,
+        Ending::Crashed(_) => Verdict::Crash,
+    }
+}
+
+fn counts<K: AsRef<str>>(counts: &BTreeMap<K, u64>) -> String {
+    if counts.is_empty() {
+        return "none".to_owned();
+    }
+    let each = counts
+        .iter()
+        .map(|(name, count)| format!("{} {}", name.as_ref(), grouped(*count)));
+    each.collect::<Vec<_>>().join("; ")
+}
+
+fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
+    let case = &file.case;
+    let happened = &report.happened;
+    let mut text = format!(
+        "{} under {}, simulated: {} nodes ({}), {} clients, seed {}\n\n",
+        file.workload,
+        case.protocol.name(),
+        file.nodes,
+        case.network.name(),
+        case.clients,
+        case.seed
+    );
+    let elapsed = report.elapsed.as_micros() as f64 / 1e3;
+    let lines = [
+        (
+            "transactions",
+            format!("{} committed", grouped(happened.committed)),
+        ),
+        ("aborts", counts(&happened.aborts)),
+        ("messages", grouped(happened.messages)),
+        ("faults", counts(&happened.faults)),
+        (
+            "time",
+            format!(
+                "{elapsed:.1} ms simulated, {} events, in {seconds:.2} s",
+                grouped(report.events)
+            ),
+        ),
+        ("trace", format!("{:016x}", report.trace)),
+        ("sometimes", counts(&happened.sometimes)),
+        ("checked", report.checked.join("; ")),
+    ];
+    for (name, value) in lines {
+        let _ = writeln!(text, "  {name:<13} {value}");
+    }
+    if report.is_weak() {
+        let _ = writeln!(
+            text,
+            "  {:<13} this run never saw that {}",
+            "weak",
+            report.missing.join(", nor that ")
+        );
+    }
+    let _ = writeln!(text, "  {:<13} {}", "verdict", ending(&report.verdict));
+    text
+}
+
+fn ending(ending: &Ending) -> String {
+    match ending {
+        Ending::Fine => "fine: all that was checked holds".to_owned(),
+        Ending::Violated(found) => {
+            let more = found.len().saturating_sub(1);
+            let more = match more {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
+            format!("violated: {}{more}", found[0])
+        }
+        Ending::Stuck(why) => format!("no progress: {why}"),
+        Ending::Crashed(words) => format!("crashed: {words}"),
+    }
+}
+
+/// Says how to repeat a failing run, makes it smaller, and writes it to a file.
+fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<(), Box<dyn Error>> {
+    let case = &file.case;
+    println!("\n  commit        {}", env!("ANABRANCH_COMMIT"));
+    if arguments.replay.is_none() {
+        println!(
+            "  again         anabranch sim {} --protocol {} --nodes {} --clients {} \
+             --transactions {} --faults {} --net {} --seed {}",
+            file.workload,
+            case.protocol.name(),
+            file.nodes,
+            case.clients,
+            case.transactions,
+            arguments.faults,
+            arguments.net,
+            case.seed
+        );
+    }
+    let spinner = ProgressBar::new_spinner();
+    let smaller = minimise(file, 400, &mut |runs| {
+        spinner.set_message(format!("making the case smaller: {runs} runs"));
+        spinner.tick();
+    });
+    spinner.finish_and_clear();
+    let smaller = smaller.map_err(said)?;
+    let path = &arguments.case;
+    std::fs::write(path, smaller.file.to_text())
+        .map_err(|error| format!("error: cannot write {}: {error}", path.display()))?;
+    println!(
+        "  minimised     {} nodes, {} clients, {} transactions, {} faults (of {}); {} runs",
+        smaller.file.nodes,
+        smaller.file.case.clients,
+        smaller.file.case.transactions,
+        smaller.file.case.plan.faults.len(),
+        case.plan.faults.len(),
+        smaller.runs
+    );
+    println!("                {}", ending(&smaller.verdict));
+    println!("  replay        anabranch sim --replay {}", path.display());
+    debug_assert_ne!(report.verdict, Ending::Fine);
+    Ok(())
+}
+
+/// What many seeds came to.
+#[derive(Default)]
+struct Sum {
+    runs: u64,
+    weak: u64,
+    committed: u64,
+    events: u64,
+    simulated_us: u64,
+    sometimes: BTreeMap<&'static str, u64>,
+    faults: BTreeMap<&'static str, u64>,
+    aborts: BTreeMap<String, u64>,
+    failed: Vec<(u64, Report)>,
+}
+
+impl Sum {
+    fn add(&mut self, seed: u64, report: Report) {
+        self.runs += 1;
+        self.weak += u64::from(report.is_weak());
+        self.committed += report.happened.committed;
+        self.events += report.events;
+        self.simulated_us += report.elapsed.as_micros();
+        for (name, count) in &report.happened.sometimes {
+            *self.sometimes.entry(name).or_insert(0) += count;
+        }
+        for (name, count) in &report.happened.faults {
+            *self.faults.entry(name).or_insert(0) += count;
+        }
+        for (name, count) in &report.happened.aborts {
+            *self.aborts.entry(name.clone()).or_insert(0) += count;
+        }
+        if report.verdict != Ending::Fine {
+            self.failed.push((seed, report));
+        }
+    }
+}
+
+/// Failing seeds after which a run over many is ended.
+const FAILED_MAX: usize = 20;
+
+/// Runs many seeds on all cores and sums up.
+fn many(
+    arguments: &SimArguments,
+    seeds: std::ops::Range<u64>,
+    faults: &Faults,
+    network: &Network,
+    prepared: &Prepared,
+) -> Result<Verdict, Box<dyn Error>> {
+    let start = Instant::now();
+    let bar = ProgressBar::new(seeds.end - seeds.start).with_message("seeds");
+    if let Ok(style) = ProgressStyle::with_template(
+        "  {msg} {wide_bar:.cyan/blue} {human_pos}/{human_len}, {elapsed}, {eta} to go",
+    ) {
+        bar.set_style(style);
+    }
+    let next = AtomicU64::new(seeds.start);
+    let enough = AtomicBool::new(false);
+    let sum = Mutex::new(Sum::default());
+    let trouble = Mutex::new(None);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while !enough.load(Ordering::Acquire) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    let result = arguments.file(seed, faults, network).case.run(prepared);
+                    bar.inc(1);
+                    match result {
+                        Ok(report) => {
+                            let mut sum = sum.lock().unwrap_or_else(|e| e.into_inner());
+                            sum.add(seed, report);
+                            if sum.failed.len() >= FAILED_MAX {
+                                enough.store(true, Ordering::Release);
+                            }
+                        }
+                        Err(error) => {
+                            enough.store(true, Ordering::Release);
+                            let mut trouble = trouble.lock().unwrap_or_else(|e| e.into_inner());
+                            trouble.get_or_insert(said(error));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    if let Some(error) = trouble.into_inner().unwrap_or_else(|e| e.into_inner()) {
+        return Err(error.into());
+    }
+    let mut sum = sum.into_inner().unwrap_or_else(|e| e.into_inner());
+    sum.failed.sort_by_key(|(seed, _)| *seed);
+    print_sum(arguments, &sum, start.elapsed().as_secs_f64());
+    let Some((seed, report)) = sum.failed.first() else {
+        return Ok(Verdict::Fine);
+    };
+    fail(arguments, &arguments.file(*seed, faults, network), report)?;
+    Ok(verdict(report))
+}
+
+fn print_sum(arguments: &SimArguments, sum: &Sum, seconds: f64) {
+    println!(
+        "{} under {}, simulated: {} nodes ({}), {} clients, faults {}\n",
+        arguments.workload.as_deref().unwrap_or_default(),
+        arguments.protocol.name(),
+        arguments.nodes,
+        arguments.net,
+        arguments.clients,
+        arguments.faults
+    );
+    let simulated = sum.simulated_us as f64 / 1e6;
+    let lines = [
+        (
+            "seeds",
+            format!(
+                "{}, of which {} failed and {} were weak",
+                grouped(sum.runs),
+                sum.failed.len(),
+                grouped(sum.weak)
+            ),
+        ),
+        (
+            "transactions",
+            format!("{} committed", grouped(sum.committed)),
+        ),
+        ("aborts", counts(&sum.aborts)),
+        ("faults", counts(&sum.faults)),
+        ("sometimes", counts(&sum.sometimes)),
+        (
+            "time",
+            format!(
+                "{simulated:.1} s simulated, {} events, in {seconds:.1} s",
+                grouped(sum.events)
+            ),
+        ),
+    ];
+    for (name, value) in lines {
+        println!("  {name:<13} {value}");
+    }
+    if sum.failed.is_empty() {
+        println!("  {:<13} fine: all that was checked holds", "verdict");
+    }
+    for (seed, report) in &sum.failed {
+        println!("  seed {seed:<8} {}", ending(&report.verdict));
+    }
+}
