@@ -5,10 +5,14 @@
 //! * [`postgres`]: a throw-away PostgreSQL server, oracle and rival.
 //! * [`outcome`]: what a run measured, and its JSON form.
 //! * [`table`]: the same for people.
+//! * [`figure`]: charts, and reports that set a paper's figures beside ours.
+//! * [`reproduce`]: the papers' figures, found again.
 
 pub mod application;
+pub mod figure;
 pub mod measure;
 pub mod outcome;
 pub mod postgres;
+pub mod reproduce;
 pub mod table;
 pub mod tpcc;

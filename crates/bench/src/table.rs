@@ -65,9 +65,34 @@ pub fn grouped(value: f64) -> String {
     }
 }
 
+/// A quantity for a reader: large ones grouped and without decimals, others with three figures.
+pub fn quantity(value: f64) -> String {
+    match value.abs() {
+        size if size >= 1_000.0 || value == value.round() && size >= 10.0 => grouped(value),
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 0.01 || value == 0.0 => format!("{value:.2}"),
+        _ => format!("{value:.5}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quantities_have_as_many_decimals_as_help() {
+        let cases = [
+            (12_740_000.4, "12,740,000"),
+            (99.0, "99"),
+            (16.25, "16.2"),
+            (2.0, "2.00"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(quantity(value), text);
+        }
+        assert_eq!(quantity(0.0019), "0.00190");
+    }
 
     #[test]
     fn counts_are_grouped_by_three() {

@@ -1,0 +1,300 @@
+//! A chart: series of points over two axes, drawn as SVG and as PNG.
+//!
+//! The drawing is `kuva`'s; what is here is the look that all of our charts share, so that a colour
+//! means the same thing on each: one tone for each way of running transactions, whole lines for our
+//! numbers, dashes for those of a paper and dots for formulas.
+
+use kuva::backend::png::PngBackend;
+use kuva::backend::svg::SvgBackend;
+use kuva::plot::legend::LegendPosition;
+use kuva::plot::{LinePlot, ScatterPlot};
+use kuva::render::layout::{Layout, TickFormat};
+use kuva::render::plots::Plot;
+use kuva::render::render::{Scene, render_multiple};
+use kuva::render::theme::Theme;
+
+use super::Origin;
+
+/// How wide a chart is, in pixels; PNGs have twice as many.
+const WIDTH: f64 = 560.0;
+/// How high.
+const HEIGHT: f64 = 380.0;
+
+/// A chart that can be drawn.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    /// Names its files: letters, digits and dashes.
+    pub name: String,
+    /// What it shows, in a line.
+    pub title: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// The lines.
+    pub series: Vec<Series>,
+}
+
+/// An axis.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// What is on it, with its unit.
+    pub label: String,
+    /// How its numbers lie.
+    pub scale: Scale,
+}
+
+impl Axis {
+    /// An axis with equal steps.
+    pub fn linear(label: impl Into<String>) -> Axis {
+        Axis {
+            label: label.into(),
+            scale: Scale::Linear,
+        }
+    }
+
+    /// An axis with equal factors; only positive numbers have a place on it.
+    pub fn logarithmic(label: impl Into<String>) -> Axis {
+        Axis {
+            label: label.into(),
+            scale: Scale::Logarithmic,
+        }
+    }
+}
+
+/// How an axis's numbers lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Equal steps.
+    Linear,
+    /// Equal factors.
+    Logarithmic,
+}
+
+/// One line.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Its name in the legend; where its numbers come from is put behind it.
+    pub name: String,
+    /// Where its numbers come from.
+    pub origin: Origin,
+    /// Its colour.
+    pub tone: Tone,
+    /// Its points, by ascending x.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A colour with a meaning. The values keep apart for people who see no difference between red and
+/// green, and in print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// Transactions that coordinate only where they must.
+    Avoiding,
+    /// Two-phase locking.
+    Locking,
+    /// No concurrency control: the upper bound.
+    Unprotected,
+    /// Anything else.
+    Neutral,
+}
+
+impl Tone {
+    fn colour(self) -> &'static str {
+        match self {
+            Tone::Avoiding => "#0072b2",
+            Tone::Locking => "#d55e00",
+            Tone::Unprotected => "#009e73",
+            Tone::Neutral => "#555555",
+        }
+    }
+}
+
+/// Why a chart could not be drawn.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChartError {
+    /// There is nothing on it.
+    #[error("chart {0}: no series has a point that its axes can show")]
+    Empty(String),
+    /// The PNG could not be made.
+    #[error("chart {chart}: {reason}")]
+    Raster {
+        /// Which chart.
+        chart: String,
+        /// What went wrong.
+        reason: String,
+    },
+}
+
+impl Chart {
+    /// The chart as SVG.
+    ///
+    /// # Errors
+    /// If there is nothing to draw.
+    pub fn svg(&self) -> Result<String, ChartError> {
+        Ok(SvgBackend::new().render_scene(&self.scene()?))
+    }
+
+    /// The chart as PNG, two pixels for each of the SVG's.
+    ///
+    /// # Errors
+    /// If there is nothing to draw, or the picture cannot be encoded.
+    pub fn png(&self) -> Result<Vec<u8>, ChartError> {
+        let scene = self.scene()?;
+        let drawn = PngBackend::new().with_scale(2.0).render_scene(&scene);
+        drawn.map_err(|reason| ChartError::Raster {
+            chart: self.name.clone(),
+            reason,
+        })
+    }
+
+    /// Its points that the axes can show, series by series.
+    fn visible(&self) -> Vec<(&Series, Vec<(f64, f64)>)> {
+        let shows =
+            |scale: Scale, value: f64| value.is_finite() && (scale == Scale::Linear || value > 0.0);
+        let points = |series: &Series| {
+            let all = series.points.iter().copied();
+            all.filter(|&(x, y)| shows(self.x.scale, x) && shows(self.y.scale, y))
+                .collect::<Vec<_>>()
+        };
+        let all = self.series.iter().map(|series| (series, points(series)));
+        all.filter(|(_, points)| !points.is_empty()).collect()
+    }
+
+    fn scene(&self) -> Result<Scene, ChartError> {
+        let visible = self.visible();
+        if visible.is_empty() {
+            return Err(ChartError::Empty(self.name.clone()));
+        }
+        let mut plots: Vec<Plot> = Vec::new();
+        for (series, points) in &visible {
+            plots.push(line(series, points).into());
+            if series.origin != Origin::Computed {
+                plots.push(marks(series, points).into());
+            }
+        }
+        let lowest = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
+        let least_y = lowest(&mut visible.iter().flat_map(|(_, p)| p.iter().map(|p| p.1)));
+        let mut layout = Layout::auto_from_plots(&plots)
+            .with_width(WIDTH)
+            .with_height(HEIGHT)
+            .with_title(self.title.clone())
+            .with_title_size(15)
+            .with_label_size(12)
+            .with_tick_size(11)
+            .with_body_size(12)
+            .with_x_label(self.x.label.clone())
+            .with_y_label(self.y.label.clone())
+            .with_tick_format(TickFormat::Custom(std::sync::Arc::new(tick)))
+            .with_theme(theme())
+            .with_show_grid(true)
+            .with_legend_position(LegendPosition::OutsideBottomColumns)
+            .with_font_family("DejaVu Sans, Verdana, sans-serif");
+        if self.x.scale == Scale::Logarithmic {
+            layout = layout.with_log_x();
+        }
+        if self.y.scale == Scale::Logarithmic {
+            layout = layout.with_log_y();
+        } else if least_y >= 0.0 {
+            layout = layout.with_y_axis_min(0.0);
+        }
+        Ok(render_multiple(plots, layout))
+    }
+}
+
+fn line(series: &Series, points: &[(f64, f64)]) -> LinePlot {
+    let plot = LinePlot::new()
+        .with_data(points.iter().copied())
+        .with_color(series.tone.colour())
+        .with_legend(format!("{} ({})", series.name, series.origin.name()))
+        .with_stroke_width(2.0);
+    match series.origin {
+        Origin::Measured | Origin::Simulated => plot,
+        Origin::Published => plot.with_dashed(),
+        Origin::Computed => plot.with_dotted(),
+    }
+}
+
+fn marks(series: &Series, points: &[(f64, f64)]) -> ScatterPlot {
+    ScatterPlot::new()
+        .with_data(points.iter().copied())
+        .with_color(series.tone.colour())
+        .with_size(3.5)
+}
+
+fn theme() -> Theme {
+    let mut theme = Theme::light();
+    theme.grid_color = "#e6e6e6".into();
+    theme
+}
+
+/// A tick's number, short: `0.5`, `40k`, `12.7M`.
+fn tick(value: f64) -> String {
+    let size = value.abs();
+    let (scaled, suffix) = match size {
+        _ if size >= 1e9 => (value / 1e9, "G"),
+        _ if size >= 1e6 => (value / 1e6, "M"),
+        _ if size >= 1e3 => (value / 1e3, "k"),
+        _ => (value, ""),
+    };
+    let mut digits = format!("{scaled:.3}");
+    while digits.ends_with('0') {
+        digits.pop();
+    }
+    if digits.ends_with('.') {
+        digits.pop();
+    }
+    digits + suffix
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(points: Vec<(f64, f64)>, y: Axis) -> Chart {
+        Chart {
+            name: "throughput".into(),
+            title: "Throughput".into(),
+            x: Axis::linear("clients"),
+            y,
+            series: vec![Series {
+                name: "locking".into(),
+                origin: Origin::Published,
+                tone: Tone::Locking,
+                points,
+            }],
+        }
+    }
+
+    #[test]
+    fn ticks_are_short() {
+        let cases = [
+            (0.0, "0"),
+            (0.25, "0.25"),
+            (40_000.0, "40k"),
+            (12_740_000.0, "12.74M"),
+            (-1_500.0, "-1.5k"),
+            (1e10, "10G"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(tick(value), text);
+        }
+    }
+
+    #[test]
+    fn a_drawing_names_its_series_and_axes() {
+        let chart = chart(vec![(1.0, 2.0), (2.0, 3.0)], Axis::linear("per second"));
+        let svg = chart.svg().expect("there are points");
+        for text in ["Throughput", "clients", "per second", "locking (published)"] {
+            assert!(svg.contains(text), "{text} is missing");
+        }
+        let png = chart.png().expect("there are points");
+        assert_eq!(&png[1..4], b"PNG");
+    }
+
+    #[test]
+    fn what_no_axis_can_show_is_an_error_and_not_an_empty_picture() {
+        let nothing = chart(vec![(1.0, 0.0), (2.0, f64::NAN)], Axis::logarithmic("x"));
+        assert!(matches!(nothing.svg(), Err(ChartError::Empty(_))));
+    }
+}

@@ -1,0 +1,42 @@
+//! What people would rather look at: charts as SVG and PNG, and a report of a paper's figures
+//! beside ours as one HTML page, a table for the terminal, and JSON.
+//!
+//! Every number on a page says where it comes from ([`Origin`]): measured on this machine,
+//! simulated with a named calibration, computed from a formula, or published in a paper.
+//!
+//! * [`chart`]: lines over two axes.
+//! * [`report`]: sections of text, charts and comparisons, and how they are written to a folder.
+//! * `page`: the report as HTML.
+
+pub mod chart;
+mod page;
+pub mod report;
+
+pub use chart::{Axis, Chart, ChartError, Scale, Series, Tone};
+pub use report::{Comparison, Report, ReportError, Section, Target};
+
+/// Where a number comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// Printed in the paper that is compared with, or read off its figure.
+    Published,
+    /// Measured on this machine, by a clock.
+    Measured,
+    /// Of a run in virtual time, with costs from a calibration.
+    Simulated,
+    /// From a formula.
+    Computed,
+}
+
+impl Origin {
+    /// Its name in tables and legends.
+    pub fn name(self) -> &'static str {
+        match self {
+            Origin::Published => "published",
+            Origin::Measured => "measured",
+            Origin::Simulated => "simulated",
+            Origin::Computed => "computed",
+        }
+    }
+}
