@@ -9,7 +9,7 @@
 //! * [`cluster`]: nodes, links, and the queue of events that drives them.
 //! * [`clients`]: closed loops that make calls and look at the answers.
 //! * [`fault`]: the plan of what goes wrong.
-//! * [`file`]: a case as a file.
+//! * [`mod@file`]: a case as a file.
 //! * [`minimise`]: a failing case made smaller.
 //! * [`latency`]: how long messages travel.
 //! * `check`: what is checked when all is quiet again.

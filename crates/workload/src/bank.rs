@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_types::Value;
 use fastrand::Rng;
 
-use crate::workload::{Caller, Operation, Place, Workload, pair};
+use crate::workload::{Caller, Operation, Place, RowSink, Workload, pair};
 
 /// Accounts of a branch.
 const ACCOUNTS: i64 = 3;
@@ -54,7 +54,7 @@ impl Workload for Bank {
         &["transfer", "audit_branch", "audit"]
     }
 
-    fn rows(&self, _: u64, take: &mut dyn FnMut(&str, &[&str], &[Value])) {
+    fn rows(&self, _: u64, take: &mut RowSink<'_>) {
         for branch in 0..self.branches {
             let funds = Value::Int(ACCOUNTS * BALANCE);
             take("branches", &["id", "funds"], &[Value::Int(branch), funds]);

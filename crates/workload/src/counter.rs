@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_types::Value;
 use fastrand::Rng;
 
-use crate::workload::{Caller, Operation, Place, Workload, pair};
+use crate::workload::{Caller, Operation, Place, RowSink, Workload, pair};
 
 /// The application of `examples/counter/`.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ impl Workload for Counter {
         &["add_entry", "read_counter"]
     }
 
-    fn rows(&self, _: u64, take: &mut dyn FnMut(&str, &[&str], &[Value])) {
+    fn rows(&self, _: u64, take: &mut RowSink<'_>) {
         for id in 0..self.counters {
             take(
                 "counters",

@@ -2,10 +2,10 @@
 //! through the same SQL that a user writes.
 //!
 //! * [`workload`]: what an application has to say about itself so that a driver can run it.
-//! * [`tpcc`]: TPC-C.
+//! * [`tpcc`]: the order-entry benchmark TPC-C.
 //! * [`register`], [`counter`], [`bank`]: three small applications, each around one thing that a
 //!   protocol may get wrong, whose every answer can be judged by itself.
-//! * [`smallbank`], [`payroll`]: two examples from the literature.
+//! * [`smallbank`] and [`payroll`]: two examples from the literature.
 
 pub mod bank;
 pub mod counter;

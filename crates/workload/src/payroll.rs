@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_types::{Decimal, Value};
 use fastrand::Rng;
 
-use crate::workload::{Caller, Operation, Place, Workload};
+use crate::workload::{Caller, Operation, Place, RowSink, Workload};
 
 /// Employees of a department when the run begins.
 const EMPLOYEES: i64 = 8;
@@ -81,7 +81,7 @@ impl Workload for Payroll {
         ]
     }
 
-    fn rows(&self, _: u64, take: &mut dyn FnMut(&str, &[&str], &[Value])) {
+    fn rows(&self, _: u64, take: &mut RowSink<'_>) {
         for number in 0..=self.departments {
             let employees = if number < self.departments {
                 EMPLOYEES
@@ -94,7 +94,7 @@ impl Workload for Payroll {
                 &[
                     department(number),
                     Value::text(format!("department {number}")),
-                    money(employees * 1_000_00),
+                    money(employees * 100_000),
                 ],
             );
             for person in number * EMPLOYEES..number * EMPLOYEES + employees {
@@ -105,7 +105,7 @@ impl Workload for Payroll {
                         employee(person),
                         Value::text(format!("person {person}")),
                         department(number),
-                        money(1_000_00),
+                        money(100_000),
                     ],
                 );
             }
@@ -138,7 +138,7 @@ impl Caller for PayrollCaller {
         let rng = &mut self.rng;
         let in_department = department(rng.i64(0..=self.departments));
         let somebody = employee(rng.i64(0..self.departments * EMPLOYEES));
-        let amount = money(rng.i64(1_00..600_00));
+        let amount = money(rng.i64(100..60_000));
         self.hired += 1;
         let last_name = Value::text("Doe");
         let (procedure, arguments): (usize, Arc<[Value]>) = match rng.u8(0..32) {

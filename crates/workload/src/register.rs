@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_types::Value;
 use fastrand::Rng;
 
-use crate::workload::{Caller, Operation, Place, Workload, pair};
+use crate::workload::{Caller, Operation, Place, RowSink, Workload, pair};
 
 /// Registers of a group; they lie on different partitions.
 const GROUP: i64 = 3;
@@ -48,7 +48,7 @@ impl Workload for Register {
         &["write_group", "read_group", "read_in_turn"]
     }
 
-    fn rows(&self, _: u64, take: &mut dyn FnMut(&str, &[&str], &[Value])) {
+    fn rows(&self, _: u64, take: &mut RowSink<'_>) {
         for id in 0..self.groups * GROUP {
             take(
                 "registers",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_types::{Decimal, Value};
 use fastrand::Rng;
 
-use crate::workload::{Caller, Operation, Place, Workload};
+use crate::workload::{Caller, Operation, Place, RowSink, Workload};
 
 /// The application of `examples/smallbank/`.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +60,7 @@ impl Workload for SmallBank {
         ]
     }
 
-    fn rows(&self, _: u64, take: &mut dyn FnMut(&str, &[&str], &[Value])) {
+    fn rows(&self, _: u64, take: &mut RowSink<'_>) {
         for customer in 0..self.customers {
             let id = Value::Int(customer);
             take(
@@ -69,8 +69,8 @@ impl Workload for SmallBank {
                 &[name(customer), id.clone()],
             );
             let columns = ["customer_id", "balance"];
-            take("savings", &columns, &[id.clone(), money(100_00)]);
-            take("checking", &columns, &[id, money(100_00)]);
+            take("savings", &columns, &[id.clone(), money(10_000)]);
+            take("checking", &columns, &[id, money(10_000)]);
         }
     }
 
@@ -97,11 +97,11 @@ impl Caller for SmallBankCaller {
         let one = self.rng.i64(0..self.customers);
         let other = (one + self.rng.i64(1..self.customers)) % self.customers;
         let procedure = self.rng.usize(0..6);
-        let amount = money(self.rng.i64(100..60_00));
+        let amount = money(self.rng.i64(100..6_000));
         let arguments: Arc<[Value]> = match procedure {
             0 => Arc::new([name(one)]),
             2 => {
-                let signed = self.rng.i64(-50_00..50_00);
+                let signed = self.rng.i64(-5_000..5_000);
                 Arc::new([name(one), money(signed)])
             }
             1 | 4 => Arc::new([name(one), amount]),

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use anabranch_types::Value;
 
+/// Takes a row: its table, the names of its columns, and a value for each.
+pub type RowSink<'s> = dyn FnMut(&str, &[&str], &[Value]) + 's;
+
 /// An application with its data and its stream of operations.
 pub trait Workload: Send + Sync {
     /// Its name on the command line.
@@ -15,9 +18,8 @@ pub trait Workload: Send + Sync {
     /// The procedures that operations call, by the names that they have in the SQL.
     fn procedures(&self) -> &'static [&'static str];
 
-    /// Gives every row of the initial database to `take`: its table, the names of its columns, and
-    /// a value for each.
-    fn rows(&self, seed: u64, take: &mut dyn FnMut(&str, &[&str], &[Value]));
+    /// Gives every row of the initial database to `take`.
+    fn rows(&self, seed: u64, take: &mut RowSink<'_>);
 
     /// The operations of one client.
     fn caller(&self, seed: u64, place: Place) -> Box<dyn Caller>;

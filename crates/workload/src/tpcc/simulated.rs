@@ -6,7 +6,7 @@ use anabranch_types::Value;
 
 use super::load::{self, Sink, Table};
 use super::{CallGenerator, Distribution, FILES, Mix, Scale, TransactionType};
-use crate::workload::{Caller, Operation, Place, Workload};
+use crate::workload::{Caller, Operation, Place, RowSink, Workload};
 
 /// TPC-C with one warehouse a node.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ impl Workload for Tpcc {
         ]
     }
 
-    fn rows(&self, seed: u64, take: &mut dyn FnMut(&str, &[&str], &[Value])) {
+    fn rows(&self, seed: u64, take: &mut RowSink<'_>) {
         let mut sink = Taking(take);
         let Ok(()) = load::items(&self.scale, seed, &mut sink);
         for warehouse in 1..=self.scale.warehouses {
@@ -76,9 +76,9 @@ impl Workload for Tpcc {
     }
 }
 
-struct Taking<'t>(&'t mut dyn FnMut(&str, &[&str], &[Value]));
+struct Taking<'t, 's>(&'t mut RowSink<'s>);
 
-impl Sink for Taking<'_> {
+impl Sink for Taking<'_, '_> {
     type Error = Infallible;
 
     fn row(&mut self, table: Table, values: &[Value]) -> Result<(), Infallible> {
