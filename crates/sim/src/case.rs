@@ -17,7 +17,7 @@ use anabranch_types::{PartitionId, Ticks, Value};
 use anabranch_workload::{Workload, by_name};
 
 use crate::check;
-use crate::clients::Clients;
+use crate::clients::{Clients, Settings};
 use crate::cluster::{Cluster, Watch};
 use crate::diagram::Recorder;
 use crate::fault::{FaultLevel, FaultPlan};
@@ -270,12 +270,14 @@ impl Case {
         let clients = Clients::new(
             Arc::clone(&prepared.workload),
             prepared.procedures.clone(),
-            self.seed,
-            prepared.nodes,
-            self.clients,
-            self.transactions,
-            Ticks(self.network.median(0, 0).0 / 2),
-            self.plan.healed_at(),
+            Settings {
+                seed: self.seed,
+                nodes: prepared.nodes,
+                count: self.clients,
+                transactions: self.transactions,
+                think: Ticks(self.network.median(0, 0).0 / 2),
+                healed_at: self.plan.healed_at(),
+            },
         );
         let stores = prepared.stores(self.seed)?;
         let mut cluster: Cluster<P> = Cluster::new(

@@ -21,6 +21,23 @@ pub const HEALED_CALLS: u64 = 3;
 /// How many violations are kept.
 const VIOLATIONS_MAX: usize = 20;
 
+/// What decides what clients do.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The run's seed.
+    pub seed: u64,
+    /// Nodes; clients are spread over them.
+    pub nodes: u16,
+    /// How many clients there are.
+    pub count: u32,
+    /// Calls that they make between them while faults may come.
+    pub transactions: u64,
+    /// The median pause between an answer and the next call.
+    pub think: Ticks,
+    /// When all faults have ended.
+    pub healed_at: Ticks,
+}
+
 /// Every client of a run.
 pub struct Clients {
     workload: Arc<dyn Workload>,
@@ -52,17 +69,17 @@ struct Client {
 }
 
 impl Clients {
-    /// `count` clients that make `transactions` calls between them.
-    pub fn new(
-        workload: Arc<dyn Workload>,
-        procedures: Vec<usize>,
-        seed: u64,
-        nodes: u16,
-        count: u32,
-        transactions: u64,
-        think: Ticks,
-        healed_at: Ticks,
-    ) -> Clients {
+    /// Clients that make calls of a workload. `procedures` gives, by number of the workload's
+    /// procedures, the application's.
+    pub fn new(workload: Arc<dyn Workload>, procedures: Vec<usize>, settings: Settings) -> Clients {
+        let Settings {
+            seed,
+            nodes,
+            count,
+            transactions,
+            think,
+            healed_at,
+        } = settings;
         let clients = (0..count).map(|number| {
             let place = Place {
                 client: number,
@@ -132,7 +149,7 @@ impl Clients {
 }
 
 fn caller(workload: &Arc<dyn Workload>, seed: u64, place: Place) -> Box<dyn Caller> {
-    let seed = Random::stream(seed, "caller", u64::from(place.client)).next();
+    let seed = Random::stream(seed, "caller", u64::from(place.client)).bits();
     workload.caller(seed, place)
 }
 
@@ -166,7 +183,10 @@ impl<P: Simulated> Cluster<P> {
         client.current = Some((id, operation, self.now));
         let (node, dying) = (client.place.node, client.dying);
         if let Some(recorder) = &mut self.recorder {
-            recorder.called(node, self.now, id.0);
+            let procedure = self.clients.clients[number as usize].current.as_ref();
+            let procedure = procedure.map_or(0, |(_, operation, _)| operation.procedure);
+            let name = self.clients.workload.procedures()[procedure];
+            recorder.called(node, self.now, id.0, name);
         }
         self.give(node, NodeInput::Call(call));
         if dying {

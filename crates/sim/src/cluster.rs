@@ -297,7 +297,7 @@ impl<P: Simulated> Cluster<P> {
         host.steps += 1;
         let every = self.watch.invariants_every;
         if every > 0
-            && host.steps % every == 0
+            && host.steps.is_multiple_of(every)
             && let Err(broken) = host.node.protocol().check_invariants()
         {
             self.violations
@@ -354,8 +354,13 @@ impl<P: Simulated> Cluster<P> {
     fn change(&mut self, kind: &FaultKind, begins: bool) {
         match kind {
             FaultKind::LatencySpike { percent } => {
+                // Spikes that overlap add up.
                 for link in &mut self.links {
-                    link.percent = if begins { *percent } else { 100 };
+                    link.percent = if begins {
+                        link.percent + (percent - 100)
+                    } else {
+                        link.percent - (percent - 100)
+                    };
                 }
             }
             FaultKind::SlowLink { from, to, extra_us } => {

@@ -36,7 +36,7 @@ pub struct Fault {
 pub enum FaultKind {
     /// Every message takes `percent` of its usual time.
     LatencySpike {
-        /// Above 100: slower.
+        /// From 100 to 100000.
         percent: u64,
     },
     /// Messages from one node to another take longer.
@@ -103,7 +103,7 @@ impl FaultKind {
     /// Whether all that it names exists in a cluster of this size.
     fn fits(&self, nodes: u16, clients: u32) -> bool {
         match self {
-            FaultKind::LatencySpike { percent } => (1..=100_000).contains(percent),
+            FaultKind::LatencySpike { percent } => (100..=100_000).contains(percent),
             FaultKind::SlowLink { from, to, .. } => *from < nodes && *to < nodes,
             FaultKind::Partition { from, to, .. } => from.iter().chain(to).all(|n| *n < nodes),
             FaultKind::Pause { node } | FaultKind::ClockSkew { node, .. } => *node < nodes,

@@ -180,11 +180,11 @@ fn round_trip(word: &str) -> Option<u64> {
 /// One latency, given the median.
 #[inline]
 pub fn sample(median: Ticks, random: &mut Random) -> Ticks {
-    let drawn = random.next();
+    let drawn = random.bits();
     let at = (drawn >> 59) as usize;
     let within = (drawn >> 32) & 0x7ff_ffff;
     let (low, high) = (u64::from(SPREAD[at]), u64::from(SPREAD[at + 1]));
-    let thousandths = low + ((high - low) * within >> 27);
+    let thousandths = low + (((high - low) * within) >> 27);
     Ticks(median.0 * thousandths / 1_000)
 }
 

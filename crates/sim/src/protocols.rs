@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use anabranch_engine::PlannedApplication;
 use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
+use anabranch_protocol::ramp::message::Message;
 use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
 use anabranch_protocol::{Protocol, Topology};
 use anabranch_storage::Store;
 use anabranch_types::{NodeId, Placement, TableId};
 use serde::{Deserialize, Serialize};
+
+use crate::diagram::AGAIN;
 
 /// A protocol by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -115,7 +118,22 @@ impl Simulated for RampNode {
     }
 
     fn label(stamped: &Self::Message) -> String {
-        variant(&format!("{:?}", stamped.message))
+        match &stamped.message {
+            Message::Get { reads, require, .. } => match require.first() {
+                None => format!("Get {} items", reads.len()),
+                Some(first) => format!("{AGAIN}, with {}", first.prepared),
+            },
+            Message::Prepare(prepare) => format!("Prepare {}", prepare.prepared),
+            Message::Vote { vote, .. } => match vote {
+                Ok(_) => "Vote yes".to_owned(),
+                Err(reason) => format!("Vote no: {}", reason.name()),
+            },
+            Message::Commit { decided, .. } => {
+                format!("Commit {} as {}", decided.prepared, decided.commit)
+            }
+            Message::Abort { prepared } => format!("Abort {prepared}"),
+            other => variant(&format!("{other:?}")),
+        }
     }
 }
 

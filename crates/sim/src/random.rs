@@ -25,7 +25,7 @@ impl Random {
 
     /// 64 random bits.
     #[inline]
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
@@ -38,7 +38,7 @@ impl Random {
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "there is no number below 0");
         // The bias is at most bound / 2^64.
-        (u128::from(self.next()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
     /// A number from `low` to `high`, both included.
@@ -79,7 +79,7 @@ mod tests {
             let count = drawn.iter().filter(|d| **d == number).count();
             assert!((90..200).contains(&count), "{number}: {count}");
         }
-        let first = |name, number| Random::stream(1, name, number).next();
+        let first = |name, number| Random::stream(1, name, number).bits();
         assert_ne!(first("a", 0), first("a", 1));
         assert_ne!(first("a", 0), first("b", 0));
         assert_eq!(first("a", 0), first("a", 0));

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use anabranch_bench::table;
+use anabranch_sim::diagram::Recorder;
 use anabranch_sim::minimise::minimise;
 use anabranch_sim::report::Verdict as Ending;
 use anabranch_sim::{
@@ -56,7 +57,10 @@ pub(crate) struct SimArguments {
     /// Where a failing run writes its minimised case
     #[arg(long, value_name = "FILE", default_value = "failing-case.jsonl")]
     case: PathBuf,
-    /// Check invariants seldom and hash less, for speed
+    /// Draw a window of the run, around the first race that was repaired, as SVG
+    #[arg(long, value_name = "FILE.svg", conflicts_with = "seeds")]
+    diagram: Option<PathBuf>,
+    /// Check no invariants and hash less, for speed
     #[arg(long)]
     fast: bool,
 }
@@ -195,9 +199,21 @@ fn one(
     prepared: &Prepared,
 ) -> Result<Verdict, Box<dyn Error>> {
     let start = Instant::now();
-    let report = file.case.run(prepared).map_err(said)?;
+    let recorder = arguments.diagram.as_ref().map(|_| Recorder::default());
+    let run = file.case.run_recorded(prepared, recorder).map_err(said)?;
+    let (report, recorder) = run;
     let seconds = start.elapsed().as_secs_f64();
     print!("{}", describe(file, &report, seconds));
+    if let (Some(path), Some(recorder)) = (&arguments.diagram, recorder) {
+        let title = format!(
+            "{} under {}, seed {}",
+            file.workload,
+            file.case.protocol.name(),
+            file.case.seed
+        );
+        std::fs::write(path, recorder.svg(&title, file.nodes))
+            .map_err(|error| format!("error: cannot write {}: {error}", path.display()))?;
+    }
     if report.verdict != Ending::Fine {
         fail(arguments, file, &report)?;
     }
