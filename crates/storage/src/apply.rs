@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use crate::collection::{Queued, Trim};
 use crate::index;
-use crate::store::{Store, Table, row_bytes};
+use crate::store::{Store, Table, row_bytes, touch};
 use crate::tree::Position;
 use crate::version::{CommitSequence, Item, Siblings, Version, hash_bytes};
 
@@ -175,7 +175,8 @@ impl Store {
     ) -> Result<Staged, ApplyError> {
         let slots_before = slots.values.len();
         let mut staging = Staging::new(self, timestamp, programs, effects.len());
-        for effect in effects {
+        let places = self.locate(&effects);
+        for (effect, place) in effects.into_iter().zip(places) {
             let staged = match effect {
                 Effect::Insert {
                     table,
@@ -189,7 +190,14 @@ impl Store {
                     program,
                     arguments,
                     outputs,
-                } => staging.update(table, &key, program, &arguments, outputs, slots),
+                } => {
+                    let update = Update {
+                        program,
+                        arguments: &arguments,
+                        outputs,
+                    };
+                    staging.update(table, key, place, update, slots)
+                }
                 Effect::Delete { table, key } => {
                     staging.delete(table, &key);
                     Ok(())
@@ -256,7 +264,8 @@ impl Store {
     ) -> Result<(Checked, Staged, SlotValues), ApplyError> {
         let mut slots = SlotValues::default();
         let mut staging = Staging::new(self, timestamp, programs, effects.len());
-        for effect in effects {
+        let places = self.locate(effects);
+        for (effect, place) in effects.iter().zip(places) {
             match effect {
                 Effect::Insert {
                     table,
@@ -273,7 +282,12 @@ impl Store {
                     arguments,
                     outputs,
                 } => {
-                    staging.update(*table, key, *program, arguments, *outputs, &mut slots)?;
+                    let update = Update {
+                        program: *program,
+                        arguments,
+                        outputs: *outputs,
+                    };
+                    staging.update(*table, key.clone(), place, update, &mut slots)?;
                 }
                 Effect::Delete { table, key } => staging.delete(*table, key),
             }
@@ -283,6 +297,29 @@ impl Store {
         };
         let changes = staging.changes;
         Ok((checked, Staged { changes }, slots))
+    }
+
+    /// Where the rows of updates are, one entry an effect: those of one table that follow each
+    /// other are found in step, and brought into the processor's caches together.
+    fn locate(&self, effects: &[Effect]) -> SmallVec<[Option<Position>; 32]> {
+        let mut places: SmallVec<[Option<Position>; 32]> = SmallVec::new();
+        while let Some(effect) = effects.get(places.len()) {
+            let Effect::Update { table, .. } = effect else {
+                places.push(None);
+                continue;
+            };
+            let begin = places.len();
+            let run = effects[begin..].iter().map_while(|effect| match effect {
+                Effect::Update { table: of, key, .. } if of == table => Some(key),
+                _ => None,
+            });
+            let items = &self.tables[table.index()].items;
+            items.find_in_step(run, |at| places.push(at));
+            if places.len() > begin + 1 {
+                touch(places[begin..].iter().flatten().map(|at| items.at(*at)));
+            }
+        }
+        places
     }
 
     /// Whether no item that these changes touch has got a version after `since`.
@@ -312,9 +349,11 @@ impl Store {
             older: None,
         };
         let key = &change.key;
-        let found = change
-            .position
-            .and_then(|at| table.items.get_mut_at(at, key));
+        let found = match change.place {
+            Ok(at) => table.items.get_mut_at(at, key),
+            Err(_) => None,
+        };
+        let (Ok(place) | Err(place)) = change.place;
         let due = if let Some(item) = found {
             let trim = &mut self.collector.trim;
             if trim.past_forgotten && replaceable(&table.schema, item, &version) {
@@ -324,12 +363,9 @@ impl Store {
                 trim.floor = self.last;
                 return;
             }
-            let before = item
-                .head
-                .row
-                .as_ref()
-                .filter(|_| !table.indexes.is_empty())
-                .cloned();
+            let indexed = !table.indexes.is_empty();
+            let shared = |row: &Option<Row>| if indexed { row.clone() } else { None };
+            let (before, after) = (shared(&item.head.row), shared(&version.row));
             table.live -= usize::from(item.head.row.is_some());
             table.live += usize::from(version.row.is_some());
             table.bytes += row_bytes(&version) + size_of::<Version>();
@@ -337,8 +373,8 @@ impl Store {
             let queue = !std::mem::replace(&mut item.queued, true);
             item.until_truncation -= 1;
             let truncate = item.until_truncation == 0;
-            if !table.indexes.is_empty() {
-                table.add_entries(key, before.as_ref());
+            if let Some(after) = after {
+                table.add_entries(key, before.as_ref(), &after);
             }
             if truncate {
                 table.truncate(key, &mut self.collector.trim, stable);
@@ -346,10 +382,14 @@ impl Store {
             queue
         } else {
             let queue = version.siblings.is_some() || version.row.is_none();
-            table.insert_item(key.clone(), version, queue);
-            if !table.indexes.is_empty() {
-                table.add_entries(key, None);
+            if let Some(row) = &version.row {
+                table.add_entries(key, None, row);
             }
+            if !queue {
+                table.insert_item(place, change.key, version, queue);
+                return;
+            }
+            table.insert_item(place, key.clone(), version, queue);
             queue
         };
         if due {
@@ -357,7 +397,7 @@ impl Store {
                 sequence: self.last,
                 table: change.table,
                 key: change.key,
-                position: change.position,
+                position: Some(place),
             });
         }
     }
@@ -408,8 +448,8 @@ pub struct Change {
     key: Key,
     row: Option<Row>,
     assigned: ColumnSet,
-    /// Where the item was found; `None` when the store has none.
-    position: Option<Position>,
+    /// Where the item was found, or about where it would go.
+    place: Result<Position, Position>,
 }
 
 impl Change {
@@ -440,7 +480,18 @@ struct Staging<'s> {
     changes: Vec<Change>,
     /// A hash of each change's item, to find one among many quickly.
     hashes: SmallVec<[u64; 32]>,
+    /// Some bits of each hash: an item whose bit is not set has no change.
+    filter: [u64; 4],
+    /// Where the last insertion will go: the next one mostly follows it.
+    inserted: (TableId, Position),
     scarce: bool,
+}
+
+/// What an update does to the row that it finds.
+struct Update<'u> {
+    program: ProgramId,
+    arguments: &'u [Value],
+    outputs: Option<SlotId>,
 }
 
 impl<'s> Staging<'s> {
@@ -456,6 +507,8 @@ impl<'s> Staging<'s> {
             timestamp,
             changes: Vec::with_capacity(effects),
             hashes: SmallVec::new(),
+            filter: [0; 4],
+            inserted: (TableId(0), Position::ANYWHERE),
             scarce: false,
         }
     }
@@ -473,8 +526,13 @@ impl<'s> Staging<'s> {
             resolve(&held.schema, patch, slots, &mut key, &mut row)?;
         }
         let (staged, hash) = self.staged(table, &key);
-        let found = held.items.find(&key);
-        let item = found.map(|(_, item)| item);
+        let place = match self.inserted {
+            (of, near) if of == table => held.items.seek_near(near, &key),
+            _ => held.items.seek(&key),
+        };
+        let (Ok(near) | Err(near)) = place;
+        self.inserted = (table, near);
+        let item = place.ok().map(|at| held.items.at(at));
         let current = match staged {
             Some(staged) => self.changes[staged].row.as_ref(),
             None => item.and_then(|item| item.head.row.as_ref()),
@@ -499,25 +557,29 @@ impl<'s> Staging<'s> {
                 key,
                 row,
                 assigned,
-                position: found.map(|(position, _)| position),
+                place,
             },
         );
         Ok(())
     }
 
+    /// `place` is where the store has the item, if it has it.
     fn update(
         &mut self,
         table: TableId,
-        key: &Key,
-        program: ProgramId,
-        arguments: &[Value],
-        outputs: Option<SlotId>,
+        key: Key,
+        place: Option<Position>,
+        update: Update,
         slots: &mut SlotValues,
     ) -> Result<(), ApplyError> {
+        let Update {
+            program,
+            arguments,
+            outputs,
+        } = update;
         let held = &self.store.tables[table.index()];
-        let (staged, hash) = self.staged(table, key);
-        let found = held.items.find(key);
-        let item = found.map(|(_, item)| item);
+        let (staged, hash) = self.staged(table, &key);
+        let item = place.map(|at| held.items.at(at));
         let current = match staged {
             Some(staged) => self.changes[staged].row.as_ref(),
             None => item.and_then(|item| item.head.row.as_ref()),
@@ -535,7 +597,7 @@ impl<'s> Staging<'s> {
             .programs
             .apply(program, current, arguments, skip)
             .map_err(ApplyError::Effect)?;
-        self.check_unique(held, key, &applied.row, Some(current))?;
+        self.check_unique(held, &key, &applied.row, Some(current))?;
         if let Some(first) = outputs {
             for (number, value) in applied.outputs.into_iter().enumerate() {
                 slots.set(SlotId(first.0 + number as u16), value);
@@ -548,10 +610,10 @@ impl<'s> Staging<'s> {
             hash,
             Change {
                 table,
-                key: key.clone(),
+                key,
                 row: Some(applied.row),
                 assigned,
-                position: found.map(|(position, _)| position),
+                place: place.ok_or(Position::ANYWHERE),
             },
         );
         Ok(())
@@ -560,8 +622,8 @@ impl<'s> Staging<'s> {
     fn delete(&mut self, table: TableId, key: &Key) {
         let held = &self.store.tables[table.index()];
         let (staged, hash) = self.staged(table, key);
-        let found = held.items.find(key);
-        let item = found.map(|(_, item)| item);
+        let place = held.items.seek(key);
+        let item = place.ok().map(|at| held.items.at(at));
         let current = match staged {
             Some(staged) => self.changes[staged].row.clone(),
             None => item.and_then(|item| item.head.row.clone()),
@@ -583,7 +645,7 @@ impl<'s> Staging<'s> {
                 key: key.clone(),
                 row,
                 assigned,
-                position: found.map(|(position, _)| position),
+                place,
             },
         );
     }
@@ -591,6 +653,10 @@ impl<'s> Staging<'s> {
     /// The change that the transaction has made to this item, and the hash to file one under.
     fn staged(&self, table: TableId, key: &Key) -> (Option<usize>, u64) {
         let hash = hash_bytes(key.as_bytes()).wrapping_add(u64::from(table.0));
+        let (word, bit) = filtered(hash);
+        if self.filter[word] & bit == 0 {
+            return (None, hash);
+        }
         let found = self.hashes.iter().enumerate().find(|(at, held)| {
             **held == hash && self.changes[*at].table == table && self.changes[*at].key == *key
         });
@@ -607,6 +673,8 @@ impl<'s> Staging<'s> {
             None => {
                 self.changes.push(change);
                 self.hashes.push(hash);
+                let (word, bit) = filtered(hash);
+                self.filter[word] |= bit;
             }
         }
     }
@@ -667,6 +735,11 @@ impl<'s> Staging<'s> {
                     && change.row.as_ref().is_some_and(agrees)
             })
     }
+}
+
+/// A hash's place in [`Staging::filter`].
+fn filtered(hash: u64) -> (usize, u64) {
+    ((hash >> 6 & 3) as usize, 1 << (hash & 63))
 }
 
 /// Puts a slot's value into a row that is about to be inserted, and into its key.

@@ -180,7 +180,7 @@ impl Store {
         let mut sum = 0;
         for queued in due.take_while(|queued| queued.sequence <= self.collector.trim.horizon) {
             let items = &self.tables[queued.table.index()].items;
-            let item = queued.position.and_then(|position| items.get_at(position));
+            let item = queued.position.and_then(|position| items.peek(position));
             if let Some(older) = item.and_then(|item| item.head.older()) {
                 sum ^= older.row().map_or(0, |row| row.as_bytes()[0]);
             }

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::collection::{CHAIN_MIN, Collector};
 use crate::index::{self, Index};
 use crate::recording::Installed;
-use crate::tree::Tree;
+use crate::tree::{Position, Tree};
 use crate::version::{CommitSequence, Item, Version};
 
 /// How a store behaves.
@@ -67,6 +67,8 @@ pub(crate) struct Table {
     pub(crate) live: usize,
     /// Rows, older versions and long keys: what the tree's nodes point to.
     pub(crate) bytes: usize,
+    /// Where the last row was loaded: the next one mostly follows it.
+    loaded: Position,
 }
 
 /// The rows, not their schema.
@@ -98,6 +100,7 @@ impl Store {
             indexes: schema.indexes.iter().map(|_| Index::default()).collect(),
             live: 0,
             bytes: 0,
+            loaded: Position::ANYWHERE,
         };
         Store {
             tables: schema.tables.iter().map(table).collect(),
@@ -149,14 +152,7 @@ impl Store {
         snapshot: Option<CommitSequence>,
         visit: &mut impl FnMut(&Key, &Item, Option<&Version>),
     ) -> Result<(), BelowFloor> {
-        if let Some(snapshot) = snapshot
-            && snapshot < self.floor()
-        {
-            return Err(BelowFloor {
-                snapshot,
-                floor: self.floor(),
-            });
-        }
+        self.check_floor(snapshot)?;
         let table = &self.tables[read.table().index()];
         match read {
             Read::Point { key, .. } => {
@@ -185,24 +181,82 @@ impl Store {
         while let Some((table, _)) = rest.peek() {
             let table = *table;
             let run = std::iter::from_fn(|| rest.next_if(|(of, _)| *of == table));
+            let held = &self.tables[table.index()];
             let mut items: SmallVec<[&Item; 32]> = SmallVec::new();
-            self.tables[table.index()]
-                .items
-                .find_in_step(run.map(|(_, key)| key), |item| {
-                    items.push(item);
-                });
-            let mut sum = 0u8;
-            for item in items {
-                if let Some(row) = item.head.row() {
-                    // A byte of each cache line that reading the row will touch.
-                    sum ^= row
-                        .as_bytes()
-                        .iter()
-                        .step_by(64)
-                        .fold(0, |sum, byte| sum ^ byte);
+            held.items.find_in_step(run.map(|(_, key)| key), |at| {
+                items.extend(at.map(|at| held.items.at(at)));
+            });
+            touch(items.into_iter());
+        }
+    }
+
+    /// The answers to several reads in a snapshot (`None`: the newest versions), added to
+    /// `fetched` in order. Point reads of a table that follow each other are found in step, and
+    /// their rows brought into the processor's caches together: each would otherwise wait for
+    /// memory several times.
+    ///
+    /// # Errors
+    /// [`BelowFloor`]; `fetched` is then of no use.
+    pub fn fetch_all<'r>(
+        &self,
+        reads: impl Iterator<Item = &'r Read>,
+        snapshot: Option<CommitSequence>,
+        fetched: &mut Vec<Fetched>,
+    ) -> Result<(), BelowFloor> {
+        let mut rest = reads.peekable();
+        while let Some(read) = rest.next() {
+            let (Read::Point { table, key }, false) = (read, self.is_recording()) else {
+                fetched.push(self.fetch(read, snapshot)?);
+                continue;
+            };
+            let next_key = || match rest.peek()? {
+                Read::Point { table: of, key } if of == table => {
+                    rest.next();
+                    Some(key)
                 }
-            }
-            std::hint::black_box(sum);
+                _ => None,
+            };
+            let first = std::iter::once(key);
+            self.fetch_points(
+                *table,
+                first.chain(std::iter::from_fn(next_key)),
+                snapshot,
+                fetched,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn fetch_points<'k>(
+        &self,
+        table: TableId,
+        keys: impl Iterator<Item = &'k Key>,
+        snapshot: Option<CommitSequence>,
+        fetched: &mut Vec<Fetched>,
+    ) -> Result<(), BelowFloor> {
+        self.check_floor(snapshot)?;
+        let items = &self.tables[table.index()].items;
+        let mut found: SmallVec<[Option<&Item>; 32]> = SmallVec::new();
+        items.find_in_step(keys, |at| found.push(at.map(|at| items.at(at))));
+        if found.len() > 1 {
+            touch(found.iter().copied().flatten());
+        }
+        let row = |item: &Item| live(item, snapshot).and_then(row_of);
+        fetched.extend(
+            found
+                .into_iter()
+                .map(|item| Fetched::Point(item.and_then(row))),
+        );
+        Ok(())
+    }
+
+    fn check_floor(&self, snapshot: Option<CommitSequence>) -> Result<(), BelowFloor> {
+        match snapshot {
+            Some(snapshot) if snapshot < self.floor() => Err(BelowFloor {
+                snapshot,
+                floor: self.floor(),
+            }),
+            _ => Ok(()),
         }
     }
 
@@ -243,12 +297,13 @@ impl Store {
     /// [`LoadError::Duplicate`]; the row that was there stays.
     pub fn load(&mut self, table: TableId, key: Key, row: Row) -> Result<(), LoadError> {
         let table = &mut self.tables[table.index()];
-        if table.items.get(&key).is_some() {
+        let Err(place) = table.items.seek_near(table.loaded, &key) else {
             return Err(LoadError::Duplicate {
                 table: table.schema.name.clone(),
                 key,
             });
-        }
+        };
+        table.loaded = place;
         let version = Version {
             timestamp: Timestamp::ZERO,
             timestamp_max: Timestamp::ZERO,
@@ -258,12 +313,10 @@ impl Store {
             siblings: None,
             older: None,
         };
-        if table.indexes.is_empty() {
-            table.insert_item(key, version, false);
-        } else {
-            table.insert_item(key.clone(), version, false);
-            table.add_entries(&key, None);
+        if let Some(row) = &version.row {
+            table.add_entries(&key, None, row);
         }
+        table.insert_item(place, key, version, false);
         Ok(())
     }
 
@@ -282,6 +335,17 @@ impl Store {
     pub fn schema(&self, table: TableId) -> &Arc<TableSchema> {
         &self.tables[table.index()].schema
     }
+}
+
+/// Reads a byte of each cache line of the items' newest rows, so that the memory accesses of all of
+/// them are under way together.
+pub(crate) fn touch<'i>(items: impl Iterator<Item = &'i Item>) {
+    let mut sum = 0u8;
+    for row in items.filter_map(|item| item.head.row()) {
+        let lines = row.as_bytes().chunks(64);
+        sum = lines.fold(sum, |sum, line| sum ^ line[0]);
+    }
+    std::hint::black_box(sum);
 }
 
 fn row_of(version: &Version) -> Option<Row> {
@@ -348,12 +412,8 @@ impl Table {
                 .is_some_and(|row| index::entry_key(&self.schema, described, row, key).0 == *entry)
     }
 
-    /// Adds the index entries of an item's newest version, as far as the row `before` has not made
-    /// them.
-    pub(crate) fn add_entries(&mut self, key: &Key, before: Option<&Row>) {
-        let Some(row) = self.items.get(key).and_then(|item| item.head.row.as_ref()) else {
-            return;
-        };
+    /// Adds the index entries of an item's new row, as far as the row `before` has not made them.
+    pub(crate) fn add_entries(&mut self, key: &Key, before: Option<&Row>, row: &Row) {
         for (described, index) in self.schema.indexes.iter().zip(&mut self.indexes) {
             let made = before
                 .is_some_and(|before| index::same_entry(&self.schema, described, before, row));
@@ -364,7 +424,7 @@ impl Table {
     }
 
     /// Puts an item that has no version yet.
-    pub(crate) fn insert_item(&mut self, key: Key, head: Version, queued: bool) {
+    pub(crate) fn insert_item(&mut self, near: Position, key: Key, head: Version, queued: bool) {
         self.bytes += row_bytes(&head) + index::heap_bytes(key.len());
         self.live += usize::from(head.row.is_some());
         let item = Item {
@@ -372,7 +432,7 @@ impl Table {
             queued,
             until_truncation: CHAIN_MIN,
         };
-        let replaced = self.items.insert(key, item);
+        let replaced = self.items.insert_near(near, key, item);
         assert!(replaced.is_none(), "an item is inserted once");
     }
 

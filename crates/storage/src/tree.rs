@@ -12,10 +12,12 @@
 //! * nodes are not merged when they get small; a leaf goes when it is empty.
 
 use anabranch_types::Key;
-use smallvec::SmallVec;
 
 /// The most entries of a leaf, and the most children of an inner node.
 const NODE_MAX: usize = 64;
+
+/// So many searches go down the tree in step: enough to keep the memory busy.
+const IN_STEP: usize = 16;
 
 /// Keys in order, each with a value.
 #[derive(Clone, Debug)]
@@ -27,8 +29,6 @@ pub(crate) struct Tree<V> {
     root: u32,
     /// Levels of inner nodes above the leaves.
     height: usize,
-    /// Grows with each insertion and removal: what a [`Position`] is checked against.
-    edition: u64,
     /// The length of every key so far, while they have one in common.
     uniform: Uniform,
 }
@@ -66,6 +66,10 @@ struct Leaf<V> {
     next: Option<u32>,
     /// Where the last insertion went.
     inserted: usize,
+    /// Every key whose head is below this one, and above the leaf's first head, belongs here. It
+    /// may be lower than what the inner nodes say: removals widen a leaf's range, nothing narrows
+    /// it but a split.
+    fence: u128,
 }
 
 /// `children[i]` holds the keys from `keys[i]` on and below `keys[i + 1]`. `keys[0]` is never
@@ -83,12 +87,25 @@ struct Keys {
     keys: Vec<Key>,
 }
 
-/// Where an entry is, for as long as none is inserted or removed.
+/// Where an entry was found, or would have gone: a hint. Insertions and removals may have moved
+/// it since, so whoever comes back to a position says for which key, and what is there is looked
+/// at before it is believed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Position {
     leaf: u32,
     slot: u32,
-    edition: u64,
+}
+
+impl Position {
+    /// A hint for who has none.
+    pub(crate) const ANYWHERE: Position = Position { leaf: 0, slot: 0 };
+
+    fn new(leaf: u32, slot: usize) -> Position {
+        Position {
+            leaf,
+            slot: slot as u32,
+        }
+    }
 }
 
 impl Keys {
@@ -158,7 +175,35 @@ impl<V> Leaf<V> {
             previous: None,
             next: None,
             inserted: 0,
+            fence: u128::MAX,
         }
+    }
+
+    /// The slot of a key that is known to belong to this leaf, for keys that come one after the
+    /// other: the slot of the one before, and the one behind the last insertion, are tried first.
+    #[inline]
+    fn search_near(
+        &self,
+        near: usize,
+        head: u128,
+        key: &Key,
+        heads_tell: bool,
+    ) -> Result<usize, usize> {
+        let heads = &self.keys.heads;
+        for slot in [near, self.inserted.wrapping_add(1)] {
+            let above = |at: usize| heads.get(at).is_none_or(|held| *held > head);
+            let below = |at: usize| heads.get(at).is_some_and(|held| *held < head);
+            if slot > 0 && slot <= heads.len() && below(slot - 1) && above(slot) {
+                return Err(slot);
+            }
+        }
+        self.search(head, key, heads_tell)
+    }
+
+    /// Whether a key belongs to this leaf for sure: no other leaf can have it.
+    #[inline]
+    fn spans(&self, head: u128) -> bool {
+        self.keys.heads.first().is_some_and(|first| *first < head) && head < self.fence
     }
 
     /// The slot of the key, or where it would go. `heads_tell`: no other key has its head.
@@ -188,7 +233,6 @@ impl<V> Default for Tree<V> {
             free_inners: Vec::new(),
             root: 0,
             height: 0,
-            edition: 0,
             uniform: Uniform::Empty,
         }
     }
@@ -214,58 +258,90 @@ impl<V> Tree<V> {
             .map(|slot| &mut leaf.values[slot])
     }
 
-    /// The values of several keys, found in step: one level of the tree for all of them, then the
+    /// Where several keys are, found in step: one level of the tree for all of them, then the
     /// next. The processor has the memory accesses of a level under way together, where one search
-    /// after the other would wait for each. `found` is called once for each key that is there.
-    pub(crate) fn find_in_step<'t, 'k>(
-        &'t self,
+    /// after the other would wait for each. `found` is called once for each key, in their order.
+    pub(crate) fn find_in_step<'k>(
+        &self,
         keys: impl Iterator<Item = &'k Key>,
-        mut found: impl FnMut(&'t V),
+        mut found: impl FnMut(Option<Position>),
     ) {
-        let mut searches: SmallVec<[(u128, &Key, u32); 32]> =
-            keys.map(|key| (key.head(), key, self.root)).collect();
-        for _ in 0..self.height {
-            for (head, key, node) in &mut searches {
-                let inner = &self.inners[*node as usize];
-                *node = inner.children[inner.keys.child(*head, key)];
+        let mut keys = keys.fuse().peekable();
+        while let Some(first) = keys.peek() {
+            let mut searches = [(0u128, *first, self.root); IN_STEP];
+            let mut count = 0;
+            for (search, key) in searches.iter_mut().zip(&mut keys) {
+                *search = (key.head(), key, self.root);
+                count += 1;
             }
-        }
-        for (head, key, node) in &searches {
-            let leaf = &self.leaves[*node as usize];
-            if let Ok(slot) = leaf.search(*head, key, self.uniform.tells(key)) {
-                found(&leaf.values[slot]);
+            let searches = &mut searches[..count];
+            for _ in 0..self.height {
+                for (head, key, node) in &mut *searches {
+                    let inner = &self.inners[*node as usize];
+                    *node = inner.children[inner.keys.child(*head, key)];
+                }
+            }
+            for (head, key, leaf) in searches {
+                let slot = self.leaves[*leaf as usize].search(*head, key, self.uniform.tells(key));
+                found(slot.ok().map(|slot| Position::new(*leaf, slot)));
             }
         }
     }
 
-    /// The value, and where it is.
+    /// Where the key is, or where it would go.
     #[inline]
-    pub(crate) fn find(&self, key: &Key) -> Option<(Position, &V)> {
+    pub(crate) fn seek(&self, key: &Key) -> Result<Position, Position> {
         let head = key.head();
         let number = self.leaf_of(head, key);
         let leaf = &self.leaves[number as usize];
-        let slot = leaf.search(head, key, self.uniform.tells(key)).ok()?;
-        Some((
-            Position {
-                leaf: number,
-                slot: slot as u32,
-                edition: self.edition,
-            },
-            &leaf.values[slot],
-        ))
+        match leaf.search(head, key, self.uniform.tells(key)) {
+            Ok(slot) => Ok(Position::new(number, slot)),
+            Err(slot) => Err(Position::new(number, slot)),
+        }
     }
 
-    /// The value at a position that [`Tree::find`] gave, if the position still holds.
+    /// The same, for a key that may well lie near a position.
     #[inline]
-    pub(crate) fn get_at(&self, at: Position) -> Option<&V> {
-        (at.edition == self.edition)
-            .then(|| &self.leaves[at.leaf as usize].values[at.slot as usize])
+    pub(crate) fn seek_near(&self, near: Position, key: &Key) -> Result<Position, Position> {
+        let head = key.head();
+        match self.leaves.get(near.leaf as usize) {
+            Some(leaf) if leaf.spans(head) => {
+                let heads_tell = self.uniform.tells(key);
+                match leaf.search_near(near.slot as usize, head, key, heads_tell) {
+                    Ok(slot) => Ok(Position::new(near.leaf, slot)),
+                    Err(slot) => Err(Position::new(near.leaf, slot)),
+                }
+            }
+            _ => self.seek(key),
+        }
     }
 
-    /// The value at a position that [`Tree::find`] gave for this key, found again if need be.
+    /// The value at a position that a search has just given.
+    ///
+    /// # Panics
+    /// When nothing is there.
+    #[inline]
+    pub(crate) fn at(&self, at: Position) -> &V {
+        &self.leaves[at.leaf as usize].values[at.slot as usize]
+    }
+
+    /// Whatever is at a position by now.
+    #[inline]
+    pub(crate) fn peek(&self, at: Position) -> Option<&V> {
+        self.leaves
+            .get(at.leaf as usize)?
+            .values
+            .get(at.slot as usize)
+    }
+
+    /// The value of a key that was found at a position, found again if need be.
     #[inline]
     pub(crate) fn get_mut_at(&mut self, at: Position, key: &Key) -> Option<&mut V> {
-        if at.edition == self.edition {
+        let here = self.leaves.get(at.leaf as usize).is_some_and(|leaf| {
+            leaf.keys.heads.get(at.slot as usize) == Some(&key.head())
+                && (self.uniform.tells(key) || leaf.keys.keys[at.slot as usize] == *key)
+        });
+        if here {
             return Some(&mut self.leaves[at.leaf as usize].values[at.slot as usize]);
         }
         self.get_mut(key)
@@ -297,15 +373,27 @@ impl<V> Tree<V> {
 
     /// Puts a value; gives back the one that it replaces.
     pub(crate) fn insert(&mut self, key: Key, value: V) -> Option<V> {
-        let head = key.head();
-        let number = self.leaf_of(head, &key);
-        let leaf = &mut self.leaves[number as usize];
-        let slot = match leaf.search(head, &key, self.uniform.tells(&key)) {
-            Ok(slot) => return Some(std::mem::replace(&mut leaf.values[slot], value)),
-            Err(slot) => slot,
+        let place = self.seek(&key);
+        self.put(place, key, value)
+    }
+
+    /// The same, for a key that a search would have put at a position.
+    pub(crate) fn insert_near(&mut self, near: Position, key: Key, value: V) -> Option<V> {
+        let place = self.seek_near(near, &key);
+        self.put(place, key, value)
+    }
+
+    fn put(&mut self, place: Result<Position, Position>, key: Key, value: V) -> Option<V> {
+        let Position { leaf: number, slot } = match place {
+            Ok(at) => {
+                let held = &mut self.leaves[at.leaf as usize].values[at.slot as usize];
+                return Some(std::mem::replace(held, value));
+            }
+            Err(at) => at,
         };
-        self.edition += 1;
+        let slot = slot as usize;
         self.uniform = self.uniform.with(&key);
+        let leaf = &mut self.leaves[number as usize];
         if leaf.values.len() < NODE_MAX {
             leaf.keys.insert(slot, key);
             leaf.values.insert(slot, value);
@@ -336,6 +424,8 @@ impl<V> Tree<V> {
         target.values.insert(slot, value);
         target.inserted = slot;
         let separator = right.keys.keys[0].clone();
+        let leaf = &mut self.leaves[number as usize];
+        right.fence = std::mem::replace(&mut leaf.fence, separator.head());
         let right = self.link_after(number, right);
         self.insert_child(path, separator, right);
     }
@@ -413,7 +503,6 @@ impl<V> Tree<V> {
         leaf.keys.remove(slot);
         let value = leaf.values.remove(slot);
         leaf.inserted = usize::MAX - 1;
-        self.edition += 1;
         if leaf.values.is_empty() && self.height > 0 {
             self.remove_leaf(number, key);
         }
@@ -566,6 +655,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Insert(Key),
+        InsertNear(usize, Key),
         Run(u8, u16),
         Remove(Key),
         RemoveFrom(Key, usize),
@@ -581,7 +671,8 @@ mod tests {
 
     fn steps() -> impl Strategy<Value = Step> {
         prop_oneof![
-            4 => keys().prop_map(Step::Insert),
+            3 => keys().prop_map(Step::Insert),
+            3 => (0..9usize, keys()).prop_map(|(place, key)| Step::InsertNear(place, key)),
             2 => (0..4u8, 1..400u16).prop_map(|(prefix, count)| Step::Run(prefix, count)),
             2 => keys().prop_map(Step::Remove),
             2 => (keys(), 1..500usize).prop_map(|(from, count)| Step::RemoveFrom(from, count)),
@@ -610,11 +701,22 @@ mod tests {
             let mut twin: BTreeMap<Key, u32> = BTreeMap::new();
             let mut fresh = 0;
             let mut next = [0u32; 4];
+            // Positions of some time ago.
+            let mut held: Vec<Position> = Vec::new();
             for step in steps {
                 fresh += 1;
                 match step {
                     Step::Insert(key) => {
                         prop_assert_eq!(tree.insert(key.clone(), fresh), twin.insert(key, fresh));
+                    }
+                    Step::InsertNear(place, key) => {
+                        let near = match held.get(place) {
+                            Some(position) => *position,
+                            None => Position::new(place as u32, place),
+                        };
+                        let old = tree.insert_near(near, key.clone(), fresh);
+                        prop_assert_eq!(old, twin.insert(key.clone(), fresh));
+                        held.push(tree.seek(&key).expect("it was inserted"));
                     }
                     Step::Run(prefix, count) => for _ in 0..count {
                         let number = &mut next[usize::from(prefix)];
@@ -622,7 +724,13 @@ mod tests {
                         let mut bytes = vec![prefix];
                         bytes.extend(number.to_be_bytes());
                         let key = Key::from_bytes(&bytes);
-                        prop_assert_eq!(tree.insert(key.clone(), fresh), twin.insert(key, fresh));
+                        let near = held.last().copied().unwrap_or(Position::ANYWHERE);
+                        let place = tree.seek_near(near, &key);
+                        prop_assert_eq!(place.is_ok(), twin.contains_key(&key));
+                        let near = place.unwrap_or_else(|vacant| vacant);
+                        held.push(near);
+                        let old = tree.insert_near(near, key.clone(), fresh);
+                        prop_assert_eq!(old, twin.insert(key, fresh));
                     },
                     Step::Remove(key) => prop_assert_eq!(tree.remove(&key), twin.remove(&key)),
                     Step::RemoveFrom(from, count) => {
@@ -641,8 +749,11 @@ mod tests {
                         reverse.reverse();
                         prop_assert_eq!(&reverse, &expected);
                         prop_assert_eq!(tree.get(&start), twin.get(&start));
-                        if let Some((position, _)) = tree.find(&start) {
-                            prop_assert_eq!(tree.get_mut_at(position, &start).copied(),
+                        if let Ok(position) = tree.seek(&start) {
+                            held.push(position);
+                        }
+                        for position in &held {
+                            prop_assert_eq!(tree.get_mut_at(*position, &start).copied(),
                                 twin.get(&start).copied());
                         }
                     }

@@ -145,24 +145,28 @@ impl Participant {
         for required in require {
             self.include(context, at, *required)?;
         }
+        let snapshot = at.unwrap_or(self.store.last());
+        let news = self.first_unknown(known).filter(|first| *first <= snapshot);
+        let mut evidence = Vec::new();
+        let mut fetched = Vec::with_capacity(reads.len());
+        let Some(first) = news else {
+            self.store
+                .fetch_all(reads, Some(snapshot), &mut fetched)
+                .map_err(|_| Refusal::BelowFloor)?;
+            return Ok(Got {
+                snapshot,
+                fetched,
+                evidence,
+            });
+        };
         if reads.len() >= WARM_MIN {
             self.store.warm(reads.clone().filter_map(|read| match read {
                 Read::Point { table, key } => Some((*table, key)),
                 Read::Range { .. } => None,
             }));
         }
-        let snapshot = at.unwrap_or(self.store.last());
-        let news = self.first_unknown(known).filter(|first| *first <= snapshot);
-        let mut evidence = Vec::new();
-        let mut fetched = Vec::with_capacity(reads.len());
         for read in reads {
-            fetched.push(match news {
-                None => self
-                    .store
-                    .fetch(read, Some(snapshot))
-                    .map_err(|_| Refusal::BelowFloor)?,
-                Some(first) => self.fetch(read, snapshot, first, known, &mut evidence)?,
-            });
+            fetched.push(self.fetch(read, snapshot, first, known, &mut evidence)?);
         }
         Ok(Got {
             snapshot,
@@ -464,13 +468,6 @@ impl Participant {
     ) -> Result<(CommitSequence, Slots), ApplyError> {
         let stable = |timestamp| context.stability.is_settled(timestamp);
         let budget = effects.len() + 1;
-        if effects.len() >= WARM_MIN {
-            self.store
-                .warm(effects.iter().filter_map(|effect| match effect {
-                    Effect::Update { table, key, .. } => Some((*table, key)),
-                    _ => None,
-                }));
-        }
         if siblings.is_none() && self.past_is_free(context) {
             self.store.forget_past();
         }
