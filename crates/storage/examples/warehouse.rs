@@ -262,7 +262,7 @@ impl Bench {
         };
         let mut slots = SlotValues::default();
         if !self.snapshots {
-            self.store.forget_past();
+            self.store.forget_past(self.store.last(), Timestamp::MAX);
         }
         let committed = self
             .store

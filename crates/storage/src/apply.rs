@@ -152,7 +152,7 @@ impl Store {
         let staged = match self.stage(timestamp, effects, slots, programs) {
             Ok(staged) => staged,
             Err(error) => {
-                self.collector.trim.past_forgotten = false;
+                self.collector.trim.past_forgotten = None;
                 return Err(error);
             }
         };
@@ -232,7 +232,7 @@ impl Store {
         for change in staged.changes {
             self.install_change(change, timestamp, siblings.as_ref(), stable);
         }
-        self.collector.trim.past_forgotten = false;
+        self.collector.trim.past_forgotten = None;
         self.last
     }
 
@@ -356,20 +356,41 @@ impl Store {
         let (Ok(place) | Err(place)) = change.place;
         let due = if let Some(item) = found {
             let trim = &mut self.collector.trim;
-            if trim.past_forgotten && replaceable(&table.schema, item, &version) {
+            let past_forgotten = trim.past_forgotten;
+            let same_entries =
+                past_forgotten.is_some() && indexed_alike(&table.schema, &item.head, &version);
+            if let Some(late) = past_forgotten
+                && same_entries
+                && replaceable(item, &version, late)
+            {
                 table.bytes += row_bytes(&version);
                 table.bytes -= row_bytes(&item.head);
-                item.head = version;
+                let due = version.siblings.is_some() && !std::mem::replace(&mut item.queued, true);
+                replace(item, version);
                 trim.floor = self.last;
+                if due {
+                    self.collector.queue.push_back(Queued {
+                        sequence: self.last,
+                        table: change.table,
+                        key: change.key,
+                        position: Some(place),
+                    });
+                }
                 return;
             }
-            let indexed = !table.indexes.is_empty();
+            let indexed = !table.indexes.is_empty() && !same_entries;
             let shared = |row: &Option<Row>| if indexed { row.clone() } else { None };
             let (before, after) = (shared(&item.head.row), shared(&version.row));
             table.live -= usize::from(item.head.row.is_some());
             table.live += usize::from(version.row.is_some());
             table.bytes += row_bytes(&version) + size_of::<Version>();
-            push(item, version, &mut self.collector.trim);
+            if same_entries {
+                // What it supersedes stays as evidence of its transaction; nobody reads its row.
+                table.bytes -= row_bytes(&item.head);
+                item.head.row = None;
+                trim.floor = self.last;
+            }
+            push(item, version, trim);
             let queue = !std::mem::replace(&mut item.queued, true);
             item.until_truncation -= 1;
             let truncate = item.until_truncation == 0;
@@ -403,22 +424,31 @@ impl Store {
     }
 }
 
-/// Whether a version may take the place of an item's only one, when nobody needs the past: a row
-/// that nothing else has to be kept or done for.
-fn replaceable(schema: &TableSchema, item: &Item, version: &Version) -> bool {
-    let head = &item.head;
+/// Whether both are rows with the same entries in every secondary index.
+fn indexed_alike(schema: &TableSchema, head: &Version, version: &Version) -> bool {
     let (Some(before), Some(row)) = (&head.row, &version.row) else {
         return false;
     };
-    !item.queued
-        && head.older.is_none()
-        && head.siblings.is_none()
-        && version.siblings.is_none()
+    schema
+        .indexes
+        .iter()
+        .all(|index| index::same_entry(schema, index, before, row))
+}
+
+/// Whether a version may take the place of an item's newest one, when nobody needs the past: that
+/// one is nobody's sibling, and no register that it assigns can meet a transaction that comes
+/// `late`, with a timestamp below it.
+fn replaceable(item: &Item, version: &Version, late: Timestamp) -> bool {
+    let head = &item.head;
+    head.siblings.is_none()
         && head.timestamp_max < version.timestamp
-        && schema
-            .indexes
-            .iter()
-            .all(|index| index::same_entry(schema, index, before, row))
+        && (head.assigned.is_empty() || head.timestamp_max <= late)
+}
+
+/// Puts a version in the place of the newest one.
+fn replace(item: &mut Item, mut version: Version) {
+    version.older = item.head.older.take();
+    item.head = version;
 }
 
 /// Makes a version the newest of an item.

@@ -6,7 +6,7 @@
 //! whatever its age here). What goes is always the tail of a chain; the sequence that superseded
 //! it becomes the store's floor, below which every read is refused rather than answered wrongly.
 //!
-//! Where the protocol knows that nobody can need the past ([`Store::forget_past`]), nothing waits
+//! Where the protocol knows that nobody asks for the past ([`Store::forget_past`]), nothing waits
 //! for the window, and most versions are replaced in place and never get here.
 //!
 //! Two ways lead here: a write shortens the chain of the item that it writes (amortised: the next
@@ -53,8 +53,12 @@ pub(crate) struct Trim {
     horizon: CommitSequence,
     /// The oldest snapshot that can be read.
     pub(crate) floor: CommitSequence,
-    /// What the next commit supersedes is needed by nobody: see [`Store::forget_past`].
-    pub(crate) past_forgotten: bool,
+    /// The newest commit of which something has gone that a look at the newest versions would have
+    /// shown: an item, or an entry of a secondary index.
+    vanished: CommitSequence,
+    /// What the next commit supersedes is read by nobody, and no transaction comes after it with a
+    /// timestamp at or below this one: see [`Store::forget_past`].
+    pub(crate) past_forgotten: Option<Timestamp>,
     /// Memory of dropped versions, for the next ones.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
     spare: Vec<Box<Version>>,
@@ -127,17 +131,28 @@ impl Collector {
 }
 
 impl Store {
-    /// Says that no reader holds a snapshot, and that no transaction is to come with a timestamp
-    /// below one that is installed. So nothing that has been superseded by now need wait for the
-    /// window; and rows that the commit that comes next updates are replaced where they are,
-    /// instead of being kept until it has passed. It is said of one [`Store::apply`] (or
-    /// [`Store::install`]), whether that succeeds or not.
+    /// Says of the commit that comes next (one [`Store::apply`] or [`Store::install`], whether it
+    /// succeeds or not) that nobody will read in a snapshot before it. So rows that it updates are
+    /// replaced where they are, or dropped at once, instead of being kept until the window has
+    /// passed.
     ///
-    /// Said wrongly, it makes reads in older snapshots fail ([`crate::BelowFloor`]), and registers
-    /// that an effect out of order assigns may lose to it.
-    pub fn forget_past(&mut self) {
-        self.collector.trim.horizon = self.last;
-        self.collector.trim.past_forgotten = true;
+    /// `settled`: nothing that was installed up to here can be asked for as a sibling, so that
+    /// collection need not wait for the window. `late`: every transaction that is still to come has
+    /// a timestamp above this one.
+    ///
+    /// Who reads in an older snapshot nevertheless is refused ([`crate::BelowFloor`]), never
+    /// answered wrongly. A `late` that is too high may make registers lose to what is older.
+    pub fn forget_past(&mut self, settled: CommitSequence, late: Timestamp) {
+        let trim = &mut self.collector.trim;
+        trim.horizon = trim.horizon.max(settled.min(self.last));
+        trim.past_forgotten = Some(late);
+    }
+
+    /// No item, and no entry of a secondary index, has gone without a trace after this commit: what
+    /// has changed since shows in the newest versions.
+    #[inline]
+    pub fn vanished(&self) -> CommitSequence {
+        self.collector.trim.vanished
     }
 
     /// Drops what may go: at most `budget` items are looked at. `stable` says whether a
@@ -208,11 +223,15 @@ impl Table {
         let due = (!rests).then_some(item.head.sequence);
         item.queued = !rests;
         let gone = rests && item.head.row.is_none();
-        if let Some(dropped) = dropped {
-            self.forget(key, &dropped);
+        let head_sequence = item.head.sequence;
+        if let Some((dropped, above)) = dropped {
+            if self.forget(key, &dropped) {
+                trim.vanished = trim.vanished.max(above);
+            }
             trim.recycle(dropped);
         }
         if gone {
+            trim.vanished = trim.vanished.max(head_sequence);
             // The floor is no lower than the tombstone: what it superseded went before it.
             self.items.remove(key);
             self.bytes -= index::heap_bytes(key.len());
@@ -231,28 +250,29 @@ impl Table {
         let Some(item) = self.items.get_mut(key) else {
             return;
         };
-        if let Some(dropped) = cut(item, trim, stable) {
-            self.forget(key, &dropped);
+        if let Some((dropped, above)) = cut(item, trim, stable) {
+            if self.forget(key, &dropped) {
+                trim.vanished = trim.vanished.max(above);
+            }
             trim.recycle(dropped);
         }
     }
 
-    /// Takes dropped versions out of the books.
-    fn forget(&mut self, key: &Key, dropped: &Version) {
+    /// Takes dropped versions out of the books. Whether index entries have gone with them.
+    fn forget(&mut self, key: &Key, dropped: &Version) -> bool {
         let mut link = Some(dropped);
         while let Some(version) = link {
             self.bytes -= row_bytes(version) + size_of::<Version>();
             link = version.older();
         }
-        if !self.indexes.is_empty() {
-            self.remove_entries(key, dropped);
-        }
+        !self.indexes.is_empty() && self.remove_entries(key, dropped)
     }
 
-    /// Removes the index entries that only dropped versions had.
-    fn remove_entries(&mut self, key: &Key, dropped: &Version) {
+    /// Removes the index entries that only dropped versions had. Whether there were any.
+    fn remove_entries(&mut self, key: &Key, dropped: &Version) -> bool {
+        let mut removed = false;
         let Some(item) = self.items.get(key) else {
-            return;
+            return removed;
         };
         for (described, index) in self.schema.indexes.iter().zip(&mut self.indexes) {
             let rows = |from| std::iter::successors(from, |v: &&Version| v.older());
@@ -270,10 +290,12 @@ impl Table {
                     .any(|kept| index::entry_key(&self.schema, described, kept, key).0 == entry);
                 if !kept {
                     index.remove(&entry);
+                    removed = true;
                 }
                 last = Some(row);
             }
         }
+        removed
     }
 }
 
@@ -299,12 +321,12 @@ fn forget_siblings(
     unstable
 }
 
-/// Takes the tail that may go off the chain.
+/// Takes the tail that may go off the chain; with the sequence of what stays above it.
 fn cut(
     item: &mut Item,
     trim: &mut Trim,
     stable: &dyn Fn(Timestamp) -> bool,
-) -> Option<Box<Version>> {
+) -> Option<(Box<Version>, CommitSequence)> {
     let mut kept = 1;
     let mut last_kept = 1;
     let mut seen = item.head.sequence <= trim.horizon;
@@ -328,5 +350,5 @@ fn cut(
     }
     let dropped = version.older.take()?;
     trim.floor = trim.floor.max(version.sequence);
-    Some(dropped)
+    Some((dropped, version.sequence))
 }

@@ -45,13 +45,24 @@ enum Change {
     },
 }
 
+/// What is said of the past before a commit ([`Store::forget_past`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Forget {
+    /// Nothing.
+    Nothing,
+    /// Nobody reads below it, and whoever commits later has a later timestamp.
+    Past,
+    /// Nobody reads below it; timestamps below it may still come.
+    Rows,
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Commit {
         changes: Vec<Change>,
         jitter: u64,
         siblings: bool,
-        forget: bool,
+        forget: Forget,
     },
     Stabilize,
     Wait {
@@ -306,13 +317,20 @@ impl Run {
                 siblings,
                 forget,
             } => {
-                if *forget {
-                    self.forget_past();
+                match forget {
+                    Forget::Nothing => {}
+                    Forget::Past => self.forget_past(),
+                    Forget::Rows => {
+                        let late = Timestamp::new(self.now.0 / STEP * 10 - 1, NodeId(0));
+                        self.store.forget_past(self.store.last(), late);
+                    }
                 }
                 self.commit(number, changes, *jitter, *siblings)?;
-                if *forget {
+                if *forget == Forget::Past {
                     // Its timestamp, too, is below all that come.
                     self.now = self.now + Ticks(STEP * JITTER_END);
+                }
+                if *forget != Forget::Nothing {
                     self.forgotten = self.store.last();
                 }
             }
@@ -342,7 +360,7 @@ impl Run {
     /// Every timestamp from now on is above those installed, and nobody holds a snapshot.
     fn forget_past(&mut self) {
         self.now = self.now + Ticks(STEP * JITTER_END);
-        self.store.forget_past();
+        self.store.forget_past(self.store.last(), Timestamp::MAX);
     }
 
     fn commit(
@@ -434,6 +452,10 @@ impl Run {
         }
         Ok(())
     }
+}
+
+fn forgets() -> impl Strategy<Value = Forget> {
+    prop_oneof![6 => Just(Forget::Nothing), 1 => Just(Forget::Past), 2 => Just(Forget::Rows)]
 }
 
 fn ids() -> impl Strategy<Value = i32> {
@@ -531,7 +553,7 @@ fn reads() -> impl Strategy<Value = Read> {
 
 fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (prop::collection::vec(changes(), 0..5), 0..JITTER_END, prop::bool::weighted(0.3), prop::bool::weighted(0.2))
+        8 => (prop::collection::vec(changes(), 0..5), 0..JITTER_END, prop::bool::weighted(0.3), forgets())
             .prop_map(|(changes, jitter, siblings, forget)| {
                 Step::Commit { changes, jitter, siblings, forget }
             }),

@@ -52,6 +52,8 @@ pub struct Timestamp(u64);
 impl Timestamp {
     /// Before every transaction: the timestamp of what was loaded.
     pub const ZERO: Timestamp = Timestamp(0);
+    /// After every transaction.
+    pub const MAX: Timestamp = Timestamp(u64::MAX);
 
     /// The timestamp with this logical time (54 bits, microseconds) from this node.
     pub const fn new(logical: u64, node: super::NodeId) -> Timestamp {

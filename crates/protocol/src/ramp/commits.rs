@@ -44,10 +44,7 @@ impl RampNode {
 
     /// Commits a transaction whose only participant is this node.
     pub(super) fn commit_alone(&mut self, work: Work) -> Result<(Timestamp, Slots), AbortReason> {
-        self.context.alone = self.current.is_none() && self.attempts.is_empty();
-        let result = self.participant.commit_alone(&mut self.context, work);
-        self.context.alone = false;
-        result
+        self.participant.commit_alone(&mut self.context, work)
     }
 
     fn committed(

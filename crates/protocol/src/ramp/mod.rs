@@ -129,7 +129,6 @@ impl RampNode {
                 now: Ticks::default(),
                 clock: HybridClock::new(node),
                 stability: Stability::new(node, nodes, options.retain),
-                alone: false,
             },
             participant: Participant::new(store, programs, nodes),
             current: None,
@@ -187,7 +186,6 @@ impl RampNode {
                 require,
                 known,
             } => {
-                self.participant.visited = Some(self.context.now);
                 let result =
                     self.participant
                         .get(&mut self.context, at, reads.iter(), &require, &known);

@@ -245,7 +245,7 @@ impl NwnrNode {
         };
         // Reads take the newest versions. An effect that comes out of order may win a register here
         // that it would lose elsewhere; this protocol promises no order.
-        self.store.forget_past();
+        self.store.forget_past(self.store.last(), Timestamp::MAX);
         self.store
             .apply(now, commit, &mut slots, &*self.programs, &|_| true)
             .map_err(reason)?;

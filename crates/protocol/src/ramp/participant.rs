@@ -30,8 +30,6 @@ pub(super) struct Context {
     pub(super) now: Ticks,
     pub(super) clock: HybridClock,
     pub(super) stability: Stability,
-    /// Whether no attempt of this node is open but the one that is being committed.
-    pub(super) alone: bool,
 }
 
 /// What is to become of an insert whose key is drawn at commit, if the key is taken.
@@ -87,8 +85,10 @@ pub(super) struct Participant {
     settled: CommitSequence,
     /// By node: the highest timestamp of Prepare seen.
     prepared_max: Vec<Timestamp>,
-    /// When another node last read here.
-    pub(super) visited: Option<Ticks>,
+    /// By order of vote: the votes of what is prepared (and of some that is no more), and whose.
+    votes: VecDeque<(Timestamp, Timestamp)>,
+    /// When a reader last read on in a snapshot that was not the newest any more.
+    past_read: Option<Ticks>,
     /// An invariant that was found broken.
     broken: Option<String>,
 }
@@ -104,7 +104,8 @@ impl fmt::Debug for Participant {
             .field("shown", &self.shown)
             .field("settled", &self.settled)
             .field("prepared_max", &self.prepared_max)
-            .field("visited", &self.visited)
+            .field("votes", &self.votes)
+            .field("past_read", &self.past_read)
             .field("broken", &self.broken)
             .finish_non_exhaustive()
     }
@@ -121,7 +122,8 @@ impl Participant {
             shown: (0..nodes).map(|_| VecDeque::new()).collect(),
             settled: CommitSequence::LOADED,
             prepared_max: vec![Timestamp::ZERO; nodes],
-            visited: None,
+            votes: VecDeque::new(),
+            past_read: None,
             broken: None,
         }
     }
@@ -146,6 +148,9 @@ impl Participant {
             self.include(context, at, *required)?;
         }
         let snapshot = at.unwrap_or(self.store.last());
+        if snapshot < self.store.last() && reads.len() > 0 {
+            self.past_read = Some(context.now);
+        }
         let news = self.first_unknown(known).filter(|first| *first <= snapshot);
         let mut evidence = Vec::new();
         let mut fetched = Vec::with_capacity(reads.len());
@@ -343,6 +348,7 @@ impl Participant {
             }
         }
         let held = self.holds.take(prepared, wanted);
+        self.votes.push_back((vote, prepared));
         self.prepared.insert(
             prepared,
             Prepared {
@@ -430,6 +436,7 @@ impl Participant {
         let several = prepared.siblings.is_some();
         let (sequence, slots) = match prepared.rehearsed {
             Some((staged, slots, since)) if self.store.is_current(&staged, since) => {
+                self.forget_past(context);
                 let settled = |timestamp| context.stability.is_settled(timestamp);
                 let (now, siblings) = (context.now, prepared.siblings);
                 let sequence = self
@@ -468,9 +475,7 @@ impl Participant {
     ) -> Result<(CommitSequence, Slots), ApplyError> {
         let stable = |timestamp| context.stability.is_settled(timestamp);
         let budget = effects.len() + 1;
-        if siblings.is_none() && self.past_is_free(context) {
-            self.store.forget_past();
-        }
+        self.forget_past(context);
         let mut slots = SlotValues::default();
         let commit = Commit {
             timestamp,
@@ -484,15 +489,28 @@ impl Participant {
         Ok((sequence, slots.into_vec()))
     }
 
-    /// Whether nobody can have a snapshot of this partition, or a timestamp below what is installed:
-    /// no attempt of this node is open, nothing is prepared, and no other node has read here for
-    /// as long as superseded versions are kept anyway.
-    fn past_is_free(&self, context: &Context) -> bool {
-        context.alone
-            && self.prepared.is_empty()
-            && self
-                .visited
-                .is_none_or(|at| context.now.since(at) > self.store.window())
+    /// Lets the commit that comes next replace rows where they are, unless somebody has read on
+    /// in an older snapshot lately. Most readers never do: they read a partition once, or before
+    /// anything else is committed there. One that does, after a time in which nobody did, may be
+    /// restarted (`below_floor`), and finds the past kept from then on.
+    fn forget_past(&mut self, context: &Context) {
+        let lately = |at| context.now.since(at) <= self.store.window();
+        if self.past_read.is_some_and(lately) {
+            return;
+        }
+        while let Some((_, prepared)) = self.votes.front()
+            && !self.prepared.contains_key(prepared)
+        {
+            self.votes.pop_front();
+        }
+        // What is prepared commits above its vote; what is to come commits above all installed.
+        let late = self.votes.front().map_or(Timestamp::MAX, |(vote, _)| *vote);
+        let unsettled = self.shown.iter().filter_map(|shown| shown.front());
+        let settled = match unsettled.map(|oldest| oldest.sequence).min() {
+            Some(CommitSequence(oldest)) => CommitSequence(oldest - 1),
+            None => self.store.last(),
+        };
+        self.store.forget_past(settled, late);
     }
 
     /// Forgets a prepared transaction. One that is not prepared here was refused here.
@@ -531,7 +549,7 @@ impl Participant {
         if work.guard_reads.is_empty() || snapshot == self.store.last() {
             return Ok(());
         }
-        if snapshot < self.store.floor() {
+        if snapshot < self.store.vanished() {
             return Err(AbortReason::BelowFloor);
         }
         let mut changed = false;
