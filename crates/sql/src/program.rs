@@ -15,10 +15,7 @@ use smallvec::SmallVec;
 use crate::{
     constraint::Check,
     diagnostic::Diagnostic,
-    expression::{
-        Batch, Expression, Failure, Frame, Function, Operator, Source, Surroundings, failure,
-        frame::Sources,
-    },
+    expression::{Expression, Failure, Frame, Function, Operator, Source, Surroundings, failure},
 };
 
 /// All programs of an application, by [`ProgramId`]: those of its procedures, then those of
@@ -142,29 +139,16 @@ impl Program {
     fn apply(&self, row: &Row, arguments: &[Value], skip: ColumnSet) -> Result<Applied, Failure> {
         let surroundings = Surroundings::default();
         let layout = &self.schema.layout;
-        let over = |row| -> Batch<'_> {
-            let sources: Sources<'_> = vec![Source::Empty, Source::Row { layout, row }];
-            Batch {
-                parent: None,
-                sources,
-                stride: 2,
-                indices: SmallVec::from_slice(&[0, 0]),
-            }
-        };
-        let batch = over(row);
-        let frame = Frame {
-            variables: arguments,
-            batch: &batch,
-            tuple: 0,
-            surroundings: &surroundings,
-        };
+        let sources = [Source::Empty, Source::Row { layout, row }];
+        let frame = Frame::of_rows(arguments, &sources, &surroundings);
         let mut changes: SmallVec<[(ColumnIndex, Value); 4]> = SmallVec::new();
         let mut scarce = false;
         for (column, expression) in &self.assignments {
             if skip.contains(*column) {
                 continue;
             }
-            let value = expression.evaluate(&frame)?;
+            let mut held = Value::Null;
+            let value = expression.operand(&frame, &mut held)?.to_value();
             let described = &self.schema.columns[column.index()];
             if value.is_null() && !described.nullable {
                 return Err(not_null(&self.schema, *column));
@@ -178,13 +162,8 @@ impl Program {
             .map_err(|error| failure("54000", error.to_string()))?;
         let mut outputs = SmallVec::new();
         if !self.checks.is_empty() || !self.outputs.is_empty() {
-            let batch = over(&new);
-            let frame = Frame {
-                variables: arguments,
-                batch: &batch,
-                tuple: 0,
-                surroundings: &surroundings,
-            };
+            let sources = [Source::Empty, Source::Row { layout, row: &new }];
+            let frame = Frame::of_rows(arguments, &sources, &surroundings);
             for check in &self.checks {
                 if check.expression.test(&frame)? == Some(false) {
                     return Err(violated(&self.schema.name, &check.name));

@@ -347,7 +347,9 @@ const GENERAL_NEGATIVE: u8 = 0x40;
 const GENERAL_POSITIVE: u8 = 0xC0;
 const GENERAL_BIAS: i32 = 0x8000;
 
-fn int_width(data_type: &DataType) -> usize {
+/// The width of an integer type in a key, in bytes.
+#[inline]
+pub fn int_width(data_type: &DataType) -> usize {
     match data_type {
         DataType::Int2 => 2,
         DataType::Int4 => 4,

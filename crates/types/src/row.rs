@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::{ColumnIndex, DataType, Decimal, Value};
+use crate::{ColumnIndex, DataType, Decimal, Value, ValueRef};
 
 /// No row, and no value in one, is longer than this many bytes (as PostgreSQL's fields).
 pub const ROW_BYTES_MAX: usize = 1 << 30;
@@ -182,11 +182,21 @@ impl RowBuilder {
             layout.fields.len(),
             "a row has one value for each column"
         );
-        self.begin(layout);
-        for (field, value) in layout.fields.iter().zip(values) {
-            self.put(field, value)?;
+        let mut writer = self.start(layout);
+        for value in values {
+            writer.push(value.borrowed())?;
         }
-        self.finish(layout)
+        writer.finish()
+    }
+
+    /// Begins a row, whose columns are then pushed in order.
+    pub fn start<'b>(&'b mut self, layout: &'b RowLayout) -> RowWriter<'b> {
+        self.begin(layout);
+        RowWriter {
+            builder: self,
+            layout,
+            fields: layout.fields.iter(),
+        }
     }
 
     fn begin(&mut self, layout: &RowLayout) {
@@ -200,27 +210,29 @@ impl RowBuilder {
         self.ends.clear();
     }
 
-    fn put(&mut self, field: &Field, value: &Value) -> Result<(), RowTooLong> {
-        if value.is_null() {
-            let bit = field
-                .null_bit
-                .expect("NULL in a column that is not nullable");
-            self.head[(bit / 8) as usize] |= 1 << (bit % 8);
-        } else {
-            match field.place {
-                Place::Fixed { offset, width } => {
-                    let begin = offset as usize;
-                    let bytes = &mut self.head[begin..begin + usize::from(width)];
-                    put_fixed(&field.kind, bytes, value);
-                    return Ok(());
+    #[inline]
+    fn put(&mut self, field: &Field, value: ValueRef<'_>) -> Result<(), RowTooLong> {
+        match field.place {
+            _ if value.is_null() => {
+                let bit = field
+                    .null_bit
+                    .expect("NULL in a column that is not nullable");
+                self.head[(bit / 8) as usize] |= 1 << (bit % 8);
+                match field.place {
+                    Place::Fixed { .. } => Ok(()),
+                    Place::Variable { .. } => self.end_variable(),
                 }
-                Place::Variable { .. } => put_variable(&field.kind, &mut self.tail, value)?,
+            }
+            Place::Fixed { offset, width } => {
+                let bytes = &mut self.head[offset as usize..][..usize::from(width)];
+                put_fixed(&field.kind, bytes, value);
+                Ok(())
+            }
+            Place::Variable { .. } => {
+                put_variable(&field.kind, &mut self.tail, value)?;
+                self.end_variable()
             }
         }
-        if matches!(field.place, Place::Variable { .. }) {
-            self.end_variable()?;
-        }
-        Ok(())
     }
 
     /// Takes a variable column's bytes as another row has them.
@@ -257,6 +269,42 @@ impl RowBuilder {
     }
 }
 
+/// A row in the making: see [`RowBuilder::start`].
+#[derive(Debug)]
+pub struct RowWriter<'b> {
+    builder: &'b mut RowBuilder,
+    layout: &'b RowLayout,
+    /// The columns still to come.
+    fields: std::slice::Iter<'b, Field>,
+}
+
+impl RowWriter<'_> {
+    /// Appends the next column's value.
+    ///
+    /// # Errors
+    /// When the row would be too long.
+    ///
+    /// # Panics
+    /// When there is no further column, or the value is not coerced to the column's type.
+    #[inline]
+    pub fn push(&mut self, value: ValueRef<'_>) -> Result<(), RowTooLong> {
+        let field = self.fields.next().expect("a row has one value a column");
+        self.builder.put(field, value)
+    }
+
+    /// The row, encoded.
+    ///
+    /// # Errors
+    /// When the row would be too long.
+    ///
+    /// # Panics
+    /// When columns are missing.
+    pub fn finish(self) -> Result<Row, RowTooLong> {
+        assert_eq!(self.fields.len(), 0, "a row has one value for each column");
+        self.builder.finish(self.layout)
+    }
+}
+
 /// The flag of a row whose end offsets have 4 bytes.
 const WIDE: u8 = 1;
 
@@ -283,6 +331,35 @@ impl Row {
             return Value::Null;
         }
         get_value(&field.kind, self.field_bytes(layout, field))
+    }
+
+    /// One column's value, borrowed from the row; what cannot be is put into `held`.
+    ///
+    /// # Panics
+    /// As [`Row::get`].
+    #[inline]
+    pub fn get_ref<'v>(
+        &'v self,
+        layout: &RowLayout,
+        column: ColumnIndex,
+        held: &'v mut Value,
+    ) -> ValueRef<'v> {
+        let field = layout.field(column);
+        if self.field_is_null(field) {
+            return ValueRef::Null;
+        }
+        let bytes = self.field_bytes(layout, field);
+        match &field.kind {
+            Kind::Int => ValueRef::Int(get_int(bytes)),
+            Kind::Scaled(scale) => ValueRef::Numeric(Decimal::from_scaled(get_int(bytes), *scale)),
+            Kind::Text => ValueRef::Text(get_text(bytes)),
+            Kind::Timestamp => ValueRef::Timestamp(get_int(bytes)),
+            Kind::Bool => ValueRef::Bool(bytes[0] != 0),
+            kind => {
+                *held = get_value(kind, bytes);
+                held.borrowed()
+            }
+        }
     }
 
     /// Every column's value, in order.
@@ -383,7 +460,7 @@ impl Row {
                     if let Place::Fixed { offset, width } = field.place {
                         builder.head[offset as usize..][..usize::from(width)].fill(0);
                     }
-                    builder.put(field, value)?;
+                    builder.put(field, value.borrowed())?;
                 }
                 (None, Place::Variable { .. }) => {
                     builder.put_raw(self.field_bytes(layout, field))?
@@ -464,28 +541,40 @@ fn put_in_place(field: &Field, row: &mut [u8], value: &Value) {
     put_fixed(
         &field.kind,
         &mut row[offset as usize..][..usize::from(width)],
-        value,
+        value.borrowed(),
     );
 }
 
-fn put_fixed(kind: &Kind, bytes: &mut [u8], value: &Value) {
+fn put_fixed(kind: &Kind, bytes: &mut [u8], value: ValueRef<'_>) {
     match (kind, value) {
-        (Kind::Int, Value::Int(int)) => put_int(bytes, *int),
-        (Kind::Int, Value::Pending(_)) => put_int(bytes, 0),
-        (Kind::Scaled(scale), Value::Numeric(decimal)) => {
+        (Kind::Int, ValueRef::Int(int)) => put_int(bytes, int),
+        (Kind::Scaled(scale), ValueRef::Numeric(decimal)) => {
             let scaled = decimal
                 .to_scaled(*scale)
                 .expect("numeric coerced to its column's scale");
             put_int(bytes, scaled);
         }
-        (Kind::Bool, Value::Bool(bool)) => bytes[0] = u8::from(*bool),
+        (Kind::Bool, ValueRef::Bool(bool)) => bytes[0] = u8::from(bool),
+        (Kind::Timestamp, ValueRef::Timestamp(micros)) => put_int(bytes, micros),
+        (_, ValueRef::Other(value)) => put_rare(kind, bytes, value),
+        _ => mistyped(kind, value),
+    }
+}
+
+fn put_rare(kind: &Kind, bytes: &mut [u8], value: &Value) {
+    match (kind, value) {
+        (Kind::Int, Value::Pending(_)) => put_int(bytes, 0),
         (Kind::Real, Value::Float(float)) => bytes.copy_from_slice(&(*float as f32).to_le_bytes()),
         (Kind::Double, Value::Float(float)) => bytes.copy_from_slice(&float.to_le_bytes()),
         (Kind::Date, Value::Date(days)) => put_int(bytes, i64::from(*days)),
-        (Kind::Timestamp, Value::Timestamp(micros)) => put_int(bytes, *micros),
         (Kind::Uuid, Value::Uuid(uuid)) => bytes.copy_from_slice(uuid),
-        _ => panic!("{value:?} is not coerced to its column's type ({kind:?})"),
+        _ => mistyped(kind, value.borrowed()),
     }
+}
+
+#[cold]
+fn mistyped(kind: &Kind, value: ValueRef<'_>) -> ! {
+    panic!("{value:?} is not coerced to its column's type ({kind:?})")
 }
 
 #[inline]
@@ -518,18 +607,18 @@ fn get_text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("a text column holds UTF-8")
 }
 
-fn put_variable(kind: &Kind, tail: &mut Vec<u8>, value: &Value) -> Result<(), RowTooLong> {
+fn put_variable(kind: &Kind, tail: &mut Vec<u8>, value: ValueRef<'_>) -> Result<(), RowTooLong> {
     match (kind, value) {
-        (Kind::Text, Value::Text(text)) => tail.extend_from_slice(text.as_bytes()),
-        (Kind::Bytes, Value::Bytes(bytes)) => tail.extend_from_slice(bytes),
-        (Kind::Decimal, Value::Numeric(decimal)) => put_decimal(tail, *decimal),
-        (Kind::Array(element), Value::Array(values)) => {
+        (Kind::Text, ValueRef::Text(text)) => tail.extend_from_slice(text.as_bytes()),
+        (Kind::Bytes, ValueRef::Other(Value::Bytes(bytes))) => tail.extend_from_slice(bytes),
+        (Kind::Decimal, ValueRef::Numeric(decimal)) => put_decimal(tail, decimal),
+        (Kind::Array(element), ValueRef::Other(Value::Array(values))) => {
             tail.extend_from_slice(&(values.len() as u32).to_le_bytes());
             for value in values.iter() {
                 put_element(element, tail, value)?;
             }
         }
-        _ => panic!("{value:?} is not coerced to its column's type ({kind:?})"),
+        _ => mistyped(kind, value),
     }
     if tail.len() > ROW_BYTES_MAX {
         Err(RowTooLong)
@@ -581,10 +670,10 @@ fn put_element(kind: &Kind, tail: &mut Vec<u8>, value: &Value) -> Result<(), Row
     };
     if fixed > 0 {
         let mut bytes: SmallVec<[u8; 16]> = SmallVec::from_elem(0, fixed);
-        put_fixed(kind, &mut bytes, value);
+        put_fixed(kind, &mut bytes, value.borrowed());
         tail.extend_from_slice(&bytes);
     } else {
-        put_variable(kind, tail, value)?;
+        put_variable(kind, tail, value.borrowed())?;
     }
     let len = (tail.len() - at - 4) as u32;
     tail[at..at + 4].copy_from_slice(&len.to_le_bytes());

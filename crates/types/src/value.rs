@@ -128,6 +128,81 @@ impl Value {
     }
 }
 
+/// A value where it lies: in a [`Value`] or in the bytes of a row. What is small is held itself,
+/// a text is pointed to, and anything else is pointed to as a whole.
+#[derive(Clone, Copy, Debug)]
+pub enum ValueRef<'v> {
+    /// [`Value::Null`]
+    Null,
+    /// [`Value::Bool`]
+    Bool(bool),
+    /// [`Value::Int`]
+    Int(i64),
+    /// [`Value::Numeric`]
+    Numeric(Decimal),
+    /// [`Value::Text`]
+    Text(&'v str),
+    /// [`Value::Timestamp`]
+    Timestamp(i64),
+    /// A value of none of the kinds above.
+    Other(&'v Value),
+}
+
+impl Value {
+    /// The value, borrowed.
+    #[inline]
+    pub fn borrowed(&self) -> ValueRef<'_> {
+        match self {
+            Value::Null => ValueRef::Null,
+            Value::Bool(bool) => ValueRef::Bool(*bool),
+            Value::Int(int) => ValueRef::Int(*int),
+            Value::Numeric(decimal) => ValueRef::Numeric(*decimal),
+            Value::Text(text) => ValueRef::Text(text),
+            Value::Timestamp(micros) => ValueRef::Timestamp(*micros),
+            other => ValueRef::Other(other),
+        }
+    }
+}
+
+impl ValueRef<'_> {
+    /// True for SQL's NULL.
+    #[inline]
+    pub fn is_null(self) -> bool {
+        matches!(self, ValueRef::Null)
+    }
+
+    /// The value, owned.
+    #[inline]
+    pub fn to_value(self) -> Value {
+        match self {
+            ValueRef::Null => Value::Null,
+            ValueRef::Bool(bool) => Value::Bool(bool),
+            ValueRef::Int(int) => Value::Int(int),
+            ValueRef::Numeric(decimal) => Value::Numeric(decimal),
+            ValueRef::Text(text) => Value::Text(CompactString::new(text)),
+            ValueRef::Timestamp(micros) => Value::Timestamp(micros),
+            ValueRef::Other(value) => value.clone(),
+        }
+    }
+
+    /// As [`Value::compare`].
+    ///
+    /// # Panics
+    /// As [`Value::compare`].
+    #[inline]
+    pub fn compare(self, other: ValueRef<'_>) -> Option<Ordering> {
+        match (self, other) {
+            (ValueRef::Int(left), ValueRef::Int(right)) => Some(left.cmp(&right)),
+            (ValueRef::Text(left), ValueRef::Text(right)) => {
+                Some(left.as_bytes().cmp(right.as_bytes()))
+            }
+            (ValueRef::Numeric(left), ValueRef::Numeric(right)) => Some(left.cmp(&right)),
+            (ValueRef::Null, _) | (_, ValueRef::Null) => None,
+            (left, right) => left.to_value().compare(&right.to_value()),
+        }
+    }
+}
+
 /// PostgreSQL's order of floats: `-0` equals `0`, `NaN` equals `NaN` and is above everything.
 fn compare_floats(left: f64, right: f64) -> Ordering {
     left.partial_cmp(&right)

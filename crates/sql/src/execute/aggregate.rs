@@ -1,6 +1,6 @@
 //! GROUP BY and aggregates.
 
-use anabranch_types::{DataType, Decimal, Value};
+use anabranch_types::{DataType, Decimal, Value, ValueRef};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Run;
@@ -49,14 +49,15 @@ impl State {
             self.count += 1;
             return Ok(());
         };
-        let value = argument.evaluate(frame)?;
+        let mut held = Value::Null;
+        let value = argument.operand(frame, &mut held)?;
         let collects = aggregate.function == AggregateFunction::ArrayAgg;
         if value.is_null() && !collects {
             return Ok(());
         }
         if aggregate.distinct {
             let mut print = Fingerprint::new();
-            push_fingerprint(&mut print, &value);
+            push_fingerprint(&mut print, &value.to_value());
             if !self.seen.insert(print) {
                 return Ok(());
             }
@@ -66,16 +67,24 @@ impl State {
             AggregateFunction::Count => {}
             AggregateFunction::Sum | AggregateFunction::Average => {
                 self.total
-                    .add(&value, aggregate.input == Some(DataType::Real))?;
+                    .add(value, aggregate.input == Some(DataType::Real))?;
             }
-            AggregateFunction::Min => self.keep(value, |new, old| new.total_cmp(old).is_lt()),
-            AggregateFunction::Max => self.keep(value, |new, old| new.total_cmp(old).is_gt()),
-            AggregateFunction::BoolAnd => self.keep(value, |new, _| *new == Value::Bool(false)),
-            AggregateFunction::BoolOr => self.keep(value, |new, _| *new == Value::Bool(true)),
+            AggregateFunction::Min => {
+                self.keep(value.to_value(), |new, old| new.total_cmp(old).is_lt())
+            }
+            AggregateFunction::Max => {
+                self.keep(value.to_value(), |new, old| new.total_cmp(old).is_gt())
+            }
+            AggregateFunction::BoolAnd => {
+                self.keep(value.to_value(), |new, _| *new == Value::Bool(false))
+            }
+            AggregateFunction::BoolOr => {
+                self.keep(value.to_value(), |new, _| *new == Value::Bool(true))
+            }
             AggregateFunction::ArrayAgg | AggregateFunction::StringAgg => {
                 let keys = aggregate.order.iter().map(|(key, ..)| key.evaluate(frame));
                 let keys = keys.collect::<Result<Vec<_>, _>>()?;
-                let mut values = vec![value];
+                let mut values = vec![value.to_value()];
                 if let Some(separator) = aggregate.arguments.get(1) {
                     values.push(separator.evaluate(frame)?);
                 }
@@ -152,16 +161,16 @@ fn joined(collected: &[(Vec<Value>, Vec<Value>)]) -> Value {
 }
 
 impl Total {
-    fn add(&mut self, value: &Value, single: bool) -> Result<(), Failure> {
+    fn add(&mut self, value: ValueRef<'_>, single: bool) -> Result<(), Failure> {
         *self = match (&self, value) {
-            (Total::None, Value::Int(i)) => Total::Int(i128::from(*i)),
-            (Total::Int(total), Value::Int(i)) => Total::Int(total + i128::from(*i)),
-            (Total::None, Value::Numeric(d)) => Total::Numeric(*d),
-            (Total::Numeric(total), Value::Numeric(d)) => {
-                Total::Numeric(total.try_add(*d).map_err(decimal_failure)?)
+            (Total::None, ValueRef::Int(i)) => Total::Int(i128::from(i)),
+            (Total::Int(total), ValueRef::Int(i)) => Total::Int(total + i128::from(i)),
+            (Total::None, ValueRef::Numeric(d)) => Total::Numeric(d),
+            (Total::Numeric(total), ValueRef::Numeric(d)) => {
+                Total::Numeric(total.try_add(d).map_err(decimal_failure)?)
             }
-            (Total::None, Value::Float(f)) => Total::Float(*f),
-            (Total::Float(total), Value::Float(f)) => {
+            (Total::None, ValueRef::Other(Value::Float(f))) => Total::Float(*f),
+            (Total::Float(total), ValueRef::Other(Value::Float(f))) => {
                 let sum = total + f;
                 let sum = if single { f64::from(sum as f32) } else { sum };
                 if sum.is_infinite() && total.is_finite() && f.is_finite() {
@@ -234,7 +243,9 @@ impl<T: Transaction> Run<'_, T> {
             for owner in owners.unwrap_or(&[NONE]) {
                 blank[0] = *owner;
                 let group = new_group(&mut states, &mut indices, &blank);
-                owner_groups.insert(*owner, group);
+                if owners.is_some() {
+                    owner_groups.insert(*owner, group);
+                }
             }
         }
         let mut filled = vec![false; indices.len() / stride];

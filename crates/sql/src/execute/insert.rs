@@ -307,12 +307,7 @@ impl<T: Transaction> Run<'_, T> {
                 stride: 3,
                 indices,
             };
-            let frame = Frame {
-                variables: self.variables,
-                batch: &batch,
-                tuple: 0,
-                surroundings: self.surroundings,
-            };
+            let frame = Frame::new(self.variables, &batch, 0, self.surroundings);
             if let Some(condition) = &update.condition
                 && condition.test(&frame)? != Some(true)
             {

@@ -13,6 +13,7 @@ use crate::{
         Batch, Expression, Failure, Frame, NONE, Source, Surroundings,
         compare::{Fingerprint, push_fingerprint},
         failure,
+        frame::Indices,
     },
     plan::{FunctionStep, Join, Path, QueryStep, RowsOf, TableFunction, TableRead},
     transaction::Transaction,
@@ -248,19 +249,11 @@ impl<T: Transaction> Run<'_, T> {
         batch: &mut Batch<'_>,
     ) -> Result<(), Failure> {
         let stride = batch.stride;
-        let old = std::mem::take(&mut batch.indices);
         if let (Matches::Stretches(stretches), true) = (matches, join.is_plain()) {
-            let rows = stretches.iter().map(|(begin, end)| (end - begin) as usize);
-            batch.indices.reserve(rows.sum::<usize>() * stride);
-            for (indices, (begin, end)) in old.chunks_exact(stride).zip(stretches) {
-                for row in *begin..*end {
-                    let place = batch.indices.len();
-                    batch.indices.extend_from_slice(indices);
-                    batch.indices[place + source] = row;
-                }
-            }
+            stretch(source, stretches, batch);
             return Ok(());
         }
+        let old = std::mem::take(&mut batch.indices);
         batch.indices.reserve(old.len());
         let empty: &[u32] = &[];
         for (tuple, indices) in old.chunks(stride).enumerate() {
@@ -425,13 +418,21 @@ fn function_rows(
         _ => 1,
     } + usize::from(step.ordinality);
     let mut stretches = SmallVec::new();
-    for tuple in 0..batch.len() {
-        let frame = Frame {
-            variables,
-            batch,
-            tuple,
-            surroundings,
+    if let (TableFunction::Unnest, 1) = (step.function, batch.len()) {
+        let frame = Frame::new(variables, batch, 0, surroundings);
+        let mut arrays = Vec::with_capacity(step.arguments.len());
+        for argument in &step.arguments {
+            arrays.push(argument.evaluate(&frame)?);
+        }
+        stretches.push((0, longest(&arrays) as u32));
+        batch.sources[step.source] = Source::Arrays {
+            arrays,
+            ordinality: step.ordinality,
         };
+        return Ok(stretches);
+    }
+    for tuple in 0..batch.len() {
+        let frame = Frame::new(variables, batch, tuple, surroundings);
         let mut arguments: SmallVec<[Value; 4]> = SmallVec::new();
         for argument in &step.arguments {
             arguments.push(argument.evaluate(&frame)?);
@@ -456,15 +457,40 @@ pub(crate) fn pure_rows(
     surroundings: &Surroundings,
 ) -> Result<(), Failure> {
     let stretches = function_rows(step, batch, variables, surroundings)?;
-    let old = std::mem::take(&mut batch.indices);
-    for (indices, (begin, end)) in old.chunks(batch.stride).zip(stretches) {
-        for row in begin..end {
-            let place = batch.indices.len();
-            batch.indices.extend_from_slice(indices);
-            batch.indices[place + step.source] = row;
+    stretch(step.source, &stretches, batch);
+    Ok(())
+}
+
+/// Replaces each tuple by one for each row of its stretch.
+fn stretch(source: usize, stretches: &[(u32, u32)], batch: &mut Batch<'_>) {
+    let stride = batch.stride;
+    if stretches.iter().all(|(begin, end)| end - begin <= 1) {
+        // Each tuple goes on in its place, or not at all.
+        let mut kept = 0;
+        let indices = batch.indices.as_mut_slice();
+        for (tuple, (begin, end)) in stretches.iter().enumerate() {
+            if begin == end {
+                continue;
+            }
+            if kept < tuple {
+                indices.copy_within(tuple * stride..(tuple + 1) * stride, kept * stride);
+            }
+            indices[kept * stride + source] = *begin;
+            kept += 1;
+        }
+        batch.indices.truncate(kept * stride);
+        return;
+    }
+    let rows = stretches.iter().map(|(begin, end)| (end - begin) as usize);
+    let mut indices = Indices::from_elem(NONE, rows.sum::<usize>() * stride);
+    let mut places = indices.chunks_exact_mut(stride);
+    for (tuple, (begin, end)) in batch.indices.chunks_exact(stride).zip(stretches) {
+        for (row, place) in (*begin..*end).zip(&mut places) {
+            place.copy_from_slice(tuple);
+            place[source] = row;
         }
     }
-    Ok(())
+    batch.indices = indices;
 }
 
 fn table_source<'p>(read: &'p TableRead, rows: Vec<Row>, keys: Vec<Key>) -> Source<'p> {
@@ -488,16 +514,21 @@ fn take_range(answer: Fetched, wants_keys: bool, rows: &mut Vec<Row>, keys: &mut
     }
 }
 
+/// The length of the longest of some arrays; a NULL has no elements.
+fn longest(arrays: &[Value]) -> usize {
+    let lengths = arrays.iter().map(|array| match array {
+        Value::Array(list) => list.len(),
+        _ => 0,
+    });
+    lengths.max().unwrap_or(0)
+}
+
 fn unnest(arrays: &[Value], ordinality: bool, values: &mut Vec<Value>) {
     let element = |array: &Value, place: usize| match array {
         Value::Array(list) => list.get(place).cloned().unwrap_or(Value::Null),
         _ => Value::Null,
     };
-    let length = |array: &Value| match array {
-        Value::Array(list) => list.len(),
-        _ => 0,
-    };
-    let longest = arrays.iter().map(length).max().unwrap_or(0);
+    let longest = longest(arrays);
     values.reserve(longest * (arrays.len() + usize::from(ordinality)));
     for place in 0..longest {
         values.extend(arrays.iter().map(|array| element(array, place)));

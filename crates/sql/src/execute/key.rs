@@ -5,7 +5,7 @@
 
 use std::ops::Bound;
 
-use anabranch_types::{DataType, Decimal, Key, KeyRange, Value};
+use anabranch_types::{DataType, Decimal, Key, KeyRange, Value, ValueRef, key::int_width};
 
 use crate::{
     expression::{Expression, Failure, Frame, failure},
@@ -17,19 +17,19 @@ use crate::{
 #[inline]
 pub(crate) fn push(key: &mut Key, part: &KeyPart, frame: &Frame<'_>) -> Result<bool, Failure> {
     let mut held = Value::Null;
-    let value = part.value.operand(frame, &mut held)?;
-    push_value(key, part, value)
+    match part.value.operand(frame, &mut held)? {
+        ValueRef::Int(int) if !part.nullable && part.data_type.is_integer() => {
+            Ok(key.push_int(int_width(&part.data_type), int).is_ok())
+        }
+        value => push_value(key, part, &value.to_value()),
+    }
 }
 
 /// As [`push`], for a value.
-#[inline]
-pub(crate) fn push_value(key: &mut Key, part: &KeyPart, value: &Value) -> Result<bool, Failure> {
+fn push_value(key: &mut Key, part: &KeyPart, value: &Value) -> Result<bool, Failure> {
     match value {
         Value::Null => Ok(false),
         Value::Pending(_) => Err(pending()),
-        Value::Int(_) if part.data_type.is_integer() => Ok(key
-            .try_push_value(&part.data_type, part.nullable, value)
-            .is_ok()),
         Value::Int(_) | Value::Numeric(_) | Value::Float(_) => {
             match exact(value, &part.data_type) {
                 Some(value) => Ok(key

@@ -71,12 +71,7 @@ pub(crate) type Nested<'f, R> = Pin<Box<dyn Future<Output = Result<R, Transactio
 impl<T: Transaction> Run<'_, T> {
     /// A frame over a tuple.
     pub(crate) fn frame<'f>(&'f self, batch: &'f Batch<'f>, tuple: usize) -> Frame<'f> {
-        Frame {
-            variables: self.variables,
-            batch,
-            tuple,
-            surroundings: self.surroundings,
-        }
+        Frame::new(self.variables, batch, tuple, self.surroundings)
     }
 
     /// Runs a query within another: boxed, as queries nest without end.
@@ -192,12 +187,7 @@ impl<T: Transaction> Run<'_, T> {
         batch: &Batch<'_>,
         tuple: usize,
     ) -> Result<bool, Failure> {
-        let frame = Frame {
-            variables: self.variables,
-            batch,
-            tuple,
-            surroundings: self.surroundings,
-        };
+        let frame = Frame::new(self.variables, batch, tuple, self.surroundings);
         for filter in filters {
             if filter.test(&frame)? != Some(true) {
                 return Ok(false);

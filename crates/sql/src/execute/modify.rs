@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     TransactionError,
-    expression::{Batch, Failure, Frame, NONE, Source, frame::Sources},
+    expression::{Batch, Failure, Frame, Source},
     plan::{
         DeferredUpdate,
         statement::{Delete, Update},
@@ -177,26 +177,14 @@ impl<T: Transaction> Run<'_, T> {
         let new = row.with(&schema.layout, changes).map_err(too_long)?;
         let checks = &self.constraints.of(schema.id).checks;
         if !checks.is_empty() {
-            let sources: Sources<'_> = vec![
+            let sources = [
                 Source::Empty,
                 Source::Row {
                     layout: &schema.layout,
                     row: &new,
                 },
             ];
-            let indices = SmallVec::from_slice(&[NONE, 0]);
-            let batch = Batch {
-                parent: None,
-                sources,
-                stride: 2,
-                indices,
-            };
-            let frame = Frame {
-                variables: self.variables,
-                batch: &batch,
-                tuple: 0,
-                surroundings: self.surroundings,
-            };
+            let frame = Frame::of_rows(self.variables, &sources, self.surroundings);
             for check in checks {
                 let bears = changes
                     .iter()
@@ -217,23 +205,11 @@ impl<T: Transaction> Run<'_, T> {
     ) -> Result<Changed, TransactionError> {
         let mut batch = Batch::single(deferred.stride);
         self.steps(&deferred.steps, &mut batch).await?;
-        let mut seen: FxHashSet<Key> = FxHashSet::default();
-        if batch.len() > 1 {
-            seen.reserve(batch.len());
-        }
+        let targets = self.deferred_targets(deferred, &batch)?;
         let mut rows = Vec::new();
-        let mut count = 0;
-        for tuple in 0..batch.len() {
+        let count = targets.len() as u64;
+        for (tuple, key) in targets {
             let frame = self.frame(&batch, tuple);
-            let mut key = Key::empty();
-            let mut known = true;
-            for part in &deferred.key {
-                known = known && key::push(&mut key, part, &frame)?;
-            }
-            // As in an UPDATE that reads: a row is changed once, by the first tuple that names it.
-            if !known || (batch.len() > 1 && !seen.insert(key.clone())) {
-                continue;
-            }
             let mut arguments = Vec::with_capacity(deferred.arguments.len());
             for argument in &deferred.arguments {
                 arguments.push(argument.evaluate(&frame)?);
@@ -261,9 +237,35 @@ impl<T: Transaction> Run<'_, T> {
                 outputs,
             };
             self.transaction.write(self.statement, effect)?;
-            count += 1;
         }
         Ok(Changed { count, rows })
+    }
+
+    /// The rows that a deferred UPDATE names: each once, with the first tuple that names it, as in
+    /// an UPDATE that reads.
+    fn deferred_targets(
+        &self,
+        deferred: &DeferredUpdate,
+        batch: &Batch<'_>,
+    ) -> Result<Vec<(usize, Key)>, Failure> {
+        let mut targets: Vec<(usize, Key)> = Vec::with_capacity(batch.len());
+        for tuple in 0..batch.len() {
+            let frame = self.frame(batch, tuple);
+            let mut key = Key::empty();
+            let mut known = true;
+            for part in &deferred.key {
+                known = known && key::push(&mut key, part, &frame)?;
+            }
+            if known {
+                targets.push((tuple, key));
+            }
+        }
+        // Often they come in order, and then none is there twice.
+        if !targets.is_sorted_by(|(_, a), (_, b)| a < b) {
+            let mut seen: FxHashSet<Key> = FxHashSet::default();
+            targets.retain(|(_, key)| seen.insert(key.clone()));
+        }
+        Ok(targets)
     }
 
     /// Runs a DELETE.

@@ -1,7 +1,7 @@
 //! Arithmetic in the domains of PostgreSQL's number types.
 
 use anabranch_types::decimal::DecimalError;
-use anabranch_types::{DataType, Pending, Value};
+use anabranch_types::{DataType, Decimal, Pending, Value};
 
 use super::{Failure, failure};
 
@@ -70,15 +70,23 @@ impl Domain {
 
 /// Checks that an integer is in its type's range.
 #[inline]
-pub(crate) fn in_range(domain: Domain, int: Option<i64>) -> Result<Value, Failure> {
+pub(crate) fn in_range(domain: Domain, int: Option<i64>) -> Result<i64, Failure> {
     match (domain, int) {
-        (Domain::Int8, Some(i)) => Ok(Value::Int(i)),
-        (Domain::Int4, Some(i)) if i32::try_from(i).is_ok() => Ok(Value::Int(i)),
-        (Domain::Int2, Some(i)) if i16::try_from(i).is_ok() => Ok(Value::Int(i)),
-        (Domain::Int8, _) => Err(failure("22003", "bigint out of range")),
-        (Domain::Int2, _) => Err(failure("22003", "smallint out of range")),
-        _ => Err(failure("22003", "integer out of range")),
+        (Domain::Int4, Some(i)) if i32::try_from(i).is_ok() => Ok(i),
+        (Domain::Int8, Some(i)) => Ok(i),
+        (Domain::Int2, Some(i)) if i16::try_from(i).is_ok() => Ok(i),
+        _ => Err(out_of_range(domain)),
     }
+}
+
+#[cold]
+fn out_of_range(domain: Domain) -> Failure {
+    let message = match domain {
+        Domain::Int8 => "bigint out of range",
+        Domain::Int2 => "smallint out of range",
+        _ => "integer out of range",
+    };
+    failure("22003", message)
 }
 
 /// A decimal operation's failure, with its SQLSTATE.
@@ -107,17 +115,10 @@ pub(crate) fn compute(
     right: &Value,
 ) -> Result<Value, Failure> {
     match (left, right) {
-        (Value::Int(a), Value::Int(b)) => integers(operator, domain, *a, *b),
-        (Value::Numeric(a), Value::Numeric(b)) => match operator {
-            Operator::Add => a.try_add(*b),
-            Operator::Subtract => a.try_sub(*b),
-            Operator::Multiply => a.try_mul(*b),
-            Operator::Divide => a.try_div(*b),
-            Operator::Modulo => a.try_rem(*b),
-            _ => return Err(undefined(operator, domain)),
+        (Value::Int(a), Value::Int(b)) => integers(operator, domain, *a, *b).map(Value::Int),
+        (Value::Numeric(a), Value::Numeric(b)) => {
+            decimals(operator, domain, *a, *b).map(Value::Numeric)
         }
-        .map(Value::Numeric)
-        .map_err(decimal_failure),
         (Value::Float(a), Value::Float(b)) => floats(operator, domain, *a, *b),
         (Value::Pending(pending), Value::Int(b)) => {
             let shift = match operator {
@@ -178,8 +179,28 @@ fn undefined(operator: Operator, domain: Domain) -> Failure {
     )
 }
 
+/// `a operator b` for numerics.
 #[inline]
-fn integers(operator: Operator, domain: Domain, a: i64, b: i64) -> Result<Value, Failure> {
+pub(crate) fn decimals(
+    operator: Operator,
+    domain: Domain,
+    a: Decimal,
+    b: Decimal,
+) -> Result<Decimal, Failure> {
+    match operator {
+        Operator::Add => a.try_add(b),
+        Operator::Subtract => a.try_sub(b),
+        Operator::Multiply => a.try_mul(b),
+        Operator::Divide => a.try_div(b),
+        Operator::Modulo => a.try_rem(b),
+        _ => return Err(undefined(operator, domain)),
+    }
+    .map_err(decimal_failure)
+}
+
+/// `a operator b` for integers.
+#[inline]
+pub(crate) fn integers(operator: Operator, domain: Domain, a: i64, b: i64) -> Result<i64, Failure> {
     let result = match operator {
         Operator::Add => a.checked_add(b),
         Operator::Subtract => a.checked_sub(b),
@@ -261,7 +282,7 @@ pub(crate) fn power(a: f64, b: f64) -> Result<f64, Failure> {
 /// `- value`.
 pub(crate) fn negate(domain: Domain, value: Value) -> Result<Value, Failure> {
     match value {
-        Value::Int(i) => in_range(domain, i.checked_neg()),
+        Value::Int(i) => in_range(domain, i.checked_neg()).map(Value::Int),
         Value::Numeric(d) => Ok(Value::Numeric(d.negated())),
         Value::Float(f) => Ok(Value::Float(-f)),
         Value::Null => Ok(Value::Null),

@@ -34,7 +34,7 @@ pub(crate) fn cast(
 ) -> Result<Value, Failure> {
     // First what is frequent, without comparing the types.
     if let (Value::Int(i), Some(domain)) = (&value, integer_domain(to)) {
-        return in_range(domain, Some(*i));
+        return in_range(domain, Some(*i)).map(Value::Int);
     }
     if value.is_null() || from == to {
         return Ok(value);
@@ -54,6 +54,7 @@ pub(crate) fn cast(
                 Domain::of(to).expect("an integer type has a domain"),
                 rounded.to_i64(),
             )
+            .map(Value::Int)
         }
         (Value::Numeric(d), DataType::Double) => Ok(Value::Float(d.to_f64())),
         (Value::Numeric(d), DataType::Real) => single(d.to_f64()),
@@ -62,7 +63,7 @@ pub(crate) fn cast(
             let fits =
                 (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&rounded);
             let int = fits.then_some(rounded as i64);
-            in_range(Domain::of(to).expect("an integer type has a domain"), int)
+            in_range(Domain::of(to).expect("an integer type has a domain"), int).map(Value::Int)
         }
         (Value::Float(f), DataType::Numeric(_)) => {
             let decimal = match from {
@@ -122,15 +123,27 @@ fn single(f: f64) -> Result<Value, Failure> {
     Ok(Value::Float(f64::from(narrow)))
 }
 
-/// A decimal rounded to the scale of a `numeric(p, s)` and checked against its precision.
-pub(crate) fn bound_numeric(decimal: Decimal, data_type: &DataType) -> Result<Value, Failure> {
-    match data_type {
-        DataType::Numeric(Some(bounds)) => decimal
-            .rescale(*bounds)
-            .map(Value::Numeric)
-            .map_err(decimal_failure),
-        _ => Ok(Value::Numeric(decimal)),
+/// An integer checked against the range of an integer type.
+#[inline]
+pub(crate) fn bound_int(int: i64, data_type: &DataType) -> Result<i64, Failure> {
+    match integer_domain(data_type) {
+        Some(domain) => in_range(domain, Some(int)),
+        None => Ok(int),
     }
+}
+
+/// A decimal rounded to the scale of a `numeric(p, s)` and checked against its precision.
+#[inline]
+pub(crate) fn bound_decimal(decimal: Decimal, data_type: &DataType) -> Result<Decimal, Failure> {
+    match data_type {
+        DataType::Numeric(Some(bounds)) => decimal.rescale(*bounds).map_err(decimal_failure),
+        _ => Ok(decimal),
+    }
+}
+
+/// As [`bound_decimal`].
+pub(crate) fn bound_numeric(decimal: Decimal, data_type: &DataType) -> Result<Value, Failure> {
+    bound_decimal(decimal, data_type).map(Value::Numeric)
 }
 
 /// A text checked against the length of `varchar(n)` or `char(n)`. Blanks at the end may be cut

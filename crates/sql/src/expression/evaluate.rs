@@ -2,33 +2,121 @@
 
 use std::cmp::Ordering;
 
-use anabranch_types::Value;
+use anabranch_types::{DataType, Decimal, Value, ValueRef};
 use compact_str::CompactString;
 
 use super::{
-    Batch, Expression, Failure, Frame, NONE, Relation, Surroundings, arithmetic, cast, failure,
-    function, pattern,
+    Expression, Failure, Frame, Relation, Surroundings, arithmetic, cast, failure, function,
+    pattern,
 };
 
 impl Expression {
-    /// The value as an operand: where it lies if it needs no computing, else put into `held`.
+    /// The value as an operand: where it lies if it needs no computing. What is computed and is
+    /// not small is put into `held`.
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`].
     #[inline]
     pub(crate) fn operand<'v>(
         &'v self,
         frame: &Frame<'v>,
         held: &'v mut Value,
-    ) -> Result<&'v Value, Failure> {
+    ) -> Result<ValueRef<'v>, Failure> {
         match self {
-            Expression::Constant(value) => Ok(value),
-            Expression::Variable(slot) => Ok(&frame.variables[*slot]),
+            Expression::Constant(value) => Ok(value.borrowed()),
+            Expression::Variable(slot) => Ok(frame.variables[*slot].borrowed()),
             Expression::Column {
                 depth: 0,
                 source,
                 column,
             } => Ok(frame.operand(*source, *column, held)),
+            _ => self.computed(frame, held),
+        }
+    }
+
+    fn computed<'v>(
+        &'v self,
+        frame: &Frame<'v>,
+        held: &'v mut Value,
+    ) -> Result<ValueRef<'v>, Failure> {
+        match self {
+            Expression::Arithmetic {
+                operator,
+                domain,
+                left,
+                right,
+            } => {
+                let (mut a, mut b) = (Value::Null, Value::Null);
+                let left = left.operand(frame, &mut a)?;
+                let right = right.operand(frame, &mut b)?;
+                match (left, right) {
+                    (ValueRef::Int(left), ValueRef::Int(right)) => {
+                        arithmetic::integers(*operator, *domain, left, right).map(ValueRef::Int)
+                    }
+                    (ValueRef::Numeric(left), ValueRef::Numeric(right)) => {
+                        arithmetic::decimals(*operator, *domain, left, right).map(ValueRef::Numeric)
+                    }
+                    (ValueRef::Null, _) | (_, ValueRef::Null) => Ok(ValueRef::Null),
+                    (left, right) => {
+                        let (left, right) = (left.to_value(), right.to_value());
+                        *held = arithmetic::compute(*operator, *domain, &left, &right)?;
+                        Ok(held.borrowed())
+                    }
+                }
+            }
+            Expression::Case {
+                branches,
+                otherwise,
+            } => {
+                for (condition, result) in branches {
+                    if condition.test(frame)? == Some(true) {
+                        return result.operand(frame, held);
+                    }
+                }
+                otherwise.operand(frame, held)
+            }
+            Expression::Switch {
+                operand,
+                branches,
+                otherwise,
+            } => chosen(operand, branches, otherwise, frame)?.operand(frame, held),
+            Expression::Cast {
+                operand,
+                from,
+                to,
+                explicit,
+            } => {
+                let mut own = Value::Null;
+                match (operand.operand(frame, &mut own)?, to) {
+                    (ValueRef::Null, _) => Ok(ValueRef::Null),
+                    (ValueRef::Int(int), DataType::Int2 | DataType::Int4 | DataType::Int8) => {
+                        cast::bound_int(int, to).map(ValueRef::Int)
+                    }
+                    (ValueRef::Int(int), DataType::Numeric(_)) => {
+                        cast::bound_decimal(Decimal::from_i64(int), to).map(ValueRef::Numeric)
+                    }
+                    (ValueRef::Numeric(decimal), DataType::Numeric(_)) => {
+                        cast::bound_decimal(decimal, to).map(ValueRef::Numeric)
+                    }
+                    (value, to) => {
+                        *held = cast::cast(value.to_value(), from, to, *explicit)?;
+                        Ok(held.borrowed())
+                    }
+                }
+            }
+            Expression::Compare { .. }
+            | Expression::And(_)
+            | Expression::Or(_)
+            | Expression::Not(_)
+            | Expression::IsNull { .. }
+            | Expression::IsBool { .. }
+            | Expression::Quantified { .. }
+            | Expression::InList { .. } => {
+                Ok(self.test(frame)?.map_or(ValueRef::Null, ValueRef::Bool))
+            }
             _ => {
                 *held = self.evaluate(frame)?;
-                Ok(held)
+                Ok(held.borrowed())
             }
         }
     }
@@ -46,19 +134,9 @@ impl Expression {
                 source,
                 column,
             } => Ok(frame.column(*depth, *source, *column)),
-            Expression::Arithmetic {
-                operator,
-                domain,
-                left,
-                right,
-            } => {
-                let (mut a, mut b) = (Value::Null, Value::Null);
-                let left = left.operand(frame, &mut a)?;
-                let right = right.operand(frame, &mut b)?;
-                if left.is_null() || right.is_null() {
-                    return Ok(Value::Null);
-                }
-                arithmetic::compute(*operator, *domain, left, right)
+            Expression::Arithmetic { .. } => {
+                let mut held = Value::Null;
+                Ok(self.computed(frame, &mut held)?.to_value())
             }
             Expression::Negate { domain, operand } => {
                 arithmetic::negate(*domain, operand.evaluate(frame)?)
@@ -81,21 +159,7 @@ impl Expression {
                 operand,
                 branches,
                 otherwise,
-            } => {
-                let mut held = Value::Null;
-                let operand = operand.operand(frame, &mut held)?;
-                for (value, result) in branches {
-                    let mut held = Value::Null;
-                    let equal = match (operand, value.operand(frame, &mut held)?) {
-                        (Value::Int(operand), Value::Int(value)) => operand == value,
-                        (operand, value) => operand.compare(value) == Some(Ordering::Equal),
-                    };
-                    if equal {
-                        return result.evaluate(frame);
-                    }
-                }
-                otherwise.evaluate(frame)
-            }
+            } => chosen(operand, branches, otherwise, frame)?.evaluate(frame),
             Expression::Coalesce(list) => {
                 for expression in list {
                     let value = expression.evaluate(frame)?;
@@ -161,9 +225,6 @@ impl Expression {
                 let (mut a, mut b) = (Value::Null, Value::Null);
                 let left = left.operand(frame, &mut a)?;
                 let right = right.operand(frame, &mut b)?;
-                if let (Value::Int(left), Value::Int(right)) = (left, right) {
-                    return Ok(Some(relation.holds(left.cmp(right))));
-                }
                 Ok(left.compare(right).map(|ordering| relation.holds(ordering)))
             }
             Expression::And(list) => conjunction(list, frame, true),
@@ -215,7 +276,10 @@ impl Expression {
                 let (mut a, mut b) = (Value::Null, Value::Null);
                 let left = left.operand(frame, &mut a)?;
                 let array = array.operand(frame, &mut b)?;
-                Ok(quantified(*relation, left, array, *all))
+                Ok(match array {
+                    ValueRef::Other(Value::Array(list)) => quantified(*relation, left, list, *all),
+                    _ => None,
+                })
             }
             Expression::Like {
                 operand,
@@ -233,13 +297,35 @@ impl Expression {
                     _ => Ok(None),
                 }
             }
-            other => match other.evaluate(frame)? {
-                Value::Bool(truth) => Ok(Some(truth)),
-                Value::Null => Ok(None),
-                value => Err(failure("XX000", format!("{value:?} is not a boolean"))),
-            },
+            other => {
+                let mut held = Value::Null;
+                match other.operand(frame, &mut held)? {
+                    ValueRef::Bool(truth) => Ok(Some(truth)),
+                    ValueRef::Null => Ok(None),
+                    value => Err(failure("XX000", format!("{value:?} is not a boolean"))),
+                }
+            }
         }
     }
+}
+
+/// The result that a CASE over an operand comes to.
+#[inline]
+fn chosen<'e>(
+    operand: &Expression,
+    branches: &'e [(Expression, Expression)],
+    otherwise: &'e Expression,
+    frame: &Frame<'_>,
+) -> Result<&'e Expression, Failure> {
+    let mut held = Value::Null;
+    let operand = operand.operand(frame, &mut held)?;
+    for (value, result) in branches {
+        let mut held = Value::Null;
+        if operand.compare(value.operand(frame, &mut held)?) == Some(Ordering::Equal) {
+            return Ok(result);
+        }
+    }
+    Ok(otherwise)
 }
 
 /// AND (`neutral` true) or OR (`neutral` false) of a list.
@@ -260,14 +346,11 @@ fn conjunction(
 }
 
 /// `left relation ANY (array)`, or ALL.
-fn quantified(relation: Relation, left: &Value, array: &Value, all: bool) -> Option<bool> {
-    let Value::Array(list) = array else {
-        return None;
-    };
+fn quantified(relation: Relation, left: ValueRef<'_>, list: &[Value], all: bool) -> Option<bool> {
     let mut unknown = false;
-    for element in list.iter() {
+    for element in list {
         match left
-            .compare(element)
+            .compare(element.borrowed())
             .map(|ordering| relation.holds(ordering))
         {
             Some(truth) if truth != all => return Some(truth),
@@ -340,18 +423,7 @@ pub(crate) fn evaluate_over(
         Expression::Variable(slot) => Ok(variables[*slot].clone()),
         _ => {
             // It has no column, so there need be no source.
-            let batch = Batch {
-                parent: None,
-                sources: Vec::new(),
-                stride: 1,
-                indices: smallvec::SmallVec::from_elem(NONE, 1),
-            };
-            expression.evaluate(&Frame {
-                variables,
-                batch: &batch,
-                tuple: 0,
-                surroundings,
-            })
+            expression.evaluate(&Frame::of_rows(variables, &[], surroundings))
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use anabranch_types::{Key, Row, RowLayout, Value};
+use anabranch_types::{Key, Row, RowLayout, Value, ValueRef};
 use smallvec::SmallVec;
 
 use super::Surroundings;
@@ -29,6 +29,12 @@ pub(crate) enum Source<'a> {
     Row { layout: &'a RowLayout, row: &'a Row },
     /// Computed values, `width` to a row.
     Values { width: usize, values: Vec<Value> },
+    /// The elements of arrays side by side, NULLs after the end of the shorter ones, and their
+    /// places, counted from 1, as a last column where `ordinality` is set.
+    Arrays {
+        arrays: Vec<Value>,
+        ordinality: bool,
+    },
     /// Computed values shared with other readers.
     Shared {
         width: usize,
@@ -50,6 +56,34 @@ impl Source<'_> {
             Source::Row { layout, row } => row.get(layout, column_index(column)),
             Source::Values { width, values } => values[row as usize * width + column].clone(),
             Source::Shared { width, values } => values[row as usize * width + column].clone(),
+            Source::Arrays { .. } => {
+                let mut held = Value::Null;
+                self.borrow(row, column, &mut held).to_value()
+            }
+            Source::Empty => unreachable!("a source is read before its columns are"),
+        }
+    }
+
+    /// One column of one row where it lies; what has to be made first is put into `held`.
+    #[inline]
+    fn borrow<'v>(&'v self, row: u32, column: usize, held: &'v mut Value) -> ValueRef<'v> {
+        if row == NONE {
+            return ValueRef::Null;
+        }
+        match self {
+            Source::Rows { layout, rows, .. } => {
+                rows[row as usize].get_ref(layout, column_index(column), held)
+            }
+            Source::Row { layout, row } => row.get_ref(layout, column_index(column), held),
+            Source::Values { width, values } => values[row as usize * width + column].borrowed(),
+            Source::Shared { width, values } => values[row as usize * width + column].borrowed(),
+            Source::Arrays { arrays, ordinality } => match arrays.get(column) {
+                Some(Value::Array(list)) => list
+                    .get(row as usize)
+                    .map_or(ValueRef::Null, Value::borrowed),
+                None if *ordinality => ValueRef::Int(i64::from(row) + 1),
+                _ => ValueRef::Null,
+            },
             Source::Empty => unreachable!("a source is read before its columns are"),
         }
     }
@@ -131,47 +165,74 @@ impl<'a> Batch<'a> {
 pub(crate) struct Frame<'a> {
     /// Parameters and variables.
     pub(crate) variables: &'a [Value],
-    /// The tuples.
-    pub(crate) batch: &'a Batch<'a>,
-    /// Which of them.
-    pub(crate) tuple: usize,
     /// The transaction's constants.
     pub(crate) surroundings: &'a Surroundings,
+    /// The sources of the query.
+    sources: &'a [Source<'a>],
+    /// The tuple: an index into each source.
+    tuple: &'a [u32],
+    /// The query around it.
+    parent: Option<&'a Batch<'a>>,
 }
 
 impl<'a> Frame<'a> {
-    /// The value of a column of this query's own: a computed one where it lies, a stored one
-    /// decoded into `held`.
+    /// A frame over one tuple of a batch.
     #[inline]
-    pub(crate) fn operand<'v>(&self, source: usize, column: usize, held: &'v mut Value) -> &'v Value
+    pub(crate) fn new(
+        variables: &'a [Value],
+        batch: &'a Batch<'a>,
+        tuple: usize,
+        surroundings: &'a Surroundings,
+    ) -> Frame<'a> {
+        Frame {
+            variables,
+            surroundings,
+            sources: &batch.sources,
+            tuple: batch.tuple(tuple),
+            parent: batch.parent,
+        }
+    }
+
+    /// A frame over the first row of each of some sources; place 0 is not one.
+    #[inline]
+    pub(crate) fn of_rows(
+        variables: &'a [Value],
+        sources: &'a [Source<'a>],
+        surroundings: &'a Surroundings,
+    ) -> Frame<'a> {
+        Frame {
+            variables,
+            surroundings,
+            sources,
+            tuple: &[0; 3][..sources.len()],
+            parent: None,
+        }
+    }
+
+    /// The value of a column of this query's own.
+    #[inline]
+    pub(crate) fn operand<'v>(
+        &self,
+        source: usize,
+        column: usize,
+        held: &'v mut Value,
+    ) -> ValueRef<'v>
     where
         'a: 'v,
     {
-        let batch = self.batch;
-        let row = batch.indices[self.tuple * batch.stride + source];
-        match &batch.sources[source] {
-            Source::Values { width, values } if row != NONE => {
-                &values[row as usize * width + column]
-            }
-            other => {
-                *held = other.value(row, column);
-                held
-            }
-        }
+        self.sources[source].borrow(self.tuple[source], column, held)
     }
 
     /// The value of a column.
     #[inline]
     pub(crate) fn column(&self, depth: usize, source: usize, column: usize) -> Value {
-        let mut batch = self.batch;
-        let mut tuple = self.tuple;
+        let (mut sources, mut tuple, mut parent) = (self.sources, self.tuple, self.parent);
         for _ in 0..depth {
-            tuple = batch.indices[tuple * batch.stride] as usize;
-            batch = batch
-                .parent
-                .expect("a correlated query runs under its parent");
+            let batch = parent.expect("a correlated query runs under its parent");
+            tuple = batch.tuple(tuple[0] as usize);
+            sources = &batch.sources;
+            parent = batch.parent;
         }
-        let row = batch.indices[tuple * batch.stride + source];
-        batch.sources[source].value(row, column)
+        sources[source].value(tuple[source], column)
     }
 }

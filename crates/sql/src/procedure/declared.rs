@@ -331,12 +331,8 @@ impl DryRun<'_> {
                 Step::Read(read) => {
                     let table = read.schema.id;
                     for tuple in 0..batch.len() {
-                        let frame = Frame {
-                            variables: &knowledge.values,
-                            batch: &batch,
-                            tuple,
-                            surroundings: &self.surroundings,
-                        };
+                        let frame =
+                            Frame::new(&knowledge.values, &batch, tuple, &self.surroundings);
                         let found = match &read.path {
                             Path::Point { key: parts } => {
                                 if !parts
@@ -418,12 +414,7 @@ impl DryRun<'_> {
         {
             let mut kept = Indices::new();
             for tuple in 0..batch.len() {
-                let frame = Frame {
-                    variables: &knowledge.values,
-                    batch,
-                    tuple,
-                    surroundings: &self.surroundings,
-                };
+                let frame = Frame::new(&knowledge.values, batch, tuple, &self.surroundings);
                 if !matches!(filter.test(&frame), Ok(Some(false) | None)) {
                     kept.extend_from_slice(batch.tuple(tuple));
                 }
