@@ -92,7 +92,8 @@ pub fn analyze(
     let serializable = guarantee == Guarantee::Serializable;
     let entries = (0..footprint.types.len())
         .map(|owner| {
-            let class = routing::class(&layout.placements, &held[owner], layout.routing[owner]);
+            let parameter = layout.routing[owner].map(|(parameter, _)| parameter);
+            let class = routing::class(&layout.placements, &held[owner], parameter);
             let verdicts = verdicts_of(&footprint, &findings, owner);
             let guards = &held[owner];
             entry(
@@ -217,7 +218,7 @@ fn entry(
     owner: usize,
     class: CoordinationClass,
     held: &[Held],
-    routing: Option<usize>,
+    routing: Option<(usize, TableId)>,
     verdicts: Vec<Verdict>,
     serializable: bool,
 ) -> PlanEntry {
@@ -231,7 +232,8 @@ fn entry(
     PlanEntry {
         name: of.name.clone(),
         class,
-        routing: routing.into_iter().collect(),
+        routing: routing.iter().map(|(parameter, _)| *parameter).collect(),
+        routed_to: routing.map(|(_, table)| table),
         guards: held.iter().map(|h| h.guard.clone()).collect(),
         deferred: of
             .statements

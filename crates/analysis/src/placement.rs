@@ -28,8 +28,8 @@ pub(crate) struct Layout {
     pub(crate) placements: Vec<Placement>,
     /// Why, one entry a table.
     pub(crate) reasons: Vec<String>,
-    /// One entry a type: the parameter that routes it.
-    pub(crate) routing: Vec<Option<usize>>,
+    /// One entry a type: the parameter that routes it, and the table that it finds best.
+    pub(crate) routing: Vec<Option<(usize, TableId)>>,
 }
 
 /// What falls on the right partition, guards before accesses.
@@ -66,19 +66,21 @@ pub(crate) fn lay_out(footprint: &Footprint<'_>, held: &[Vec<Held>]) -> Layout {
     let choice = search(&scores, &candidates);
     let columns = columns_for(&scores, &candidates, &choice);
     // A parameter that finds nothing where the tables now live routes nothing.
-    let useful = |owner: usize, choice: usize| {
+    let found = |owner: usize, choice: usize| {
         let by_table = &scores[owner].by_parameter[choice];
-        columns
-            .iter()
-            .zip(by_table)
-            .any(|(c, row)| c.is_some_and(|(place, _)| row[place] > (0, 0)))
+        let mut best: Option<(Score, usize)> = None;
+        for (table, (column, row)) in columns.iter().zip(by_table).enumerate() {
+            let score = column.map_or((0, 0), |(place, _)| row[place]);
+            if score > best.map_or((0, 0), |(score, _)| score) {
+                best = Some((score, table));
+            }
+        }
+        best.map(|(_, table)| footprint.catalog.schema.tables[table].id)
     };
     let routing = (0..choice.len())
         .map(|t| {
-            parameters[t]
-                .get(choice[t])
-                .copied()
-                .filter(|_| useful(t, choice[t]))
+            let parameter = *parameters[t].get(choice[t])?;
+            Some((parameter, found(t, choice[t])?))
         })
         .collect();
     let mut layout = Layout {

@@ -49,6 +49,9 @@ pub struct PlanEntry {
     /// Input parameters (indexes) that choose the partition on which the transaction's guards, or,
     /// without guards, most of its accesses fall. Empty: any node may run it.
     pub routing: Vec<usize>,
+    /// The table whose rows the routing parameter finds: the partition of its rows whose placing
+    /// column has the parameter's value is where the transaction belongs. `None` without one.
+    pub routed_to: Option<TableId>,
     /// The items on which it must be ordered against others.
     pub guards: Vec<Guard>,
     /// UPDATE statements that the owner of the row evaluates at commit.

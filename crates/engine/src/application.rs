@@ -6,9 +6,9 @@ use anabranch_analysis::Plan;
 use anabranch_sql::application::Application;
 use anabranch_sql::catalog::ReferentialAction;
 use anabranch_sql::summary::{Role, StatementId};
-use anabranch_types::{Schema, TableId};
+use anabranch_types::{PartitionId, Placement, Schema, TableId, Value};
 
-use crate::routing::Router;
+use crate::routing::{Router, Target};
 
 /// All that a node must know of the application it runs; shared by all nodes.
 pub struct PlannedApplication {
@@ -46,6 +46,8 @@ pub struct ExecutionPlan {
     /// Where items live.
     pub router: Router,
     statements: Vec<StatementPlan>,
+    /// For each procedure its routing parameter and the table that it finds.
+    routes: Vec<Option<(usize, TableId)>>,
     parents: Vec<bool>,
     permanent: Vec<bool>,
 }
@@ -79,6 +81,25 @@ impl ExecutionPlan {
                 at(*id, |s| s.guarded_write = true);
             }
         }
+        let routes = application
+            .procedures
+            .iter()
+            .map(|procedure| {
+                let entry = plan.entry(procedure.name())?;
+                let (parameter, table) = (*entry.routing.first()?, entry.routed_to?);
+                let (_, given) = procedure.parameters().get(parameter)?;
+                let Placement::Columns(columns) = router.placement(table) else {
+                    return None;
+                };
+                let [column] = columns[..] else { return None };
+                let placing = &application.schema().table(table).columns[column.index()];
+                // A value of another kind is compared with the column, but hashed otherwise.
+                let alike = *given == placing.data_type
+                    || (given.is_integer() && placing.data_type.is_integer())
+                    || (given.is_text() && placing.data_type.is_text());
+                alike.then_some((parameter, table))
+            })
+            .collect();
         let parents = parent_tables(application);
         let loses_rows = tables_losing_rows(application);
         let permanent = parents
@@ -89,8 +110,21 @@ impl ExecutionPlan {
         ExecutionPlan {
             router,
             statements,
+            routes,
             parents,
             permanent,
+        }
+    }
+
+    /// The partition where a call of this procedure (its place in the application's list) with
+    /// these arguments belongs, by its plan entry's routing parameter: its guards fall there, or
+    /// most of its accesses. `None` when any node may run it.
+    pub fn home(&self, procedure: usize, arguments: &[Value]) -> Option<PartitionId> {
+        let (parameter, table) = (*self.routes.get(procedure)?)?;
+        let value = arguments.get(parameter)?;
+        match self.router.placed(table, std::slice::from_ref(value)) {
+            Target::One(partition) => Some(partition),
+            Target::Anywhere | Target::Everywhere => None,
         }
     }
 

@@ -7,7 +7,7 @@
 
 use anabranch_types::{
     ColumnIndex, DataType, IndexId, Key, KeyRange, PartitionId, Placement, Read, Row, Schema,
-    TableId, key::KeyReader,
+    TableId, Value, key::KeyReader,
 };
 
 /// Where a read must be asked, or an effect applied.
@@ -193,6 +193,37 @@ impl Router {
         Some(self.of_hash(hash))
     }
 
+    /// Where a row lives whose placing columns have these values, in the placement's order: what
+    /// [`Router::row`] says of the whole row. [`Target::Anywhere`] when no row can have them.
+    ///
+    /// # Panics
+    /// When there is not one value for each placing column, or one is of another kind.
+    pub fn placed(&self, table: TableId, values: &[Value]) -> Target {
+        let route = &self.tables[table.index()];
+        match route.placement {
+            Placement::Replicated => return Target::Anywhere,
+            Placement::Whole => return Target::One(PartitionId(0)),
+            Placement::Columns(_) if self.partitions == 1 => return Target::One(PartitionId(0)),
+            Placement::Columns(_) => {}
+        }
+        assert_eq!(values.len(), route.columns.len(), "one value a column");
+        if let ([(_, data_type, false)], [Value::Int(int)]) = (&route.columns[..], values)
+            && data_type.is_integer()
+        {
+            return Target::One(self.of_integer(*int));
+        }
+        let mut hash = Fnv::new();
+        for ((_, data_type, nullable), value) in route.columns.iter().zip(values) {
+            let mut encoded = Key::empty();
+            let no_row = value.is_null() && !nullable;
+            if no_row || encoded.try_push_value(data_type, *nullable, value).is_err() {
+                return Target::Anywhere;
+            }
+            hash.write(encoded.as_bytes());
+        }
+        Target::One(self.of_hash(hash))
+    }
+
     /// Where a row lives, by its values.
     pub fn row(&self, table: TableId, row: &Row) -> Target {
         let route = &self.tables[table.index()];
@@ -246,7 +277,7 @@ mod tests {
     use std::ops::Bound;
     use std::sync::Arc;
 
-    use anabranch_types::{ColumnSchema, IndexSchema, RowLayout, TableSchema, Value};
+    use anabranch_types::{ColumnSchema, IndexSchema, RowLayout, TableSchema};
 
     use super::*;
 
@@ -336,6 +367,8 @@ mod tests {
                     key: key.clone(),
                 };
                 assert_eq!(router.read(&read), place, "{by:?} of {columns:?}, {number}");
+                let placing: Vec<Value> = by.iter().map(|c| row[usize::from(*c)].clone()).collect();
+                assert_eq!(router.placed(TableId(0), &placing), place);
                 let range = prefix_range(key);
                 assert_eq!(router.range(TableId(0), Some(IndexId(0)), &range), place);
                 let Target::One(partition) = place else {

@@ -4,10 +4,11 @@ mod support;
 
 use std::collections::BTreeMap;
 
+use anabranch_engine::routing::Target;
 use anabranch_engine::{AttemptOutcome, AttemptRecord, CallError, NodeOptions};
-use anabranch_types::{Fetched, Key, Read, Timestamp, Value};
+use anabranch_types::{Fetched, Key, Read, TableId, Timestamp, Value};
 
-use support::{args, ints, under_each, under_each_with};
+use support::{args, ints, plan, under_each, under_each_with};
 
 /// Accounts by number, some with a friend, and a procedure for each question below.
 const ACCOUNTS: &str = "
@@ -406,4 +407,49 @@ fn a_node_that_does_not_record_gathers_nothing() {
         cluster.call(0, "transfer", &args([1, 2, 30])).unwrap();
         assert!(cluster.attempts().is_empty());
     });
+}
+
+/// Boxes by name and parcels by number: each type's routing parameter stands second.
+const PLACED: &str = "
+CREATE TABLE boxes (name text PRIMARY KEY, parcels integer NOT NULL);
+CREATE TABLE parcels (id bigint PRIMARY KEY, weight integer NOT NULL);
+CREATE PROCEDURE fill_box(p_parcels integer, p_name text)
+LANGUAGE SQL BEGIN ATOMIC
+    UPDATE boxes SET parcels = parcels + p_parcels WHERE name = p_name;
+END;
+CREATE PROCEDURE weigh(p_weight integer, p_id integer)
+LANGUAGE SQL BEGIN ATOMIC
+    UPDATE parcels SET weight = p_weight WHERE id = p_id;
+END;
+CREATE PROCEDURE clear()
+LANGUAGE SQL BEGIN ATOMIC
+    DELETE FROM parcels;
+END;
+";
+
+#[test]
+fn a_call_belongs_where_the_plan_routes_it() {
+    let partitions = 3;
+    let planned = plan(PLACED, partitions);
+    let execution = &planned.execution;
+    let row_at = |table: u16, values: &[Value]| {
+        let layout = &planned.schema().table(TableId(table)).layout;
+        let row = layout.encode(values).expect("short");
+        match execution.router.row(TableId(table), &row) {
+            Target::One(partition) => Some(partition),
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    for number in -20i64..20 {
+        let name = Value::text(format!("box {number}"));
+        let of_box = execution.home(0, &[Value::Int(1), name.clone()]);
+        assert_eq!(of_box, row_at(0, &[name, Value::Int(0)]));
+        let of_parcel = execution.home(1, &[Value::Int(1), Value::Int(number)]);
+        assert_eq!(of_parcel, row_at(1, &[Value::Int(number), Value::Int(0)]));
+        seen.extend(of_box);
+    }
+    assert_eq!(seen.len(), usize::from(partitions));
+    assert_eq!(execution.home(0, &[Value::Int(1), Value::Null]), None);
+    assert_eq!(execution.home(2, &[]), None);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anabranch_engine::{Call, CallId, Outcome, Work};
+use anabranch_engine::{Call, CallId, ExecutionPlan, Outcome, Work};
 use anabranch_protocol::Protocol;
 use anabranch_types::{NodeId, Value};
 
@@ -104,6 +104,27 @@ impl<P: Protocol> Client<P> {
             arguments,
         });
         Ok(id)
+    }
+
+    /// Makes a call ready for the node where its plan entry's routing parameter sends it; a call
+    /// that any node may run goes to the nodes in turn.
+    ///
+    /// `plan` has to be the one that the cluster's nodes consult, and node `n` has to own partition
+    /// `n`.
+    ///
+    /// # Errors
+    /// When the client has too many calls under way.
+    pub fn submit_home(
+        &mut self,
+        plan: &ExecutionPlan,
+        procedure: usize,
+        arguments: Arc<[Value]>,
+    ) -> Result<CallId, SubmitError> {
+        let node = match plan.home(procedure, &arguments) {
+            Some(partition) => NodeId(partition.0),
+            None => NodeId((self.next % self.inboxes.len() as u64) as u16),
+        };
+        self.submit(node, procedure, arguments)
     }
 
     /// Sends what was submitted.

@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 
 use super::conditions;
 use super::experiment::{Experiment, ProtocolChoice};
+use super::fill::{self, FillError};
 use crate::measure::Measurement;
 use crate::outcome::{Latency, Run};
 
@@ -37,6 +38,8 @@ pub enum RunError {
     },
     /// The application lacks a procedure.
     NoProcedure(&'static str),
+    /// The schema is not TPC-C's.
+    Schema(FillError),
     /// A condition could not be evaluated.
     Condition(TransactionError),
 }
@@ -50,6 +53,7 @@ impl std::fmt::Display for RunError {
             RunError::NoProcedure(name) => {
                 write!(f, "error: the application has no procedure \"{name}\"")
             }
+            RunError::Schema(error) => error.fmt(f),
             RunError::Condition(error) => {
                 write!(f, "error: a condition cannot be evaluated: {error:?}")
             }
@@ -237,7 +241,7 @@ struct Driver<P: Protocol> {
     client: Client<P>,
     calls: CallGenerator,
     procedures: [usize; 5],
-    partitions: i64,
+    planned: Arc<PlannedApplication>,
     clients: usize,
     under_way: FxHashMap<u64, (TransactionType, Instant)>,
     measurement: Measurement,
@@ -246,7 +250,7 @@ struct Driver<P: Protocol> {
 
 impl<P: Protocol> Driver<P> {
     fn new(
-        planned: &PlannedApplication,
+        planned: &Arc<PlannedApplication>,
         experiment: &Experiment,
         client: Client<P>,
     ) -> Result<Driver<P>, RunError> {
@@ -260,6 +264,7 @@ impl<P: Protocol> Driver<P> {
                 .position(|p| p.name() == name);
             *place = found.ok_or(RunError::NoProcedure(name))?;
         }
+        let homes = fill::homes(planned, &experiment.scale).map_err(RunError::Schema)?;
         Ok(Driver {
             client,
             calls: CallGenerator::new(
@@ -268,9 +273,10 @@ impl<P: Protocol> Driver<P> {
                 experiment.distribution,
                 experiment.partitions,
                 experiment.seed ^ 0x5eed,
-            ),
+            )
+            .with_homes(homes),
             procedures,
-            partitions: i64::from(experiment.partitions),
+            planned: Arc::clone(planned),
             clients: experiment.clients,
             under_way: FxHashMap::default(),
             measurement: Measurement::default(),
@@ -280,12 +286,10 @@ impl<P: Protocol> Driver<P> {
 
     fn submit(&mut self) -> Result<(), RunError> {
         let call = self.calls.next_call();
-        // A terminal stands beside the node that has its warehouse, as the plan's routing says.
-        let node = NodeId(call.warehouse.rem_euclid(self.partitions) as u16);
         let procedure = self.procedures[call.transaction as usize];
         let id = self
             .client
-            .submit(node, procedure, call.arguments)
+            .submit_home(&self.planned.execution, procedure, call.arguments)
             .map_err(RunError::Submit)?;
         self.under_way
             .insert(id.0, (call.transaction, Instant::now()));

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anabranch_engine::PlannedApplication;
 use anabranch_engine::load::{Loader, RowError};
+use anabranch_engine::routing::Target;
 use anabranch_storage::{Store, StoreSettings};
-use anabranch_types::{PartitionId, TableId, Value};
+use anabranch_types::{PartitionId, Placement, TableId, Value};
 use anabranch_workload::tpcc::load::{self, Sink, Table};
 use anabranch_workload::tpcc::{DISTRICTS, Scale};
 
@@ -74,11 +75,8 @@ pub fn fill(
                     };
                     load::items(scale, seed, &mut sink)?;
                     for warehouse in 1..=scale.warehouses {
-                        // Warehouses are placed by number; the loader passes over what is not its
-                        // own, this only saves making it.
-                        if warehouse % u32::from(partitions) == u32::from(partition)
-                            || !places.by_warehouse
-                        {
+                        // The loader passes over what is not its own; this only saves making it.
+                        if places.has_rows_of(planned, warehouse, PartitionId(partition)) {
                             load::warehouse(scale, seed, warehouse, &mut sink)?;
                         }
                     }
@@ -97,10 +95,23 @@ pub fn fill(
     })
 }
 
+/// The partition of each warehouse's stock, the first warehouse's first: an order of an item from a
+/// warehouse elsewhere is a distributed one.
+///
+/// # Errors
+/// When the schema is not TPC-C's.
+pub fn homes(planned: &PlannedApplication, scale: &Scale) -> Result<Vec<u16>, FillError> {
+    let places = Places::new(planned)?;
+    let home = |warehouse| match places.place(planned, Table::Stock, warehouse) {
+        Target::One(partition) => partition.0,
+        Target::Anywhere | Target::Everywhere => 0,
+    };
+    Ok((1..=scale.warehouses).map(home).collect())
+}
+
 /// Where each generated column goes in the schema's tables.
 struct Places {
     tables: Vec<(TableId, Vec<usize>)>,
-    by_warehouse: bool,
 }
 
 impl Places {
@@ -132,29 +143,43 @@ impl Places {
             }
             tables.push((found.id, places));
         }
-        let by_warehouse = Table::ALL.iter().zip(&tables).all(|(table, (id, _))| {
-            let key = schema
-                .table(*id)
-                .columns
-                .first()
-                .map(|column| column.name.as_str());
-            let placement = planned.execution.router.placement(*id);
-            match placement {
-                anabranch_types::Placement::Replicated => *table == Table::Item,
-                anabranch_types::Placement::Columns(columns) => {
-                    let names: Vec<&str> = columns
-                        .iter()
-                        .map(|c| schema.table(*id).columns[c.index()].name.as_str())
-                        .collect();
-                    names.len() == 1 && (Some(names[0]) == key || names[0] == "h_w_id")
+        Ok(Places { tables })
+    }
+
+    /// Whether the plan puts generated rows of a warehouse on a partition.
+    fn has_rows_of(
+        &self,
+        planned: &PlannedApplication,
+        warehouse: u32,
+        partition: PartitionId,
+    ) -> bool {
+        Table::ALL.into_iter().any(|table| {
+            // The catalogue belongs to no warehouse.
+            table != Table::Item
+                && match self.place(planned, table, warehouse) {
+                    Target::One(place) => place == partition,
+                    Target::Anywhere | Target::Everywhere => true,
                 }
-                anabranch_types::Placement::Whole => false,
-            }
-        });
-        Ok(Places {
-            tables,
-            by_warehouse,
         })
+    }
+
+    /// Where the plan puts a warehouse's generated rows of a table, if its number decides that.
+    fn place(&self, planned: &PlannedApplication, table: Table, warehouse: u32) -> Target {
+        let (id, _) = self.tables[table as usize];
+        let router = &planned.execution.router;
+        let Placement::Columns(columns) = router.placement(id) else {
+            return router.placed(id, &[]);
+        };
+        let schema = planned.schema().table(id);
+        let by_warehouse = columns.iter().all(|column| {
+            let name = schema.columns[column.index()].name.as_str();
+            table.warehouse_columns().contains(&name)
+        });
+        if !by_warehouse {
+            return Target::Everywhere;
+        }
+        let number = Value::Int(i64::from(warehouse));
+        router.placed(id, &vec![number; columns.len()])
     }
 }
 

@@ -87,12 +87,14 @@ pub struct CallGenerator {
     distribution: Distribution,
     /// Of 100 New-Orders, how many roll back.
     rollback_percent: u8,
-    partitions: i64,
+    /// The partition of each warehouse's rows, the first one's first.
+    homes: Vec<u16>,
     now: i64,
 }
 
 impl CallGenerator {
-    /// A generator for a database of this scale, split by warehouse over `partitions`.
+    /// A generator for a database of this scale, whose warehouses go around `partitions` by their
+    /// numbers unless [`CallGenerator::with_homes`] tells otherwise.
     ///
     /// # Panics
     /// When the mix does not add up to 100, or there are no warehouses or partitions.
@@ -115,9 +117,23 @@ impl CallGenerator {
             mix,
             distribution,
             rollback_percent: 1,
-            partitions: i64::from(partitions),
+            homes: (1..=scale.warehouses)
+                .map(|warehouse| (warehouse % u32::from(partitions)) as u16)
+                .collect(),
             now: load::LOADED_AT,
         }
+    }
+
+    /// The same, where the plan has each warehouse's rows on the partition of this number (the
+    /// first warehouse's first): which orders are distributed follows from it.
+    ///
+    /// # Panics
+    /// When there is not one for each warehouse.
+    #[must_use]
+    pub fn with_homes(mut self, homes: Vec<u16>) -> CallGenerator {
+        assert_eq!(homes.len(), self.scale.warehouses as usize);
+        self.homes = homes;
+        self
     }
 
     /// The next call of a terminal of a warehouse drawn at random.
@@ -183,11 +199,10 @@ impl CallGenerator {
     /// Another warehouse, drawn from those on other partitions where `elsewhere`.
     fn remote(&mut self, home: i64, elsewhere: bool) -> i64 {
         let warehouses = i64::from(self.scale.warehouses);
-        let apart = |w: i64| {
-            w != home
-                && (!elsewhere || w.rem_euclid(self.partitions) != home.rem_euclid(self.partitions))
-        };
-        if !(1..=warehouses.min(self.partitions + 1)).any(apart) {
+        let homes = &self.homes;
+        let home_of = |w: i64| homes[w as usize - 1];
+        let apart = |w: i64| w != home && (!elsewhere || home_of(w) != home_of(home));
+        if !(1..=warehouses).any(apart) {
             return home;
         }
         loop {

@@ -169,6 +169,21 @@ impl Table {
             Table::NewOrder => &["no_w_id", "no_d_id", "no_o_id"],
         }
     }
+
+    /// The columns that hold the number of the warehouse in every row that [`warehouse`] generates.
+    pub fn warehouse_columns(self) -> &'static [&'static str] {
+        match self {
+            Table::Item => &[],
+            Table::Warehouse => &["w_id"],
+            Table::Stock => &["s_w_id"],
+            Table::District => &["d_w_id"],
+            Table::Customer => &["c_w_id"],
+            Table::History => &["h_w_id", "h_c_w_id"],
+            Table::Orders => &["o_w_id"],
+            Table::OrderLine => &["ol_w_id", "ol_supply_w_id"],
+            Table::NewOrder => &["no_w_id"],
+        }
+    }
 }
 
 /// When the database was loaded: 2026-01-01 00:00:00, in microseconds since 2000-01-01.
