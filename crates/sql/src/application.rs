@@ -106,7 +106,7 @@ impl Application {
             };
             match compiler.compile(procedure, next_statement) {
                 Ok(compiled) => {
-                    next_statement += compiled.statements.len() as u32;
+                    next_statement += compiled.statements_in_all();
                     procedures.push(Arc::new(compiled));
                 }
                 Err(problem) => problems.push(problem),

@@ -91,7 +91,15 @@ fn check<'f>(footprint: &'f Footprint<'_>, owner: usize, table: TableId) -> Opti
     let written: Vec<Aspect> = mine
         .iter()
         .filter(|a| !a.cascaded)
-        .flat_map(|a| changed(a))
+        .flat_map(|a| {
+            let mut aspects = changed(a);
+            if a.access.role == Role::Delete {
+                // With its row goes every value that the row had.
+                let columns = 0..footprint.table(table).columns.len();
+                aspects.extend(columns.map(|c| Aspect::Column(ColumnIndex(c as u16))));
+            }
+            aspects
+        })
         .collect();
     let mut reads = Vec::new();
     let mut aspects = Vec::new();

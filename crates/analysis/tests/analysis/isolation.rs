@@ -2,6 +2,7 @@
 
 use anabranch_analysis::plan::Confluence::{No, Yes};
 use anabranch_analysis::plan::{CoordinationClass, MergePolicy, Plan};
+use anabranch_sql::source::SourceFile;
 use anabranch_sql::summary::ResultUse::{Carried, Used};
 
 use crate::support::{Application, entry, expect};
@@ -150,4 +151,58 @@ fn a_delete_whose_result_nobody_asks_for_is_idempotent() {
     let mut app = app();
     app.transaction("drop", &["p_id"]).delete("t", &ROW).done();
     assert_eq!(entry(&app.plan(), "drop").class, CoordinationClass::Free);
+}
+
+/// `caller` does nothing but call; what it calls is written beside it.
+fn calling(called: &str) -> Plan {
+    let text = format!(
+        "CREATE TABLE t (id integer PRIMARY KEY, n integer NOT NULL);
+         CREATE TABLE gone (id integer PRIMARY KEY, n integer NOT NULL);
+         {called}
+         CREATE FUNCTION caller(p_id integer, p_n integer) RETURNS void LANGUAGE plpgsql AS $$
+         BEGIN PERFORM called(p_id, p_n); END; $$;"
+    );
+    Application::compiled(vec![SourceFile::new("test.sql", text)]).plan()
+}
+
+#[test]
+fn a_call_is_ordered_as_what_it_does() {
+    let plan = calling(
+        "CREATE FUNCTION called(p_id integer, p_n integer) RETURNS void LANGUAGE plpgsql AS $$
+         DECLARE v integer;
+         BEGIN
+             SELECT n INTO v FROM t WHERE id = p_id;
+             IF v > 0 THEN v := p_n; END IF;
+             UPDATE t SET n = v + p_n WHERE id = p_id;
+         END; $$;",
+    );
+    for name in ["called", "caller"] {
+        expect(&plan, name, "isolation(t)", No, "lost-update");
+        let found = entry(&plan, name);
+        assert_eq!(found.class, CoordinationClass::Local, "{name}");
+        assert_eq!(found.routing, [0], "{name}");
+        assert!(!found.read_only, "{name}");
+    }
+    assert_ne!(
+        entry(&plan, "called").guarded_writes,
+        entry(&plan, "caller").guarded_writes
+    );
+}
+
+#[test]
+fn what_a_delete_returns_is_used() {
+    let plan = calling(
+        "CREATE FUNCTION called(p_id integer, p_n integer) RETURNS void LANGUAGE plpgsql AS $$
+         DECLARE v integer;
+         BEGIN
+             DELETE FROM t WHERE id = p_id RETURNING n INTO v;
+             INSERT INTO gone VALUES (p_id, v + 1);
+         END; $$;
+         CREATE FUNCTION more(p_id integer, p_n integer) RETURNS void LANGUAGE SQL BEGIN ATOMIC
+             UPDATE t SET n = n + p_n WHERE id = p_id;
+         END;",
+    );
+    // An amount that is added between the DELETE's read and its commit would be in neither table.
+    expect(&plan, "called", "isolation(t)", No, "read-check-write");
+    expect(&plan, "more", "isolation(t)", No, "read-check-write");
 }

@@ -9,7 +9,8 @@
 //! after it reads its table, or the tables that its result was carried into. That is more than
 //! need be asked, and simple.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use anabranch_types::{ColumnIndex, TableId, Value};
 
@@ -52,12 +53,35 @@ struct Findings {
     before: Vec<Option<State>>,
     /// The innermost loops around each site, outermost first.
     loops: Vec<Vec<usize>>,
+    /// Calls of other procedures: what is known of the arguments, and whether in a loop.
+    calls: BTreeMap<u32, Called>,
     /// Inserts seen so far: table, column, carried UPDATE and offset.
     inserted: Vec<(TableId, ColumnIndex, usize)>,
 }
 
+/// A call of another procedure.
+#[derive(Debug)]
+struct Called {
+    procedure: Arc<CompiledProcedure>,
+    arguments: Vec<Term>,
+    in_loop: bool,
+}
+
+/// How a procedure comes to run.
+struct Calling {
+    /// The number of its first statement.
+    first: u32,
+    /// What is known of its arguments.
+    arguments: Vec<Term>,
+    /// Whether another procedure calls it.
+    within: bool,
+    /// Whether it may be called more than once.
+    in_loop: bool,
+}
+
 struct Walk<'w> {
     procedure: &'w CompiledProcedure,
+    first: u32,
     findings: Findings,
     loops: Vec<usize>,
     next_loop: usize,
@@ -70,18 +94,23 @@ fn is_pure(term: &Term) -> bool {
     )
 }
 
+/// What is known of values after either of two ways here.
+fn join_terms(terms: &mut [Term], others: &[Term]) {
+    for (term, other) in terms.iter_mut().zip(others) {
+        if *term != *other {
+            *term = if is_pure(term) && is_pure(other) {
+                Term::Pure
+            } else {
+                Term::Unknown
+            };
+        }
+    }
+}
+
 impl State {
     /// What is known after either of two ways here.
     fn join(&mut self, other: &State) {
-        for (term, other) in self.terms.iter_mut().zip(&other.terms) {
-            if *term != *other {
-                *term = if is_pure(term) && is_pure(other) {
-                    Term::Pure
-                } else {
-                    Term::Unknown
-                };
-            }
-        }
+        join_terms(&mut self.terms, &other.terms);
         for (sites, other) in self.carried.iter_mut().zip(&other.carried) {
             sites.extend(other);
         }
@@ -250,7 +279,7 @@ impl Walk<'_> {
             Computed::Query { site } => {
                 self.site(*site, state);
                 let statement = &self.procedure.statements[*site].statement;
-                let id = self.procedure.statement_id(*site);
+                let id = StatementId(self.first + *site as u32);
                 statement.terms.first().map_or(Term::Unknown, |raw| {
                     state.output(raw, id, &statement.accesses)
                 })
@@ -413,18 +442,38 @@ impl Walk<'_> {
                     self.computed(value, state);
                 }
             }
-            Code::ReturnQuery { site } => self.site(*site, state),
+            Code::ReturnQuery { site } => {
+                self.site(*site, state);
+                let statement = &self.procedure.statements[*site].statement;
+                if is_update(statement) && !statement.columns.is_empty() {
+                    self.findings.carried.insert(*site);
+                }
+            }
             Code::RowCount { slot } => {
                 self.findings.used.extend(&state.row_count);
                 state.terms[*slot] = Term::Unknown;
                 state.carried[*slot] = Sites::new();
             }
             Code::Call {
-                arguments, into, ..
+                procedure,
+                offset,
+                arguments,
+                into,
             } => {
-                for argument in arguments {
-                    self.computed(argument, state);
-                }
+                let terms: Vec<Term> = arguments
+                    .iter()
+                    .map(|argument| self.computed(argument, state))
+                    .collect();
+                let in_loop = !self.loops.is_empty();
+                self.findings
+                    .calls
+                    .entry(*offset)
+                    .and_modify(|call| join_terms(&mut call.arguments, &terms))
+                    .or_insert_with(|| Called {
+                        procedure: Arc::clone(procedure),
+                        arguments: terms,
+                        in_loop,
+                    });
                 for slot in into {
                     state.terms[*slot] = Term::Unknown;
                     state.carried[*slot] = Sites::new();
@@ -568,8 +617,8 @@ impl Walk<'_> {
     /// A statement's result goes into variables.
     fn results(&mut self, site: usize, into: &[usize], state: &mut State) {
         let statement = &self.procedure.statements[site].statement;
-        let id = self.procedure.statement_id(site);
-        let is_update = matches!(&statement.kind, StatementKind::Update(_));
+        let id = StatementId(self.first + site as u32);
+        let is_update = is_update(statement);
         for (place, slot) in into.iter().enumerate() {
             let term = statement
                 .terms
@@ -637,10 +686,21 @@ pub(super) fn assigned_by(code: &Code, procedure: &CompiledProcedure, slots: &mu
 }
 
 impl CompiledProcedure {
-    fn walked(&self) -> Findings {
+    /// How it runs when it is called by itself.
+    fn by_itself(&self) -> Calling {
+        Calling {
+            first: self.first_statement,
+            arguments: (0..self.parameters.len()).map(Term::Parameter).collect(),
+            within: false,
+            in_loop: false,
+        }
+    }
+
+    fn walked(&self, calling: &Calling) -> Findings {
         let sites = self.statements.len();
         let mut walk = Walk {
             procedure: self,
+            first: calling.first,
             findings: Findings {
                 before: vec![None; sites],
                 loops: vec![Vec::new(); sites],
@@ -650,9 +710,7 @@ impl CompiledProcedure {
             next_loop: 0,
         };
         let mut terms = vec![Term::Constant(Value::Null); self.variables.len()];
-        for (parameter, term) in terms.iter_mut().enumerate().take(self.parameters.len()) {
-            *term = Term::Parameter(parameter);
-        }
+        terms[..calling.arguments.len()].clone_from_slice(&calling.arguments);
         let carried = vec![Sites::new(); self.variables.len()];
         let mut state = State {
             terms,
@@ -665,7 +723,7 @@ impl CompiledProcedure {
 
     /// Decides which UPDATEs can be deferred.
     pub(super) fn settle_deferral(&mut self) {
-        let findings = self.walked();
+        let findings = self.walked(&self.by_itself());
         let deferrable: Vec<bool> = (0..self.statements.len())
             .map(|site| self.can_defer(site, &findings))
             .collect();
@@ -708,54 +766,14 @@ impl CompiledProcedure {
     }
 
     fn calls_others(&self) -> bool {
-        fn calls(code: &Code) -> bool {
-            match code {
-                Code::Call { .. } => true,
-                Code::If {
-                    branches,
-                    otherwise,
-                } => {
-                    branches.iter().any(|(_, body)| body.iter().any(calls))
-                        || otherwise.iter().any(calls)
-                }
-                Code::ForRange { body, .. }
-                | Code::ForQuery { body, .. }
-                | Code::ForEach { body, .. }
-                | Code::While { body, .. } => body.iter().any(calls),
-                _ => false,
-            }
-        }
-        self.body.iter().any(calls)
+        self.called_statements > 0
     }
 
-    /// What the procedure reads and writes.
+    /// What the procedure reads and writes, with all that the procedures do that it calls.
     pub(crate) fn summary(&self) -> TransactionSummary {
-        let findings = self.walked();
-        let statements = self
-            .statements
-            .iter()
-            .enumerate()
-            .map(|(place, site)| {
-                let state = findings.before[place].as_ref();
-                let result = if findings.used.contains(&place)
-                    || !is_update(&site.statement) && !site.statement.columns.is_empty()
-                {
-                    ResultUse::Used
-                } else if findings.carried.contains(&place) {
-                    ResultUse::Carried
-                } else {
-                    ResultUse::Unused
-                };
-                StatementSummary {
-                    id: self.statement_id(place),
-                    span: site.statement.span,
-                    in_loop: site.in_loop,
-                    accesses: self.accesses(place, state),
-                    result,
-                    deferrable: site.deferrable,
-                }
-            })
-            .collect();
+        let mut statements = Vec::new();
+        self.summarize(&self.by_itself(), &mut statements);
+        statements.sort_by_key(|statement| statement.id);
         TransactionSummary {
             name: self.name.clone(),
             span: self.span,
@@ -764,9 +782,45 @@ impl CompiledProcedure {
         }
     }
 
-    fn accesses(&self, site: usize, state: Option<&State>) -> Vec<TableAccess> {
+    fn summarize(&self, calling: &Calling, statements: &mut Vec<StatementSummary>) {
+        let findings = self.walked(calling);
+        for (place, site) in self.statements.iter().enumerate() {
+            let state = findings.before[place].as_ref();
+            let told = !site.statement.columns.is_empty();
+            // The caller may do anything with what is carried to it.
+            let used = findings.used.contains(&place)
+                || told && !is_update(&site.statement)
+                || calling.within && findings.carried.contains(&place);
+            let result = if used {
+                ResultUse::Used
+            } else if findings.carried.contains(&place) {
+                ResultUse::Carried
+            } else {
+                ResultUse::Unused
+            };
+            let id = StatementId(calling.first + place as u32);
+            statements.push(StatementSummary {
+                id,
+                span: site.statement.span,
+                in_loop: site.in_loop || calling.in_loop,
+                accesses: self.accesses(place, id, state),
+                result,
+                deferrable: site.deferrable && !calling.within,
+            });
+        }
+        for (offset, call) in findings.calls {
+            let calling = Calling {
+                first: self.first_called(calling.first, offset),
+                arguments: call.arguments,
+                within: true,
+                in_loop: calling.in_loop || call.in_loop,
+            };
+            call.procedure.summarize(&calling, statements);
+        }
+    }
+
+    fn accesses(&self, site: usize, id: StatementId, state: Option<&State>) -> Vec<TableAccess> {
         let statement = &self.statements[site].statement;
-        let id = self.statement_id(site);
         let resolve = |raw: &RawTerm| match state {
             Some(state) => state.resolve(raw, id, &statement.accesses),
             None => Term::Unknown,
@@ -819,5 +873,5 @@ impl CompiledProcedure {
 }
 
 fn is_update(statement: &Statement) -> bool {
-    !matches!(statement.kind, StatementKind::Query(_))
+    matches!(statement.kind, StatementKind::Update(_))
 }

@@ -37,11 +37,16 @@ pub(crate) struct Compiler<'c> {
     pub(crate) done: &'c [Arc<CompiledProcedure>],
 }
 
+/// How many statements the procedures may have that one procedure calls, through all levels and
+/// once for each call: calls that double at each level would be analysed without end.
+const CALLED_STATEMENTS_MAX: u32 = 2_000;
+
 /// A procedure in the making.
 struct Unit<'c> {
     compiler: &'c Compiler<'c>,
     names: Names,
     sites: Vec<Site>,
+    called_statements: u32,
     loops: usize,
     returns: Returns,
     /// The variables of RETURNS TABLE or of OUT parameters.
@@ -60,6 +65,7 @@ impl Compiler<'_> {
             compiler: self,
             names: Names::new(&procedure.name),
             sites: Vec::new(),
+            called_statements: 0,
             loops: 0,
             returns: procedure.returns.clone(),
             outputs: Vec::new(),
@@ -131,6 +137,7 @@ impl Compiler<'_> {
             body,
             statements: unit.sites,
             first_statement,
+            called_statements: unit.called_statements,
             result,
             found: unit.found,
             columns: columns.into(),
@@ -800,8 +807,18 @@ impl Unit<'_> {
             }
             slots.push(slot);
         }
+        let offset = self.called_statements;
+        self.called_statements += procedure.statements_in_all();
+        if self.called_statements > CALLED_STATEMENTS_MAX {
+            let message = format!(
+                "the procedures that this one calls, through all levels, have more than \
+                 {CALLED_STATEMENTS_MAX} statements, each counted once a call"
+            );
+            return Err(Diagnostic::new("54001", message, span));
+        }
         Ok(Code::Call {
             procedure,
+            offset,
             arguments: computed,
             into: slots,
         })
@@ -858,6 +875,7 @@ pub(crate) fn condition_statement(catalog: &Catalog, syntax: &Expr, span: Span) 
         compiler: &compiler,
         names,
         sites: Vec::new(),
+        called_statements: 0,
         loops: 0,
         returns: Returns::Parameters,
         outputs: Vec::new(),

@@ -26,6 +26,8 @@ struct Knowledge {
 
 struct DryRun<'d> {
     procedure: &'d CompiledProcedure,
+    /// The number of its first statement in this call.
+    first: u32,
     surroundings: Surroundings,
     reads: Vec<(StatementId, bool, Read)>,
     rounds: usize,
@@ -46,15 +48,10 @@ impl CompiledProcedure {
     ///
     /// The arguments are as [`CompiledProcedure::check_arguments`] gives them.
     pub fn declared_reads(&self, arguments: &[Value]) -> Vec<(StatementId, bool, Read)> {
-        let mut values = arguments.to_vec();
-        values.resize(self.variables.len(), Value::Null);
-        let mut knowledge = Knowledge {
-            known: vec![true; values.len()],
-            values,
-        };
-        knowledge.known[self.found] = false;
+        let mut knowledge = Knowledge::at_entry(self, arguments.to_vec());
         let mut run = DryRun {
             procedure: self,
+            first: self.first_statement,
             surroundings: Surroundings::default(),
             reads: Vec::new(),
             rounds: 0,
@@ -65,6 +62,17 @@ impl CompiledProcedure {
 }
 
 impl Knowledge {
+    /// At the beginning of a procedure that is called with these arguments.
+    fn at_entry(procedure: &CompiledProcedure, mut values: Vec<Value>) -> Knowledge {
+        values.resize(procedure.variables.len(), Value::Null);
+        let mut knowledge = Knowledge {
+            known: vec![true; values.len()],
+            values,
+        };
+        knowledge.known[procedure.found] = false;
+        knowledge
+    }
+
     /// Whether an expression can be evaluated now, over known variables and these sources.
     fn knows(&self, expression: &Expression, placed: u64) -> bool {
         !expression.any(&mut |e| match e {
@@ -215,9 +223,48 @@ impl DryRun<'_> {
             }
             Code::ReturnNext(_) => {}
             Code::RowCount { slot } => knowledge.known[*slot] = false,
-            Code::Call { into, .. } => knowledge.forget(into),
+            Code::Call {
+                procedure,
+                offset,
+                arguments,
+                into,
+            } => {
+                self.called(procedure, *offset, arguments, knowledge);
+                knowledge.forget(into);
+                knowledge.known[self.procedure.found] = false;
+            }
         }
         Flow::On
+    }
+
+    /// A procedure that this one calls.
+    fn called(
+        &mut self,
+        procedure: &CompiledProcedure,
+        offset: u32,
+        arguments: &[Computed],
+        knowledge: &Knowledge,
+    ) {
+        let given: Vec<Option<Value>> = arguments
+            .iter()
+            .map(|argument| self.value(argument, knowledge))
+            .collect();
+        let values = given
+            .iter()
+            .map(|value| value.clone().unwrap_or(Value::Null));
+        let mut within = Knowledge::at_entry(procedure, values.collect());
+        for (known, value) in within.known.iter_mut().zip(&given) {
+            *known = value.is_some();
+        }
+        let mut run = DryRun {
+            procedure,
+            first: self.procedure.first_called(self.first, offset),
+            surroundings: Surroundings::default(),
+            reads: std::mem::take(&mut self.reads),
+            rounds: self.rounds,
+        };
+        run.codes(&procedure.body, &mut within);
+        (self.reads, self.rounds) = (run.reads, run.rounds);
     }
 
     fn branches(
@@ -271,7 +318,7 @@ impl DryRun<'_> {
     }
 
     fn site(&mut self, site: usize, knowledge: &Knowledge) {
-        let id = self.procedure.statement_id(site);
+        let id = StatementId(self.first + site as u32);
         let procedure = self.procedure;
         match &procedure.statements[site].statement.kind {
             StatementKind::Query(query) => self.query(id, query, knowledge),

@@ -37,6 +37,8 @@ pub struct CompiledProcedure {
     /// Its statements; the first has the number `first_statement`.
     pub(crate) statements: Vec<Site>,
     pub(crate) first_statement: u32,
+    /// How many statements the procedures have that it calls, once for each call.
+    pub(crate) called_statements: u32,
     pub(crate) result: Outcome,
     /// The slot of FOUND.
     pub(crate) found: usize,
@@ -127,9 +129,12 @@ pub(crate) enum Code {
     RowCount {
         slot: usize,
     },
-    /// Another procedure, run within this one.
+    /// Another procedure, run within this one. Its statements have numbers of their own in each
+    /// call, so that the plan can tell them from those of the procedure called by itself: they begin
+    /// this far behind the caller's last. None of them is deferred.
     Call {
         procedure: Arc<CompiledProcedure>,
+        offset: u32,
         arguments: Vec<Computed>,
         into: Vec<usize>,
     },
@@ -158,7 +163,17 @@ impl CompiledProcedure {
         &self.columns
     }
 
-    /// The number of one of its statements.
+    /// How many numbers of statements it takes: its own and those of what it calls.
+    pub(crate) fn statements_in_all(&self) -> u32 {
+        self.statements.len() as u32 + self.called_statements
+    }
+
+    /// Where the numbers of a called procedure's statements begin, if the own ones begin at `first`.
+    pub(crate) fn first_called(&self, first: u32, offset: u32) -> u32 {
+        first + self.statements.len() as u32 + offset
+    }
+
+    /// The number of one of its statements when it is called by itself.
     pub(crate) fn statement_id(&self, site: usize) -> StatementId {
         StatementId(self.first_statement + site as u32)
     }

@@ -11,6 +11,7 @@ use crate::{
     execute::Run,
     expression::{Failure, Surroundings, cast, evaluate::evaluate_over, failure, text::write_text},
     plan::statement::StatementKind,
+    summary::StatementId,
     transaction::Transaction,
 };
 
@@ -26,6 +27,10 @@ enum Flow {
 /// A procedure in execution.
 struct Machine<'m, T> {
     procedure: &'m CompiledProcedure,
+    /// The number of its first statement in this call.
+    first: u32,
+    /// Whether another procedure has called it.
+    within: bool,
     transaction: &'m mut T,
     variables: Vec<Value>,
     surroundings: Surroundings,
@@ -92,7 +97,9 @@ impl CompiledProcedure {
         let values = self
             .check_arguments(arguments)
             .map_err(TransactionError::Failed)?;
-        let (rows, count) = self.run(transaction, values).await?;
+        let (rows, count) = self
+            .run(self.first_statement, false, transaction, values)
+            .await?;
         Ok(ResultSet {
             columns: self.columns.clone(),
             rows,
@@ -102,6 +109,8 @@ impl CompiledProcedure {
 
     async fn run<T: Transaction>(
         &self,
+        first: u32,
+        within: bool,
         transaction: &mut T,
         mut variables: Vec<Value>,
     ) -> Result<(Vec<Vec<Value>>, u64), TransactionError> {
@@ -112,6 +121,8 @@ impl CompiledProcedure {
         };
         let mut machine = Machine {
             procedure: self,
+            first,
+            within,
             transaction,
             variables,
             surroundings,
@@ -323,15 +334,17 @@ impl<T: Transaction> Machine<'_, T> {
             Code::RowCount { slot } => self.variables[*slot] = Value::Int(self.row_count as i64),
             Code::Call {
                 procedure,
+                offset,
                 arguments,
                 into,
             } => {
+                let first = self.procedure.first_called(self.first, *offset);
                 let mut values = Vec::with_capacity(procedure.variables.len());
                 for argument in arguments {
                     values.push(self.value(argument).await?);
                 }
                 let run: Pin<Box<dyn Future<Output = Result<_, TransactionError>> + '_>> =
-                    Box::pin(procedure.run(&mut *self.transaction, values));
+                    Box::pin(procedure.run(first, true, &mut *self.transaction, values));
                 let (rows, _) = run.await?;
                 self.take_into(rows, into, false)?;
             }
@@ -349,13 +362,14 @@ impl<T: Transaction> Machine<'_, T> {
         let found = &procedure.statements[site];
         let mut run = Run {
             transaction: &mut *self.transaction,
-            statement: procedure.statement_id(site),
+            statement: StatementId(self.first + site as u32),
             variables: &self.variables,
             surroundings: &self.surroundings,
             constraints: &procedure.constraints,
             ctes: Vec::new(),
         };
-        run.statement(&found.statement.kind, found.deferrable).await
+        run.statement(&found.statement.kind, found.deferrable && !self.within)
+            .await
     }
 
     fn take_into(

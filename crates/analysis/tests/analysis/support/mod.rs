@@ -71,6 +71,11 @@ impl Application {
                 })
             })
             .collect();
+        Application::compiled(files)
+    }
+
+    /// An application from files, with its types as they are compiled.
+    pub(crate) fn compiled(files: Vec<SourceFile>) -> Application {
         let mut application = Application::of(files.clone());
         let compiled = anabranch_sql::Application::compile(application.catalog.clone())
             .unwrap_or_else(|found| panic!("{}", anabranch_sql::render(&found, &files)));
