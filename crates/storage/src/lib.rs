@@ -17,6 +17,8 @@
 //! * [`version`]: versions, items, siblings.
 //! * [`collection`]: what is dropped when, and the floor below which no snapshot can be read.
 //! * [`recording`]: which versions reads return and what is installed when; off by default.
+//! * [`log`]: records made durable in order, checkpoints, recovery.
+//! * [`media`]: where the log's bytes go: a simulated disk, or (in `server`) files.
 //! * `index`, `tree`: secondary index entries, and the ordered map beneath everything.
 //!
 //! There is no protocol, thread or clock here: time comes in as [`anabranch_types::Ticks`].
@@ -25,12 +27,16 @@ pub mod apply;
 pub mod collection;
 mod index;
 mod invariants;
+pub mod log;
+pub mod media;
 pub mod recording;
 pub mod store;
 mod tree;
 pub mod version;
 
 pub use apply::{ApplyError, Change, Checked, Commit, SlotValues, Staged};
+pub use log::{Log, LogError, LogOptions, LogPosition, Opened};
+pub use media::{Media, MediaError};
 pub use recording::{Installed, InstalledChange, InstalledKind};
 pub use store::{BelowFloor, LoadError, Store, StoreSettings};
 pub use version::{CommitSequence, Item, ItemTag, Siblings, Version};

@@ -4,10 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use anabranch_types::{ColumnSet, Key, PartitionId, Row, TableId, Timestamp};
+use serde::{Deserialize, Serialize};
 
 /// The place of a commit in the order of installation at one store. Sequences of different stores
 /// do not compare.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct CommitSequence(pub u64);
 
 impl CommitSequence {
@@ -125,7 +128,7 @@ impl Item {
 
 /// The write set of a transaction over several partitions (RAMP-Fast's metadata, ramp.txt §4.1).
 /// Every version of the transaction points to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Siblings {
     /// The transaction.
     pub timestamp: Timestamp,
@@ -155,7 +158,7 @@ impl Siblings {
 /// An item's name in 8 bytes: its table, and 48 bits of a hash of its key. Two items of a table
 /// share a tag with a probability of 2^-48: a reader then looks once in vain, since it looks up
 /// versions by item *and* timestamp.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ItemTag(u64);
 
 const HASH_BITS: u32 = 48;

@@ -13,10 +13,12 @@ mod text;
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
+use serde::{Deserialize, Serialize};
+
 /// `mantissa × 10^-scale`, in 24 bytes.
 ///
 /// Equality, order and hash are those of the number: `1.0` equals `1.00`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Decimal {
     high: i64,
     low: u64,

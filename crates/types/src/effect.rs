@@ -5,12 +5,13 @@
 //! is a plain assignment of values computed earlier is the program's business alone. So increments
 //! by concurrent transactions add up without a lock, and what is contended runs last, at its owner.
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::{ColumnIndex, Key, ProgramId, Row, SlotId, TableId, Value};
 
 /// One change to one row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Effect {
     /// A new row. If the key (or a unique index's key) is taken, the transaction cannot commit.
     Insert {
@@ -72,7 +73,7 @@ impl Effect {
 
 /// A column of an inserted row whose value a slot holds at commit: the slot's integer plus
 /// `offset`. The row and the key were encoded with 0 in its place; both are patched in place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Patch {
     /// Where the value is found.
     pub slot: SlotId,
@@ -84,7 +85,7 @@ pub struct Patch {
 
 /// A set of columns. Columns from 63 on share one bit: a set is exact for narrower tables and an
 /// over-approximation for wider ones, which every user of it must be content with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnSet(pub u64);
 
 impl ColumnSet {

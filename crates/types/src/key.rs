@@ -25,6 +25,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Bound;
 
 use bytes::KeyBytes;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::{DataType, Decimal, Timestamp, Value};
@@ -537,7 +538,7 @@ impl<'k> KeyReader<'k> {
 /// `lower` and `upper` are suffixes, compared as prefixes: with `upper = Included(s)` every key
 /// that starts with `prefix ++ s` is in the range, with `Excluded(s)` none of them is; likewise
 /// `lower = Excluded(s)` leaves out every key that starts with `prefix ++ s`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRange {
     /// What every key in the range starts with.
     pub prefix: Key,

@@ -16,6 +16,7 @@ pub mod access;
 pub mod data_type;
 pub mod decimal;
 pub mod effect;
+mod encoded;
 pub mod id;
 pub mod key;
 pub mod row;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Nanoseconds since the start of a run. Whoever drives a node says what time it is: a wall clock
 /// in `server`, an event queue in the simulator. Nothing below reads a clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,7 +48,7 @@ pub const NODES_MAX: u16 = 1 << NODE_BITS;
 /// A hybrid logical clock in 54 bits (microseconds, pushed ahead by what the node has observed)
 /// above the 10 bits of the node that issued it. So timestamps are unique across nodes without
 /// coordination (ramp.txt §4.5), and a new client's writes are not hidden behind a busy one's.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Timestamp(u64);
 
 impl Timestamp {

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use compact_str::CompactString;
+use serde::{Deserialize, Serialize};
 
 use crate::{Decimal, SlotId};
 
@@ -11,7 +12,7 @@ use crate::{Decimal, SlotId};
 /// three integer types share [`Value::Int`], the three text types [`Value::Text`] (without
 /// `char(n)`'s padding), the two floating ones [`Value::Float`] and the two timestamps
 /// [`Value::Timestamp`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Value {
     /// SQL's NULL.
     Null,
@@ -43,7 +44,7 @@ pub enum Value {
 }
 
 /// See [`Value::Pending`]: the slot's integer value plus `offset`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pending {
     /// Where the transaction will find the value at commit.
     pub slot: SlotId,

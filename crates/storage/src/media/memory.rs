@@ -1,0 +1,244 @@
+//! A simulated disk: it outlives its node, and at a crash does to what was not synced what disks do.
+//!
+//! Faults are the driver's to order, so that a seed gives the same run: [`MemoryDisk::crash`] loses
+//! or tears what was not synced, by chance that the caller draws; [`DiskFaults`] makes reads and
+//! syncs fail, and the disk full. How long a sync takes is the driver's business too.
+//! [`MemoryDisk::damage`] flips bits, and [`DiskFaults::sync_lies`] is there to be planted: a disk
+//! that says that it has synced and has not is what no log can survive, and what a checker of
+//! durability has to see.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Media, MediaError};
+
+/// A disk persists its sectors whole, in any order.
+const SECTOR: usize = 512;
+
+/// What is wrong with a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskFaults {
+    /// The disk holds no more bytes than this.
+    pub capacity: Option<u64>,
+    /// Every read fails.
+    pub reads_fail: bool,
+    /// Every sync fails, and some of what it was to make durable may be durable.
+    pub syncs_fail: bool,
+    /// A sync does nothing and says that it has.
+    pub sync_lies: bool,
+}
+
+/// What a disk has been asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskCounters {
+    /// Appends.
+    pub appends: u64,
+    /// Bytes appended.
+    pub bytes: u64,
+    /// Syncs that did not fail.
+    pub syncs: u64,
+}
+
+/// A disk in memory. See the module.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryDisk {
+    files: BTreeMap<String, File>,
+    /// Files that were removed and may be back after a crash.
+    removed: BTreeMap<String, File>,
+    faults: DiskFaults,
+    counters: DiskCounters,
+}
+
+#[derive(Clone, Debug, Default)]
+struct File {
+    bytes: Vec<u8>,
+    /// How many of them a crash leaves for certain.
+    durable: usize,
+    /// What was cut off the durable part and may be back after a crash.
+    cut: Vec<u8>,
+    /// Whether a crash leaves the file for certain.
+    is_durable: bool,
+}
+
+impl MemoryDisk {
+    /// An empty disk without faults.
+    pub fn new() -> MemoryDisk {
+        MemoryDisk::default()
+    }
+
+    /// What is wrong with it.
+    pub fn faults(&self) -> DiskFaults {
+        self.faults
+    }
+
+    /// What is wrong with it from now on.
+    pub fn set_faults(&mut self, faults: DiskFaults) {
+        self.faults = faults;
+    }
+
+    /// What it has been asked for.
+    pub fn counters(&self) -> DiskCounters {
+        self.counters
+    }
+
+    /// How many bytes it holds.
+    pub fn used(&self) -> u64 {
+        self.files
+            .values()
+            .map(|file| file.bytes.len() as u64)
+            .sum()
+    }
+
+    /// Loses power. `draw(n)` is a number below `n`, by chance. Of what was appended to a file and
+    /// not synced, nothing remains, or a part up to some byte, or some of its sectors with holes of
+    /// zeros between them, or all.
+    pub fn crash(&mut self, draw: &mut dyn FnMut(u64) -> u64) {
+        for (name, file) in std::mem::take(&mut self.removed) {
+            if !self.files.contains_key(&name) && file.is_durable && draw(2) == 0 {
+                self.files.insert(name, file);
+            }
+        }
+        let mut gone = BTreeSet::new();
+        for (name, file) in &mut self.files {
+            if !file.is_durable && draw(2) == 0 {
+                gone.insert(name.clone());
+                continue;
+            }
+            file.tear(draw);
+        }
+        self.files.retain(|name, _| !gone.contains(name));
+    }
+
+    /// Flips one bit of a file's byte. False when the file has no such byte.
+    pub fn damage(&mut self, file: &str, offset: u64) -> bool {
+        let found = self.files.get_mut(file);
+        let byte = found.and_then(|file| file.bytes.get_mut(offset as usize));
+        byte.map(|byte| *byte ^= 0x10).is_some()
+    }
+
+    fn file(&mut self, name: &str) -> Result<&mut File, MediaError> {
+        self.files.get_mut(name).ok_or_else(|| MediaError::Missing {
+            file: name.to_string(),
+        })
+    }
+}
+
+impl File {
+    /// What a crash leaves becomes all there is.
+    fn tear(&mut self, draw: &mut dyn FnMut(u64) -> u64) {
+        let kept = self.durable;
+        let unsynced = self.bytes.len() - kept;
+        if !self.cut.is_empty() && draw(2) == 0 {
+            self.bytes.truncate(kept);
+            self.bytes.append(&mut self.cut);
+        } else if unsynced > 0 {
+            match draw(4) {
+                0 => self.bytes.truncate(kept),
+                1 => self
+                    .bytes
+                    .truncate(kept + draw(unsynced as u64 + 1) as usize),
+                2 => {
+                    for from in (kept / SECTOR * SECTOR..self.bytes.len()).step_by(SECTOR) {
+                        let until = (from + SECTOR).min(self.bytes.len());
+                        if draw(2) == 0 {
+                            self.bytes[from.max(kept)..until].fill(0);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.cut.clear();
+        self.durable = self.bytes.len();
+        self.is_durable = true;
+    }
+}
+
+impl Media for MemoryDisk {
+    fn files(&mut self) -> Result<Vec<String>, MediaError> {
+        Ok(self.files.keys().cloned().collect())
+    }
+
+    fn read(&mut self, file: &str, offset: u64, length: usize) -> Result<Vec<u8>, MediaError> {
+        if self.faults.reads_fail {
+            return Err(failed("read", file));
+        }
+        let bytes = &self.file(file)?.bytes;
+        let from = bytes.len().min(offset as usize);
+        let until = bytes.len().min(from.saturating_add(length));
+        Ok(bytes[from..until].to_vec())
+    }
+
+    fn create(&mut self, file: &str) -> Result<(), MediaError> {
+        self.files.insert(file.to_string(), File::default());
+        Ok(())
+    }
+
+    fn append(&mut self, file: &str, bytes: &[u8]) -> Result<(), MediaError> {
+        let room = self
+            .faults
+            .capacity
+            .map(|all| all.saturating_sub(self.used()));
+        let fits = room.map_or(bytes.len(), |room| bytes.len().min(room as usize));
+        self.file(file)?.bytes.extend_from_slice(&bytes[..fits]);
+        self.counters.appends += 1;
+        self.counters.bytes += fits as u64;
+        if fits < bytes.len() {
+            let file = file.to_string();
+            return Err(MediaError::Full { file });
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self, file: &str) -> Result<(), MediaError> {
+        let faults = self.faults;
+        let found = self.file(file)?;
+        if faults.syncs_fail {
+            return Err(failed("sync", file));
+        }
+        if !faults.sync_lies {
+            found.durable = found.bytes.len();
+            found.cut.clear();
+            found.is_durable = true;
+        }
+        self.counters.syncs += 1;
+        Ok(())
+    }
+
+    fn cut(&mut self, file: &str, length: u64) -> Result<(), MediaError> {
+        let file = self.file(file)?;
+        let length = file.bytes.len().min(length as usize);
+        if length < file.durable {
+            let mut cut = file.bytes[length..file.durable].to_vec();
+            cut.append(&mut file.cut);
+            file.cut = cut;
+            file.durable = length;
+        }
+        file.bytes.truncate(length);
+        Ok(())
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> Result<(), MediaError> {
+        let mut file = self.files.remove(from).ok_or_else(|| MediaError::Missing {
+            file: from.to_string(),
+        })?;
+        file.is_durable = true;
+        self.files.insert(to.to_string(), file);
+        Ok(())
+    }
+
+    fn remove(&mut self, file: &str) -> Result<(), MediaError> {
+        let removed = self.files.remove(file).ok_or_else(|| MediaError::Missing {
+            file: file.to_string(),
+        })?;
+        self.removed.insert(file.to_string(), removed);
+        Ok(())
+    }
+}
+
+fn failed(operation: &'static str, file: &str) -> MediaError {
+    MediaError::Failed {
+        operation,
+        file: file.to_string(),
+        reason: "input/output error".to_string(),
+    }
+}

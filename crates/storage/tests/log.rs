@@ -1,0 +1,282 @@
+//! The log on a simulated disk that loses, tears, fails and rots.
+
+use anabranch_storage::media::memory::{DiskFaults, MemoryDisk};
+use anabranch_storage::{Log, LogError, LogOptions, Media, MediaError, Opened};
+
+/// Small segments, so that each run has several.
+const OPTIONS: LogOptions = LogOptions { segment_bytes: 700 };
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % bound
+    }
+}
+
+/// What is logged: a number, and some weight.
+type Record = (u64, Vec<u8>);
+
+fn record(number: u64) -> Record {
+    (number, vec![number as u8; (number % 60) as usize])
+}
+
+/// Opens the log; the numbers that it gives back.
+fn open(disk: MemoryDisk) -> Result<(Log<MemoryDisk>, Vec<u64>, Opened), LogError> {
+    let mut numbers = Vec::new();
+    let (log, opened) = Log::open(disk, OPTIONS, &mut |(number, weight): Record| {
+        if weight != record(number).1 {
+            return Err(format!("{number} has the wrong weight"));
+        }
+        numbers.push(number);
+        Ok(())
+    })?;
+    Ok((log, numbers, opened))
+}
+
+/// A checkpoint of everything below `next`.
+fn checkpoint(log: &mut Log<MemoryDisk>, next: u64) -> Result<(), LogError> {
+    log.checkpoint(&mut |sink| (0..next).for_each(|number| sink(record(number))))
+}
+
+fn fresh() -> Log<MemoryDisk> {
+    let (mut log, numbers, opened) = open(MemoryDisk::new()).expect("an empty disk is a new log");
+    assert!(opened.is_new && numbers.is_empty());
+    checkpoint(&mut log, 0).expect("the disk has no faults");
+    log
+}
+
+fn append(log: &mut Log<MemoryDisk>, numbers: std::ops::Range<u64>) -> Result<(), LogError> {
+    log.append(&numbers.map(record).collect::<Vec<Record>>())
+}
+
+fn sync(log: &mut Log<MemoryDisk>) -> Result<(), LogError> {
+    let until = log.begin_sync();
+    log.end_sync(until)
+}
+
+/// One disk through many lives. Returns what went wrong, how many bytes were cut and how many
+/// records that were never synced were found again.
+fn lives(seed: u64, faults: DiskFaults) -> Result<(u64, u64), String> {
+    let mut random = Random(seed);
+    let mut log = fresh();
+    log.media_mut().set_faults(faults);
+    let (mut next, mut durable, mut cut, mut extra) = (0, 0, 0, 0);
+    for _ in 0..12 {
+        for _ in 0..random.below(40) {
+            match random.below(10) {
+                0..6 => {
+                    let count = 1 + random.below(4);
+                    append(&mut log, next..next + count).map_err(|error| error.to_string())?;
+                    next += count;
+                }
+                6..9 => {
+                    let (until, was) = (log.begin_sync(), next);
+                    if random.below(2) == 0 {
+                        append(&mut log, next..next + 1).map_err(|error| error.to_string())?;
+                        next += 1;
+                    }
+                    log.end_sync(until).map_err(|error| error.to_string())?;
+                    durable = was;
+                }
+                _ => {
+                    checkpoint(&mut log, next).map_err(|error| error.to_string())?;
+                    durable = next;
+                }
+            }
+        }
+        let mut disk = log.into_media();
+        disk.crash(&mut |bound| random.below(bound));
+        if random.below(4) == 0 {
+            // It dies again while it recovers.
+            let (log, ..) = open(disk).map_err(|error| error.to_string())?;
+            disk = log.into_media();
+            disk.crash(&mut |bound| random.below(bound));
+        }
+        let (again, numbers, opened) = open(disk).map_err(|error| error.to_string())?;
+        if !numbers.iter().copied().eq(0..numbers.len() as u64) {
+            return Err(format!("not a prefix of what was logged: {numbers:?}"));
+        }
+        let found = numbers.len() as u64;
+        if found < durable || found > next {
+            return Err(format!(
+                "{found} records are left of {durable} synced, {next} logged"
+            ));
+        }
+        cut += opened.cut;
+        extra += found - durable;
+        (log, next, durable) = (again, found, found);
+    }
+    Ok((cut, extra))
+}
+
+#[test]
+fn what_was_synced_survives_every_crash_and_what_was_not_leaves_no_hole() {
+    let (mut cut, mut extra) = (0, 0);
+    for seed in 0..400 {
+        let (torn, more) =
+            lives(seed, DiskFaults::default()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        cut += torn;
+        extra += more;
+    }
+    assert!(
+        cut > 10_000 && extra > 1_000,
+        "crashes that tear nothing show nothing: {cut} {extra}"
+    );
+}
+
+/// A disk that lies about its syncs is what no log survives: the check above has to see it.
+#[test]
+fn a_disk_that_lies_is_found_out() {
+    let lies = DiskFaults {
+        sync_lies: true,
+        ..DiskFaults::default()
+    };
+    let found = (0..50).filter(|seed| lives(*seed, lies).is_err()).count();
+    assert!(found > 40, "{found} of 50");
+}
+
+#[test]
+fn records_of_a_segment_that_was_synced_are_never_skipped() {
+    let mut log = fresh();
+    for batch in 0..60 {
+        append(&mut log, 3 * batch..3 * batch + 3).expect("no faults");
+        sync(&mut log).expect("no faults");
+    }
+    let disk = log.into_media();
+    let (mut refused, mut last_batch) = (0, 0);
+    for file in disk.clone().files().expect("no faults") {
+        for offset in (0..u64::MAX).step_by(7) {
+            let mut rotten = disk.clone();
+            if !rotten.damage(&file, offset) {
+                break;
+            }
+            match open(rotten) {
+                Err(LogError::Damaged { file: named, .. }) => {
+                    assert_eq!(named, file);
+                    refused += 1;
+                }
+                // Nothing comes after the last frame that could tell that it had been synced.
+                Ok((_, numbers, _)) => {
+                    assert_eq!(numbers.len(), 177, "{file} at {offset}");
+                    last_batch += 1;
+                }
+                Err(other) => panic!("{file} at {offset}: {other}"),
+            }
+        }
+    }
+    assert!(refused > 500 && last_batch < 40, "{refused} {last_batch}");
+}
+
+#[test]
+fn a_missing_segment_or_checkpoint_is_a_gap() {
+    let mut log = fresh();
+    for batch in 0..40 {
+        append(&mut log, 3 * batch..3 * batch + 3).expect("no faults");
+    }
+    sync(&mut log).expect("no faults");
+    let mut disk = log.into_media();
+    let files = disk.files().expect("no faults");
+    let segments: Vec<&String> = files.iter().filter(|f| f.starts_with("log-")).collect();
+    assert!(segments.len() > 3, "{files:?}");
+    for missing in &segments[..segments.len() - 1] {
+        let mut disk = disk.clone();
+        disk.remove(missing).expect("it is there");
+        assert!(matches!(open(disk), Err(LogError::Gap { .. })), "{missing}");
+    }
+    let checkpoint = files.iter().find(|f| f.starts_with("checkpoint-"));
+    disk.remove(checkpoint.expect("there is one"))
+        .expect("it is there");
+    assert!(matches!(open(disk), Err(LogError::Gap { .. })));
+}
+
+#[test]
+fn an_error_of_the_disk_stops_the_log_for_good() {
+    let mut log = fresh();
+    append(&mut log, 0..3).expect("no faults");
+    sync(&mut log).expect("no faults");
+    append(&mut log, 3..5).expect("no faults");
+    let failing = DiskFaults {
+        syncs_fail: true,
+        ..DiskFaults::default()
+    };
+    log.media_mut().set_faults(failing);
+    assert!(matches!(
+        sync(&mut log),
+        Err(LogError::Media(MediaError::Failed { .. }))
+    ));
+    log.media_mut().set_faults(DiskFaults::default());
+    // The disk works again; whether it has what it refused to sync is unknown.
+    assert!(matches!(
+        append(&mut log, 5..6),
+        Err(LogError::Stopped { .. })
+    ));
+    assert!(matches!(sync(&mut log), Err(LogError::Stopped { .. })));
+    assert!(matches!(
+        checkpoint(&mut log, 5),
+        Err(LogError::Stopped { .. })
+    ));
+
+    let mut log = fresh();
+    let full = DiskFaults {
+        capacity: Some(log.media().used() + 100),
+        ..DiskFaults::default()
+    };
+    log.media_mut().set_faults(full);
+    let refused = (0..10).find_map(|number| append(&mut log, number..number + 1).err());
+    assert!(
+        matches!(refused, Some(LogError::Media(MediaError::Full { .. }))),
+        "{refused:?}"
+    );
+    let mut disk = log.into_media();
+    disk.set_faults(DiskFaults::default());
+    let (_, numbers, opened) = open(disk).expect("half a frame is a torn tail");
+    assert!(!numbers.is_empty() && opened.cut > 0);
+}
+
+#[test]
+fn a_read_error_and_a_record_that_is_not_one_are_errors() {
+    let mut log = fresh();
+    append(&mut log, 0..3).expect("no faults");
+    let mut disk = log.into_media();
+    disk.set_faults(DiskFaults {
+        reads_fail: true,
+        ..DiskFaults::default()
+    });
+    assert!(matches!(
+        open(disk.clone()),
+        Err(LogError::Media(MediaError::Failed { .. }))
+    ));
+    disk.set_faults(DiskFaults::default());
+    let refusing = Log::open(
+        disk.clone(),
+        OPTIONS,
+        &mut |_: Record| Err("no".to_string()),
+    );
+    assert!(matches!(refusing, Err(LogError::Unreplayable { .. })));
+    let other = Log::open(disk, OPTIONS, &mut |_: (bool, String)| Ok(()));
+    assert!(matches!(other, Err(LogError::Damaged { .. })));
+}
+
+#[test]
+fn checkpoints_cut_the_log() {
+    let mut log = fresh();
+    for batch in 0..100 {
+        append(&mut log, 3 * batch..3 * batch + 3).expect("no faults");
+    }
+    let before = log.media_mut().files().expect("no faults").len();
+    assert!(before > 5);
+    checkpoint(&mut log, 300).expect("no faults");
+    let files = log.media_mut().files().expect("no faults");
+    assert_eq!(files.len(), 2, "{files:?}");
+    assert_eq!(log.since_checkpoint(), 0);
+    append(&mut log, 300..302).expect("no faults");
+    let (_, numbers, opened) = open(log.into_media()).expect("nothing crashed");
+    assert_eq!((opened.checkpointed, opened.logged), (300, 2));
+    assert_eq!(numbers.len(), 302);
+}
