@@ -110,6 +110,9 @@ pub struct Opened {
     pub cut: u64,
 }
 
+/// Takes the records of a checkpoint.
+pub type Sink<'s, R> = dyn FnMut(R) + 's;
+
 /// A node's log. See the module.
 #[derive(Clone, Debug)]
 pub struct Log<D> {
@@ -268,7 +271,7 @@ impl<D: Media> Log<D> {
     /// When the disk fails; the log has then stopped.
     pub fn checkpoint<R: Serialize>(
         &mut self,
-        write: &mut dyn FnMut(&mut dyn FnMut(R)),
+        write: &mut dyn FnMut(&mut Sink<'_, R>),
     ) -> Result<(), LogError> {
         self.running()?;
         if self.segment.is_some() {
@@ -291,7 +294,7 @@ impl<D: Media> Log<D> {
 
     fn write_checkpoint<R: Serialize>(
         &mut self,
-        write: &mut dyn FnMut(&mut dyn FnMut(R)),
+        write: &mut dyn FnMut(&mut Sink<'_, R>),
     ) -> Result<(), LogError> {
         self.media.create(PARTIAL)?;
         let (media, at) = (&mut self.media, self.end.0);
