@@ -8,11 +8,31 @@
 //! docs/histories.md defines the format, what "the version read" means for counters and deferred
 //! effects, and every phenomenon with its source.
 
+mod builder;
+mod causal;
+mod check;
+mod dependency;
 pub mod error;
+mod explain;
 pub mod format;
+mod fracture;
+mod graph;
+mod history;
 pub mod model;
+mod order;
+pub mod phenomenon;
+mod reader;
 pub mod record;
+mod session;
+mod unseen;
+pub mod verdict;
 
+pub use builder::HistoryBuilder;
+pub use check::{Unsuitable, check};
 pub use error::{HistoryError, Problem};
 pub use format::{HistoryReader, HistoryWriter, Record};
+pub use graph::Dependency;
+pub use history::History;
 pub use model::Model;
+pub use phenomenon::Phenomenon;
+pub use verdict::{Anomaly, Verdict};

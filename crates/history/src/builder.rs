@@ -1,0 +1,695 @@
+//! From recorded lines to a [`History`]: names become numbers, versions get their order, and each
+//! read is matched with the version that it names.
+//!
+//! Two kinds of trouble are kept apart. What cannot be true of any run is a contradiction, and
+//! there is no verdict. What can be true of a run that went wrong is kept for the checkers: a read
+//! of an aborted version, a committed write that was never installed, an answer that is not what
+//! was installed up to its sequence.
+
+use std::io::BufRead;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::error::{HistoryError, Problem};
+use crate::format::{HistoryReader, Record};
+use crate::history::{
+    Direct, DirectKind, History, ItemNumber, Names, Position, ReadFact, ScanFact, TransactionFacts,
+    TransactionNumber, VersionFact, WriteFact,
+};
+use crate::record::{
+    AssignmentOrder, Header, Operation, Order, Outcome, Place, Read, Transaction, WriteKind,
+};
+
+impl History {
+    /// Reads a history.
+    ///
+    /// # Errors
+    /// [`HistoryError`], with the line.
+    pub fn read(input: impl BufRead) -> Result<History, HistoryError> {
+        let mut reader = HistoryReader::new(input)?;
+        let mut builder = HistoryBuilder::new(reader.header().clone());
+        while let Some(record) = reader.next_record()? {
+            match record {
+                Record::Transaction(transaction) => builder.add(reader.line(), transaction)?,
+                Record::Order(order) => builder.add_order(reader.line(), &order)?,
+            }
+        }
+        builder.finish()
+    }
+}
+
+/// Takes a history record by record.
+#[derive(Debug)]
+pub struct HistoryBuilder {
+    header: Header,
+    transactions: Vec<TransactionFacts>,
+    unknown: Vec<bool>,
+    names: FxHashSet<Box<str>>,
+    items: Names,
+    sessions: Names,
+    spaces: Names,
+    /// What versions are called, with their writers as far as they have come.
+    versions: Names,
+    writers: Vec<Option<TransactionNumber>>,
+    reads: Vec<NamedRead>,
+    scans: Vec<ScanFact>,
+    scanners: Vec<(TransactionNumber, u32)>,
+    writes: Vec<NamedWrite>,
+    places: Vec<(u32, u32, Box<str>)>,
+    orders: FxHashMap<ItemNumber, (u64, Vec<u32>)>,
+    last_of_session: Vec<Option<u64>>,
+}
+
+#[derive(Clone, Debug)]
+struct NamedRead {
+    transaction: TransactionNumber,
+    item: ItemNumber,
+    writer: Option<u32>,
+    ordinal: Option<u32>,
+    at: Option<Place>,
+    step: u32,
+    scan: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct NamedWrite {
+    transaction: TransactionNumber,
+    item: ItemNumber,
+    kind: WriteKind,
+    at: Option<Place>,
+    /// Its index among all writes, by which `places` name it.
+    number: u32,
+    /// How often the transaction had written the item with this write.
+    ordinal: u32,
+}
+
+impl HistoryBuilder {
+    /// A history without transactions.
+    pub fn new(header: Header) -> HistoryBuilder {
+        HistoryBuilder {
+            header,
+            transactions: Vec::new(),
+            unknown: Vec::new(),
+            names: FxHashSet::default(),
+            items: Names::default(),
+            sessions: Names::default(),
+            spaces: Names::default(),
+            versions: Names::default(),
+            writers: Vec::new(),
+            reads: Vec::new(),
+            scans: Vec::new(),
+            scanners: Vec::new(),
+            writes: Vec::new(),
+            places: Vec::new(),
+            orders: FxHashMap::default(),
+            last_of_session: Vec::new(),
+        }
+    }
+
+    /// Adds a transaction; `line` is where errors are said to be.
+    ///
+    /// # Errors
+    /// [`Problem::Contradiction`].
+    pub fn add(&mut self, line: u64, transaction: Transaction) -> Result<(), HistoryError> {
+        let number = self.transactions.len() as TransactionNumber;
+        let name: Box<str> = transaction.id.as_str().into();
+        if !self.names.insert(name.clone()) {
+            return Err(contradiction(
+                line,
+                format!("two transactions are called {name}"),
+            ));
+        }
+        let version = self.version_number(transaction.version.as_deref().unwrap_or(&name));
+        if self.writers[version as usize].replace(number).is_some() {
+            let name = self.versions.name(version);
+            return Err(contradiction(
+                line,
+                format!("two transactions' versions are called {name}"),
+            ));
+        }
+        let session = self.session_of(line, &transaction)?;
+        self.unknown.push(transaction.outcome == Outcome::Unknown);
+        self.transactions.push(TransactionFacts {
+            name,
+            call: transaction.procedure.as_ref().map(|procedure| {
+                format!("{procedure}({})", transaction.arguments.join(", ")).into()
+            }),
+            session,
+            invoked: transaction.invoked,
+            completed: transaction.completed,
+            committed: transaction.outcome == Outcome::Committed,
+            stamp: transaction.stamp,
+            line,
+            reads: (0, 0),
+            writes: (0, 0),
+        });
+        for (step, operation) in transaction.operations.into_iter().enumerate() {
+            self.add_operation(number, step as u32, operation);
+        }
+        Ok(())
+    }
+
+    fn session_of(
+        &mut self,
+        line: u64,
+        transaction: &Transaction,
+    ) -> Result<Option<u32>, HistoryError> {
+        if let (Some(invoked), Some(completed)) = (transaction.invoked, transaction.completed)
+            && completed < invoked
+        {
+            return Err(contradiction(
+                line,
+                format!("it was answered at {completed}, before it asked at {invoked}"),
+            ));
+        }
+        let Some(name) = &transaction.session else {
+            return Ok(None);
+        };
+        let session = self.sessions.intern(name);
+        if session as usize == self.last_of_session.len() {
+            self.last_of_session.push(None);
+        }
+        let last = &mut self.last_of_session[session as usize];
+        if let (Some(last), Some(invoked)) = (*last, transaction.invoked)
+            && invoked < last
+        {
+            return Err(contradiction(
+                line,
+                format!(
+                    "session {name} asked at {invoked}, before its last transaction ended at {last}"
+                ),
+            ));
+        }
+        *last = transaction.completed.or(transaction.invoked).or(*last);
+        Ok(Some(session))
+    }
+
+    fn version_number(&mut self, name: &str) -> u32 {
+        let number = self.versions.intern(name);
+        if number as usize == self.writers.len() {
+            self.writers.push(None);
+        }
+        number
+    }
+
+    fn add_operation(&mut self, transaction: TransactionNumber, step: u32, operation: Operation) {
+        match operation {
+            Operation::Read(read) => self.add_read(transaction, step, None, &read),
+            Operation::Scan(scan) => {
+                let number = self.scans.len() as u32;
+                for read in &scan.found {
+                    self.add_read(transaction, step, Some(number), read);
+                }
+                self.scanners.push((transaction, step));
+                self.scans.push(ScanFact {
+                    space: self.spaces.intern(&scan.space),
+                    lower: scan.lower.map(String::into_boxed_str),
+                    upper: scan.upper.map(String::into_boxed_str),
+                    at: scan.at,
+                });
+            }
+            Operation::Write(write) => {
+                let number = self.writes.len() as u32;
+                let item = self.items.intern(&write.item);
+                for (space, place) in write.positions {
+                    let space = self.spaces.intern(&space);
+                    self.places.push((number, space, place.into()));
+                }
+                self.writes.push(NamedWrite {
+                    transaction,
+                    item,
+                    kind: write.kind,
+                    at: write.at,
+                    number,
+                    ordinal: 1,
+                });
+            }
+        }
+    }
+
+    fn add_read(
+        &mut self,
+        transaction: TransactionNumber,
+        step: u32,
+        scan: Option<u32>,
+        read: &Read,
+    ) {
+        let version = read.version.as_ref();
+        let read = NamedRead {
+            transaction,
+            item: self.items.intern(&read.item),
+            writer: version.map(|version| self.version_number(&version.writer)),
+            ordinal: version.and_then(|version| version.ordinal),
+            at: read.at,
+            step,
+            scan,
+        };
+        self.reads.push(read);
+    }
+
+    /// Adds the version order of an item.
+    ///
+    /// # Errors
+    /// [`Problem::Contradiction`].
+    pub fn add_order(&mut self, line: u64, order: &Order) -> Result<(), HistoryError> {
+        let item = self.items.intern(&order.item);
+        let mut versions: Vec<u32> = Vec::with_capacity(order.versions.len());
+        for name in &order.versions {
+            versions.push(self.version_number(name));
+        }
+        let mut sorted = versions.clone();
+        sorted.sort_unstable();
+        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            let name = self.versions.name(twice[0]);
+            return Err(contradiction(line, format!("{name} is in the order twice")));
+        }
+        if self.orders.insert(item, (line, versions)).is_some() {
+            let item = &order.item;
+            return Err(contradiction(line, format!("{item} has two orders")));
+        }
+        Ok(())
+    }
+
+    /// Matches everything with everything.
+    ///
+    /// # Errors
+    /// [`Problem::Contradiction`], with the line of the transaction or order that contradicts.
+    pub fn finish(mut self) -> Result<History, HistoryError> {
+        self.writes
+            .sort_by_key(|write| (write.transaction, write.item));
+        for at in 1..self.writes.len() {
+            let before = self.writes[at - 1];
+            let write = &mut self.writes[at];
+            if (before.transaction, before.item) == (write.transaction, write.item) {
+                write.ordinal = before.ordinal + 1;
+            }
+        }
+        let resolved = self.resolve_writers()?;
+        let mut direct = Vec::new();
+        let ordered = self.order_versions(&mut direct)?;
+        self.assemble(resolved, ordered, direct)
+    }
+
+    /// The write of each read's version, by index; and unknown transactions that were installed or
+    /// read count as committed from here on.
+    fn resolve_writers(&mut self) -> Result<Vec<Option<u32>>, HistoryError> {
+        for write in &self.writes {
+            let number = write.transaction as usize;
+            self.transactions[number].committed |= self.unknown[number] && write.at.is_some();
+        }
+        let mut found = Vec::with_capacity(self.reads.len());
+        for read in &self.reads {
+            let facts = &self.transactions[read.transaction as usize];
+            let Some(version) = read.writer else {
+                found.push(None);
+                continue;
+            };
+            let (name, item) = (self.versions.name(version), self.items.name(read.item));
+            let nobody = || {
+                contradiction(
+                    facts.line,
+                    format!(
+                        "{} read {item} in version {name}, which nobody wrote",
+                        facts.name
+                    ),
+                )
+            };
+            let writer = self.writers[version as usize].ok_or_else(nobody)?;
+            let last = self
+                .writes
+                .partition_point(|write| (write.transaction, write.item) <= (writer, read.item))
+                .checked_sub(1)
+                .filter(|at| {
+                    let write = &self.writes[*at];
+                    (write.transaction, write.item) == (writer, read.item)
+                })
+                .ok_or_else(nobody)?;
+            if read
+                .ordinal
+                .is_some_and(|ordinal| ordinal > self.writes[last].ordinal)
+            {
+                return Err(nobody());
+            }
+            if self.unknown[writer as usize] && facts.committed {
+                self.transactions[writer as usize].committed = true;
+            }
+            found.push(Some(last as u32));
+        }
+        Ok(found)
+    }
+
+    /// The version order of each item.
+    fn order_versions(&self, direct: &mut Vec<Direct>) -> Result<Vec<ItemOrder>, HistoryError> {
+        let mut by_item: Vec<ItemOrder> = (0..self.items.len())
+            .map(|_| ItemOrder::default())
+            .collect();
+        for (at, write) in self.writes.iter().enumerate() {
+            let superseded = self.writes.get(at + 1).is_some_and(|next| {
+                (next.transaction, next.item) == (write.transaction, write.item)
+            });
+            let facts = &self.transactions[write.transaction as usize];
+            let item = &mut by_item[write.item as usize];
+            if let Some(place) = write.at {
+                item.installed.push((place, *write));
+            }
+            if facts.committed && !superseded {
+                item.committed.push(*write);
+            }
+        }
+        for (number, item) in by_item.iter_mut().enumerate() {
+            let number = number as ItemNumber;
+            if let Some((line, order)) = self.orders.get(&number) {
+                item.versions = self.told_order(*line, number, order, item)?;
+            } else if !item.installed.is_empty() {
+                self.installed_order(number, item, direct)?;
+            } else if let [_, second, ..] = &item.committed[..] {
+                let facts = &self.transactions[second.transaction as usize];
+                return Err(contradiction(
+                    facts.line,
+                    format!(
+                        "{} has several writers, and nothing says in which order",
+                        self.items.name(number)
+                    ),
+                ));
+            } else {
+                item.versions.clone_from(&item.committed);
+            }
+            self.sort_by_stamp(item);
+        }
+        Ok(by_item)
+    }
+
+    fn told_order(
+        &self,
+        line: u64,
+        number: ItemNumber,
+        order: &[u32],
+        item: &ItemOrder,
+    ) -> Result<Vec<NamedWrite>, HistoryError> {
+        let item_name = self.items.name(number);
+        let mut writes: FxHashMap<TransactionNumber, NamedWrite> = item
+            .committed
+            .iter()
+            .map(|write| (write.transaction, *write))
+            .collect();
+        let mut versions = Vec::with_capacity(order.len());
+        for version in order {
+            let writer = self.writers[*version as usize];
+            let write = writer.and_then(|writer| writes.remove(&writer));
+            let name = self.versions.name(*version);
+            versions.push(write.ok_or_else(|| {
+                contradiction(line, format!("no committed {name} wrote {item_name}"))
+            })?);
+        }
+        let left = item
+            .committed
+            .iter()
+            .find(|write| writes.contains_key(&write.transaction));
+        if let Some(left) = left {
+            let name = &self.transactions[left.transaction as usize].name;
+            return Err(contradiction(
+                line,
+                format!("{name} wrote {item_name}, and the order leaves it out"),
+            ));
+        }
+        Ok(versions)
+    }
+
+    fn installed_order(
+        &self,
+        number: ItemNumber,
+        item: &mut ItemOrder,
+        direct: &mut Vec<Direct>,
+    ) -> Result<(), HistoryError> {
+        item.installed.sort_by_key(|(place, _)| *place);
+        for pair in item.installed.windows(2) {
+            let [(left, first), (right, second)] = pair else {
+                continue;
+            };
+            let facts = &self.transactions[second.transaction as usize];
+            let name = self.items.name(number);
+            if left.partition != right.partition {
+                return Err(contradiction(
+                    facts.line,
+                    format!(
+                        "{name} was installed on partitions {} and {}",
+                        left.partition, right.partition
+                    ),
+                ));
+            }
+            if left == right && first.transaction != second.transaction {
+                let other = &self.transactions[first.transaction as usize].name;
+                return Err(contradiction(
+                    facts.line,
+                    format!(
+                        "{name} got versions of {other} and {} at one sequence, {}",
+                        facts.name, left.sequence
+                    ),
+                ));
+            }
+        }
+        let committed =
+            |write: &NamedWrite| self.transactions[write.transaction as usize].committed;
+        let mut last: FxHashMap<TransactionNumber, Place> = FxHashMap::default();
+        for (place, write) in &item.installed {
+            last.insert(write.transaction, *place);
+        }
+        item.versions = item
+            .installed
+            .iter()
+            .filter(|(place, write)| committed(write) && last[&write.transaction] == *place)
+            .map(|(_, write)| *write)
+            .collect();
+        for write in &item.committed {
+            if !last.contains_key(&write.transaction) {
+                direct.push(Direct {
+                    what: DirectKind::LostWrite,
+                    transaction: write.transaction,
+                    item: number,
+                    other: None,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Registers under last writer wins: what counts is the order of stamps, and what an install
+    /// order of versions shows is the highest stamp so far.
+    fn sort_by_stamp(&self, item: &mut ItemOrder) {
+        let stamp = |write: &NamedWrite| self.transactions[write.transaction as usize].stamp;
+        let is_register = |write: &NamedWrite| {
+            !matches!(write.kind, WriteKind::Increment | WriteKind::Apply) && stamp(write).is_some()
+        };
+        if self.header.assignments != AssignmentOrder::Stamp
+            || !item.versions.iter().all(is_register)
+            || item.versions.is_sorted_by_key(stamp)
+        {
+            return;
+        }
+        let mut shown: Option<NamedWrite> = None;
+        for write in &item.versions {
+            if shown.is_none_or(|shown| stamp(&shown) < stamp(write)) {
+                shown = Some(*write);
+            }
+            item.shows
+                .insert(write.transaction, shown.expect("it was set").transaction);
+        }
+        item.versions.sort_by_key(stamp);
+    }
+
+    fn assemble(
+        mut self,
+        resolved: Vec<Option<u32>>,
+        ordered: Vec<ItemOrder>,
+        mut direct: Vec<Direct>,
+    ) -> Result<History, HistoryError> {
+        let mut versions = Vec::new();
+        let mut version_starts = Vec::with_capacity(ordered.len() + 1);
+        let mut positions: Vec<Option<Position>> = vec![None; self.writes.len()];
+        let by_number: Vec<u32> = {
+            let mut index = vec![0; self.writes.len()];
+            for (at, write) in self.writes.iter().enumerate() {
+                index[write.number as usize] = at as u32;
+            }
+            index
+        };
+        for item in &ordered {
+            version_starts.push(versions.len() as u32);
+            for (before, write) in item.versions.iter().enumerate() {
+                positions[by_number[write.number as usize] as usize] = Some(before as u32 + 1);
+                versions.push(VersionFact {
+                    writer: write.transaction,
+                    kind: write.kind,
+                });
+            }
+        }
+        version_starts.push(versions.len() as u32);
+        let mut writes = Vec::with_capacity(versions.len());
+        let mut at = 0;
+        for (number, facts) in self.transactions.iter_mut().enumerate() {
+            let start = writes.len() as u32;
+            while at < self.writes.len() && self.writes[at].transaction as usize == number {
+                if let Some(position) = positions[at] {
+                    let item = self.writes[at].item;
+                    writes.push(WriteFact { item, position });
+                }
+                at += 1;
+            }
+            facts.writes = (start, writes.len() as u32);
+        }
+        let mut placed = FxHashMap::default();
+        for (number, space, place) in std::mem::take(&mut self.places) {
+            let at = by_number[number as usize] as usize;
+            if let Some(position) = positions[at] {
+                placed.insert((self.writes[at].item, position, space), place);
+            }
+        }
+        let unresolved = std::mem::take(&mut self.reads);
+        let scanners = std::mem::take(&mut self.scanners);
+        let named_writes = std::mem::take(&mut self.writes);
+        let mut history = History {
+            header: self.header,
+            transactions: self.transactions,
+            items: self.items,
+            sessions: self.sessions,
+            reads: Vec::new(),
+            writes,
+            versions,
+            version_starts,
+            scans: self.scans,
+            placed,
+            spaces: self.spaces,
+            direct: Vec::new(),
+        };
+        let mut reads = Vec::with_capacity(unresolved.len());
+        for (read, write) in unresolved.iter().zip(resolved) {
+            let write = write.map(|at| &named_writes[at as usize]);
+            if let Some(read) = resolve(&history, &ordered, read, write, &mut direct) {
+                reads.push(read);
+            }
+        }
+        let found = unresolved
+            .iter()
+            .filter_map(|read| Some((read.scan?, read.item)))
+            .collect();
+        drop(unresolved);
+        crate::unseen::add(
+            &history,
+            &ordered,
+            &scanners,
+            &found,
+            &mut reads,
+            &mut direct,
+        );
+        reads.sort_by_key(|(transaction, read)| (*transaction, read.step));
+        let mut at = 0;
+        for number in 0..history.transactions.len() {
+            let start = at;
+            while at < reads.len() && reads[at].0 as usize == number {
+                at += 1;
+            }
+            history.transactions[number].reads = (start as u32, at as u32);
+        }
+        history.reads = reads.into_iter().map(|(_, read)| read).collect();
+        history.direct = direct;
+        Ok(history)
+    }
+}
+
+/// What is known of one item's versions.
+#[derive(Debug, Default)]
+pub(crate) struct ItemOrder {
+    /// All that was installed, versions of aborted transactions among it, in that order.
+    installed: Vec<(Place, NamedWrite)>,
+    /// The last write of each committed writer.
+    committed: Vec<NamedWrite>,
+    /// The version order.
+    versions: Vec<NamedWrite>,
+    /// Which writer's value a version of this writer shows, where that is not its own.
+    shows: FxHashMap<TransactionNumber, TransactionNumber>,
+}
+
+impl ItemOrder {
+    /// The newest writer installed up to this sequence, aborted ones included.
+    pub(crate) fn visible(&self, sequence: u64) -> Option<TransactionNumber> {
+        let count = self
+            .installed
+            .partition_point(|(place, _)| place.sequence <= sequence);
+        Some(self.installed[count.checked_sub(1)?].1.transaction)
+    }
+
+    /// The partition that the item is on, if its versions say so.
+    pub(crate) fn partition(&self) -> Option<u16> {
+        self.installed.first().map(|(place, _)| place.partition)
+    }
+}
+
+/// Finds the version that a read names; nothing if the read is no concern of the graph.
+fn resolve(
+    history: &History,
+    ordered: &[ItemOrder],
+    read: &NamedRead,
+    write: Option<&NamedWrite>,
+    direct: &mut Vec<Direct>,
+) -> Option<(TransactionNumber, ReadFact)> {
+    let reader = read.transaction;
+    if !history.facts(reader).committed {
+        return None;
+    }
+    let mut note = |what, other| {
+        direct.push(Direct {
+            what,
+            transaction: reader,
+            item: read.item,
+            other,
+        });
+    };
+    let order = &ordered[read.item as usize];
+    let writer = write.map(|write| write.transaction);
+    if writer == Some(reader) {
+        return None;
+    }
+    if let Some(at) = read.at
+        && order.partition() == Some(at.partition)
+    {
+        let visible = order.visible(at.sequence);
+        if visible != writer {
+            note(DirectKind::WrongVersion, visible);
+        }
+    }
+    let position = match write {
+        None => 0,
+        Some(write) => {
+            let writer = write.transaction;
+            if !history.facts(writer).committed {
+                note(DirectKind::AbortedRead, Some(writer));
+                return None;
+            }
+            if read.ordinal.is_some_and(|ordinal| ordinal < write.ordinal) {
+                note(DirectKind::IntermediateRead, Some(writer));
+            }
+            let shown = order.shows.get(&writer).copied().unwrap_or(writer);
+            history.position(shown, read.item)?
+        }
+    };
+    let count = history.versions_of(read.item).len() as u32;
+    Some((
+        reader,
+        ReadFact {
+            item: read.item,
+            position,
+            next: (position < count).then_some(position + 1),
+            shown: position,
+            step: read.step,
+            scan: read.scan,
+            unseen: false,
+        },
+    ))
+}
+
+fn contradiction(line: u64, what: String) -> HistoryError {
+    HistoryError {
+        line,
+        problem: Problem::Contradiction(what),
+    }
+}

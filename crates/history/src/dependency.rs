@@ -1,0 +1,258 @@
+//! A history's graph: who must come before whom, and why.
+//!
+//! The direct serialization graph of ramp.txt, Definition 3.5 (Adya 1999, §3.1), with two
+//! additions. Sessions and real time give edges where a model asks for them. And writes that
+//! commute have no order among themselves: increments of one item next to each other in its
+//! version order form a *bag*. A reader still saw the prefix of the bag up to the version that it
+//! read: it comes behind the writers in it, and before those behind it. To keep that linear, a bag
+//! has states: one behind each version, one before each version.
+
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
+use crate::graph::{Dependency, Graph, GraphBuilder, Vertex};
+use crate::history::{History, ItemNumber, Position, TransactionNumber, VersionFact};
+use crate::record::WriteKind;
+
+/// Which writes of one item have no order among themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Commuting {
+    /// Increments: for models in which the order of all else has to agree between items.
+    Increments,
+    /// Deferred effects as well, whose order is their owner's: for models of visibility.
+    Deferred,
+}
+
+impl Commuting {
+    fn includes(self, kind: WriteKind) -> bool {
+        match kind {
+            WriteKind::Increment => true,
+            WriteKind::Apply => self == Commuting::Deferred,
+            WriteKind::Assign | WriteKind::Insert | WriteKind::Delete => false,
+        }
+    }
+
+    /// The bag that the version at this position is in: positions of writes that commute.
+    fn bag(self, versions: &[VersionFact], position: Position) -> Range<Position> {
+        let at = position as usize - 1;
+        if !self.includes(versions[at].kind) {
+            return position..position + 1;
+        }
+        let apart = |version: &VersionFact| !self.includes(version.kind);
+        let start = versions[..at]
+            .iter()
+            .rposition(apart)
+            .map_or(0, |at| at + 1);
+        let end = versions[at..]
+            .iter()
+            .position(apart)
+            .map_or(versions.len(), |found| at + found);
+        start as Position + 1..end as Position + 1
+    }
+}
+
+/// What goes into a graph beside reads and writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Additions {
+    pub(crate) sessions: bool,
+    pub(crate) real_time: bool,
+}
+
+/// Draws the graph of the committed transactions.
+pub(crate) fn draw(history: &History, commuting: Commuting, additions: Additions) -> Graph {
+    let mut drawing = Drawing {
+        history,
+        builder: GraphBuilder::new(history.transactions.len()),
+        bags: FxHashMap::default(),
+    };
+    for item in 0..history.items.len() as ItemNumber {
+        drawing.versions(item, commuting);
+    }
+    for reader in history.committed_numbers() {
+        drawing.reads(reader);
+    }
+    if additions.sessions {
+        drawing.sessions();
+    }
+    if additions.real_time {
+        drawing.real_time();
+    }
+    drawing.builder.build()
+}
+
+/// The states of one bag.
+#[derive(Clone, Debug)]
+struct Bag {
+    /// The positions in it.
+    positions: Range<Position>,
+    /// The first of as many states, each behind a version and those before it.
+    behind: Vertex,
+    /// The first of as many states, each before a version and those behind it.
+    before: Vertex,
+}
+
+struct Drawing<'h> {
+    history: &'h History,
+    builder: GraphBuilder,
+    /// An item's bags of more than one version, in order.
+    bags: FxHashMap<ItemNumber, Vec<Bag>>,
+}
+
+impl Drawing<'_> {
+    /// Write dependencies, and the states of bags.
+    fn versions(&mut self, item: ItemNumber, commuting: Commuting) {
+        let history = self.history;
+        let versions = history.versions_of(item);
+        let mut start = 1;
+        let mut earlier: Option<Range<Position>> = None;
+        while start as usize <= versions.len() {
+            let bag = commuting.bag(versions, start);
+            start = bag.end;
+            if let Some(earlier) = &earlier {
+                // One of the two is a single version: bags do not lie side by side.
+                for from in earlier.clone() {
+                    for to in bag.clone() {
+                        let writer = |position: Position| versions[position as usize - 1].writer;
+                        let (from, to) = (writer(from), writer(to));
+                        self.builder.edge(from, to, Dependency::WriteWrite, item);
+                    }
+                }
+            }
+            if bag.len() > 1 {
+                self.states(item, versions, &bag);
+            }
+            earlier = Some(bag);
+        }
+    }
+
+    fn states(&mut self, item: ItemNumber, versions: &[VersionFact], bag: &Range<Position>) {
+        let writers = &versions[bag.start as usize - 1..bag.end as usize - 1];
+        let behind: Vec<Vertex> = writers.iter().map(|_| self.builder.state()).collect();
+        let before: Vec<Vertex> = writers.iter().map(|_| self.builder.state()).collect();
+        for (at, version) in writers.iter().enumerate() {
+            let writer = version.writer;
+            self.builder
+                .edge(writer, behind[at], Dependency::WriteRead, item);
+            self.builder
+                .edge(before[at], writer, Dependency::ReadWrite, item);
+            if at + 1 < writers.len() {
+                self.builder
+                    .edge(behind[at], behind[at + 1], Dependency::Silent, item);
+                self.builder
+                    .edge(before[at], before[at + 1], Dependency::Silent, item);
+            }
+        }
+        self.bags.entry(item).or_default().push(Bag {
+            positions: bag.clone(),
+            behind: behind[0],
+            before: before[0],
+        });
+    }
+
+    fn bag_of(&self, item: ItemNumber, position: Position) -> Option<Bag> {
+        let bags = self.bags.get(&item)?;
+        let at = bags.partition_point(|bag| bag.positions.end <= position);
+        bags.get(at)
+            .filter(|bag| bag.positions.contains(&position))
+            .cloned()
+    }
+
+    /// Read dependencies and antidependencies of one transaction.
+    fn reads(&mut self, reader: TransactionNumber) {
+        let history = self.history;
+        for read in history.reads_of(reader) {
+            if read.shown > 0 {
+                self.depends(reader, read.item, read.shown);
+            }
+            if let Some(next) = read.next {
+                self.antidepends(reader, read.item, next);
+            }
+        }
+    }
+
+    /// The reader comes behind this version and those in its bag before it.
+    fn depends(&mut self, reader: Vertex, item: ItemNumber, shown: Position) {
+        let history = self.history;
+        let writer = |position| history.writer(item, position).expect("it was read");
+        let Some(bag) = self.bag_of(item, shown) else {
+            let from = writer(shown);
+            return self.builder.edge(from, reader, Dependency::WriteRead, item);
+        };
+        // What the reader wrote itself into the bag must not lead back to it.
+        let own = history.position(reader, item);
+        let own = own.filter(|own| (bag.positions.start..=shown).contains(own));
+        let direct = own.map_or(shown + 1, |own| own + 1)..=shown;
+        for position in direct {
+            let from = writer(position);
+            self.builder.edge(from, reader, Dependency::WriteRead, item);
+        }
+        let through = own.map_or(shown, |own| own - 1);
+        if bag.positions.contains(&through) {
+            let state = bag.behind + (through - bag.positions.start);
+            self.builder.edge(state, reader, Dependency::Silent, item);
+        }
+    }
+
+    /// The reader comes before this version and those in its bag behind it.
+    fn antidepends(&mut self, reader: Vertex, item: ItemNumber, next: Position) {
+        let history = self.history;
+        let writer = |position| history.writer(item, position).expect("it comes next");
+        let Some(bag) = self.bag_of(item, next) else {
+            let to = writer(next);
+            return self.builder.edge(reader, to, Dependency::ReadWrite, item);
+        };
+        let own = history.position(reader, item);
+        let own = own.filter(|own| (next..bag.positions.end).contains(own));
+        for position in next..own.unwrap_or(next) {
+            let to = writer(position);
+            self.builder.edge(reader, to, Dependency::ReadWrite, item);
+        }
+        let through = own.map_or(next, |own| own + 1);
+        if bag.positions.contains(&through) {
+            let state = bag.before + (through - bag.positions.start);
+            self.builder.edge(reader, state, Dependency::Silent, item);
+        }
+    }
+
+    fn sessions(&mut self) {
+        let mut last: FxHashMap<u32, TransactionNumber> = FxHashMap::default();
+        for number in self.history.committed_numbers() {
+            if let Some(session) = self.history.facts(number).session
+                && let Some(before) = last.insert(session, number)
+            {
+                self.builder.edge(before, number, Dependency::Session, 0);
+            }
+        }
+    }
+
+    /// A state behind each answer, in order of time; whoever is invoked comes behind the last one
+    /// that lies before.
+    fn real_time(&mut self) {
+        let history = self.history;
+        let mut answers: Vec<(u64, TransactionNumber)> = history
+            .committed_numbers()
+            .filter_map(|number| Some((history.facts(number).completed?, number)))
+            .collect();
+        answers.sort_unstable();
+        let states: Vec<Vertex> = answers.iter().map(|_| self.builder.state()).collect();
+        for (at, (_, number)) in answers.iter().enumerate() {
+            self.builder
+                .edge(*number, states[at], Dependency::RealTime, 0);
+            if at > 0 {
+                self.builder
+                    .edge(states[at - 1], states[at], Dependency::Silent, 0);
+            }
+        }
+        for number in history.committed_numbers() {
+            let Some(invoked) = history.facts(number).invoked else {
+                continue;
+            };
+            let before = answers.partition_point(|(answered, _)| *answered < invoked);
+            if let Some(last) = before.checked_sub(1) {
+                self.builder
+                    .edge(states[last], number, Dependency::Silent, 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! An anomaly in words.
+
+use std::fmt::Write as _;
+
+use crate::graph::{Dependency, Step};
+use crate::history::{History, ItemNumber, Position, ReadFact, TransactionNumber};
+use crate::phenomenon::Phenomenon;
+use crate::record::WriteKind;
+use crate::verdict::{Anomaly, AnomalyStep, Participant};
+
+/// Explains a cycle.
+pub(crate) fn cycle(history: &History, phenomenon: Phenomenon, cycle: &[Step]) -> Anomaly {
+    let mut numbers: Vec<TransactionNumber> = Vec::new();
+    for step in cycle {
+        for number in [step.from, step.to] {
+            if !numbers.contains(&number) {
+                numbers.push(number);
+            }
+        }
+    }
+    let items: Vec<ItemNumber> = cycle
+        .iter()
+        .filter(|step| is_about_item(step.kind))
+        .map(|step| step.item)
+        .collect();
+    let place = |number| numbers.iter().position(|other| *other == number);
+    let steps = cycle
+        .iter()
+        .map(|step| AnomalyStep {
+            from: place(step.from).expect("it was added"),
+            to: place(step.to).expect("it was added"),
+            dependency: step.kind,
+            item: is_about_item(step.kind).then(|| history.item(step.item).to_string()),
+            words: words(history, step),
+        })
+        .collect();
+    Anomaly {
+        phenomenon,
+        transactions: participants(history, &numbers, &items),
+        steps,
+    }
+}
+
+/// Explains what one read or write shows.
+pub(crate) fn direct(
+    history: &History,
+    phenomenon: Phenomenon,
+    transaction: TransactionNumber,
+    item: ItemNumber,
+    other: Option<TransactionNumber>,
+) -> Anomaly {
+    let name = |number: TransactionNumber| &*history.facts(number).name;
+    let who = name(transaction);
+    let what = history.item(item);
+    let words = match (phenomenon, other) {
+        (Phenomenon::G1a, Some(other)) => {
+            format!(
+                "{who} read {what} as {} wrote it, which aborted",
+                name(other)
+            )
+        }
+        (Phenomenon::G1b, Some(other)) => format!(
+            "{who} read a version of {what} that {} replaced by another of its own",
+            name(other)
+        ),
+        (Phenomenon::LostWrite, _) => {
+            format!("{who} has committed, and its write of {what} was never installed")
+        }
+        (_, Some(other)) => format!(
+            "what was installed up to the sequence that {who} read {what} from is {}'s version, \
+             and that is not what it got",
+            name(other)
+        ),
+        (_, None) => format!(
+            "up to the sequence that {who} read {what} from, nothing of it was installed, and it \
+             got a version"
+        ),
+    };
+    let mut numbers = vec![transaction];
+    numbers.extend(other.filter(|other| *other != transaction));
+    let step = AnomalyStep {
+        from: numbers.len() - 1,
+        to: 0,
+        dependency: match phenomenon {
+            Phenomenon::LostWrite => Dependency::WriteWrite,
+            _ => Dependency::WriteRead,
+        },
+        item: Some(what.to_string()),
+        words,
+    };
+    Anomaly {
+        phenomenon,
+        transactions: participants(history, &numbers, &[item]),
+        steps: vec![step],
+    }
+}
+
+fn is_about_item(kind: Dependency) -> bool {
+    !matches!(
+        kind,
+        Dependency::Session | Dependency::RealTime | Dependency::Silent
+    )
+}
+
+fn words(history: &History, step: &Step) -> String {
+    let from = history.facts(step.from);
+    let to = history.facts(step.to);
+    let (a, b) = (&from.name, &to.name);
+    let item = || history.item(step.item);
+    match step.kind {
+        Dependency::WriteWrite => format!("{b} wrote {} after {a}", item()),
+        Dependency::WriteRead => read_from(history, step),
+        Dependency::ReadWrite => overwrote(history, step),
+        Dependency::Session => {
+            let session = to
+                .session
+                .map_or("", |number| history.sessions.name(number));
+            format!("{b} came after {a} in session {session}")
+        }
+        Dependency::RealTime => format!(
+            "{b} was invoked (at {}) after {a} had been answered (at {})",
+            to.invoked.unwrap_or_default(),
+            from.completed.unwrap_or_default()
+        ),
+        Dependency::Silent => format!("{b} came after {a}"),
+    }
+}
+
+fn read_from(history: &History, step: &Step) -> String {
+    let (a, b) = (&history.facts(step.from).name, &history.facts(step.to).name);
+    let item = history.item(step.item);
+    let wrote = history.position(step.from, step.item).unwrap_or_default();
+    let read = history
+        .reads_of(step.to)
+        .iter()
+        .filter(|read| read.item == step.item && read.shown >= wrote)
+        .min_by_key(|read| read.shown);
+    match read {
+        Some(read) if read.unseen => {
+            format!("{b}'s range does not show {item}, as {a} left it")
+        }
+        Some(read) if read.shown != wrote => format!(
+            "{b} read {item} in {}, which includes {a}'s write",
+            version(history, step.item, read.position)
+        ),
+        _ => format!("{b} read {item} as {a} wrote it"),
+    }
+}
+
+fn overwrote(history: &History, step: &Step) -> String {
+    let (a, b) = (&history.facts(step.from).name, &history.facts(step.to).name);
+    let item = history.item(step.item);
+    let wrote = history.position(step.to, step.item).unwrap_or_default();
+    let read = history
+        .reads_of(step.from)
+        .iter()
+        .filter(|read| read.item == step.item && read.position < wrote)
+        .min_by_key(|read| read.position);
+    let Some(read) = read else {
+        return format!("{b} wrote {item} after what {a} read of it");
+    };
+    if read.unseen {
+        return format!("{a}'s range does not show {item}, which {b} put there");
+    }
+    let got = version(history, step.item, read.position);
+    if read.position + 1 == wrote {
+        format!("{a} read {item} in {got}, which {b} overwrote")
+    } else {
+        format!("{a} read {item} in {got}, and {b} had written it after that")
+    }
+}
+
+fn version(history: &History, item: ItemNumber, position: Position) -> String {
+    match history.writer(item, position) {
+        None => "its initial version".to_string(),
+        Some(writer) => format!("{}'s version", history.facts(writer).name),
+    }
+}
+
+fn participants(
+    history: &History,
+    numbers: &[TransactionNumber],
+    items: &[ItemNumber],
+) -> Vec<Participant> {
+    numbers
+        .iter()
+        .map(|number| {
+            let facts = history.facts(*number);
+            Participant {
+                name: facts.name.to_string(),
+                call: facts.call.as_ref().map(ToString::to_string),
+                line: facts.line,
+                operations: operations(history, *number, items),
+            }
+        })
+        .collect()
+}
+
+/// What a transaction did to these items.
+fn operations(history: &History, number: TransactionNumber, items: &[ItemNumber]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for read in history.reads_of(number) {
+        if items.contains(&read.item) {
+            lines.push(describe_read(history, read));
+        }
+    }
+    for write in history.writes_of(number) {
+        if items.contains(&write.item) {
+            let kind = match history.versions_of(write.item)[write.position as usize - 1].kind {
+                WriteKind::Assign => "w",
+                WriteKind::Increment => "inc",
+                WriteKind::Apply => "apply",
+                WriteKind::Insert => "insert",
+                WriteKind::Delete => "delete",
+            };
+            lines.push(format!("{kind} {}", history.item(write.item)));
+        }
+    }
+    lines.dedup();
+    lines
+}
+
+fn describe_read(history: &History, read: &ReadFact) -> String {
+    let mut line = format!("r {}", history.item(read.item));
+    let of = match history.writer(read.item, read.position) {
+        None => "⊥",
+        Some(writer) => &history.facts(writer).name,
+    };
+    let how = if read.unseen { "not found, of" } else { "of" };
+    let _ = write!(line, " {how} {of}");
+    line
+}
+
+impl Anomaly {
+    /// The anomaly as a paragraph.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{}: {}\n", self.phenomenon, self.phenomenon.meaning());
+        for participant in &self.transactions {
+            let _ = write!(text, "  {}", participant.name);
+            if let Some(call) = &participant.call {
+                let _ = write!(text, " {call}");
+            }
+            if participant.line > 0 {
+                let _ = write!(text, " (line {})", participant.line);
+            }
+            if !participant.operations.is_empty() {
+                let _ = write!(text, ": {}", participant.operations.join("; "));
+            }
+            text.push('\n');
+        }
+        for step in &self.steps {
+            let (from, to) = (
+                &self.transactions[step.from].name,
+                &self.transactions[step.to].name,
+            );
+            let kind = step.dependency.name();
+            if from == to {
+                let _ = writeln!(text, "  {}", step.words);
+            } else {
+                let _ = writeln!(text, "  {from} —{kind}→ {to}: {}", step.words);
+            }
+        }
+        text
+    }
+}
+
+impl Dependency {
+    /// The letters used for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dependency::WriteWrite => "ww",
+            Dependency::WriteRead => "wr",
+            Dependency::ReadWrite => "rw",
+            Dependency::Session => "session",
+            Dependency::RealTime => "real time",
+            Dependency::Silent => "",
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! A history as the checkers need it: names interned, versions in order, reads resolved.
+//!
+//! Transactions, items and spaces are numbers here. The versions of an item are counted: 0 is the
+//! initial one, *p* the one that its *p*-th writer installed. What contradicts itself does not get
+//! this far: [`crate::builder`] refuses it.
+
+use rustc_hash::FxHashMap;
+
+use crate::record::{Header, Place, WriteKind};
+
+/// A transaction, numbered by its place in the file.
+pub(crate) type TransactionNumber = u32;
+/// An item, numbered in order of appearance.
+pub(crate) type ItemNumber = u32;
+/// A version of an item: 0 is the initial one, others count its writers.
+pub(crate) type Position = u32;
+
+/// A recorded history, consistent in itself, ready to be checked.
+#[derive(Debug)]
+pub struct History {
+    pub(crate) header: Header,
+    pub(crate) transactions: Vec<TransactionFacts>,
+    pub(crate) items: Names,
+    pub(crate) sessions: Names,
+    /// Every read of a committed transaction, grouped by transaction, in order of execution.
+    pub(crate) reads: Vec<ReadFact>,
+    /// Every write of a committed transaction that is in its item's version order, grouped by
+    /// transaction, sorted by item.
+    pub(crate) writes: Vec<WriteFact>,
+    /// Each item's versions, grouped by item, the first one first.
+    pub(crate) versions: Vec<VersionFact>,
+    /// Where an item's versions begin in `versions`; one more entry than there are items.
+    pub(crate) version_starts: Vec<u32>,
+    pub(crate) scans: Vec<ScanFact>,
+    /// Positions of versions in spaces other than the item's own: (item, position, space).
+    pub(crate) placed: FxHashMap<(ItemNumber, Position, u32), Box<str>>,
+    pub(crate) spaces: Names,
+    /// What resolving the reads brought to light.
+    pub(crate) direct: Vec<Direct>,
+}
+
+/// What is known of one transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct TransactionFacts {
+    pub(crate) name: Box<str>,
+    /// The procedure and its arguments, for the reader of an explanation.
+    pub(crate) call: Option<Box<str>>,
+    pub(crate) session: Option<u32>,
+    pub(crate) invoked: Option<u64>,
+    pub(crate) completed: Option<u64>,
+    pub(crate) committed: bool,
+    pub(crate) stamp: Option<u64>,
+    pub(crate) line: u64,
+    pub(crate) reads: (u32, u32),
+    pub(crate) writes: (u32, u32),
+}
+
+/// One read of one item.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadFact {
+    pub(crate) item: ItemNumber,
+    /// The version that was read.
+    pub(crate) position: Position,
+    /// The version that changed the answer first, if one did.
+    pub(crate) next: Option<Position>,
+    /// The version that the answer shows: the one read or, of an item that a scan did not find,
+    /// the one that took it out of the range; 0 if none did.
+    pub(crate) shown: Position,
+    /// Which operation of the transaction it belongs to.
+    pub(crate) step: u32,
+    /// The scan that found it, or did not find it.
+    pub(crate) scan: Option<u32>,
+    /// Whether a scan did not find it.
+    pub(crate) unseen: bool,
+}
+
+/// One write that is in its item's version order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriteFact {
+    pub(crate) item: ItemNumber,
+    pub(crate) position: Position,
+}
+
+/// One version.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VersionFact {
+    pub(crate) writer: TransactionNumber,
+    pub(crate) kind: WriteKind,
+}
+
+/// The range of a scan.
+#[derive(Clone, Debug)]
+pub(crate) struct ScanFact {
+    pub(crate) space: u32,
+    pub(crate) lower: Option<Box<str>>,
+    pub(crate) upper: Option<Box<str>>,
+    pub(crate) at: Option<Place>,
+}
+
+impl ScanFact {
+    pub(crate) fn contains(&self, position: &str) -> bool {
+        self.lower.as_deref().is_none_or(|lower| lower <= position)
+            && self.upper.as_deref().is_none_or(|upper| position < upper)
+    }
+}
+
+/// A phenomenon that shows in a single read or write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Direct {
+    pub(crate) what: DirectKind,
+    pub(crate) transaction: TransactionNumber,
+    pub(crate) item: ItemNumber,
+    /// The transaction on the other side, if there is one.
+    pub(crate) other: Option<TransactionNumber>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DirectKind {
+    /// It read what an aborted transaction (`other`) wrote.
+    AbortedRead,
+    /// It read a version that its writer (`other`) replaced itself.
+    IntermediateRead,
+    /// It has committed, and its write was never installed.
+    LostWrite,
+    /// It read something else than what was installed up to its sequence (`other`'s version).
+    WrongVersion,
+}
+
+impl History {
+    /// The header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// How many transactions there are, aborted ones among them.
+    pub fn transactions(&self) -> usize {
+        self.transactions.len()
+    }
+
+    /// How many have committed.
+    pub fn committed(&self) -> usize {
+        self.transactions.iter().filter(|t| t.committed).count()
+    }
+
+    pub(crate) fn facts(&self, transaction: TransactionNumber) -> &TransactionFacts {
+        &self.transactions[transaction as usize]
+    }
+
+    pub(crate) fn reads_of(&self, transaction: TransactionNumber) -> &[ReadFact] {
+        let (start, end) = self.facts(transaction).reads;
+        &self.reads[start as usize..end as usize]
+    }
+
+    pub(crate) fn writes_of(&self, transaction: TransactionNumber) -> &[WriteFact] {
+        let (start, end) = self.facts(transaction).writes;
+        &self.writes[start as usize..end as usize]
+    }
+
+    /// Where this transaction's version of the item stands, if it wrote it.
+    pub(crate) fn position(
+        &self,
+        transaction: TransactionNumber,
+        item: ItemNumber,
+    ) -> Option<Position> {
+        let writes = self.writes_of(transaction);
+        let at = writes
+            .binary_search_by_key(&item, |write| write.item)
+            .ok()?;
+        Some(writes[at].position)
+    }
+
+    /// The item's versions; the first one has position 1.
+    pub(crate) fn versions_of(&self, item: ItemNumber) -> &[VersionFact] {
+        let item = item as usize;
+        let (start, end) = (self.version_starts[item], self.version_starts[item + 1]);
+        &self.versions[start as usize..end as usize]
+    }
+
+    /// Who wrote this version; nobody the initial one.
+    pub(crate) fn writer(&self, item: ItemNumber, position: Position) -> Option<TransactionNumber> {
+        let before = position.checked_sub(1)?;
+        self.versions_of(item)
+            .get(before as usize)
+            .map(|version| version.writer)
+    }
+
+    /// The item's name.
+    pub(crate) fn item(&self, item: ItemNumber) -> &str {
+        self.items.name(item)
+    }
+
+    /// Whether this version of the item has a place in the scan's range.
+    pub(crate) fn matches(&self, scan: u32, item: ItemNumber, position: Position) -> bool {
+        let scan = &self.scans[scan as usize];
+        if position == 0 {
+            return false;
+        }
+        let version = self.versions_of(item)[position as usize - 1];
+        if version.kind == WriteKind::Delete {
+            return false;
+        }
+        let (own, place) = crate::record::split_item(self.item(item));
+        if own == self.spaces.name(scan.space) {
+            return scan.contains(place);
+        }
+        self.placed
+            .get(&(item, position, scan.space))
+            .is_some_and(|place| scan.contains(place))
+    }
+
+    /// Committed transactions.
+    pub(crate) fn committed_numbers(&self) -> impl Iterator<Item = TransactionNumber> + '_ {
+        (0..self.transactions.len() as u32).filter(|number| self.facts(*number).committed)
+    }
+}
+
+/// Names and their numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    numbers: FxHashMap<Box<str>, u32>,
+    names: Vec<Box<str>>,
+}
+
+impl Names {
+    /// The number of a name, a new one if need be.
+    pub(crate) fn intern(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = self.names.len() as u32;
+        self.numbers.insert(name.into(), number);
+        self.names.push(name.into());
+        number
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<u32> {
+        self.numbers.get(name).copied()
+    }
+
+    pub(crate) fn name(&self, number: u32) -> &str {
+        &self.names[number as usize]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.names.len()
+    }
+}

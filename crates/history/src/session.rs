@@ -1,0 +1,157 @@
+//! Session guarantees (Terry et al. 1994; Bailis et al., HAT, appendix), item by item.
+//!
+//! With the version order known, each is a comparison of two positions: what a session reads or
+//! writes stands no earlier than what it read or wrote before. That somebody else sees a session's
+//! writes in order is causality, not a session's guarantee.
+
+use rustc_hash::FxHashMap;
+
+use crate::graph::{Dependency, Step};
+use crate::history::{History, ItemNumber, Position, TransactionNumber};
+use crate::phenomenon::Phenomenon;
+use crate::record::WriteKind;
+use crate::verdict::Findings;
+
+/// What a session has seen and done of one item.
+#[derive(Clone, Copy, Default)]
+struct Last {
+    read: Option<(Position, TransactionNumber)>,
+    wrote: Option<(Position, TransactionNumber)>,
+}
+
+/// Looks at every session.
+pub(crate) fn check(findings: &mut Findings<'_>) {
+    let history = findings.history;
+    let mut sessions: Vec<Vec<TransactionNumber>> = vec![Vec::new(); history.sessions.len()];
+    for number in history.committed_numbers() {
+        if let Some(session) = history.facts(number).session {
+            sessions[session as usize].push(number);
+        }
+    }
+    for session in sessions {
+        let mut last: FxHashMap<ItemNumber, Last> = FxHashMap::default();
+        for number in session {
+            reads(findings, number, &mut last);
+            writes(findings, number, &mut last);
+        }
+    }
+}
+
+fn reads(
+    findings: &mut Findings<'_>,
+    number: TransactionNumber,
+    last: &mut FxHashMap<ItemNumber, Last>,
+) {
+    for read in findings.history.reads_of(number) {
+        let before = last.get(&read.item).copied().unwrap_or_default();
+        // Of a row that a scan did not find only that is known; what passed outside of the range
+        // is not.
+        if let Some((position, earlier)) = before.wrote
+            && position > read.position
+        {
+            let cycle = [session(earlier, number), anti(number, earlier, read.item)];
+            findings.add_cycle(Phenomenon::MissingYourWrites, &cycle);
+        }
+        if let Some((position, earlier)) = before.read
+            && position > read.position
+            && earlier != number
+            && let Some(writer) = findings.history.writer(read.item, position)
+        {
+            let cycle = [
+                Step {
+                    from: writer,
+                    to: earlier,
+                    kind: Dependency::WriteRead,
+                    item: read.item,
+                },
+                session(earlier, number),
+                anti(number, writer, read.item),
+            ];
+            findings.add_cycle(Phenomenon::NonMonotonicReads, &cycle);
+        }
+    }
+    for read in findings.history.reads_of(number) {
+        let last = last.entry(read.item).or_default();
+        let seen = Some((read.position, number));
+        if last.read.is_none_or(|before| before.0 < read.position) {
+            last.read = seen;
+        }
+    }
+}
+
+fn writes(
+    findings: &mut Findings<'_>,
+    number: TransactionNumber,
+    last: &mut FxHashMap<ItemNumber, Last>,
+) {
+    for write in findings.history.writes_of(number) {
+        let last = last.entry(write.item).or_default();
+        if let Some((position, earlier)) = last.wrote
+            && position > write.position
+            && !commute(findings.history, write.item, position, write.position)
+        {
+            let step = Step {
+                from: number,
+                to: earlier,
+                kind: Dependency::WriteWrite,
+                item: write.item,
+            };
+            findings.add_cycle(
+                Phenomenon::NonMonotonicWrites,
+                &[session(earlier, number), step],
+            );
+        }
+        if let Some((position, earlier)) = last.read
+            && position > write.position
+            && let Some(writer) = findings.history.writer(write.item, position)
+        {
+            let seen = Step {
+                from: writer,
+                to: earlier,
+                kind: Dependency::WriteRead,
+                item: write.item,
+            };
+            let step = Step {
+                from: number,
+                to: writer,
+                kind: Dependency::WriteWrite,
+                item: write.item,
+            };
+            let cycle = match earlier == number {
+                true => vec![seen, step],
+                false => vec![seen, session(earlier, number), step],
+            };
+            findings.add_cycle(Phenomenon::WritesBeforeReads, &cycle);
+        }
+        if last.wrote.is_none_or(|before| before.0 < write.position) {
+            last.wrote = Some((write.position, number));
+        }
+    }
+}
+
+/// Whether two writes of an item have no order: increments and deferred effects.
+fn commute(history: &History, item: ItemNumber, left: Position, right: Position) -> bool {
+    let deferred = |position: Position| {
+        let kind = history.versions_of(item)[position as usize - 1].kind;
+        matches!(kind, WriteKind::Increment | WriteKind::Apply)
+    };
+    deferred(left) && deferred(right)
+}
+
+fn session(from: TransactionNumber, to: TransactionNumber) -> Step {
+    Step {
+        from,
+        to,
+        kind: Dependency::Session,
+        item: 0,
+    }
+}
+
+fn anti(from: TransactionNumber, to: TransactionNumber, item: ItemNumber) -> Step {
+    Step {
+        from,
+        to,
+        kind: Dependency::ReadWrite,
+        item,
+    }
+}

@@ -1,0 +1,163 @@
+//! ramp.txt's Histories 1 to 8, each held against the models that it is an example of.
+
+use anabranch_history::{History, Model, Phenomenon, check};
+
+/// A history of transactions given as operations: `w x` writes, `r x` reads the initial version,
+/// `r x 1` reads T1's. Version orders are given apart.
+fn history(transactions: &[&str], orders: &[(&str, &str)]) -> History {
+    let mut text = String::from("{\"anabranch_history\":1}\n");
+    for (number, operations) in transactions.iter().enumerate() {
+        let operations: Vec<String> = operations
+            .split(';')
+            .map(|operation| {
+                let words: Vec<&str> = operation.split_whitespace().collect();
+                match words[..] {
+                    ["w", item] => format!("{{\"write\":\"{item}\"}}"),
+                    ["r", item] => format!("{{\"read\":\"{item}\"}}"),
+                    ["r", item, of] => format!("{{\"read\":\"{item}\",\"version\":\"T{of}\"}}"),
+                    _ => panic!("{operation}"),
+                }
+            })
+            .collect();
+        text += &format!(
+            "{{\"transaction\":\"T{}\",\"outcome\":\"committed\",\"operations\":[{}]}}\n",
+            number + 1,
+            operations.join(",")
+        );
+    }
+    for (item, versions) in orders {
+        let versions: Vec<String> = versions.split(' ').map(|of| format!("\"T{of}\"")).collect();
+        text += &format!(
+            "{{\"order\":\"{item}\",\"versions\":[{}]}}\n",
+            versions.join(",")
+        );
+    }
+    text += &format!(
+        "{{\"end\":{{\"transactions\":{},\"orders\":{}}}}}\n",
+        transactions.len(),
+        orders.len()
+    );
+    History::read(text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// The names of what a model finds.
+fn found(history: &History, model: Model) -> Vec<Phenomenon> {
+    let verdict = check(history, model).expect("the history suits the model");
+    for anomaly in &verdict.anomalies {
+        println!("{model}: {}", anomaly.to_text());
+    }
+    verdict.counts.into_keys().collect()
+}
+
+#[test]
+fn history_1_is_read_committed_and_not_read_atomic() {
+    let history = history(
+        &[
+            "w x; w y",
+            "r x; r y",
+            "r x 1; r y 1",
+            "r x; r y 1",
+            "r x 1; r y",
+        ],
+        &[],
+    );
+    assert_eq!(found(&history, Model::ReadCommitted), []);
+    assert_eq!(
+        found(&history, Model::ReadAtomic),
+        [
+            Phenomenon::FracturedReads,
+            Phenomenon::ObservedTransactionVanishes
+        ]
+    );
+}
+
+#[test]
+fn history_2_loses_an_update_under_read_atomic() {
+    let history = history(&["r x; w x", "r x; w x"], &[("x", "1 2")]);
+    assert_eq!(found(&history, Model::ReadAtomic), []);
+    assert_eq!(found(&history, Model::Snapshot), [Phenomenon::LostUpdate]);
+}
+
+#[test]
+fn history_3_skews_writes_under_snapshots() {
+    let history = history(&["r y; w x", "r x; w y"], &[]);
+    assert_eq!(found(&history, Model::ReadAtomic), []);
+    assert_eq!(found(&history, Model::Snapshot), []);
+    assert_eq!(
+        found(&history, Model::Serializable),
+        [Phenomenon::WriteSkew]
+    );
+    assert_eq!(
+        found(&history, Model::UpdateSerializable),
+        [Phenomenon::WriteSkew]
+    );
+}
+
+#[test]
+fn history_4_misses_a_dependency_under_read_atomic() {
+    let history = history(&["w x; w y", "r y 1; w z", "r x; r z 2"], &[]);
+    assert_eq!(found(&history, Model::ReadAtomic), []);
+    assert_eq!(
+        found(&history, Model::Causal),
+        [Phenomenon::MissingDependency]
+    );
+    assert_eq!(found(&history, Model::Snapshot), [Phenomenon::GSingle]);
+}
+
+#[test]
+fn histories_5_6_and_8_are_serializable() {
+    let histories = [
+        history(&["w x; w y", "r x 1; r y 1", "r x 1; r z"], &[]),
+        history(&["w x; w y", "w u; w z", "r x 1; r z 2"], &[]),
+        history(
+            &["w x; w y", "w x; w y", "r x 1; r y 1", "r y 2"],
+            &[("x", "1 2"), ("y", "1 2")],
+        ),
+    ];
+    for history in &histories {
+        for model in Model::ALL {
+            if !matches!(model, Model::Sessions | Model::StrictSerializable) {
+                assert_eq!(found(history, model), [], "{model}");
+            }
+        }
+    }
+}
+
+#[test]
+fn history_7_is_read_atomic_and_a_long_fork() {
+    let history = history(&["w x; w y", "w u; w z", "r x 1; r z", "r x; r z 2"], &[]);
+    assert_eq!(found(&history, Model::ReadAtomic), []);
+    assert_eq!(found(&history, Model::Causal), []);
+    assert_eq!(found(&history, Model::UpdateSerializable), []);
+    assert_eq!(found(&history, Model::Snapshot), [Phenomenon::LongFork]);
+    assert_eq!(found(&history, Model::Serializable), [Phenomenon::LongFork]);
+}
+
+#[test]
+fn write_cycles_and_circular_reads_are_not_read_committed() {
+    let crossed = history(&["w x; w y", "w x; w y"], &[("x", "1 2"), ("y", "2 1")]);
+    assert_eq!(found(&crossed, Model::ReadCommitted), [Phenomenon::G0]);
+    let circular = history(&["w x; r y 2", "w y; r x 1"], &[]);
+    assert!(found(&circular, Model::ReadCommitted).contains(&Phenomenon::G1c));
+}
+
+#[test]
+fn two_versions_of_one_item_are_named() {
+    let history = history(&["w x", "w x", "r x 1; r x 2"], &[("x", "1 2")]);
+    assert_eq!(found(&history, Model::ReadCommitted), []);
+    assert_eq!(
+        found(&history, Model::ReadAtomic),
+        [Phenomenon::ItemManyPreceders]
+    );
+}
+
+#[test]
+fn a_version_that_nobody_wrote_is_refused_with_its_line() {
+    let text = "{\"anabranch_history\":1}\n\
+        {\"transaction\":\"T1\",\"outcome\":\"committed\",\"operations\":[{\"write\":\"y\"}]}\n\
+        {\"transaction\":\"T2\",\"outcome\":\"committed\",\"operations\":[{\"read\":\"x\",\"version\":\"T1\"}]}\n\
+        {\"end\":{\"transactions\":2}}\n";
+    let error = History::read(text.as_bytes()).unwrap_err();
+    assert_eq!(error.line, 3);
+    assert!(error.to_string().contains("nobody wrote"), "{error}");
+}
