@@ -4,10 +4,13 @@
 //!   one count. See [`mod@test`].
 //! * `cargo xtask tidy` holds the habits of CONTRIBUTING.md and the invariants of
 //!   ARCHITECTURE.md, one file a rule. See [`tidy`].
+//! * `cargo xtask mutants` plants the bugs under `tests/mutants`, one after the other, and holds
+//!   the tests to catching each. See [`mutants`].
 //!
 //! Exit codes are those of the `anabranch` binary: 0 for nothing to report, 1 for a finding or a
 //! failed test, 2 for misuse or a tool that could not run.
 
+mod mutants;
 mod scratch;
 mod test;
 mod tidy;
@@ -24,6 +27,10 @@ Commands:
   test [--quick] [-- ARGS]  Tidy, then every test; the last line is the count.
                             ARGS go to `cargo test`: a filter, `-p anabranch-sql`, `-- --nocapture`.
   tidy [--quick]            Every rule of the house; findings as `path:line: rule: message`.
+  mutants [--list] [--only NAME] [--jobs N] [--seconds N]
+                            Plants each bug under tests/mutants in a copy of the working tree;
+                            the tests that it names must fail. --only takes a part of a name, and
+                            may be repeated; --seconds is each command's time limit (300).
   help                      This text.
 
 Options:
@@ -76,12 +83,13 @@ fn run(arguments: &[String]) -> Result<Outcome, Trouble> {
             print!("{HELP}");
             Ok(Outcome::Clean)
         }
-        "test" | "tidy" if rest.iter().any(|argument| argument == "--help") => {
+        "test" | "tidy" | "mutants" if rest.iter().any(|argument| argument == "--help") => {
             print!("{HELP}");
             Ok(Outcome::Clean)
         }
         "test" => test::run(&root()?, &test::Options::parse(rest)?),
         "tidy" => tidy::run(&root()?, tidy::Depth::parse(rest)?),
+        "mutants" => mutants::run(&root()?, &mutants::Options::parse(rest)?),
         other => Err(Trouble::Misuse(format!("there is no command `{other}`"))),
     }
 }
