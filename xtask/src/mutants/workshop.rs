@@ -235,7 +235,7 @@ A letter.
 diff --git a/src/lib.rs b/src/lib.rs
 --- a/src/lib.rs
 +++ b/src/lib.rs
-@@ -1,3 +1,3 @@
+@@ -3,3 +3,3 @@
  one
 -two
 +too
