@@ -220,7 +220,7 @@ fn run<P: Subject>(
 
 fn ramp(node: NodeId, topology: Arc<Topology>, store: Store) -> RampNode {
     let options = RampOptions {
-        announce_after: Ticks::from_millis(1),
+        announce_after: Ticks(0),
         retain: RETAIN,
         ..RampOptions::default()
     };

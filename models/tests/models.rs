@@ -64,14 +64,16 @@ fn ramp_shows_all_of_a_transaction_to_readers_that_ask_one_partition_after_the_o
 /// Evidence and superseded versions go, readers in progress do not.
 #[test]
 fn ramp_shows_all_of_a_transaction_while_it_is_being_forgotten() {
-    let size = Size {
-        writers: 1,
-        readers: 1,
-        one_by_one: true,
-        jumps: 3,
-        ..TWO
-    };
-    holds("ramp", size, 500);
+    for (readers, jumps) in [(1, 3), (2, 1)] {
+        let size = Size {
+            writers: 1,
+            readers,
+            one_by_one: true,
+            jumps,
+            ..TWO
+        };
+        holds("ramp", size, 10_000);
+    }
 }
 
 /// A coordinator of a writer stops for ever; what it had sent arrives or does not. The others are

@@ -326,6 +326,36 @@ fn a_late_assignment_loses_and_a_late_increment_counts() {
     );
 }
 
+/// Clocks of two nodes may show the same time: then the higher node wins, whichever comes first.
+#[test]
+fn two_writers_of_one_moment_end_alike_in_either_order() {
+    let assign = |group: i64| Effect::Update {
+        table: TABLE,
+        key: key(1),
+        program: ASSIGN,
+        arguments: Box::new([Value::Int(group), Value::Null]),
+        outputs: None,
+    };
+    for order in [[0, 1], [1, 0]] {
+        let mut store = loaded(&[1]);
+        for node in order {
+            let commit = Commit {
+                timestamp: Timestamp::new(50, NodeId(node)),
+                effects: vec![assign(i64::from(node) + 5)],
+                siblings: None,
+            };
+            let slots = &mut SlotValues::default();
+            let applied = store.apply(Ticks(1), commit, slots, &Programs(schema()), &|_| true);
+            applied.unwrap();
+        }
+        let item = store.item(TABLE, &key(1)).unwrap();
+        let row = item.latest().row().unwrap();
+        let schema = schema();
+        let layout = &schema.table(TABLE).layout;
+        assert_eq!(row.get_int(layout, GROUP), Some(6), "{order:?}");
+    }
+}
+
 #[test]
 fn a_long_chain_is_dropped_without_recursion() {
     let mut store = loaded(&[1]);

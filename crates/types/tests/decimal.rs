@@ -60,6 +60,9 @@ fn quotients_have_postgres_scales() {
         ("0", "3", "0.00000000000000000000"),
         ("-22", "7", "-3.1428571428571429"),
         ("0.0001", "30000", "0.0000000033333333333333333333"),
+        // Exactly half a unit of the last place, on either side of zero.
+        ("1", "33554432", "0.000000029802322387695313"),
+        ("-1", "33554432", "-0.000000029802322387695313"),
     ] {
         assert_eq!(
             d(left).try_div(d(right)).unwrap().to_string(),

@@ -104,6 +104,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
         }
         return Ok(Outcome::Clean);
     }
+    workshop::take_copy(root)?;
     let broken = check_originals(root, &mutants, options)?;
     let next = AtomicUsize::new(0);
     let verdicts = Mutex::new(vec![None; mutants.len()]);

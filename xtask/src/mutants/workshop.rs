@@ -16,9 +16,12 @@ use std::time::{Duration, Instant};
 use super::patch::Catcher;
 use crate::{Trouble, cargo};
 
+/// The working tree as it was when it was copied.
+const ORIGINAL: &str = "target/mutants/original";
+
 /// One job's copy.
 pub(super) struct Workshop {
-    root: PathBuf,
+    original: PathBuf,
     tree: PathBuf,
     build: PathBuf,
 }
@@ -34,15 +37,24 @@ pub(super) enum Ending {
     OutOfTime,
 }
 
+/// Copies the working tree at `root` to where all jobs take it from: what is edited while they run
+/// does not get mixed into it.
+///
+/// # Errors
+/// When git cannot list the files, or they cannot be copied.
+pub(super) fn take_copy(root: &Path) -> Result<(), Trouble> {
+    mirror(root, &listed(root)?, &root.join(ORIGINAL))
+}
+
 impl Workshop {
-    /// A fresh copy of the workspace at `root`.
+    /// A job's copy of what [`take_copy`] has copied.
     ///
     /// # Errors
-    /// When git cannot list the files, or they cannot be copied.
+    /// When it cannot be copied.
     pub(super) fn open(root: &Path, job: usize) -> Result<Workshop, Trouble> {
         let folder = root.join("target/mutants");
         let workshop = Workshop {
-            root: root.into(),
+            original: root.join(ORIGINAL),
             tree: folder.join(format!("tree-{job}")),
             build: folder.join("build"),
         };
@@ -50,33 +62,15 @@ impl Workshop {
         Ok(workshop)
     }
 
-    /// Makes the copy equal to the working tree again.
+    /// Makes the copy equal to the original again.
     ///
     /// # Errors
     /// As [`Workshop::open`].
     pub(super) fn restore(&self) -> Result<(), Trouble> {
-        let wanted = listed(&self.root)?;
-        let failed = |error: std::io::Error| {
-            Trouble::Tool(format!("copying to {}: {error}", self.tree.display()))
-        };
-        for path in &wanted {
-            let to = self.tree.join(path);
-            let Ok(text) = fs::read(self.root.join(path)) else {
-                continue; // deleted, and git does not know yet
-            };
-            if fs::read(&to).is_ok_and(|there| there == text) {
-                continue;
-            }
-            fs::create_dir_all(to.parent().expect("a path within the tree"))
-                .and_then(|()| fs::write(&to, &text))
-                .map_err(failed)?;
-        }
-        let mut there = Vec::new();
-        walk(&self.tree, Path::new(""), &mut there).map_err(failed)?;
-        for path in there.iter().filter(|path| !wanted.contains(*path)) {
-            fs::remove_file(self.tree.join(path)).map_err(failed)?;
-        }
-        Ok(())
+        let mut paths = Vec::new();
+        walk(&self.original, Path::new(""), &mut paths)
+            .map_err(|error| Trouble::Tool(format!("{}: {error}", self.original.display())))?;
+        mirror(&self.original, &paths.into_iter().collect(), &self.tree)
     }
 
     /// Plants a bug.
@@ -210,6 +204,35 @@ fn listed(root: &Path) -> Result<BTreeSet<PathBuf>, Trouble> {
     Ok(paths.map(PathBuf::from).collect())
 }
 
+/// Makes one folder equal to some files of another; writes only what differs.
+fn mirror(from: &Path, wanted: &BTreeSet<PathBuf>, to: &Path) -> Result<(), Trouble> {
+    let failed =
+        |error: std::io::Error| Trouble::Tool(format!("copying to {}: {error}", to.display()));
+    fs::create_dir_all(to).map_err(failed)?;
+    let mut missing = BTreeSet::new();
+    for path in wanted {
+        let target = to.join(path);
+        let Ok(text) = fs::read(from.join(path)) else {
+            missing.insert(path); // deleted, and git does not know yet
+            continue;
+        };
+        if fs::read(&target).is_ok_and(|there| there == text) {
+            continue;
+        }
+        fs::create_dir_all(target.parent().expect("a path within the folder"))
+            .and_then(|()| fs::write(&target, &text))
+            .map_err(failed)?;
+    }
+    let mut there = Vec::new();
+    walk(to, Path::new(""), &mut there).map_err(failed)?;
+    for path in there {
+        if !wanted.contains(&path) || missing.contains(&path) {
+            fs::remove_file(to.join(path)).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
 /// The files below a folder, as paths from there.
 fn walk(folder: &Path, prefix: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
@@ -248,6 +271,7 @@ diff --git a/src/lib.rs b/src/lib.rs
         init.args(["init", "-q"]).current_dir(scratch.path());
         assert!(init.status().unwrap().success());
         scratch.write(".gitignore", "/target\n");
+        take_copy(scratch.path()).unwrap();
         let workshop = Workshop::open(scratch.path(), 0).unwrap();
         (scratch, workshop)
     }
