@@ -2,7 +2,8 @@
 //!
 //! Drawn as the papers draw by hand (ramp.txt, Figure 2): time goes to the right, what a message
 //! says stands along its arrow, and a bar on a site's line is a call that a client waits for. The
-//! window is around the first message of a round of reads that repairs a race, where there is one.
+//! window is around the first read that demands a transaction which a race would hide, in whichever
+//! round it is asked, where there is one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -15,8 +16,8 @@ const MESSAGES_MAX: usize = 200_000;
 /// Messages that a window shows at most.
 const SHOWN_MAX: usize = 28;
 
-/// How the label of a message begins that asks again for what a race has hidden.
-pub(crate) const AGAIN: &str = "Get again";
+/// How the label of a read begins that demands a transaction which a race would hide.
+pub(crate) const DEMANDING: &str = "Get with";
 
 /// Looks on while a run goes, for a diagram.
 #[derive(Clone, Debug, Default)]
@@ -88,11 +89,11 @@ impl Recorder {
 
     /// The window to draw: from and to.
     fn window(&self) -> (Ticks, Ticks) {
-        let again = self
+        let demanding = self
             .messages
             .iter()
-            .position(|m| m.label.starts_with(AGAIN));
-        let first = again.unwrap_or(0).saturating_sub(SHOWN_MAX * 2 / 3);
+            .position(|m| m.label.starts_with(DEMANDING));
+        let first = demanding.unwrap_or(0).saturating_sub(SHOWN_MAX * 2 / 3);
         let last = (first + SHOWN_MAX).min(self.messages.len()).max(first + 1) - 1;
         match (self.messages.get(first), self.messages.get(last)) {
             (Some(first), Some(last)) => {
@@ -161,7 +162,7 @@ impl Canvas {
         let height = self.height();
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-             font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\">\n\
+             font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\" font-size=\"12\">\n\
              <defs><marker id=\"tip\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" \
              markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">\
              <path d=\"M0,1 L10,5 L0,9 z\" fill=\"context-stroke\"/></marker></defs>\n\
@@ -248,9 +249,9 @@ impl Canvas {
     }
 }
 
-/// Reads are blue, what repairs a race is red, writes are green, refusals are orange.
+/// Reads are blue, those that demand a transaction are red, writes are green, refusals are orange.
 fn colour(label: &str) -> &'static str {
-    if label.starts_with(AGAIN) {
+    if label.starts_with(DEMANDING) {
         "#c62828"
     } else if label.contains("no:") || label.starts_with("Abort") || label.starts_with("Refused") {
         "#d07000"
@@ -275,11 +276,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_is_drawn_around_the_first_repair() {
+    fn a_window_is_drawn_around_the_first_demanding_read() {
         let mut recorder = Recorder::default();
         for number in 0..100u64 {
             let label = match number {
-                60 => format!("{AGAIN} <1@n0>"),
+                60 => format!("{DEMANDING} <1@n0>"),
                 _ => format!("Prepare {number}"),
             };
             recorder.sent(0, 1, Ticks::from_micros(number * 10), label);
@@ -288,7 +289,7 @@ mod tests {
         recorder.called(0, Ticks::from_micros(600), 1 << 32, "read_group");
         recorder.answered(0, Ticks::from_micros(640), 1 << 32);
         let svg = recorder.svg("a & b", 2);
-        assert!(svg.contains("Get again &lt;1@n0&gt;") && svg.contains("a &amp; b"));
+        assert!(svg.contains("Get with &lt;1@n0&gt;") && svg.contains("a &amp; b"));
         assert_eq!(svg.matches("marker-end").count(), SHOWN_MAX);
         assert!(svg.contains("read_group") && !svg.contains("Prepare 99"));
         assert!(Recorder::default().svg("nothing", 1).ends_with("</svg>\n"));

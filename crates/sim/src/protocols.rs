@@ -11,7 +11,7 @@ use anabranch_storage::Store;
 use anabranch_types::{NodeId, Placement, TableId};
 use serde::{Deserialize, Serialize};
 
-use crate::diagram::AGAIN;
+use crate::diagram::DEMANDING;
 
 /// A protocol by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -121,7 +121,7 @@ impl Simulated for RampNode {
         match &stamped.message {
             Message::Get { reads, require, .. } => match require.first() {
                 None => format!("Get {} items", reads.len()),
-                Some(first) => format!("{AGAIN}, with {}", first.prepared),
+                Some(first) => format!("{DEMANDING} {}", first.prepared),
             },
             Message::Prepare(prepare) => format!("Prepare {}", prepare.prepared),
             Message::Vote { vote, .. } => match vote {

@@ -57,7 +57,7 @@ pub(crate) struct SimArguments {
     /// Where a failing run writes its minimised case
     #[arg(long, value_name = "FILE", default_value = "failing-case.jsonl")]
     case: PathBuf,
-    /// Draw a window of the run, around the first race that was repaired, as SVG
+    /// Draw a window of the run, around the first read that demands what a race would hide, as SVG
     #[arg(long, value_name = "FILE.svg", conflicts_with = "seeds")]
     diagram: Option<PathBuf>,
     /// Check no invariants and hash less, for speed
