@@ -314,12 +314,16 @@ impl Case {
         };
         let counters = cluster.counters();
         let mut happened = std::mem::take(&mut cluster.happened);
+        let links = cluster.link_counters();
+        happened.resent = links.resent;
         for (name, count) in [
             (
                 "a second round of reads repaired a race",
                 counters.second_rounds,
             ),
             ("a request waited for another transaction", counters.waits),
+            ("a link sent a message again", links.resent),
+            ("a link was given a message twice", links.duplicates),
         ] {
             if count > 0 {
                 happened.sometimes.insert(name, count);

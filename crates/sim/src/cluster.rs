@@ -4,16 +4,16 @@
 //! client goes on, a fault begins or ends. Nothing else decides anything, so the seed gives the
 //! run, and two runs of one seed have the same [trace hash](Cluster::trace).
 //!
-//! A link delivers what it is given, once and in order, as the protocols' contract has it. A
-//! partition holds messages back until it heals; what a paused node would receive waits for it.
+//! How messages travel is [`crate::network`]'s part. What a paused node would receive waits for it.
 
 use std::collections::VecDeque;
-use std::fmt::Write as _;
+use std::fmt::{Debug, Write as _};
 use std::hash::Hasher;
 use std::sync::Arc;
 
 use anabranch_engine::{Node, NodeInput, NodeOptions, NodeOutbox, Outcome};
 use anabranch_protocol::Counters;
+use anabranch_protocol::link::{Incarnation, LinkCounters, LinkOptions, Links, Packet};
 use anabranch_storage::Store;
 use anabranch_types::{NodeId, PartitionId, Ticks};
 use rustc_hash::FxHasher;
@@ -21,10 +21,10 @@ use rustc_hash::FxHasher;
 use crate::clients::Clients;
 use crate::diagram::Recorder;
 use crate::fault::{Fault, FaultKind, FaultPlan};
-use crate::latency::{self, Network};
+use crate::latency::Network;
+use crate::network::{Wires, link_options};
 use crate::protocols::{Shared, Simulated};
 use crate::queue::Queue;
-use crate::random::Random;
 use crate::report::Happenings;
 
 /// How closely a run is watched.
@@ -50,9 +50,17 @@ impl Watch {
 }
 
 /// What may happen next.
-enum Event<M> {
+pub(crate) enum Event<M> {
     /// A message reaches its node.
     Deliver { from: u16, to: u16, message: M },
+    /// A packet reaches a node's links.
+    Packet {
+        from: u16,
+        to: u16,
+        packet: Box<Packet<M>>,
+    },
+    /// A node's links may have something to send again.
+    LinkTick { node: u16 },
     /// A node's timer may have run out.
     Tick { node: u16 },
     /// A client does what it does next.
@@ -64,8 +72,12 @@ enum Event<M> {
 }
 
 /// A node, and where it runs.
-struct Host<P: Simulated> {
-    node: Node<P>,
+pub(crate) struct Host<P: Simulated> {
+    pub(crate) node: Node<P>,
+    /// What stands between it and the network, in a run with faults.
+    pub(crate) links: Option<Links<P::Message>>,
+    /// When its links are woken, if they are.
+    pub(crate) link_tick: Option<Ticks>,
     /// How far its clock is from virtual time, in nanoseconds.
     skew: i64,
     /// When its next timer event is due, if one waits.
@@ -77,19 +89,6 @@ struct Host<P: Simulated> {
     steps: u32,
 }
 
-/// A link from one node to another.
-struct Link<M> {
-    median: Ticks,
-    extra: Ticks,
-    percent: u64,
-    /// How many partitions cut it.
-    cuts: u32,
-    /// What waits for the partition to heal.
-    held: Vec<M>,
-    /// When the last message arrives: none overtakes another.
-    last: Ticks,
-}
-
 /// What every clock shows when virtual time is 0, so that a clock that is behind is not before the
 /// beginning.
 const EPOCH: i64 = 10_000_000_000;
@@ -97,13 +96,16 @@ const EPOCH: i64 = 10_000_000_000;
 /// A cluster under simulation.
 pub struct Cluster<P: Simulated> {
     pub(crate) now: Ticks,
-    hosts: Vec<Host<P>>,
-    links: Vec<Link<P::Message>>,
-    queue: Queue<Event<P::Message>>,
+    pub(crate) hosts: Vec<Host<P>>,
+    pub(crate) wires: Wires,
+    /// How links behave; none in a run without faults.
+    pub(crate) link_options: Option<LinkOptions>,
+    /// What links have counted that are no more.
+    pub(crate) buried_links: LinkCounters,
+    pub(crate) queue: Queue<Event<P::Message>>,
     pub(crate) clients: Clients,
     faults: Vec<Fault>,
-    network_random: Random,
-    watch: Watch,
+    pub(crate) watch: Watch,
     out: NodeOutbox<P::Message>,
     trace: FxHasher,
     text: String,
@@ -143,21 +145,14 @@ impl<P: Simulated> Cluster<P> {
                     protocol,
                     options,
                 ),
+                links: None,
+                link_tick: None,
                 skew: EPOCH,
                 tick: None,
                 pauses: 0,
                 missed: VecDeque::new(),
                 steps: 0,
             }
-        });
-        let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to)));
-        let links = pairs.map(|(from, to)| Link {
-            median: network.median(from, to),
-            extra: Ticks(0),
-            percent: 100,
-            cuts: 0,
-            held: Vec::new(),
-            last: Ticks(0),
         });
         let mut queue = Queue::new(seed);
         for (number, fault) in (0..).zip(&plan.faults) {
@@ -168,11 +163,12 @@ impl<P: Simulated> Cluster<P> {
         let mut cluster = Cluster {
             now: Ticks(0),
             hosts: hosts.collect(),
-            links: links.collect(),
+            wires: Wires::new(seed, nodes, network),
+            link_options: (!plan.faults.is_empty()).then(|| link_options(network, nodes)),
+            buried_links: LinkCounters::default(),
             queue,
             clients,
             faults: plan.faults.clone(),
-            network_random: Random::stream(seed, "network", 0),
             watch,
             out: NodeOutbox::default(),
             trace: FxHasher::default(),
@@ -182,6 +178,10 @@ impl<P: Simulated> Cluster<P> {
             violations: Vec::new(),
             recorder: None,
         };
+        for node in 0..nodes {
+            let links = cluster.make_links(node, Incarnation::FIRST);
+            cluster.hosts[usize::from(node)].links = links;
+        }
         for client in 0..cluster.clients.count() {
             let at = cluster.clients.first_call(client);
             cluster.queue.push(at, Event::Client(client));
@@ -243,6 +243,22 @@ impl<P: Simulated> Cluster<P> {
                 let from = NodeId(from);
                 self.give(to, NodeInput::Message { from, message });
             }
+            Event::Packet { from, to, packet } => {
+                self.trace
+                    .write_u32(3 << 30 | u32::from(from) << 15 | u32::from(to));
+                if self.watch.hash_contents {
+                    self.hash_contents(&packet);
+                }
+                self.packet_arrives(from, to, *packet);
+            }
+            Event::LinkTick { node } => {
+                self.trace.write_u32(1 << 17 | u32::from(node));
+                if self.hosts[usize::from(node)].link_tick == Some(self.now) {
+                    self.hosts[usize::from(node)].link_tick = None;
+                    self.use_links(node, |links, now, out| links.tick(now, out));
+                    self.reset_link_tick(node);
+                }
+            }
             Event::Tick { node } => {
                 self.trace.write_u32(1 << 16 | u32::from(node));
                 let host = &mut self.hosts[usize::from(node)];
@@ -267,7 +283,7 @@ impl<P: Simulated> Cluster<P> {
         }
     }
 
-    fn hash_contents(&mut self, message: &P::Message) {
+    fn hash_contents(&mut self, message: &impl Debug) {
         self.text.clear();
         write!(self.text, "{message:?}").expect("writing to a string succeeds");
         self.trace.write(self.text.as_bytes());
@@ -300,8 +316,7 @@ impl<P: Simulated> Cluster<P> {
             && host.steps.is_multiple_of(every)
             && let Err(broken) = host.node.protocol().check_invariants()
         {
-            self.violations
-                .push(format!("n{node} at {} us: {broken}", self.now.as_micros()));
+            self.violate(node, &broken);
         }
         self.reset_tick(node);
         for (to, message) in out.messages.drain(..) {
@@ -311,6 +326,13 @@ impl<P: Simulated> Cluster<P> {
             self.answered(node, outcome);
         }
         self.out = out;
+        self.flush_links(node);
+    }
+
+    /// Something is wrong at a node.
+    pub(crate) fn violate(&mut self, node: u16, what: &str) {
+        self.violations
+            .push(format!("n{node} at {} us: {what}", self.now.as_micros()));
     }
 
     /// Sees to it that a node is woken when its next timer runs out.
@@ -326,26 +348,6 @@ impl<P: Simulated> Cluster<P> {
         }
     }
 
-    fn send(&mut self, from: u16, to: u16, message: P::Message) {
-        self.happened.messages += 1;
-        if let Some(recorder) = &mut self.recorder {
-            recorder.sent(from, to, self.now, P::label(&message));
-        }
-        let at = usize::from(from) * self.hosts.len() + usize::from(to);
-        let link = &mut self.links[at];
-        if link.cuts > 0 {
-            self.happened.sometimes("a partition held a message back");
-            link.held.push(message);
-            return;
-        }
-        let usual = latency::sample(link.median, &mut self.network_random);
-        let latency = Ticks(usual.0 * link.percent / 100) + link.extra;
-        let arrival = (self.now + latency).max(link.last + Ticks(1));
-        link.last = arrival;
-        self.queue
-            .push(arrival, Event::Deliver { from, to, message });
-    }
-
     fn answered(&mut self, node: u16, outcome: Outcome) {
         self.client_answered(node, outcome);
     }
@@ -354,30 +356,24 @@ impl<P: Simulated> Cluster<P> {
     fn change(&mut self, kind: &FaultKind, begins: bool) {
         match kind {
             FaultKind::LatencySpike { percent } => {
-                // Spikes that overlap add up.
-                for link in &mut self.links {
-                    link.percent = if begins {
-                        link.percent + (percent - 100)
-                    } else {
-                        link.percent - (percent - 100)
-                    };
-                }
+                turn(&mut self.wires.weather.slower, percent - 100, begins);
+            }
+            FaultKind::Loss { percent } => turn(&mut self.wires.weather.lost, *percent, begins),
+            FaultKind::Duplication { percent } => {
+                turn(&mut self.wires.weather.doubled, *percent, begins);
+            }
+            FaultKind::Reordering { percent } => {
+                turn(&mut self.wires.weather.overtaken, *percent, begins);
             }
             FaultKind::SlowLink { from, to, extra_us } => {
-                let at = usize::from(*from) * self.hosts.len() + usize::from(*to);
                 let extra = Ticks::from_micros(*extra_us);
-                let link = &mut self.links[at];
-                link.extra = if begins {
-                    link.extra + extra
-                } else {
-                    link.extra.since(extra)
-                };
+                self.wires.slow(*from, *to, extra, begins);
             }
             FaultKind::Partition { from, to, one_way } => {
                 for (a, b) in from.iter().flat_map(|a| to.iter().map(move |b| (*a, *b))) {
-                    self.cut(a, b, begins);
+                    self.wires.cut(a, b, begins);
                     if !one_way {
-                        self.cut(b, a, begins);
+                        self.wires.cut(b, a, begins);
                     }
                 }
             }
@@ -398,27 +394,6 @@ impl<P: Simulated> Cluster<P> {
         }
     }
 
-    fn cut(&mut self, from: u16, to: u16, begins: bool) {
-        let at = usize::from(from) * self.hosts.len() + usize::from(to);
-        if begins {
-            self.links[at].cuts += 1;
-            return;
-        }
-        self.links[at].cuts -= 1;
-        if self.links[at].cuts == 0 {
-            for message in std::mem::take(&mut self.links[at].held) {
-                self.happened.messages -= 1;
-                self.send_held(from, to, message);
-            }
-        }
-    }
-
-    fn send_held(&mut self, from: u16, to: u16, message: P::Message) {
-        let recorder = self.recorder.take();
-        self.send(from, to, message);
-        self.recorder = recorder;
-    }
-
     fn pause(&mut self, node: u16, begins: bool) {
         let host = &mut self.hosts[usize::from(node)];
         if begins {
@@ -433,6 +408,11 @@ impl<P: Simulated> Cluster<P> {
             }
         }
     }
+}
+
+/// Adds while a fault lasts, and takes away again what it has added.
+fn turn(number: &mut u64, by: u64, begins: bool) {
+    *number = if begins { *number + by } else { *number - by };
 }
 
 /// What a node's clock shows.

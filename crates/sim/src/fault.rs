@@ -39,6 +39,21 @@ pub enum FaultKind {
         /// From 100 to 100000.
         percent: u64,
     },
+    /// Packets are lost.
+    Loss {
+        /// How many of 100, below 100.
+        percent: u64,
+    },
+    /// Packets arrive twice, the second time whenever.
+    Duplication {
+        /// How many of 100.
+        percent: u64,
+    },
+    /// Packets come late, and those behind them first.
+    Reordering {
+        /// How many of 100.
+        percent: u64,
+    },
     /// Messages from one node to another take longer.
     SlowLink {
         /// The sender.
@@ -48,7 +63,7 @@ pub enum FaultKind {
         /// By how much, in microseconds.
         extra_us: u64,
     },
-    /// What these nodes send to those does not arrive before the partition heals.
+    /// What these nodes send to those does not arrive until the partition heals.
     Partition {
         /// The one side.
         from: Vec<u16>,
@@ -82,6 +97,9 @@ impl FaultKind {
     pub fn name(&self) -> &'static str {
         match self {
             FaultKind::LatencySpike { .. } => "latency_spike",
+            FaultKind::Loss { .. } => "loss",
+            FaultKind::Duplication { .. } => "duplication",
+            FaultKind::Reordering { .. } => "reordering",
             FaultKind::SlowLink { .. } => "slow_link",
             FaultKind::Partition { .. } => "partition",
             FaultKind::Pause { .. } => "pause",
@@ -93,7 +111,10 @@ impl FaultKind {
     /// What a run with this fault should see sometimes, if the fault is to have shown anything.
     pub(crate) fn expects(&self) -> Option<&'static str> {
         match self {
-            FaultKind::Partition { .. } => Some("a partition held a message back"),
+            FaultKind::Partition { .. } => Some("a partition cut something off"),
+            FaultKind::Loss { .. } => Some("the network lost a packet"),
+            FaultKind::Duplication { .. } => Some("the network doubled a packet"),
+            FaultKind::Reordering { .. } => Some("the network let a packet be overtaken"),
             FaultKind::Pause { .. } => Some("a paused node missed something"),
             FaultKind::ClientDeath { .. } => Some("a client died in the middle of a transaction"),
             _ => None,
@@ -104,6 +125,10 @@ impl FaultKind {
     fn fits(&self, nodes: u16, clients: u32) -> bool {
         match self {
             FaultKind::LatencySpike { percent } => (100..=100_000).contains(percent),
+            FaultKind::Loss { percent } => *percent < 100,
+            FaultKind::Duplication { percent } | FaultKind::Reordering { percent } => {
+                *percent <= 100
+            }
             FaultKind::SlowLink { from, to, .. } => *from < nodes && *to < nodes,
             FaultKind::Partition { from, to, .. } => from.iter().chain(to).all(|n| *n < nodes),
             FaultKind::Pause { node } | FaultKind::ClockSkew { node, .. } => *node < nodes,
@@ -272,7 +297,7 @@ const LONGEST_US: u64 = 86_400_000_000;
 
 fn draw_kind(random: &mut Random, nodes: u16, clients: u32, horizon_us: u64) -> FaultKind {
     let node = |random: &mut Random| random.below(u64::from(nodes)) as u16;
-    match random.below(12) {
+    match random.below(16) {
         0 => FaultKind::LatencySpike {
             percent: random.between(150, 2_000),
         },
@@ -302,6 +327,15 @@ fn draw_kind(random: &mut Random, nodes: u16, clients: u32, horizon_us: u64) -> 
         8..=9 => FaultKind::ClockSkew {
             node: node(random),
             by_us: random.between(0, 200_000) as i64 - 100_000,
+        },
+        10 => FaultKind::Loss {
+            percent: random.between(1, 40),
+        },
+        11 => FaultKind::Duplication {
+            percent: random.between(1, 40),
+        },
+        12..=13 => FaultKind::Reordering {
+            percent: random.between(1, 60),
         },
         _ => FaultKind::ClientDeath {
             client: random.below(u64::from(clients)) as u32,

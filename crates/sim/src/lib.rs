@@ -6,7 +6,8 @@
 //! as often as one likes.
 //!
 //! * [`case`]: everything that decides a run, and the run.
-//! * [`cluster`]: nodes, links, and the queue of events that drives them.
+//! * [`cluster`]: nodes, and the queue of events that drives them.
+//! * `network`: wires that lose, double and overtake, and the links above them.
 //! * [`clients`]: closed loops that make calls and look at the answers.
 //! * [`fault`]: the plan of what goes wrong.
 //! * [`mod@file`]: a case as a file.
@@ -26,6 +27,7 @@ pub mod fault;
 pub mod file;
 pub mod latency;
 pub mod minimise;
+mod network;
 pub mod protocols;
 pub mod queue;
 pub mod random;

@@ -17,6 +17,10 @@ pub struct Happenings {
     pub aborts: BTreeMap<String, u64>,
     /// Messages between nodes.
     pub messages: u64,
+    /// Packets that carried them, acknowledgements among them, in a run with faults.
+    pub packets: u64,
+    /// Messages that were sent again, since no acknowledgement had come.
+    pub resent: u64,
     /// Faults that began, by kind.
     pub faults: BTreeMap<&'static str, u64>,
     /// What a good run has seen sometimes.

@@ -258,7 +258,18 @@ fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
             format!("{} committed", grouped(happened.committed)),
         ),
         ("aborts", counts(&happened.aborts)),
-        ("messages", grouped(happened.messages)),
+        (
+            "messages",
+            match happened.packets {
+                0 => grouped(happened.messages),
+                packets => format!(
+                    "{} in {} packets, {} of them again",
+                    grouped(happened.messages),
+                    grouped(packets),
+                    grouped(happened.resent)
+                ),
+            },
+        ),
         ("faults", counts(&happened.faults)),
         (
             "time",

@@ -1,0 +1,271 @@
+//! What lies between the nodes: a network that may lose, double, overtake and hold up.
+//!
+//! A run without faults needs no more than that messages take their time: each arrives once and in
+//! order. In a run with faults the network knows packets, and does to them what networks do. Each
+//! node then speaks through its [`Links`], the same code that a real network would need, which make
+//! of packets what the protocols' contract asks for: each message once and in order.
+
+use anabranch_engine::NodeInput;
+use anabranch_protocol::link::{
+    Incarnation, LinkCounters, LinkEvent, LinkOptions, LinkOutbox, Links, Packet,
+};
+use anabranch_types::{NodeId, Ticks};
+
+use crate::cluster::{Cluster, Event};
+use crate::latency::{self, Network};
+use crate::protocols::Simulated;
+use crate::random::Random;
+
+/// The way from one node to another.
+struct Wire {
+    median: Ticks,
+    extra: Ticks,
+    /// How many partitions cut it.
+    cuts: u32,
+    /// When the last message arrives, if none overtakes another.
+    last: Ticks,
+}
+
+/// How badly all wires behave at the moment; what overlaps adds up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Weather {
+    /// Packets that are lost, of 100.
+    pub(crate) lost: u64,
+    /// Packets that arrive twice, of 100.
+    pub(crate) doubled: u64,
+    /// Packets that come late and are overtaken, of 100.
+    pub(crate) overtaken: u64,
+    /// How much more than their usual time all messages take, in percent.
+    pub(crate) slower: u64,
+}
+
+/// All wires.
+pub(crate) struct Wires {
+    nodes: u16,
+    wires: Vec<Wire>,
+    pub(crate) weather: Weather,
+    random: Random,
+}
+
+impl Wires {
+    pub(crate) fn new(seed: u64, nodes: u16, network: &Network) -> Wires {
+        let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to)));
+        let wires = pairs.map(|(from, to)| Wire {
+            median: network.median(from, to),
+            extra: Ticks(0),
+            cuts: 0,
+            last: Ticks(0),
+        });
+        Wires {
+            nodes,
+            wires: wires.collect(),
+            weather: Weather::default(),
+            random: Random::stream(seed, "network", 0),
+        }
+    }
+
+    fn wire(&mut self, from: u16, to: u16) -> &mut Wire {
+        &mut self.wires[usize::from(from) * usize::from(self.nodes) + usize::from(to)]
+    }
+
+    /// A wire gets slower, or as fast again as it was.
+    pub(crate) fn slow(&mut self, from: u16, to: u16, by: Ticks, begins: bool) {
+        let wire = self.wire(from, to);
+        wire.extra = if begins {
+            wire.extra + by
+        } else {
+            wire.extra.since(by)
+        };
+    }
+
+    /// A partition begins or ends on a wire.
+    pub(crate) fn cut(&mut self, from: u16, to: u16, begins: bool) {
+        let wire = self.wire(from, to);
+        if begins {
+            wire.cuts += 1;
+        } else {
+            wire.cuts -= 1;
+        }
+    }
+
+    fn is_cut(&mut self, from: u16, to: u16) -> bool {
+        self.wire(from, to).cuts > 0
+    }
+
+    fn latency(&mut self, from: u16, to: u16) -> Ticks {
+        let percent = 100 + self.weather.slower;
+        let (median, extra) = {
+            let wire = self.wire(from, to);
+            (wire.median, wire.extra)
+        };
+        let usual = latency::sample(median, &mut self.random);
+        Ticks(usual.0 * percent / 100) + extra
+    }
+
+    /// When a message arrives that is sent now, on a wire that keeps the order.
+    pub(crate) fn arrival(&mut self, now: Ticks, from: u16, to: u16) -> Ticks {
+        let latency = self.latency(from, to);
+        let wire = self.wire(from, to);
+        let arrival = (now + latency).max(wire.last + Ticks(1));
+        wire.last = arrival;
+        arrival
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        percent > 0 && self.random.percent(percent)
+    }
+}
+
+/// How links behave on this network: the first wait is a few round trips.
+pub(crate) fn link_options(network: &Network, nodes: u16) -> LinkOptions {
+    let trip = network.longest(nodes).0;
+    LinkOptions {
+        resend_after: Ticks(trip * 5),
+        resend_after_max: Ticks(trip * 100),
+        ..LinkOptions::default()
+    }
+}
+
+impl<P: Simulated> Cluster<P> {
+    /// A node's links in one of its lives; none in a run without faults.
+    pub(crate) fn make_links(&self, node: u16, life: Incarnation) -> Option<Links<P::Message>> {
+        let nodes = self.hosts.len() as u16;
+        self.link_options
+            .map(|options| Links::new(NodeId(node), life, nodes, options))
+    }
+
+    /// A node has said something to another.
+    pub(crate) fn send(&mut self, from: u16, to: u16, message: P::Message) {
+        self.happened.messages += 1;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.sent(from, to, self.now, P::label(&message));
+        }
+        if let Some(links) = &mut self.hosts[usize::from(from)].links {
+            if let Err(full) = links.send(NodeId(to), message) {
+                self.violate(from, &format!("its links have to stop: {full}"));
+            }
+            return;
+        }
+        let arrival = self.wires.arrival(self.now, from, to);
+        self.queue
+            .push(arrival, Event::Deliver { from, to, message });
+    }
+
+    /// A node's links send what its last step has said, and answer what it has received.
+    pub(crate) fn flush_links(&mut self, node: u16) {
+        self.use_links(node, |links, now, out| links.flush(now, out));
+    }
+
+    /// Lets a node's links do something, sends the packets that follow from it, and gives the node
+    /// what has arrived.
+    pub(crate) fn use_links(
+        &mut self,
+        node: u16,
+        action: impl FnOnce(&mut Links<P::Message>, Ticks, &mut LinkOutbox<P::Message>),
+    ) {
+        let host = &mut self.hosts[usize::from(node)];
+        let Some(links) = &mut host.links else {
+            return;
+        };
+        let mut out = LinkOutbox::default();
+        action(links, self.now, &mut out);
+        if self.watch.invariants_every > 0
+            && let Err(broken) = links.check_invariants()
+        {
+            self.violate(node, &broken);
+        }
+        for (to, packet) in out.packets {
+            self.put_on_wire(node, to.0, packet);
+        }
+        self.reset_link_tick(node);
+        for event in out.events {
+            self.link_event(node, event);
+        }
+    }
+
+    /// A packet reaches a node. What sleeps, or is dead, has nobody to take it.
+    pub(crate) fn packet_arrives(&mut self, from: u16, to: u16, packet: Packet<P::Message>) {
+        self.use_links(to, |links, now, out| {
+            links.receive(now, NodeId(from), packet, out);
+        });
+        self.flush_links(to);
+    }
+
+    fn link_event(&mut self, node: u16, event: LinkEvent<P::Message>) {
+        match event {
+            LinkEvent::Message { from, message } => {
+                if let Some(recorder) = &mut self.recorder {
+                    recorder.received(from.0, node, self.now);
+                }
+                self.give(node, NodeInput::Message { from, message });
+            }
+            LinkEvent::Restarted { .. } => {}
+        }
+    }
+
+    fn put_on_wire(&mut self, from: u16, to: u16, packet: Packet<P::Message>) {
+        self.happened.packets += 1;
+        if self.wires.is_cut(from, to) {
+            self.happened.sometimes("a partition cut something off");
+            return;
+        }
+        let Weather {
+            lost,
+            doubled,
+            overtaken,
+            ..
+        } = self.wires.weather;
+        if self.wires.chance(lost) {
+            self.happened.sometimes("the network lost a packet");
+            return;
+        }
+        if self.wires.chance(doubled) {
+            self.happened.sometimes("the network doubled a packet");
+            let at = self.now + self.wires.latency(from, to);
+            let packet = Box::new(packet.clone());
+            self.queue.push(at, Event::Packet { from, to, packet });
+        }
+        let at = if self.wires.chance(overtaken) {
+            self.happened
+                .sometimes("the network let a packet be overtaken");
+            // Not before twice its time has passed, and not kept in order.
+            self.now + self.wires.latency(from, to) + Ticks(self.wires.latency(from, to).0 * 3)
+        } else {
+            self.wires.arrival(self.now, from, to)
+        };
+        let packet = Box::new(packet);
+        self.queue.push(at, Event::Packet { from, to, packet });
+    }
+
+    /// Sees to it that a node's links are woken when they have to send something again.
+    pub(crate) fn reset_link_tick(&mut self, node: u16) {
+        let host = &mut self.hosts[usize::from(node)];
+        let Some(alarm) = host.links.as_ref().and_then(Links::next_alarm) else {
+            return;
+        };
+        let due = alarm.max(self.now);
+        if host.link_tick.is_none_or(|tick| due < tick) {
+            host.link_tick = Some(due);
+            self.queue.push(due, Event::LinkTick { node });
+        }
+    }
+
+    /// What all links have counted.
+    pub(crate) fn link_counters(&self) -> LinkCounters {
+        let mut sum = self.buried_links;
+        for links in self.hosts.iter().filter_map(|host| host.links.as_ref()) {
+            add(&mut sum, &links.counters());
+        }
+        sum
+    }
+}
+
+/// Adds another's counts.
+pub(crate) fn add(sum: &mut LinkCounters, other: &LinkCounters) {
+    sum.packets += other.packets;
+    sum.delivered += other.delivered;
+    sum.resent += other.resent;
+    sum.duplicates += other.duplicates;
+    sum.fenced += other.fenced;
+    sum.restarts += other.restarts;
+}
