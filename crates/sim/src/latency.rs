@@ -149,6 +149,11 @@ impl Network {
         self.source.as_deref()
     }
 
+    /// Its sites by name.
+    pub fn sites(&self) -> &[String] {
+        &self.sites
+    }
+
     /// The site at which a node stands.
     pub fn site(&self, node: u16) -> &str {
         &self.sites[usize::from(node) % self.sites.len()]
@@ -202,6 +207,36 @@ mod tests {
         assert!((48_500..51_500).contains(&drawn[5_000]), "{}", drawn[5_000]);
         assert!(drawn[0] >= 27_000 && drawn[9_999] <= 300_000);
         assert!(drawn[9_900] > 120_000, "{}", drawn[9_900]);
+    }
+
+    /// Two of the numbers of each file, where they stand, and that there and back is the same.
+    #[test]
+    fn the_examples_say_what_their_sources_say() {
+        for (name, text, sites, some) in [
+            (
+                "conveyor-belt",
+                include_str!("../../../examples/networks/conveyor-belt.txt"),
+                5,
+                [(0, 1, 253.0), (1, 4, 188.0)],
+            ),
+            (
+                "ec2-regions",
+                include_str!("../../../examples/networks/ec2-regions.txt"),
+                8,
+                [(0, 2, 87.0), (5, 7, 328.1)],
+            ),
+        ] {
+            let network = Network::matrix(name, text).unwrap();
+            assert_eq!(network.sites().len(), sites, "{name}");
+            for (a, b) in (0..sites as u16).flat_map(|a| (0..a).map(move |b| (a, b))) {
+                assert_eq!(network.median(a, b), network.median(b, a), "{name} {a} {b}");
+                assert!(network.median(a, b) > network.median(a, a), "{name} {a} {b}");
+            }
+            for (a, b, millis) in some {
+                let one_way = Ticks((millis * 500_000.0) as u64);
+                assert_eq!(network.median(a, b), one_way, "{name} {a} {b}");
+            }
+        }
     }
 
     #[test]
