@@ -1,11 +1,13 @@
 -- Whoever writes a group of registers writes the same value to all of it. So a reader who sees two
 -- values in one group has seen a part of somebody's effects.
 
--- Writes a group.
+-- Writes a group. The ids come from a list beside the table, so that the keys are known before any
+-- row is read: the UPDATE is shipped to the rows' owners as it is, and reads nothing.
 CREATE PROCEDURE write_group(p_ids integer[], p_value bigint)
 LANGUAGE SQL
 BEGIN ATOMIC
-    UPDATE registers SET value = p_value WHERE id = ANY (p_ids);
+    UPDATE registers SET value = p_value FROM unnest(p_ids) AS chosen (chosen_id)
+     WHERE id = chosen_id;
 END;
 
 -- Reads a group at once: its smallest value and its largest.
