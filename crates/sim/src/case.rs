@@ -31,6 +31,9 @@ const PATIENCE: Ticks = Ticks::from_millis(60_000);
 /// Virtual time that messages and timers may take to come to rest when no call is under way.
 const REST: Ticks = Ticks::from_millis(60_000);
 
+/// Overwritten versions are kept for at least so many of the longest usual trips of a message.
+const TRIPS_KEPT: u64 = 40;
+
 /// A run is stopped as stuck after this many events for each of its calls.
 const EVENTS_A_CALL_MAX: u64 = 100_000;
 
@@ -141,9 +144,18 @@ impl Prepared {
         })
     }
 
+    /// For how long nodes keep what has been overwritten: a transaction takes several trips, and
+    /// what it reads must be there for that long.
+    fn kept(&self, network: &Network) -> Ticks {
+        let trips = Ticks(network.longest(self.nodes).0.saturating_mul(TRIPS_KEPT));
+        StoreSettings::default().window.max(trips)
+    }
+
     /// One filled store for each node.
-    fn stores(&self, seed: u64) -> Result<Vec<Store>, CaseError> {
-        let settings = StoreSettings::default();
+    fn stores(&self, seed: u64, network: &Network) -> Result<Vec<Store>, CaseError> {
+        let settings = StoreSettings {
+            window: self.kept(network),
+        };
         let loader = |node| Loader::new(Arc::clone(&self.planned), PartitionId(node), settings);
         let mut loaders: Vec<Loader> = (0..self.nodes).map(loader).collect();
         let schema = self.planned.schema();
@@ -266,6 +278,7 @@ impl Case {
             planned: Arc::clone(&prepared.planned),
             topology: Arc::new(Topology::one_each(prepared.nodes)),
             protocol: self.protocol,
+            kept: prepared.kept(&self.network),
         };
         let clients = Clients::new(
             Arc::clone(&prepared.workload),
@@ -279,7 +292,7 @@ impl Case {
                 healed_at: self.plan.healed_at(),
             },
         );
-        let stores = prepared.stores(self.seed)?;
+        let stores = prepared.stores(self.seed, &self.network)?;
         let mut cluster: Cluster<P> = Cluster::new(
             self.seed,
             &shared,

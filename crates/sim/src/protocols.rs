@@ -8,7 +8,7 @@ use anabranch_protocol::ramp::message::Message;
 use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
 use anabranch_protocol::{Protocol, Topology};
 use anabranch_storage::Store;
-use anabranch_types::{NodeId, Placement, TableId};
+use anabranch_types::{NodeId, Placement, TableId, Ticks};
 use serde::{Deserialize, Serialize};
 
 use crate::diagram::DEMANDING;
@@ -74,6 +74,8 @@ pub struct Shared {
     pub topology: Arc<Topology>,
     /// Which protocol, for those that come in several forms.
     pub protocol: ProtocolName,
+    /// For how long what has been overwritten is kept, and what tells of it.
+    pub kept: Ticks,
 }
 
 /// A protocol's node, as the simulator needs it beyond [`Protocol`].
@@ -100,7 +102,10 @@ fn variant(text: &str) -> String {
 impl Simulated for RampNode {
     fn make(node: NodeId, shared: &Shared, store: Store) -> RampNode {
         let programs = shared.planned.application.programs();
-        let options = RampOptions::default();
+        let options = RampOptions {
+            retain: shared.kept,
+            ..RampOptions::default()
+        };
         RampNode::new(node, Arc::clone(&shared.topology), store, programs, options)
     }
 
