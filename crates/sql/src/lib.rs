@@ -19,6 +19,7 @@ pub mod diagnostic;
 mod execute;
 mod explain;
 pub mod expression;
+mod interval;
 pub mod parse;
 mod plan;
 mod procedure;

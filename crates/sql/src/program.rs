@@ -15,7 +15,10 @@ use smallvec::SmallVec;
 use crate::{
     constraint::Check,
     diagnostic::Diagnostic,
-    expression::{Expression, Failure, Frame, Function, Operator, Source, Surroundings, failure},
+    expression::{
+        Domain, Expression, Failure, Frame, Function, Operator, Source, Surroundings, failure,
+    },
+    interval,
 };
 
 /// All programs of an application, by [`ProgramId`]: those of its procedures, then those of
@@ -29,15 +32,17 @@ pub(crate) struct Programs {
 /// One program. Its expressions are over the row (source 1) and its arguments (variables).
 #[derive(Debug)]
 pub(crate) struct Program {
-    schema: Arc<TableSchema>,
-    assignments: Vec<(ColumnIndex, Expression)>,
+    pub(crate) schema: Arc<TableSchema>,
+    pub(crate) assignments: Vec<(ColumnIndex, Expression)>,
     /// The RETURNING list, over the new row.
-    outputs: Vec<Expression>,
+    pub(crate) outputs: Vec<Expression>,
     /// The CHECKs that bear on what is changed.
     checks: Vec<Check>,
     /// Columns whose new value does not depend on the row.
     assigned: ColumnSet,
     may_violate: bool,
+    /// Whether each column is set to what does not depend on the row, or moved by it.
+    pub(crate) only_moves: bool,
 }
 
 impl Programs {
@@ -68,7 +73,7 @@ impl Programs {
         }
     }
 
-    fn with<R>(&self, program: ProgramId, run: impl FnOnce(&Program) -> R) -> R {
+    fn with<R>(&self, program: ProgramId, run: impl FnOnce(&Arc<Program>) -> R) -> R {
         if let Some(program) = self.fixed.get(program.index()) {
             return run(program);
         }
@@ -126,6 +131,9 @@ impl Program {
                 )
         };
         let may_violate = checks.iter().any(depends) || assignments.iter().any(risky);
+        let only_moves = assignments
+            .iter()
+            .all(|(column, expression)| !reads_row(expression) || is_move(expression, *column));
         Program {
             schema,
             assignments,
@@ -133,6 +141,7 @@ impl Program {
             checks,
             assigned,
             may_violate,
+            only_moves,
         }
     }
 
@@ -142,7 +151,6 @@ impl Program {
         let sources = [Source::Empty, Source::Row { layout, row }];
         let frame = Frame::of_rows(arguments, &sources, &surroundings);
         let mut changes: SmallVec<[(ColumnIndex, Value); 4]> = SmallVec::new();
-        let mut scarce = false;
         for (column, expression) in &self.assignments {
             if skip.contains(*column) {
                 continue;
@@ -153,8 +161,6 @@ impl Program {
             if value.is_null() && !described.nullable {
                 return Err(not_null(&self.schema, *column));
             }
-            let computed = !self.assigned.contains(*column);
-            scarce = scarce || (computed && is_scarce(&value, &described.data_type));
             changes.push((*column, value));
         }
         let new = row
@@ -173,11 +179,7 @@ impl Program {
                 outputs.push(output.evaluate(&frame)?);
             }
         }
-        Ok(Applied {
-            row: new,
-            outputs,
-            scarce,
-        })
+        Ok(Applied { row: new, outputs })
     }
 }
 
@@ -201,9 +203,55 @@ impl RowPrograms for Programs {
     fn may_violate(&self, program: ProgramId) -> bool {
         self.with(program, |p| p.may_violate)
     }
+
+    fn fit_together(&self, row: &Row, programs: &[(ProgramId, &[Value])]) -> bool {
+        let runs = programs.iter().map(|(program, arguments)| {
+            let program = self.with(*program, Arc::clone);
+            (program, *arguments)
+        });
+        interval::fit_together(row, &runs.collect::<Vec<_>>())
+    }
 }
 
-fn reads_row(expression: &Expression) -> bool {
+/// Whether an expression over a row comes to a column's old value, moved by what does not depend on
+/// the row; which of some moves it is may depend on it.
+fn is_move(expression: &Expression, target: ColumnIndex) -> bool {
+    let moved = |e: &Expression| is_move(e, target);
+    match expression {
+        Expression::Column { column, .. } => *column == target.index(),
+        Expression::Arithmetic {
+            operator,
+            domain: Domain::Int2 | Domain::Int4 | Domain::Int8 | Domain::Numeric,
+            left,
+            right,
+        } => match operator {
+            Operator::Add if reads_row(left) => moved(left) && !reads_row(right),
+            Operator::Add => moved(right),
+            Operator::Subtract => moved(left) && !reads_row(right),
+            _ => false,
+        },
+        Expression::Case {
+            branches,
+            otherwise,
+        }
+        | Expression::Switch {
+            branches,
+            otherwise,
+            ..
+        } => branches.iter().all(|(_, result)| moved(result)) && moved(otherwise),
+        Expression::Cast { operand, to, .. } => {
+            let exact = matches!(
+                to,
+                DataType::Int2 | DataType::Int4 | DataType::Int8 | DataType::Numeric(_)
+            );
+            exact && moved(operand)
+        }
+        _ => false,
+    }
+}
+
+/// Whether an expression over a row and arguments depends on the row.
+pub(crate) fn reads_row(expression: &Expression) -> bool {
     expression.any(&mut |e| matches!(e, Expression::Column { .. }))
 }
 
@@ -229,28 +277,8 @@ pub(crate) fn violated(table: &str, check: &str) -> Failure {
     failure
 }
 
-/// Whether a number is in the outer half of its type's domain.
-fn is_scarce(value: &Value, data_type: &DataType) -> bool {
-    match (value, data_type) {
-        (Value::Int(i), DataType::Int2) => i.unsigned_abs() > 1 << 14,
-        (Value::Int(i), DataType::Int4) => i.unsigned_abs() > 1 << 30,
-        (Value::Int(i), DataType::Int8) => i.unsigned_abs() > 1 << 62,
-        (Value::Numeric(d), DataType::Numeric(Some(bounds))) => {
-            let limit = 10i128
-                .checked_pow(u32::from(bounds.precision))
-                .map(|limit| limit / 2);
-            match (limit, d.scale() == bounds.scale) {
-                (Some(limit), true) => d.mantissa().abs() > limit,
-                _ => true,
-            }
-        }
-        (Value::Numeric(d), DataType::Numeric(None)) => d.mantissa().abs() > 10i128.pow(36),
-        _ => false,
-    }
-}
-
 /// Whether an expression over a row cannot fail or break its column's type, but for a number
-/// beyond its domain, which [`Applied::scarce`] warns of.
+/// beyond its domain, which [`RowPrograms::fit_together`] rules out.
 fn is_safe(
     expression: &Expression,
     schema: &TableSchema,

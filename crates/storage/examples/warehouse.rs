@@ -223,7 +223,6 @@ impl RowPrograms for Programs {
         Ok(Applied {
             row: row.expect("rows are short"),
             outputs,
-            scarce: false,
         })
     }
 
@@ -233,6 +232,10 @@ impl RowPrograms for Programs {
 
     fn may_violate(&self, _: ProgramId) -> bool {
         false
+    }
+
+    fn fit_together(&self, _: &Row, _: &[(ProgramId, &[Value])]) -> bool {
+        true
     }
 }
 

@@ -64,14 +64,6 @@ impl SlotValues {
     }
 }
 
-/// What a dry run found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
-    /// Some result came near the end of its type's domain (see
-    /// [`anabranch_types::Applied::scarce`]).
-    pub scarce: bool,
-}
-
 /// Why a transaction's effects cannot be installed. Nothing of them is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -245,9 +237,8 @@ impl Store {
         timestamp: Timestamp,
         effects: &[Effect],
         programs: &dyn RowPrograms,
-    ) -> Result<Checked, ApplyError> {
-        let (checked, _, _) = self.rehearse(timestamp, effects, programs)?;
-        Ok(checked)
+    ) -> Result<(), ApplyError> {
+        self.rehearse(timestamp, effects, programs).map(|_| ())
     }
 
     /// [`Store::check`], with what it came to: to be installed later if it [is still
@@ -261,7 +252,7 @@ impl Store {
         timestamp: Timestamp,
         effects: &[Effect],
         programs: &dyn RowPrograms,
-    ) -> Result<(Checked, Staged, SlotValues), ApplyError> {
+    ) -> Result<(Staged, SlotValues), ApplyError> {
         let mut slots = SlotValues::default();
         let mut staging = Staging::new(self, timestamp, programs, effects.len());
         let places = self.locate(effects);
@@ -292,11 +283,8 @@ impl Store {
                 Effect::Delete { table, key } => staging.delete(*table, key),
             }
         }
-        let checked = Checked {
-            scarce: staging.scarce,
-        };
         let changes = staging.changes;
-        Ok((checked, Staged { changes }, slots))
+        Ok((Staged { changes }, slots))
     }
 
     /// Where the rows of updates are, one entry an effect: those of one table that follow each
@@ -514,7 +502,6 @@ struct Staging<'s> {
     filter: [u64; 4],
     /// Where the last insertion will go: the next one mostly follows it.
     inserted: (TableId, Position),
-    scarce: bool,
 }
 
 /// What an update does to the row that it finds.
@@ -539,7 +526,6 @@ impl<'s> Staging<'s> {
             hashes: SmallVec::new(),
             filter: [0; 4],
             inserted: (TableId(0), Position::ANYWHERE),
-            scarce: false,
         }
     }
 
@@ -633,7 +619,6 @@ impl<'s> Staging<'s> {
                 slots.set(SlotId(first.0 + number as u16), value);
             }
         }
-        self.scarce |= applied.scarce;
         let assigned = self.programs.assigned(program);
         self.stage(
             staged,

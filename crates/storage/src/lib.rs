@@ -34,7 +34,7 @@ pub mod store;
 mod tree;
 pub mod version;
 
-pub use apply::{ApplyError, Change, Checked, Commit, SlotValues, Staged};
+pub use apply::{ApplyError, Change, Commit, SlotValues, Staged};
 pub use log::{Log, LogError, LogOptions, LogPosition, Opened};
 pub use media::{Media, MediaError};
 pub use recording::{Installed, InstalledChange, InstalledKind};

@@ -129,9 +129,6 @@ pub struct Applied {
     pub row: Row,
     /// The values of the program's RETURNING list, if it has one.
     pub outputs: SmallVec<[Value; 1]>,
-    /// A result came near the end of its type's domain (its outer half): while another transaction
-    /// may still move it, this one needs the row to itself.
-    pub scarce: bool,
 }
 
 /// Why an effect cannot be applied: the transaction must abort, and this is what its user is told.
@@ -171,4 +168,11 @@ pub trait RowPrograms: Send + Sync {
     /// Whether the program can break a declared constraint depending on the row it meets, so that
     /// a transaction over several partitions must hold the row between prepare and commit.
     fn may_violate(&self, program: ProgramId) -> bool;
+
+    /// Whether these programs can run on a row in any order, each at most once, without one that
+    /// fails: what transactions that are prepared side by side promise each other. Each of them
+    /// runs on the row as it is. `false` too where it cannot be told.
+    ///
+    /// None of them [may violate](RowPrograms::may_violate) a constraint.
+    fn fit_together(&self, row: &Row, programs: &[(ProgramId, &[Value])]) -> bool;
 }

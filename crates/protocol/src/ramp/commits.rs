@@ -107,7 +107,7 @@ impl RampNode {
                 continue;
             }
             // Nothing is held here: what changes until the decision is found by looking again.
-            if let Err(reason) = self.participant.refuses(&mut self.context, &work) {
+            if let Err(reason) = self.participant.refuses(&work) {
                 return self.abort(transaction, reason, out);
             }
             deciding.own = Some((work, siblings));

@@ -15,11 +15,11 @@ use smallvec::SmallVec;
 /// How an item is held, or wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// A row program will run that cannot fail as long as no result comes near a limit.
+    /// A row program will run that cannot fail beside the others that are prepared.
     Update,
     /// As `Update`, and the row must be there: the program has outputs.
     Present,
-    /// A row program will run that may meet a limit: nobody else may move the row.
+    /// A row program will run that may violate a constraint: nobody else may move the row.
     Exclusive,
     /// The key will be taken.
     Insert,
@@ -47,8 +47,8 @@ impl Mode {
             matches!(
                 (a, b),
                 (Exclusive, Exclusive | Update | Present)
+                    | (Insert | Delete, Update | Present | Exclusive)
                     | (Insert, Insert | Delete)
-                    | (Delete, Present)
                     | (GuardWrite, GuardWrite | GuardRead)
                     | (GuardRead, Update | Present | Exclusive | Insert | Delete)
                     | (Known, Drawn | DrawnHeld)
@@ -128,6 +128,14 @@ impl Holds {
     /// Whether a row program of somebody else is prepared on the item.
     pub(super) fn has_update(&self, item: ItemTag) -> bool {
         self.excludes(item, Mode::Exclusive)
+    }
+
+    /// The transactions that hold an item.
+    pub(super) fn holders(&self, item: ItemTag) -> impl Iterator<Item = Timestamp> {
+        let held = self.items.get(&item).into_iter().flatten();
+        let mut last = None;
+        held.map(|(holder, _)| *holder)
+            .filter(move |holder| last.replace(*holder) != Some(*holder))
     }
 
     /// Whether somebody else holds a range that covers this write of a guard.

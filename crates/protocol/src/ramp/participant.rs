@@ -286,7 +286,7 @@ impl Participant {
         context: &mut Context,
         work: Work,
     ) -> Result<(Timestamp, Slots), AbortReason> {
-        self.refuses(context, &work)?;
+        self.refuses(&work)?;
         let timestamp = context.clock.next(context.now);
         if work.effects.is_empty() {
             return Ok((timestamp, Slots::new()));
@@ -322,30 +322,13 @@ impl Participant {
         let vote = context.clock.next(context.now);
         let mut rehearsed = None;
         if !work.effects.is_empty() {
-            let (checked, staged, slots) = self
+            let (staged, slots) = self
                 .store
                 .rehearse(vote, &work.effects, &*self.programs)
                 .map_err(reason)?;
+            self.keep_absent(&mut wanted, &work.effects, &staged)?;
+            self.fits_beside_prepared(&work.effects)?;
             rehearsed = Some((staged, slots, self.store.last()));
-            if checked.scarce {
-                for (item, mode) in &mut wanted.items {
-                    if *mode == Mode::Update {
-                        *mode = Mode::Exclusive;
-                    } else if *mode == Mode::Present && self.holds.has_update(*item) {
-                        return Err(AbortReason::Conflict);
-                    }
-                }
-                let present = wanted
-                    .items
-                    .iter()
-                    .filter(|(_, mode)| *mode == Mode::Present);
-                let also: SmallVec<[_; 4]> =
-                    present.map(|(item, _)| (*item, Mode::Exclusive)).collect();
-                wanted.items.extend(also);
-                if self.holds.exclude(&wanted) {
-                    return Err(AbortReason::Conflict);
-                }
-            }
         }
         let held = self.holds.take(prepared, wanted);
         self.votes.push_back((vote, prepared));
@@ -389,13 +372,9 @@ impl Participant {
 
     /// Whether the coordinator's own partition would refuse this work at once. What it would take
     /// to find out that it violates a constraint is left to the decision.
-    pub(super) fn refuses(
-        &mut self,
-        context: &mut Context,
-        work: &Work,
-    ) -> Result<(), AbortReason> {
+    pub(super) fn refuses(&self, work: &Work) -> Result<(), AbortReason> {
         if !self.holds.is_empty() {
-            self.check_against_holds(work, context)?;
+            self.check_against_holds(work)?;
         }
         self.validate(work)
     }
@@ -409,7 +388,7 @@ impl Participant {
         work: Work,
         siblings: Option<Arc<Siblings>>,
     ) -> Result<Slots, AbortReason> {
-        self.refuses(context, &work)?;
+        self.refuses(&work)?;
         if work.effects.is_empty() {
             return Ok(Slots::new());
         }
@@ -566,20 +545,76 @@ impl Participant {
         }
     }
 
-    fn check_against_holds(&self, work: &Work, context: &mut Context) -> Result<(), AbortReason> {
+    fn check_against_holds(&self, work: &Work) -> Result<(), AbortReason> {
         let wanted = self.wanted(work, Drawing::MayFail);
         if self.holds.exclude(&wanted) {
             return Err(AbortReason::Conflict);
         }
-        // A prepared program may not meet a limit because of what is installed before it.
-        let moves_prepared = wanted.items.iter().any(|(item, mode)| {
-            matches!(mode, Mode::Update | Mode::Present) && self.holds.has_update(*item)
-        });
-        if moves_prepared {
-            let timestamp = context.clock.next(context.now);
-            let checked = self.store.check(timestamp, &work.effects, &*self.programs);
-            if checked.map_err(reason)?.scarce {
+        self.fits_beside_prepared(&work.effects)
+    }
+
+    /// Whether these updates and those that are prepared on the same rows can run in any order
+    /// without one that fails: all of them are promised, or about to be.
+    fn fits_beside_prepared(&self, effects: &[Effect]) -> Result<(), AbortReason> {
+        if self.holds.is_empty() {
+            return Ok(());
+        }
+        for (at, effect) in effects.iter().enumerate() {
+            let Some((table, key)) = updated(effect) else {
+                continue;
+            };
+            let item = ItemTag::of(table, key);
+            let seen = effects[..at].iter().map(updated);
+            if !self.holds.has_update(item) || seen.flatten().any(|row| row == (table, key)) {
+                continue;
+            }
+            let others = self.holds.holders(item).filter_map(|by| self.prepared.get(&by));
+            let runs: SmallVec<[_; 8]> = others
+                .flat_map(|prepared| &prepared.effects)
+                .chain(effects)
+                .filter_map(|effect| match effect {
+                    Effect::Update {
+                        program, arguments, ..
+                    } if updated(effect) == Some((table, key)) => Some((*program, &**arguments)),
+                    _ => None,
+                })
+                .collect();
+            let read = Read::Point {
+                table,
+                key: key.clone(),
+            };
+            let mut fits = true;
+            let visited = self.store.read(&read, None, &mut |_, _, version| {
+                if let Some(row) = version.and_then(|version| version.row()) {
+                    fits = self.programs.fit_together(row, &runs);
+                }
+            });
+            visited.expect("the newest versions are always there");
+            if !fits {
                 return Err(AbortReason::Conflict);
+            }
+        }
+        Ok(())
+    }
+
+    /// Wants to hold what keeps a row away that an update has not found: nobody may insert it, with
+    /// a key that is known or drawn, while the update is promised to do nothing there.
+    fn keep_absent(
+        &self,
+        wanted: &mut Wanted,
+        effects: &[Effect],
+        staged: &Staged,
+    ) -> Result<(), AbortReason> {
+        let found = |row: (TableId, &Key)| {
+            let mut changes = staged.changes().iter();
+            changes.any(|change| (change.table(), change.key()) == row)
+        };
+        for (table, key) in effects.iter().filter_map(updated) {
+            if !found((table, key)) {
+                wanted.want_table(table, Mode::Known);
+                if self.holds.excludes(ItemTag::unknown(table), Mode::Known) {
+                    return Err(AbortReason::Conflict);
+                }
             }
         }
         Ok(())
@@ -713,6 +748,14 @@ impl Participant {
             return Err("RAMP-I2: more is remembered than was shown".to_string());
         }
         Ok(())
+    }
+}
+
+/// The row that an effect updates.
+fn updated(effect: &Effect) -> Option<(TableId, &Key)> {
+    match effect {
+        Effect::Update { table, key, .. } => Some((*table, key)),
+        Effect::Insert { .. } | Effect::Delete { .. } => None,
     }
 }
 

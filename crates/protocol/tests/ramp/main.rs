@@ -1,6 +1,7 @@
 //! RAMP's tests: stories by hand, and random schedules under a checker.
 
 mod commits;
+mod limits;
 mod random;
 mod stories;
 #[path = "../support/mod.rs"]

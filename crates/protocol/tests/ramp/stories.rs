@@ -767,15 +767,33 @@ fn holds_exclude_what_would_break_a_promise() {
             false,
         ),
         (
-            "an increment near the limit",
-            on(1, vec![update(ADD, 1, 0, SCARCE + 1)]),
+            "an increment to the limit",
+            on(1, vec![update(ADD, 1, 0, COUNT_MAX)]),
             on(1, vec![update(ADD, 1, 0, 1)]),
             true,
         ),
         (
-            "an increment to the limit meets one",
+            "an increment that meets one to the limit",
             on(1, vec![update(ADD, 1, 0, 1)]),
-            on(1, vec![update(ADD, 1, 0, SCARCE + 1)]),
+            on(1, vec![update(ADD, 1, 0, COUNT_MAX)]),
+            true,
+        ),
+        (
+            "increments to the limit together",
+            on(1, vec![update(ADD, 1, 0, 1)]),
+            on(1, vec![update(ADD, 1, 0, COUNT_MAX - 1)]),
+            false,
+        ),
+        (
+            "an increment of a row that goes",
+            on(1, vec![update(ADD, 1, 0, 1)]),
+            on(1, vec![delete_item(1, 0)]),
+            true,
+        ),
+        (
+            "an increment of a row that comes",
+            on(1, vec![update(ADD, 1, 99, 1)]),
+            on(1, vec![insert_item(1, 99, 0, COUNT_MAX)]),
             true,
         ),
         (

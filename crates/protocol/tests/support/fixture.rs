@@ -25,15 +25,15 @@ pub const BY_OWNER: IndexId = IndexId(0);
 
 /// `register = $1`
 pub const SET: ProgramId = ProgramId(0);
-/// `count = count + $1`; scarce beyond [`SCARCE`], out of its domain beyond twice that.
+/// `count = count + $1`, in a domain that ends at [`COUNT_MAX`].
 pub const ADD: ProgramId = ProgramId(1);
 /// `count = count + 1 RETURNING count`
 pub const NEXT: ProgramId = ProgramId(2);
 /// `count = count - $1` under `CHECK (count >= 0)`
 pub const TAKE: ProgramId = ProgramId(3);
 
-/// From here on a counter is in the outer half of its domain.
-pub const SCARCE: i64 = 1_000_000;
+/// The end of a counter's domain, above and below.
+pub const COUNT_MAX: i64 = 2_000_000;
 
 const REGISTER: ColumnIndex = ColumnIndex(2);
 const COUNT: ColumnIndex = ColumnIndex(3);
@@ -143,7 +143,7 @@ impl RowPrograms for Programs {
                 constraint: Some("count".into()),
             });
         }
-        if column == COUNT && value.abs() > 2 * SCARCE {
+        if column == COUNT && value.abs() > COUNT_MAX {
             return Err(EffectError {
                 code: "22003",
                 message: "bigint out of range".into(),
@@ -163,7 +163,6 @@ impl RowPrograms for Programs {
         Ok(Applied {
             row,
             outputs,
-            scarce: column == COUNT && value.abs() > SCARCE,
         })
     }
 
@@ -176,6 +175,18 @@ impl RowPrograms for Programs {
 
     fn may_violate(&self, program: ProgramId) -> bool {
         program == TAKE
+    }
+
+    fn fit_together(&self, row: &Row, programs: &[(ProgramId, &[Value])]) -> bool {
+        let moves = programs.iter().map(|(program, arguments)| match *program {
+            ADD => int(&arguments[0]),
+            NEXT => 1,
+            _ => 0,
+        });
+        let (up, down): (Vec<i64>, Vec<i64>) = moves.partition(|by| *by > 0);
+        let count = int(&row.get(&self.layout, COUNT));
+        count + up.iter().sum::<i64>() <= COUNT_MAX
+            && count + down.iter().sum::<i64>() >= -COUNT_MAX
     }
 }
 

@@ -103,7 +103,6 @@ impl RowPrograms for Programs {
         let applied = |changes: &[(ColumnIndex, Value)], output: Option<Value>| Applied {
             row: row.with(layout, changes).unwrap(),
             outputs: output.map_or(smallvec![], |output| smallvec![output]),
-            scarce: false,
         };
         match program {
             ADD => {
@@ -135,5 +134,9 @@ impl RowPrograms for Programs {
 
     fn may_violate(&self, program: ProgramId) -> bool {
         program == REFUSE
+    }
+
+    fn fit_together(&self, _: &Row, _: &[(ProgramId, &[Value])]) -> bool {
+        true
     }
 }
