@@ -568,7 +568,10 @@ impl Participant {
             if !self.holds.has_update(item) || seen.flatten().any(|row| row == (table, key)) {
                 continue;
             }
-            let others = self.holds.holders(item).filter_map(|by| self.prepared.get(&by));
+            let others = self
+                .holds
+                .holders(item)
+                .filter_map(|by| self.prepared.get(&by));
             let runs: SmallVec<[_; 8]> = others
                 .flat_map(|prepared| &prepared.effects)
                 .chain(effects)

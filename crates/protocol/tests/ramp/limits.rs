@@ -47,7 +47,9 @@ fn add_alone(cluster: &mut Cluster<RampNode>, amount: i64) -> Reply {
     let alone = cluster.begin(Y);
     let add = on(1, vec![update(ADD, 1, 0, amount)]);
     cluster.request(alone, Request::Commit(vec![add]));
-    cluster.take_reply(alone).expect("it is decided here, at once")
+    cluster
+        .take_reply(alone)
+        .expect("it is decided here, at once")
 }
 
 fn check_invariants(cluster: &Cluster<RampNode>) {

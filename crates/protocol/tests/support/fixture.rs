@@ -160,10 +160,7 @@ impl RowPrograms for Programs {
             NEXT => [Value::Int(value)].into_iter().collect(),
             _ => Default::default(),
         };
-        Ok(Applied {
-            row,
-            outputs,
-        })
+        Ok(Applied { row, outputs })
     }
 
     fn assigned(&self, program: ProgramId) -> ColumnSet {
