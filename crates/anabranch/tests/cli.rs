@@ -263,6 +263,126 @@ fn explain_shows_plans_and_what_can_be_deferred() {
     );
 }
 
+/// ramp.txt's History (4), as another program might write it.
+const HISTORY_4: &str = r#"{"anabranch_history":1,"models":["read-atomic"]}
+{"transaction":"T1","outcome":"committed","operations":[{"write":"x"},{"write":"y"}]}
+{"transaction":"T2","outcome":"committed","operations":[{"read":"y","version":"T1"},{"write":"z"}]}
+{"transaction":"T3","outcome":"committed","operations":[{"read":"x"},{"read":"z","version":"T2"}]}
+{"end":{"transactions":3}}
+"#;
+
+#[test]
+fn check_judges_a_history_and_draws_what_it_finds() {
+    let folder = scratch("check");
+    let (file, picture) = (folder.join("history.jsonl"), folder.join("anomaly.svg"));
+    std::fs::write(&file, HISTORY_4).expect("the file can be written");
+    let promised = anabranch(&["check", text(&file), "--svg", text(&picture)]);
+    assert_eq!(promised.code, 0, "{}{}", promised.out, promised.err);
+    assert!(promised.out.contains("satisfied"), "{}", promised.out);
+    assert!(!picture.exists(), "there is nothing to draw");
+    let models = ["--model", "read-atomic,causal"];
+    let asked = [
+        &["check", text(&file), "--svg", text(&picture)][..],
+        &models,
+    ]
+    .concat();
+    let violated = anabranch(&asked);
+    assert_eq!(violated.code, 1, "{}{}", violated.out, violated.err);
+    for words in [
+        "missing dependency",
+        "T3 —rw→ T1: T3 read x in its initial version, which T1 overwrote",
+    ] {
+        assert!(violated.out.contains(words), "{}", violated.out);
+    }
+    let drawn = std::fs::read_to_string(&picture).expect("the picture is written");
+    for words in [
+        "<svg",
+        ">T1<",
+        ">T2<",
+        ">T3<",
+        ">r z of T2<",
+        "3. <tspan",
+        ">rw</tspan> x",
+    ] {
+        assert!(drawn.contains(words), "{words}: {drawn}");
+    }
+    let json = anabranch(&[&["check", text(&file), "--json"][..], &models].concat());
+    assert_eq!(json.code, 1, "{}", json.err);
+    let value: Value = serde_json::from_str(&json.out).expect("it is JSON");
+    let schema: Value =
+        serde_json::from_str(include_str!("../../../docs/schemas/check.schema.json"))
+            .expect("the schema is JSON");
+    conforms(&value, &schema, &schema, "verdicts");
+    assert_eq!(value["verdicts"][1]["phenomena"]["missing dependency"], 1);
+}
+
+#[test]
+fn check_gives_no_verdict_on_a_history_that_cannot_be_judged() {
+    let folder = scratch("check-refused");
+    let file = folder.join("history.jsonl");
+    let cases = [
+        (
+            HISTORY_4.replace("{\"end\":{\"transactions\":3}}\n", ""),
+            "line 5: the history is cut short",
+        ),
+        (
+            HISTORY_4.replace("history\":1", "history\":2"),
+            "line 1: the history has format 2",
+        ),
+        (
+            HISTORY_4.replace("\"write\":\"z\"", "\"write\":\"u\""),
+            "line 4: the history contradicts itself: T3 read z",
+        ),
+        (
+            HISTORY_4.replace("\"read\":\"x\"", "\"raed\":\"x\""),
+            "line 4: not valid",
+        ),
+        (
+            "{:type :ok, :value [[:r 1 [7]]]}".to_owned(),
+            "line 1: the history contradicts itself",
+        ),
+        (String::new(), "empty"),
+    ];
+    for (history, words) in &cases {
+        std::fs::write(&file, history).expect("the file can be written");
+        refused_in_one_line(&["check", text(&file), "--model", "causal"], &[words]);
+    }
+    std::fs::write(&file, HISTORY_4).expect("the file can be written");
+    refused_in_one_line(
+        &["check", text(&file), "--model", "sessions"],
+        &["names no sessions"],
+    );
+    std::fs::write(
+        &file,
+        HISTORY_4.replace(",\"models\":[\"read-atomic\"]", ""),
+    )
+    .expect("written");
+    refused_in_one_line(
+        &["check", text(&file)],
+        &["name a model", "strict-serializable"],
+    );
+    refused_in_one_line(&["check", "nosuch.jsonl"], &["cannot read nosuch.jsonl"]);
+}
+
+#[test]
+fn check_reads_what_jepsen_writes() {
+    let file = scratch("check-jepsen").join("history.edn");
+    std::fs::write(
+        &file,
+        "{:type :invoke, :f :txn, :value [[:append 3 1] [:r 3 nil]], :process 0, :index 0, :time 1}\n\
+         {:type :ok, :f :txn, :value [[:append 3 1] [:r 3 [1]]], :process 0, :index 1, :time 2}\n",
+    )
+    .expect("the file can be written");
+    let ran = anabranch(&[
+        "check",
+        text(&file),
+        "--model",
+        "strict-serializable,sessions",
+    ]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert_eq!(ran.out.matches("satisfied").count(), 2, "{}", ran.out);
+}
+
 /// Whether `value` has what `schema` asks for: as much of JSON Schema as the project's use.
 fn conforms(value: &Value, schema: &Value, root: &Value, place: &str) {
     if let Some(reference) = schema["$ref"].as_str() {
@@ -287,6 +407,7 @@ fn conforms(value: &Value, schema: &Value, root: &Value, place: &str) {
         "number" => value.is_number(),
         "integer" => value.is_u64() || value.is_i64(),
         "boolean" => value.is_boolean(),
+        "string" => value.is_string(),
         "null" => value.is_null(),
         other => panic!("{place}: the schema has a type {other}"),
     };

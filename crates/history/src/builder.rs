@@ -16,16 +16,20 @@ use crate::history::{
     Direct, DirectKind, History, ItemNumber, Names, Position, ReadFact, ScanFact, TransactionFacts,
     TransactionNumber, VersionFact, WriteFact,
 };
+use crate::jepsen;
 use crate::record::{
     AssignmentOrder, Header, Operation, Order, Outcome, Place, Read, Transaction, WriteKind,
 };
 
 impl History {
-    /// Reads a history.
+    /// Reads a history: this program's ([`crate::format`]), or one of Jepsen's in EDN.
     ///
     /// # Errors
     /// [`HistoryError`], with the line.
-    pub fn read(input: impl BufRead) -> Result<History, HistoryError> {
+    pub fn read(mut input: impl BufRead) -> Result<History, HistoryError> {
+        if input.fill_buf().is_ok_and(jepsen::begins) {
+            return jepsen::read(input);
+        }
         let mut reader = HistoryReader::new(input)?;
         let mut builder = HistoryBuilder::new(reader.header().clone());
         while let Some(record) = reader.next_record()? {
@@ -142,6 +146,7 @@ impl HistoryBuilder {
             line,
             reads: (0, 0),
             writes: (0, 0),
+            words: Vec::new(),
         });
         for (step, operation) in transaction.operations.into_iter().enumerate() {
             self.add_operation(number, step as u32, operation);
@@ -560,6 +565,8 @@ impl HistoryBuilder {
             placed,
             spaces: self.spaces,
             direct: Vec::new(),
+            inferred: Vec::new(),
+            forest: None,
         };
         let mut reads = Vec::with_capacity(unresolved.len());
         for (read, write) in unresolved.iter().zip(resolved) {

@@ -10,7 +10,7 @@ use crate::graph::{Dependency, Graph, GraphBuilder, Kinds, Scratch, Step, Vertex
 use crate::history::{DirectKind, History};
 use crate::phenomenon::Phenomenon;
 use crate::verdict::{Findings, Verdict};
-use crate::{causal, fracture, reader, session};
+use crate::{causal, fracture, inferred, reader, session};
 
 /// The history does not say what the model is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,13 +19,19 @@ pub enum Unsuitable {
     /// No sessions.
     #[error("the history names no sessions, and {0} is about them")]
     NoSessions(Model),
+    /// No order of versions.
+    #[error(
+        "values alone do not tell the order of a register's versions, and {0} is about it; \
+         list-append tells it"
+    )]
+    NoOrder(Model),
     /// No times.
     #[error("the history does not say when transactions were invoked and completed, and {0} asks")]
     NoTimes(Model),
 }
 
 /// How many transactions of a component a short cycle is sought from.
-const TRIES: usize = 24;
+pub(crate) const TRIES: usize = 24;
 
 pub(crate) const WRITES: Kinds = Kinds::of(&[Dependency::WriteWrite]);
 pub(crate) const DEPENDENCIES: Kinds = Kinds::of(&[Dependency::WriteWrite, Dependency::WriteRead]);
@@ -51,6 +57,7 @@ pub fn check(history: &History, model: Model) -> Result<Verdict, Unsuitable> {
         Model::Sessions if committed().all(|facts| facts.session.is_none()) => {
             return Err(Unsuitable::NoSessions(model));
         }
+        Model::Sessions if history.forest.is_some() => return Err(Unsuitable::NoOrder(model)),
         Model::StrictSerializable
             if history.committed() > 1
                 && !committed()
@@ -66,28 +73,34 @@ pub fn check(history: &History, model: Model) -> Result<Verdict, Unsuitable> {
         Model::ReadCommitted => visibility(&mut findings),
         Model::ReadAtomic => {
             visibility(&mut findings);
-            fracture::check(&mut findings);
+            fractures(&mut findings);
         }
         Model::Sessions => session::check(&mut findings),
         Model::Causal => {
             visibility(&mut findings);
-            fracture::check(&mut findings);
-            causal::check(&mut findings);
+            fractures(&mut findings);
+            match &history.forest {
+                Some(_) => inferred::causal(&mut findings),
+                None => causal::check(&mut findings),
+            }
         }
         Model::Snapshot => {
-            fracture::check(&mut findings);
+            fractures(&mut findings);
             let graph = draw(history, Commuting::Increments, Additions::default());
             committed_cycles(&graph, &mut findings);
+            if let Some(forest) = &history.forest {
+                inferred::lost_updates(forest, &mut findings);
+            }
             snapshot(&graph, &mut findings);
         }
         Model::UpdateSerializable => {
-            fracture::check(&mut findings);
+            fractures(&mut findings);
             let graph = draw(history, Commuting::Increments, Additions::default());
             committed_cycles(&graph, &mut findings);
             reader::check(&graph, &mut findings);
         }
         Model::Serializable | Model::StrictSerializable => {
-            fracture::check(&mut findings);
+            fractures(&mut findings);
             let additions = Additions {
                 real_time: model == Model::StrictSerializable,
                 sessions: false,
@@ -111,10 +124,24 @@ fn direct(findings: &mut Findings<'_>, model: Model) {
             DirectKind::AbortedRead | DirectKind::IntermediateRead if model == Model::Sessions => {
                 continue;
             }
+            // Read committed says nothing of what a transaction sees of itself.
+            DirectKind::Internal if matches!(model, Model::ReadCommitted | Model::Sessions) => {
+                continue;
+            }
+            DirectKind::IncompatibleOrder => Phenomenon::IncompatibleOrder,
+            DirectKind::DuplicateElement => Phenomenon::DuplicateElements,
+            DirectKind::Internal => Phenomenon::Internal,
             DirectKind::AbortedRead => Phenomenon::G1a,
             DirectKind::IntermediateRead => Phenomenon::G1b,
         };
         findings.add_direct(phenomenon, found.transaction, found.item, found.other);
+    }
+}
+
+fn fractures(findings: &mut Findings<'_>) {
+    match &findings.history.forest {
+        Some(forest) => inferred::fractures(forest, findings),
+        None => fracture::check(findings),
     }
 }
 

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::graph::{Dependency, Graph, GraphBuilder, Vertex};
 use crate::history::{History, ItemNumber, Position, TransactionNumber, VersionFact};
+use crate::inferred::draw_orders;
 use crate::record::WriteKind;
 
 /// Which writes of one item have no order among themselves.
@@ -29,7 +30,7 @@ impl Commuting {
         match kind {
             WriteKind::Increment => true,
             WriteKind::Apply => self == Commuting::Deferred,
-            WriteKind::Assign | WriteKind::Insert | WriteKind::Delete => false,
+            WriteKind::Assign | WriteKind::Append | WriteKind::Insert | WriteKind::Delete => false,
         }
     }
 
@@ -66,8 +67,16 @@ pub(crate) fn draw(history: &History, commuting: Commuting, additions: Additions
         builder: GraphBuilder::new(history.transactions.len()),
         bags: FxHashMap::default(),
     };
-    for item in 0..history.items.len() as ItemNumber {
-        drawing.versions(item, commuting);
+    match &history.forest {
+        Some(forest) => draw_orders(history, forest, &mut drawing.builder),
+        None => {
+            for item in 0..history.items.len() as ItemNumber {
+                drawing.versions(item, commuting);
+            }
+        }
+    }
+    for (from, to, kind, item) in &history.inferred {
+        drawing.builder.edge(*from, *to, *kind, *item);
     }
     for reader in history.committed_numbers() {
         drawing.reads(reader);
@@ -165,7 +174,9 @@ impl Drawing<'_> {
             if read.shown > 0 {
                 self.depends(reader, read.item, read.shown);
             }
-            if let Some(next) = read.next {
+            if let Some(next) = read.next
+                && history.forest.is_none()
+            {
                 self.antidepends(reader, read.item, next);
             }
         }

@@ -32,6 +32,9 @@ pub enum Problem {
     /// The end is missing.
     #[error("the history is cut short: its last line, {{\"end\": …}}, is missing")]
     CutShort,
+    /// A value has no end.
+    #[error("the history is cut short: it ends in the middle of a value")]
+    CutInside,
     /// Lines are missing, or too many.
     #[error("the history is incomplete: its end counts {promised}, found were {found}")]
     Counts {

@@ -10,8 +10,12 @@ use crate::verdict::{Anomaly, AnomalyStep, Participant};
 
 /// Explains a cycle.
 pub(crate) fn cycle(history: &History, phenomenon: Phenomenon, cycle: &[Step]) -> Anomaly {
+    let mut cycle = cycle.to_vec();
+    // It begins where the file does.
+    let first = (0..cycle.len()).min_by_key(|at| cycle[*at].from);
+    cycle.rotate_left(first.unwrap_or(0));
     let mut numbers: Vec<TransactionNumber> = Vec::new();
-    for step in cycle {
+    for step in &cycle {
         for number in [step.from, step.to] {
             if !numbers.contains(&number) {
                 numbers.push(number);
@@ -62,6 +66,19 @@ pub(crate) fn direct(
         (Phenomenon::G1b, Some(other)) => format!(
             "{who} read a version of {what} that {} replaced by another of its own",
             name(other)
+        ),
+        (Phenomenon::IncompatibleOrder, Some(other)) => format!(
+            "{who} read {what} in a state that never lies before the one that {} read, nor behind it",
+            name(other)
+        ),
+        (Phenomenon::DuplicateElements, Some(other)) => {
+            format!(
+                "{who} read an element of {what} twice, which {} appended once",
+                name(other)
+            )
+        }
+        (Phenomenon::Internal, _) => format!(
+            "{who} read {what} in a state that does not agree with what it had done to it itself"
         ),
         (Phenomenon::LostWrite, _) => {
             format!("{who} has committed, and its write of {what} was never installed")
@@ -198,6 +215,11 @@ fn participants(
 
 /// What a transaction did to these items.
 fn operations(history: &History, number: TransactionNumber, items: &[ItemNumber]) -> Vec<String> {
+    let words = &history.facts(number).words;
+    if !words.is_empty() {
+        let about = words.iter().filter(|(item, _)| items.contains(item));
+        return about.map(|(_, words)| words.to_string()).collect();
+    }
     let mut lines = Vec::new();
     for read in history.reads_of(number) {
         if items.contains(&read.item) {
@@ -210,6 +232,7 @@ fn operations(history: &History, number: TransactionNumber, items: &[ItemNumber]
                 WriteKind::Assign => "w",
                 WriteKind::Increment => "inc",
                 WriteKind::Apply => "apply",
+                WriteKind::Append => "append",
                 WriteKind::Insert => "insert",
                 WriteKind::Delete => "delete",
             };

@@ -194,7 +194,10 @@ fn shown_starts(history: &History) -> Vec<Position> {
     for item in 0..history.items.len() as ItemNumber {
         let mut start = 1;
         for (before, version) in history.versions_of(item).iter().enumerate() {
-            if !matches!(version.kind, WriteKind::Increment | WriteKind::Apply) {
+            if !matches!(
+                version.kind,
+                WriteKind::Increment | WriteKind::Apply | WriteKind::Append
+            ) {
                 start = before as Position + 1;
             }
             starts.push(start);

@@ -6,6 +6,8 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::graph::Dependency;
+use crate::inferred::Forest;
 use crate::record::{Header, Place, WriteKind};
 
 /// A transaction, numbered by its place in the file.
@@ -37,6 +39,10 @@ pub struct History {
     pub(crate) spaces: Names,
     /// What resolving the reads brought to light.
     pub(crate) direct: Vec<Direct>,
+    /// Dependencies that somebody inferred beside those of the version order.
+    pub(crate) inferred: Vec<(TransactionNumber, TransactionNumber, Dependency, ItemNumber)>,
+    /// What is known of the order of versions, where it is not all.
+    pub(crate) forest: Option<Forest>,
 }
 
 /// What is known of one transaction.
@@ -53,6 +59,8 @@ pub(crate) struct TransactionFacts {
     pub(crate) line: u64,
     pub(crate) reads: (u32, u32),
     pub(crate) writes: (u32, u32),
+    /// What it did to which item, in the words of whoever recorded it; empty for others.
+    pub(crate) words: Vec<(ItemNumber, Box<str>)>,
 }
 
 /// One read of one item.
@@ -122,6 +130,12 @@ pub(crate) enum DirectKind {
     IntermediateRead,
     /// It has committed, and its write was never installed.
     LostWrite,
+    /// It read what no order of versions explains together with `other`'s read.
+    IncompatibleOrder,
+    /// It read an element twice.
+    DuplicateElement,
+    /// It read something else than its own operations had left.
+    Internal,
     /// It read something else than what was installed up to its sequence (`other`'s version).
     WrongVersion,
 }

@@ -2,7 +2,9 @@
 //!
 //! *Adya* is A. Adya, *Weak Consistency* (MIT, 1999); *Cerone and Gotsman* is *Analysing Snapshot
 //! Isolation* (JACM 65(2), 2018); *HAT* is Bailis et al., *Highly Available Transactions* (VLDB
-//! 2014), whose appendix defines session guarantees; the other definitions are ramp.txt's.
+//! 2014), whose appendix defines session guarantees; *Elle* is Kingsbury and Alvaro, *Elle: Inferring
+//! Isolation Anomalies from Experimental Observations* (VLDB 2020); the other definitions are
+//! ramp.txt's.
 
 use std::fmt;
 
@@ -16,6 +18,14 @@ pub enum Phenomenon {
     LostWrite,
     /// An answer that is not what was installed up to the sequence that it claims.
     WrongVersion,
+    /// Two reads that no single order of versions explains (Elle: inconsistent
+    /// observations).
+    IncompatibleOrder,
+    /// What was appended once was read twice (Elle: duplicates).
+    DuplicateElements,
+    /// A read that does not agree with the transaction's own operations (Elle; Cerone et
+    /// al., *A Framework for Transactional Consistency Models*, CONCUR 2015: INT).
+    Internal,
     /// Write cycle (Definition 3.6).
     G0,
     /// Aborted read (Definition 3.7).
@@ -70,6 +80,9 @@ impl Phenomenon {
         match self {
             Phenomenon::LostWrite => "lost write",
             Phenomenon::WrongVersion => "wrong version",
+            Phenomenon::IncompatibleOrder => "incompatible order",
+            Phenomenon::DuplicateElements => "duplicate elements",
+            Phenomenon::Internal => "internal inconsistency",
             Phenomenon::G0 => "G0",
             Phenomenon::G1a => "G1a",
             Phenomenon::G1b => "G1b",
@@ -99,6 +112,9 @@ impl Phenomenon {
         match self {
             Phenomenon::LostWrite => "a committed write was never installed",
             Phenomenon::WrongVersion => "a read is not what was installed up to its sequence",
+            Phenomenon::IncompatibleOrder => "no order of versions explains two reads",
+            Phenomenon::DuplicateElements => "what was appended once was read twice",
+            Phenomenon::Internal => "a transaction did not see what it had done itself",
             Phenomenon::G0 => "transactions overwrite each other in a circle",
             Phenomenon::G1a => "a read of what an aborted transaction wrote",
             Phenomenon::G1b => "a read of a version that its writer replaced itself",

@@ -195,6 +195,8 @@ pub enum WriteKind {
     /// A function of the item's value, applied by its owner when it was installed: a deferred
     /// effect. The order is the owner's.
     Apply,
+    /// The item grows at its end: what was there stays visible, and the order shows.
+    Append,
     /// The item comes into being.
     Insert,
     /// The item goes.

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod bench;
+mod check;
 mod demo;
 mod explain;
 mod progress;
@@ -33,6 +34,8 @@ enum Command {
     Bench(bench::BenchArguments),
     /// Run a whole cluster in virtual time under one seed, with faults, and check everything
     Sim(sim::SimArguments),
+    /// Judge a recorded history: is it as isolated as a model demands, and if not, why
+    Check(check::CheckArguments),
     /// Show the compiled plan of each statement of a procedure
     Explain(explain::ExplainArguments),
 }
@@ -57,6 +60,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Verdict, Box<dyn Error>> {
         Command::Analyze(arguments) => analyze::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
     }
 }

@@ -1,0 +1,162 @@
+//! `anabranch check FILE`
+
+use std::error::Error;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+
+use anabranch_bench::table;
+use anabranch_history::{Anomaly, History, Model, Phenomenon, Verdict as Judgement, drawing};
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::Verdict;
+
+/// Exit code 1 says that the history violates a model. A history that is cut short, not valid, from
+/// a newer format or in contradiction with itself gets no verdict: exit code 2, and the line.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArguments {
+    /// A recorded history (docs/histories.md), or Jepsen's EDN of list-append or rw-register
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// What it is held against, one or more: read-committed, read-atomic, sessions, causal,
+    /// snapshot, update-serializable, serializable, strict-serializable. Without it: what the
+    /// history's header says that the run promised
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    model: Vec<Model>,
+    /// Draw an example of each phenomenon that was found: transactions, and the cycle between them
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+    /// Report for programs (docs/schemas/check.schema.json)
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &CheckArguments) -> Result<Verdict, Box<dyn Error>> {
+    let name = arguments.file.display();
+    let file = File::open(&arguments.file)
+        .map_err(|error| format!("error: cannot read {name}: {error}"))?;
+    let history = History::read(BufReader::with_capacity(1 << 16, file))
+        .map_err(|error| format!("error: {name}: {error}"))?;
+    let promised = &history.header().models;
+    let models = match (&arguments.model[..], &promised[..]) {
+        ([], []) => {
+            return Err(format!(
+                "error: {name}: the history does not say what was promised; name a model: --model {}",
+                Model::ALL.map(Model::name).join("|")
+            )
+            .into());
+        }
+        ([], promised) => promised,
+        (asked, _) => asked,
+    };
+    let mut judgements = Vec::with_capacity(models.len());
+    for model in models {
+        let judgement = anabranch_history::check(&history, *model)
+            .map_err(|error| format!("error: {name}: {error}"))?;
+        judgements.push(judgement);
+    }
+    if arguments.json {
+        println!("{:#}", as_json(&history, &judgements));
+    } else {
+        print!("{}", as_text(&name.to_string(), &history, &judgements));
+    }
+    let examples = examples(&judgements);
+    if let (Some(path), false) = (&arguments.svg, examples.is_empty()) {
+        std::fs::write(path, drawing::svg(&examples))
+            .map_err(|error| format!("error: cannot write {}: {error}", path.display()))?;
+    }
+    if judgements.iter().all(Judgement::is_satisfied) {
+        Ok(Verdict::Fine)
+    } else {
+        Ok(Verdict::Finding)
+    }
+}
+
+/// One anomaly of each phenomenon, the shortest of those that were explained.
+fn examples(judgements: &[Judgement]) -> Vec<&Anomaly> {
+    let mut examples: Vec<&Anomaly> = Vec::new();
+    for anomaly in judgements.iter().flat_map(|judgement| &judgement.anomalies) {
+        let same = |known: &&mut &Anomaly| known.phenomenon == anomaly.phenomenon;
+        match examples.iter_mut().find(same) {
+            Some(known) if anomaly.steps.len() < known.steps.len() => *known = anomaly,
+            Some(_) => {}
+            None => examples.push(anomaly),
+        }
+    }
+    examples
+}
+
+fn counted(phenomenon: Phenomenon, count: u64) -> String {
+    match count {
+        1 => phenomenon.to_string(),
+        _ => format!("{phenomenon} ({} cases)", table::grouped(count as f64)),
+    }
+}
+
+fn as_text(name: &str, history: &History, judgements: &[Judgement]) -> String {
+    let mut text = format!(
+        "{name}: {} transactions, of which {} committed\n\n",
+        table::grouped(history.transactions() as f64),
+        table::grouped(history.committed() as f64)
+    );
+    for judgement in judgements {
+        let counts = judgement.counts.iter();
+        let found: Vec<String> = counts.map(|(p, n)| counted(*p, *n)).collect();
+        let words = match judgement.is_satisfied() {
+            true => "satisfied".to_owned(),
+            false => format!("violated: {}", found.join(", ")),
+        };
+        text += &format!("  {:<20} {words}\n", judgement.model.name());
+    }
+    for anomaly in examples(judgements) {
+        text += &format!("\n{}", anomaly.to_text());
+    }
+    text
+}
+
+fn as_json(history: &History, judgements: &[Judgement]) -> Value {
+    let verdicts = judgements.iter().map(|judgement| {
+        let counts = judgement.counts.iter();
+        let counts: serde_json::Map<String, Value> = counts
+            .map(|(phenomenon, count)| (phenomenon.to_string(), json!(count)))
+            .collect();
+        json!({
+            "model": judgement.model.name(),
+            "satisfied": judgement.is_satisfied(),
+            "phenomena": counts,
+            "anomalies": judgement.anomalies.iter().map(anomaly).collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "transactions": history.transactions(),
+        "committed": history.committed(),
+        "verdicts": verdicts.collect::<Vec<_>>(),
+    })
+}
+
+fn anomaly(anomaly: &Anomaly) -> Value {
+    let transactions = anomaly.transactions.iter().map(|transaction| {
+        json!({
+            "name": transaction.name,
+            "call": transaction.call,
+            "line": transaction.line,
+            "operations": transaction.operations,
+        })
+    });
+    let steps = anomaly.steps.iter().map(|step| {
+        json!({
+            "from": anomaly.transactions[step.from].name,
+            "to": anomaly.transactions[step.to].name,
+            "dependency": step.dependency.name(),
+            "item": step.item,
+            "words": step.words,
+        })
+    });
+    json!({
+        "phenomenon": anomaly.phenomenon.name(),
+        "meaning": anomaly.phenomenon.meaning(),
+        "transactions": transactions.collect::<Vec<_>>(),
+        "steps": steps.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,391 @@
+//! Lists that grow at their end: a read tells its version and all before it.
+//!
+//! The longest list read of a key is its version order, and every other read of it must be a
+//! prefix (Elle: traceability). Appends that nobody read come after what was read, in no
+//! known order among each other. Elements must be unique for each key.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Call, Found, MicroOp, Notes, contradiction, header, item, keep_words};
+use crate::builder::HistoryBuilder;
+use crate::error::{HistoryError, Problem};
+use crate::graph::Dependency;
+use crate::history::{DirectKind, History, TransactionNumber};
+use crate::record::{Operation, Order, Outcome, Read, VersionName, Write, WriteKind};
+
+/// Who appended an element.
+#[derive(Clone, Copy)]
+struct Element {
+    call: usize,
+    /// Counted from 1 among the call's appends to the key.
+    ordinal: u32,
+    last: bool,
+}
+
+/// Elements by key.
+type Elements<'c> = FxHashMap<&'c str, FxHashMap<&'c str, Element>>;
+
+/// A read of a state that others left.
+struct Outside<'c> {
+    call: usize,
+    step: usize,
+    key: &'c str,
+    list: &'c [String],
+}
+
+/// Infers a history from lists.
+pub(super) fn infer(calls: &[Call]) -> Result<History, HistoryError> {
+    let elements = elements(calls)?;
+    let mut notes = Notes::default();
+    let mut reads = outside_reads(calls, &elements, &mut notes)?;
+    let longest = longest(&reads);
+    reads.retain(|read| {
+        let (other, list) = longest[read.key];
+        let fits = list.starts_with(read.list);
+        if !fits {
+            notes.add(
+                DirectKind::IncompatibleOrder,
+                read.call,
+                read.key,
+                Some(other),
+            );
+        }
+        fits
+    });
+    let mut inference = Inference {
+        calls,
+        elements,
+        longest,
+        committed: Vec::new(),
+    };
+    inference.committed = inference.committed(&reads);
+    let mut history = inference.history(&reads)?;
+    inference.add_edges(&reads, &mut history);
+    notes.into_history(&mut history);
+    keep_words(&mut history, calls);
+    Ok(history)
+}
+
+fn elements(calls: &[Call]) -> Result<Elements<'_>, HistoryError> {
+    let mut elements: Elements<'_> = FxHashMap::default();
+    for (number, call) in calls.iter().enumerate() {
+        let mut last: FxHashMap<&str, (&str, u32)> = FxHashMap::default();
+        for step in &call.steps {
+            let MicroOp::Append { key, element } = step else {
+                continue;
+            };
+            let ordinal = last.get(key.as_str()).map_or(1, |(_, ordinal)| ordinal + 1);
+            if let Some((before, _)) = last.insert(key, (element, ordinal)) {
+                let known = elements
+                    .get_mut(key.as_str())
+                    .and_then(|of| of.get_mut(before));
+                known.expect("it was appended").last = false;
+            }
+            let new = Element {
+                call: number,
+                ordinal,
+                last: true,
+            };
+            if elements
+                .entry(key)
+                .or_default()
+                .insert(element, new)
+                .is_some()
+            {
+                return Err(contradiction(
+                    call.line,
+                    format!(
+                        "{} appends {element} to {}, which has been appended before; nothing can \
+                         be inferred from elements that are not unique",
+                        call.name,
+                        item(key)
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(elements)
+}
+
+/// What committed transactions read of others' appends.
+fn outside_reads<'c>(
+    calls: &'c [Call],
+    elements: &Elements<'c>,
+    notes: &mut Notes,
+) -> Result<Vec<Outside<'c>>, HistoryError> {
+    let mut reads = Vec::new();
+    for (number, call) in calls.iter().enumerate() {
+        if call.outcome != Outcome::Committed {
+            continue;
+        }
+        let mut own: FxHashMap<&str, Vec<&str>> = FxHashMap::default();
+        for (place, step) in call.steps.iter().enumerate() {
+            let (key, list) = match step {
+                MicroOp::Append { key, element } => {
+                    own.entry(key).or_default().push(element);
+                    continue;
+                }
+                MicroOp::Read { key, found: None } => (key, &[][..]),
+                MicroOp::Read {
+                    key,
+                    found: Some(Found::List(list)),
+                } => (key, &list[..]),
+                _ => {
+                    return Err(HistoryError {
+                        line: call.line,
+                        problem: Problem::Invalid(format!("\"{step}\" reads no list")),
+                    });
+                }
+            };
+            let own = own.get(key.as_str()).map_or(&[][..], Vec::as_slice);
+            let Some(before) = without_end(list, own) else {
+                notes.add(DirectKind::Internal, number, key, None);
+                continue;
+            };
+            let read = Outside {
+                call: number,
+                step: place,
+                key,
+                list: before,
+            };
+            if judge(&read, call, calls, elements, notes)? {
+                reads.push(read);
+            }
+        }
+    }
+    Ok(reads)
+}
+
+/// The list without the reader's own elements at its end; nothing if they are not there.
+fn without_end<'l>(list: &'l [String], own: &[&str]) -> Option<&'l [String]> {
+    let before = list.len().checked_sub(own.len())?;
+    let same = list[before..]
+        .iter()
+        .zip(own)
+        .all(|(found, own)| found == own);
+    same.then_some(&list[..before])
+}
+
+/// Looks at each element of a list; whether it says anything of the order.
+fn judge(
+    read: &Outside<'_>,
+    call: &Call,
+    calls: &[Call],
+    elements: &Elements<'_>,
+    notes: &mut Notes,
+) -> Result<bool, HistoryError> {
+    let mut seen: FxHashSet<&str> = FxHashSet::default();
+    let mut aborted = None;
+    for element in read.list {
+        let known = elements
+            .get(read.key)
+            .and_then(|of| of.get(element.as_str()));
+        let Some(known) = known else {
+            return Err(contradiction(
+                call.line,
+                format!(
+                    "{} read {element} in {}, which nobody appended",
+                    call.name,
+                    item(read.key)
+                ),
+            ));
+        };
+        if !seen.insert(element) {
+            notes.add(
+                DirectKind::DuplicateElement,
+                read.call,
+                read.key,
+                Some(known.call),
+            );
+            return Ok(false);
+        }
+        if known.call == read.call {
+            notes.add(DirectKind::Internal, read.call, read.key, None);
+            return Ok(false);
+        }
+        if calls[known.call].is_aborted() && aborted.is_none() {
+            aborted = Some(known.call);
+            notes.add(
+                DirectKind::AbortedRead,
+                read.call,
+                read.key,
+                Some(known.call),
+            );
+        }
+    }
+    Ok(true)
+}
+
+/// The longest list read of each key, and who read it first.
+fn longest<'c>(reads: &[Outside<'c>]) -> BTreeMap<&'c str, (usize, &'c [String])> {
+    let mut longest: BTreeMap<&str, (usize, &[String])> = BTreeMap::new();
+    for read in reads {
+        let known = longest.entry(read.key).or_insert((read.call, read.list));
+        if known.1.len() < read.list.len() {
+            *known = (read.call, read.list);
+        }
+    }
+    longest
+}
+
+struct Inference<'c> {
+    calls: &'c [Call],
+    elements: Elements<'c>,
+    longest: BTreeMap<&'c str, (usize, &'c [String])>,
+    /// By call.
+    committed: Vec<bool>,
+}
+
+impl<'c> Inference<'c> {
+    fn element(&self, key: &str, element: &str) -> Element {
+        self.elements[key][element]
+    }
+
+    /// What is `:ok`, and what may have been and was read.
+    fn committed(&self, reads: &[Outside<'c>]) -> Vec<bool> {
+        let is_ok = |call: &Call| call.outcome == Outcome::Committed;
+        let mut committed: Vec<bool> = self.calls.iter().map(is_ok).collect();
+        for read in reads {
+            for element in read.list {
+                let writer = self.element(read.key, element).call;
+                committed[writer] |= !self.calls[writer].is_aborted();
+            }
+        }
+        committed
+    }
+
+    /// A key's elements as they were read, without those of aborted transactions.
+    fn trace(&self, key: &str) -> Vec<Element> {
+        let list = self.longest.get(key).map_or(&[][..], |(_, list)| list);
+        let elements = list.iter().map(|element| self.element(key, element));
+        elements
+            .filter(|element| self.committed[element.call])
+            .collect()
+    }
+
+    fn history(&self, reads: &[Outside<'c>]) -> Result<History, HistoryError> {
+        let mut orders: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut unread: FxHashMap<(&str, usize), bool> = FxHashMap::default();
+        for key in self
+            .calls
+            .iter()
+            .flat_map(|call| &call.steps)
+            .map(MicroOp::key)
+        {
+            if orders.contains_key(key) {
+                continue;
+            }
+            let trace = self.trace(key);
+            let finals = trace.iter().filter(|element| element.last);
+            let mut order: Vec<usize> = finals.map(|element| element.call).collect();
+            let known: FxHashSet<usize> = order.iter().copied().collect();
+            // tidy: order-free because it is sorted below.
+            let all = self
+                .elements
+                .get(key)
+                .into_iter()
+                .flat_map(FxHashMap::values);
+            let mut others: Vec<usize> = all
+                .filter(|e| e.last && self.committed[e.call] && !known.contains(&e.call))
+                .map(|element| element.call)
+                .collect();
+            others.sort_unstable();
+            for call in &others {
+                unread.insert((key, *call), others.len() > 1);
+            }
+            order.extend(others);
+            orders.insert(key, order);
+        }
+        let mut builder = HistoryBuilder::new(header("list-append"));
+        let mut next = 0;
+        for (number, call) in self.calls.iter().enumerate() {
+            let mut transaction = call.transaction();
+            if self.committed[number] {
+                transaction.outcome = Outcome::Committed;
+            }
+            for (place, step) in call.steps.iter().enumerate() {
+                let read = reads
+                    .get(next)
+                    .filter(|r| (r.call, r.step) == (number, place));
+                if let Some(read) = read {
+                    next += 1;
+                    transaction.operations.push(self.read(read));
+                } else if let MicroOp::Append { key, .. } = step {
+                    let several = unread.get(&(key.as_str(), number)) == Some(&true);
+                    transaction.operations.push(Operation::Write(Write {
+                        item: item(key),
+                        // Of several that nobody read the order is not known: they commute.
+                        kind: match several {
+                            true => WriteKind::Increment,
+                            false => WriteKind::Append,
+                        },
+                        ..Write::default()
+                    }));
+                }
+            }
+            builder.add(call.line, transaction)?;
+        }
+        for (key, order) in orders {
+            let names = order.into_iter().map(|call| self.calls[call].name.clone());
+            let order = Order {
+                item: item(key),
+                versions: names.collect(),
+            };
+            builder.add_order(0, &order)?;
+        }
+        builder.finish()
+    }
+
+    /// The version is the last element's of a transaction that has committed.
+    fn read(&self, read: &Outside<'c>) -> Operation {
+        let elements = read.list.iter().rev().map(|e| self.element(read.key, e));
+        let mut committed = elements.filter(|element| self.committed[element.call]);
+        Operation::Read(Read {
+            item: item(read.key),
+            version: committed.next().map(|element| VersionName {
+                writer: self.calls[element.call].name.clone(),
+                ordinal: Some(element.ordinal),
+            }),
+            ..Read::default()
+        })
+    }
+
+    /// What elements tell that were not their writer's last: between others' elements, they are
+    /// writes that were not kept apart.
+    fn add_edges(&self, reads: &[Outside<'c>], history: &mut History) {
+        for key in self.longest.keys() {
+            let Some(item) = history.items.find(&item(key)) else {
+                continue;
+            };
+            for pair in self.trace(key).windows(2) {
+                if pair[0].call != pair[1].call && !(pair[0].last && pair[1].last) {
+                    let (from, to) = (pair[0].call, pair[1].call);
+                    let edge = (from as u32, to as u32, Dependency::WriteWrite, item);
+                    history.inferred.push(edge);
+                }
+            }
+        }
+        for read in reads {
+            let (_, list) = self.longest[read.key];
+            let elements = list[read.list.len()..]
+                .iter()
+                .map(|e| self.element(read.key, e));
+            let next = elements
+                .take_while(|element| element.call != read.call)
+                .find(|element| self.committed[element.call]);
+            if let (Some(next), Some(item)) = (next, history.items.find(&item(read.key)))
+                && !next.last
+            {
+                let (from, to) = (
+                    read.call as TransactionNumber,
+                    next.call as TransactionNumber,
+                );
+                history
+                    .inferred
+                    .push((from, to, Dependency::ReadWrite, item));
+            }
+        }
+    }
+}
