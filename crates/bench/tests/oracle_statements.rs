@@ -17,6 +17,7 @@ use std::sync::Arc;
 use anabranch_analysis::Guarantee;
 use anabranch_bench::application;
 use anabranch_engine::load::Loader;
+use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{Call, CallId, Node, NodeOptions, PlannedApplication, Work};
 use anabranch_protocol::Topology;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
@@ -342,6 +343,7 @@ impl Ours {
 fn node(planned: &Arc<PlannedApplication>, store: Store) -> Node<RampNode> {
     let topology = Arc::new(Topology::one_each(1));
     let programs = planned.application.programs();
+    let numbers = SequenceStarts::of(planned, [&store]);
     let protocol = RampNode::new(NodeId(0), topology, store, programs, RampOptions::default());
     Node::new(
         NodeId(0),
@@ -350,4 +352,5 @@ fn node(planned: &Arc<PlannedApplication>, store: Store) -> Node<RampNode> {
         protocol,
         NodeOptions::default(),
     )
+    .numbering_after(&numbers)
 }

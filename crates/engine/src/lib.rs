@@ -25,6 +25,7 @@ pub mod node;
 mod overlay;
 pub mod record;
 pub mod routing;
+pub mod sequence;
 pub mod transaction;
 pub mod view;
 

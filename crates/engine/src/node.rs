@@ -22,6 +22,7 @@ use crate::backoff::Backoff;
 use crate::call::{Call, CallError, Outcome, Retries, Work};
 use crate::record::{AttemptOutcome, AttemptRecord, RecordedRead};
 use crate::routing::Target;
+use crate::sequence::{NodeSequences, SequenceStarts};
 use crate::transaction::{AttemptIdentity, Mailbox, NodeTransaction};
 
 /// Settings of a node.
@@ -102,6 +103,8 @@ pub struct Node<P: Protocol> {
     alarms: BinaryHeap<Reverse<Alarm>>,
     next_sequence: u64,
     next_alarm: u64,
+    /// Numbers for identity columns.
+    sequences: Rc<NodeSequences>,
 }
 
 /// One attempt of one call.
@@ -223,6 +226,7 @@ impl<P: Protocol> Node<P> {
         protocol: P,
         options: NodeOptions,
     ) -> Node<P> {
+        let partitions = planned.execution.router.partitions();
         Node {
             id,
             home,
@@ -234,7 +238,16 @@ impl<P: Protocol> Node<P> {
             alarms: BinaryHeap::new(),
             next_sequence: 0,
             next_alarm: 0,
+            sequences: Rc::new(NodeSequences::new(home, partitions)),
         }
+    }
+
+    /// The same node, giving identity and serial columns only numbers above what the cluster's
+    /// tables hold.
+    #[must_use]
+    pub fn numbering_after(self, starts: &SequenceStarts) -> Node<P> {
+        self.sequences.start_after(starts);
+        self
     }
 
     /// Its protocol, to look at.
@@ -368,8 +381,12 @@ impl<P: Protocol> Node<P> {
                 .saturating_add(now.as_micros() as i64),
             deferral,
         };
-        let mut procedure_transaction =
-            NodeTransaction::new(Arc::clone(&self.planned), identity, Rc::clone(&mailbox));
+        let mut procedure_transaction = NodeTransaction::new(
+            Arc::clone(&self.planned),
+            identity,
+            Rc::clone(&mailbox),
+            Rc::clone(&self.sequences),
+        );
         let planned = Arc::clone(&self.planned);
         let (work, arguments) = (call.work.clone(), Arc::clone(&call.arguments));
         let declared = if self.options.declares {

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 
 use anabranch_protocol::{PartitionEffects, PartitionRead};
 use anabranch_sql::summary::StatementId;
-use anabranch_sql::transaction::{Transaction, TransactionError};
+use anabranch_sql::transaction::{Sequences, Transaction, TransactionError};
 use anabranch_types::{
     Access, Effect, EffectError, Fetched, Key, PartitionId, Patch, Read, SlotId, TableId,
 };
@@ -23,6 +23,7 @@ use smallvec::SmallVec;
 use crate::application::PlannedApplication;
 use crate::overlay::{self, OwnWrite};
 use crate::routing::Target;
+use crate::sequence::NodeSequences;
 
 /// The attempt's side of the mailbox, and what it has gathered.
 pub(crate) struct Mailbox {
@@ -101,6 +102,7 @@ pub struct NodeTransaction {
     /// The partition that produces each slot; `None` until the effect is written.
     slots: Vec<Option<PartitionId>>,
     uniques: u64,
+    sequences: Rc<NodeSequences>,
 }
 
 impl NodeTransaction {
@@ -108,6 +110,7 @@ impl NodeTransaction {
         planned: Arc<PlannedApplication>,
         identity: AttemptIdentity,
         mailbox: Rc<RefCell<Mailbox>>,
+        sequences: Rc<NodeSequences>,
     ) -> NodeTransaction {
         NodeTransaction {
             planned,
@@ -117,6 +120,7 @@ impl NodeTransaction {
             hidden: FxHashMap::default(),
             slots: Vec::new(),
             uniques: 0,
+            sequences,
         }
     }
 
@@ -433,6 +437,10 @@ impl Transaction for NodeTransaction {
     fn unique(&mut self) -> u128 {
         self.uniques += 1;
         u128::from(self.identity.unique) << 64 | u128::from(self.uniques)
+    }
+
+    fn sequences(&self) -> Rc<dyn Sequences> {
+        self.sequences.clone()
     }
 
     fn timestamp(&self) -> i64 {

@@ -5,11 +5,12 @@
 //! stores: what it sees is the latest committed state.
 
 use std::future::Future;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use anabranch_sql::summary::StatementId;
-use anabranch_sql::transaction::{Transaction, TransactionError};
+use anabranch_sql::transaction::{NoSequences, Sequences, Transaction, TransactionError};
 use anabranch_storage::Store;
 use anabranch_types::{Effect, EffectError, Fetched, Key, Patch, Read, SlotId, TableId};
 
@@ -84,6 +85,10 @@ impl Transaction for StoresView<'_> {
 
     fn unique(&mut self) -> u128 {
         0
+    }
+
+    fn sequences(&self) -> Rc<dyn Sequences> {
+        Rc::new(NoSequences)
     }
 
     fn timestamp(&self) -> i64 {

@@ -1,5 +1,6 @@
 //! Applications in SQL over one node and over several, under each protocol.
 
+mod numbers;
 mod support;
 
 use std::collections::BTreeMap;

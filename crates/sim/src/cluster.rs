@@ -11,6 +11,7 @@ use std::fmt::{Debug, Write as _};
 use std::hash::Hasher;
 use std::sync::Arc;
 
+use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{Node, NodeInput, NodeOptions, NodeOutbox, Outcome};
 use anabranch_protocol::Counters;
 use anabranch_protocol::link::{Incarnation, LinkCounters, LinkOptions, Links, Packet};
@@ -135,6 +136,7 @@ impl<P: Simulated> Cluster<P> {
             declares: shared.protocol.declares(),
             ..NodeOptions::default()
         };
+        let numbers = SequenceStarts::of(&shared.planned, &stores);
         let hosts = stores.into_iter().zip(0..).map(|(store, number)| {
             let protocol = P::make(NodeId(number), shared, store);
             Host {
@@ -144,7 +146,8 @@ impl<P: Simulated> Cluster<P> {
                     Arc::clone(&shared.planned),
                     protocol,
                     options,
-                ),
+                )
+                .numbering_after(&numbers),
                 links: None,
                 link_tick: None,
                 skew: EPOCH,

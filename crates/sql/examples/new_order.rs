@@ -10,6 +10,7 @@ use anabranch_sql::{
     Application, SourceFile, Transaction, TransactionError, load,
     summary::StatementId,
     testing::{Store, ready},
+    transaction::{NoSequences, Sequences},
 };
 use anabranch_types::{
     ColumnSet, Effect, Fetched, Key, Patch, Read, Row, RowPrograms, SlotId, TableId, Value,
@@ -92,6 +93,10 @@ impl Transaction for Still<'_> {
 
     fn unique(&mut self) -> u128 {
         unreachable!("New-Order draws no numbers")
+    }
+
+    fn sequences(&self) -> std::rc::Rc<dyn Sequences> {
+        std::rc::Rc::new(NoSequences)
     }
 
     fn timestamp(&self) -> i64 {

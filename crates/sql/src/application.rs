@@ -269,6 +269,7 @@ impl CompiledStatement {
         }
         let surroundings = Surroundings {
             timestamp: transaction.timestamp(),
+            sequences: Some(transaction.sequences()),
             ..Surroundings::default()
         };
         let mut run = Run {

@@ -8,7 +8,7 @@ use crate::{
     bind::{Binder, NoVariables, convert::Context, scope::Scope},
     catalog::{Catalog, ColumnDefault, ReferentialAction},
     diagnostic::Diagnostic,
-    expression::Expression,
+    expression::{Expression, Sequence},
     program::{Program, Programs},
 };
 
@@ -184,18 +184,17 @@ pub(crate) fn default_of(
     match &catalog.tables[table.index()].defaults[column.index()] {
         ColumnDefault::Null => Ok(Expression::NULL),
         ColumnDefault::Generated { .. } => {
-            let unique = Expression::Unique { uuid: false };
-            let cast = Expression::Cast {
-                operand: Box::new(unique.clone()),
-                from: anabranch_types::DataType::Int8,
-                to: described.data_type.clone(),
-                explicit: false,
-            };
-            Ok(if described.data_type == anabranch_types::DataType::Int8 {
-                unique
-            } else {
-                cast
-            })
+            let name = &catalog.schema.table(table).name;
+            Ok(Expression::Next(Arc::new(Sequence {
+                table,
+                column,
+                name: format!("{name}_{}_seq", described.name),
+                maximum: match described.data_type {
+                    anabranch_types::DataType::Int2 => i16::MAX.into(),
+                    anabranch_types::DataType::Int4 => i32::MAX.into(),
+                    _ => i64::MAX,
+                },
+            })))
         }
         ColumnDefault::Expression(expression, span) => {
             let mut binder = Binder::new(catalog, &NoVariables, *span);

@@ -522,8 +522,8 @@ fn text(expression: &Expression, names: &Names<'_>) -> String {
         Expression::Array(all) => format!("ARRAY[{}]", list(all)),
         Expression::Subscript(array, index) => format!("{}[{}]", of(array), of(index)),
         Expression::Now => "now()".into(),
-        Expression::Unique { uuid: true } => "gen_random_uuid()".into(),
-        Expression::Unique { uuid: false } => "generated()".into(),
+        Expression::Unique => "gen_random_uuid()".into(),
+        Expression::Next(sequence) => format!("nextval('{}')", sequence.name),
     }
 }
 

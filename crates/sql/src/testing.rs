@@ -5,9 +5,11 @@
 //! but the statement is given pending values all the same.
 
 use std::{
+    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     future::Future,
     pin::pin,
+    rc::Rc,
     sync::Arc,
     task::{Context, Poll, Waker},
 };
@@ -17,7 +19,10 @@ use anabranch_types::{
     Schema, SlotId, TableId, TableSchema, Value,
 };
 
-use crate::{Transaction, TransactionError, application::Application, summary::StatementId};
+use crate::{
+    Transaction, TransactionError, application::Application, summary::StatementId,
+    transaction::Sequences,
+};
 
 /// A database in memory.
 #[derive(Clone)]
@@ -26,6 +31,20 @@ pub struct Store {
     programs: Arc<dyn RowPrograms>,
     tables: Vec<StoredTable>,
     transactions: u64,
+    sequences: Rc<Counters>,
+}
+
+/// One counter a sequence, from 1.
+#[derive(Debug, Default)]
+struct Counters(RefCell<BTreeMap<(TableId, ColumnIndex), i64>>);
+
+impl Sequences for Counters {
+    fn next(&self, table: TableId, column: ColumnIndex) -> Option<i64> {
+        let mut counters = self.0.borrow_mut();
+        let last = counters.entry((table, column)).or_default();
+        *last += 1;
+        Some(*last)
+    }
 }
 
 #[derive(Clone, Default)]
@@ -71,6 +90,7 @@ impl Store {
             programs: application.programs(),
             tables,
             transactions: 0,
+            sequences: Rc::default(),
         }
     }
 
@@ -333,6 +353,10 @@ impl Transaction for StoreTransaction<'_> {
     fn unique(&mut self) -> u128 {
         self.drawn += 1;
         u128::from(self.store.transactions) << 64 | u128::from(self.drawn)
+    }
+
+    fn sequences(&self) -> Rc<dyn Sequences> {
+        self.store.sequences.clone()
     }
 
     fn timestamp(&self) -> i64 {

@@ -5,9 +5,11 @@
 //! that a procedure is an ordinary `async fn` that the engine polls without a runtime. Writes are
 //! effects, gathered until commit; later reads of the same transaction see them.
 
-use std::future::Future;
+use std::{future::Future, rc::Rc};
 
-use anabranch_types::{Effect, EffectError, Fetched, Key, Patch, Read, SlotId, TableId};
+use anabranch_types::{
+    ColumnIndex, Effect, EffectError, Fetched, Key, Patch, Read, SlotId, TableId,
+};
 
 use crate::summary::StatementId;
 
@@ -19,6 +21,23 @@ pub enum TransactionError {
     Failed(EffectError),
     /// The protocol gave it up in favour of another, or its reads were overtaken: run it again.
     Retry(&'static str),
+}
+
+/// The sequences behind identity and serial columns. As in PostgreSQL, a number that was given out
+/// is not given out again, also if the transaction that asked for it aborts.
+pub trait Sequences: std::fmt::Debug {
+    /// The next number of a column's sequence; `None` when 64 bits hold no more.
+    fn next(&self, table: TableId, column: ColumnIndex) -> Option<i64>;
+}
+
+/// No sequence gives anything: for what only reads.
+#[derive(Clone, Copy, Debug)]
+pub struct NoSequences;
+
+impl Sequences for NoSequences {
+    fn next(&self, _: TableId, _: ColumnIndex) -> Option<i64> {
+        None
+    }
 }
 
 /// What a compiled statement runs over.
@@ -56,9 +75,12 @@ pub trait Transaction {
     /// `count - 1` slots are the caller's too.
     fn slots(&mut self, count: u16) -> SlotId;
 
-    /// A number that no other call in any transaction of the cluster gets: hidden keys, identity
-    /// and serial columns, `gen_random_uuid()`. The high 64 bits are unique to the transaction.
+    /// A number that no other call in any transaction of the cluster gets: hidden keys,
+    /// `gen_random_uuid()`. The high 64 bits are unique to the transaction.
     fn unique(&mut self) -> u128;
+
+    /// Where identity and serial columns get their numbers.
+    fn sequences(&self) -> Rc<dyn Sequences>;
 
     /// What `now()` and `CURRENT_TIMESTAMP` are in this transaction: microseconds since
     /// 2000-01-01 00:00:00 UTC, fixed at its start.

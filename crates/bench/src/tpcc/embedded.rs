@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{CallError, Node, NodeOptions, Outcome, PlannedApplication};
 use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
 use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
@@ -164,11 +165,13 @@ where
     P: Protocol + Send + 'static,
     P::Message: 'static,
 {
+    let numbers = SequenceStarts::of(planned, &stores);
     let makers = stores
         .into_iter()
         .enumerate()
         .map(|(number, store)| {
             let (make, planned) = (make.clone(), Arc::clone(planned));
+            let numbers = numbers.clone();
             move || {
                 let id = NodeId(number as u16);
                 let declares = choice.takes_locks();
@@ -178,6 +181,7 @@ where
                 };
                 let protocol = make(id, store);
                 Node::new(id, PartitionId(number as u16), planned, protocol, options)
+                    .numbering_after(&numbers)
             }
         })
         .collect();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anabranch_analysis::{Guarantee, Topology as Shape, analyze};
 use anabranch_engine::load::Loader;
+use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{
     AttemptRecord, Call, CallError, CallId, Node, NodeInput, NodeOptions, NodeOutbox, Outcome,
     PlannedApplication, Work,
@@ -113,6 +114,7 @@ pub(crate) fn under_each_with(
 ) {
     let planned = plan(sql, partitions);
     let topology = Arc::new(Topology::one_each(partitions));
+    let numbers = SequenceStarts::of(&planned, &fill(&planned, partitions, rows));
     let stores = || {
         let mut stores = fill(&planned, partitions, rows);
         if options.records {
@@ -133,7 +135,7 @@ pub(crate) fn under_each_with(
             options,
         )
     });
-    test(&mut Nodes::new(&planned, ramp.collect(), options));
+    test(&mut Nodes::new(&planned, &numbers, ramp.collect(), options));
 
     let replicated = (0..planned.schema().tables.len() as u16)
         .map(TableId)
@@ -158,7 +160,12 @@ pub(crate) fn under_each_with(
         declares,
         ..options
     };
-    test(&mut Nodes::new(&planned, locking.collect(), options));
+    test(&mut Nodes::new(
+        &planned,
+        &numbers,
+        locking.collect(),
+        options,
+    ));
 }
 
 /// SQL to a planned application.
@@ -204,7 +211,12 @@ struct Nodes<P: Protocol> {
 }
 
 impl<P: Protocol> Nodes<P> {
-    fn new(planned: &Arc<PlannedApplication>, made: Vec<P>, options: NodeOptions) -> Nodes<P> {
+    fn new(
+        planned: &Arc<PlannedApplication>,
+        numbers: &SequenceStarts,
+        made: Vec<P>,
+        options: NodeOptions,
+    ) -> Nodes<P> {
         let node = |(number, protocol)| {
             let number = number as u16;
             let planned = Arc::clone(planned);
@@ -215,6 +227,7 @@ impl<P: Protocol> Nodes<P> {
                 protocol,
                 options,
             )
+            .numbering_after(numbers)
         };
         Nodes {
             planned: Arc::clone(planned),

@@ -812,7 +812,7 @@ fn switch(branches: Vec<(Expression, Expression)>, otherwise: Box<Expression>) -
         matches!(test, Expression::Compare { relation: Relation::Equal, left, right }
             if *left == operand && matches!(**right, Expression::Constant(_)))
     };
-    if branches.len() < 2 || operand.uniques() > 0 || !branches.iter().all(|(test, _)| same(test)) {
+    if branches.len() < 2 || operand.is_volatile() || !branches.iter().all(|(test, _)| same(test)) {
         return Expression::Case {
             branches,
             otherwise,

@@ -229,9 +229,7 @@ impl Binder<'_> {
                     .unsupported(name, syntax)
                     .help("now() is the transaction's time."));
             }
-            ("gen_random_uuid", []) => {
-                Bound::new(Expression::Unique { uuid: true }, DataType::Uuid)
-            }
+            ("gen_random_uuid", []) => Bound::new(Expression::Unique, DataType::Uuid),
             (
                 "cardinality",
                 [

@@ -160,7 +160,7 @@ impl Binder<'_> {
             let given = columns.iter().position(|c| *c == column);
             let (Some(given), Some(query)) = (given, &query) else {
                 let default = default_of(self.catalog, table, column)?;
-                terms.push(self.term(&strip_cast(&default)));
+                terms.push(self.term(&default));
                 row.push(default);
                 continue;
             };
@@ -352,15 +352,6 @@ impl Binder<'_> {
             condition,
             program,
         })
-    }
-}
-
-fn strip_cast(expression: &Expression) -> Expression {
-    match expression {
-        Expression::Cast { operand, .. } if matches!(**operand, Expression::Unique { .. }) => {
-            (**operand).clone()
-        }
-        other => other.clone(),
     }
 }
 

@@ -456,8 +456,8 @@ impl Binder<'_> {
         let Some(key) = full_key(&schema, &on_target) else {
             return Ok(None);
         };
-        let volatile = assignments.iter().any(|(_, e)| e.uniques() > 0)
-            || returning.unwrap_or(&[]).iter().any(|e| e.uniques() > 0);
+        let volatile = assignments.iter().any(|(_, e)| e.is_volatile())
+            || returning.unwrap_or(&[]).iter().any(Expression::is_volatile);
         if volatile || !free_columns(&schema, assignments, context.constraints) {
             return Ok(None);
         }

@@ -93,7 +93,7 @@ impl Binder<'_> {
                 offset: 0,
             },
             Expression::Now => RawTerm::Now,
-            Expression::Unique { .. } => RawTerm::Generated,
+            Expression::Unique | Expression::Next(_) => RawTerm::Generated,
             Expression::Column {
                 depth,
                 source,

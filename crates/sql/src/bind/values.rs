@@ -149,7 +149,7 @@ impl Binder<'_> {
             }
             rows.push(expressions);
         }
-        if rows.len() > 1 && rows.iter().flatten().any(|e| e.uniques() > 0) {
+        if rows.len() > 1 && rows.iter().flatten().any(Expression::is_volatile) {
             let construct = "a generated value in VALUES of more than one row";
             return Err(self.unsupported(construct, values));
         }

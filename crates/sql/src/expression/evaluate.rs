@@ -6,8 +6,8 @@ use anabranch_types::{DataType, Decimal, Value, ValueRef};
 use compact_str::CompactString;
 
 use super::{
-    Expression, Failure, Frame, Relation, Surroundings, arithmetic, cast, failure, function,
-    pattern,
+    Expression, Failure, Frame, Relation, Sequence, Surroundings, arithmetic, cast, failure,
+    function, pattern,
 };
 
 impl Expression {
@@ -205,11 +205,13 @@ impl Expression {
                 })
             }
             Expression::Now => Ok(Value::Timestamp(frame.surroundings.timestamp)),
-            Expression::Unique { uuid } => {
+            Expression::Unique => {
                 let number = frame.surroundings.uniques.borrow_mut().pop();
-                let number = number.expect("the executor draws numbers before it evaluates");
-                Ok(unique(number, *uuid))
+                Ok(uuid(
+                    number.expect("the executor draws numbers before it evaluates"),
+                ))
             }
+            Expression::Next(sequence) => next(sequence, frame.surroundings).map(Value::Int),
             _ => Ok(self.test(frame)?.map_or(Value::Null, Value::Bool)),
         }
     }
@@ -374,11 +376,22 @@ fn concat(left: Value, right: Value) -> Result<Value, Failure> {
     }
 }
 
-/// A number that no other call gets, as a version-4-shaped uuid or as a positive bigint.
-fn unique(number: u128, uuid: bool) -> Value {
-    if !uuid {
-        return Value::Int(identity(number));
-    }
+/// The next number of a sequence.
+fn next(sequence: &Sequence, surroundings: &Surroundings) -> Result<i64, Failure> {
+    let source = surroundings.sequences.as_deref();
+    let number = source.and_then(|source| source.next(sequence.table, sequence.column));
+    number
+        .filter(|number| *number <= sequence.maximum)
+        .ok_or_else(|| {
+            let Sequence { name, maximum, .. } = sequence;
+            let message =
+                format!("nextval: reached maximum value of sequence \"{name}\" ({maximum})");
+            failure("2200H", message)
+        })
+}
+
+/// A number that no other call gets, as a version-4-shaped uuid.
+fn uuid(number: u128) -> Value {
     // Mix so that uuids of neighbouring rows do not look alike; the mixing is a bijection of each
     // half, and 6 bits are given up to the version and variant that the format prescribes.
     let high = (number >> 64) as u64;
@@ -398,13 +411,6 @@ fn mix(mut x: u64) -> u64 {
     x ^= x >> 27;
     x = x.wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
-}
-
-/// The value of an identity or serial column.
-fn identity(number: u128) -> i64 {
-    let high = (number >> 64) as u64;
-    // The high half names the transaction; the low half counts within it.
-    (high.wrapping_mul(1 << 10).wrapping_add(number as u64) & (i64::MAX as u64)) as i64
 }
 
 /// The value of an expression of constants.

@@ -15,9 +15,11 @@ pub(crate) mod function;
 pub(crate) mod pattern;
 pub mod text;
 
-use std::cell::RefCell;
+use std::{cell::RefCell, rc::Rc, sync::Arc};
 
-use anabranch_types::{DataType, EffectError, Value};
+use anabranch_types::{ColumnIndex, DataType, EffectError, TableId, Value};
+
+use crate::transaction::Sequences;
 
 pub(crate) use arithmetic::{Domain, Operator};
 pub(crate) use compare::Relation;
@@ -43,6 +45,19 @@ pub(crate) struct Surroundings {
     pub(crate) timestamp: i64,
     /// Numbers drawn for [`Expression::Unique`]; the executor draws enough of them beforehand.
     pub(crate) uniques: RefCell<Vec<u128>>,
+    /// Where [`Expression::Next`] gets its numbers, if a transaction runs it.
+    pub(crate) sequences: Option<Rc<dyn Sequences>>,
+}
+
+/// The sequence behind an identity or serial column.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sequence {
+    pub(crate) table: TableId,
+    pub(crate) column: ColumnIndex,
+    /// Its name in PostgreSQL.
+    pub(crate) name: String,
+    /// The last number that the column's type holds.
+    pub(crate) maximum: i64,
 }
 
 /// A compiled expression.
@@ -158,8 +173,10 @@ pub(crate) enum Expression {
     Subscript(Box<Expression>, Box<Expression>),
     /// `now()`.
     Now,
-    /// A number that no other call gets, as a uuid or as a bigint.
-    Unique { uuid: bool },
+    /// A number that no other call gets, as a uuid.
+    Unique,
+    /// The next number of a sequence.
+    Next(Arc<Sequence>),
 }
 
 impl Expression {
@@ -173,7 +190,8 @@ impl Expression {
             | Expression::Variable(_)
             | Expression::Column { .. }
             | Expression::Now
-            | Expression::Unique { .. } => {}
+            | Expression::Unique
+            | Expression::Next(_) => {}
             Expression::Not(e)
             | Expression::IsNull { operand: e, .. }
             | Expression::IsBool { operand: e, .. }
@@ -239,7 +257,8 @@ impl Expression {
             | Expression::Variable(_)
             | Expression::Column { .. }
             | Expression::Now
-            | Expression::Unique { .. } => {}
+            | Expression::Unique
+            | Expression::Next(_) => {}
             Expression::Not(e)
             | Expression::IsNull { operand: e, .. }
             | Expression::IsBool { operand: e, .. }
@@ -323,9 +342,14 @@ impl Expression {
 
     /// How many [`Expression::Unique`] are in it.
     pub(crate) fn uniques(&self) -> usize {
-        let mut count = usize::from(matches!(self, Expression::Unique { .. }));
+        let mut count = usize::from(matches!(self, Expression::Unique));
         self.each_child(|child| count += child.uniques());
         count
+    }
+
+    /// Whether each evaluation gives another value.
+    pub(crate) fn is_volatile(&self) -> bool {
+        self.any(&mut |e| matches!(e, Expression::Unique | Expression::Next(_)))
     }
 
     /// Whether its value is the same wherever and whenever it is evaluated.
@@ -336,7 +360,8 @@ impl Expression {
                 Expression::Variable(_)
                     | Expression::Column { .. }
                     | Expression::Now
-                    | Expression::Unique { .. }
+                    | Expression::Unique
+                    | Expression::Next(_)
             )
         })
     }

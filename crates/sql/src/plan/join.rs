@@ -560,7 +560,7 @@ pub(crate) fn look_up_lists(
             .iter()
             .filter(|s| s.number != source)
             .fold(0, |m, s| m | bit(s.number));
-        if mask(&array) & !others != 0 || array.uniques() > 0 || !keys.any(follows) {
+        if mask(&array) & !others != 0 || array.is_volatile() || !keys.any(follows) {
             continue;
         }
         let new = allocate();

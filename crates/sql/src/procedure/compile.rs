@@ -205,7 +205,7 @@ impl Unit<'_> {
         };
         let term = binder.term(&expression);
         let mut scope = binder.scopes.pop().expect("it was pushed");
-        if scope.subqueries.is_empty() && expression.uniques() == 0 {
+        if scope.subqueries.is_empty() && !expression.is_volatile() {
             return Ok((Computed::Pure(expression), data_type));
         }
         let steps = scope

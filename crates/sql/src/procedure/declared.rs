@@ -80,7 +80,10 @@ impl Knowledge {
             Expression::Column {
                 depth: 0, source, ..
             } => placed & 1 << (*source).min(63) == 0,
-            Expression::Column { .. } | Expression::Unique { .. } | Expression::Now => true,
+            Expression::Column { .. }
+            | Expression::Unique
+            | Expression::Next(_)
+            | Expression::Now => true,
             _ => false,
         })
     }

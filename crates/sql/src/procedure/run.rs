@@ -117,6 +117,7 @@ impl CompiledProcedure {
         variables.resize(self.variables.len(), Value::Null);
         let surroundings = Surroundings {
             timestamp: transaction.timestamp(),
+            sequences: Some(transaction.sequences()),
             ..Surroundings::default()
         };
         let mut machine = Machine {

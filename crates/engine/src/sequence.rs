@@ -1,0 +1,176 @@
+//! Numbers for identity and serial columns, drawn at each node without asking another.
+//!
+//! Of *n* nodes the one with number *k* draws *k* + 1, *k* + 1 + *n*, *k* + 1 + 2*n* and so on, for each
+//! column by itself: small numbers, as PostgreSQL's users expect them, and no two nodes draw the
+//! same. They come in order at one node, not in the cluster. As in PostgreSQL, a number is not
+//! given out again after an abort; unlike there, a sequence starts after what its table held when
+//! the node started, so that rows loaded with numbers of their own are not met. A number that a
+//! user chooses himself (`BY DEFAULT`) does not move the sequence; meeting it is a duplicate key.
+//!
+//! What was drawn is not durable: after a restart a node draws anew after the highest number that
+//! the stores it is [given](SequenceStarts::of) hold.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use anabranch_sql::catalog::ColumnDefault;
+use anabranch_sql::transaction::Sequences;
+use anabranch_storage::Store;
+use anabranch_types::{ColumnIndex, Key, KeyRange, PartitionId, Read, TableId};
+
+use crate::application::PlannedApplication;
+
+/// The highest number that each identity or serial column holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SequenceStarts {
+    highest: BTreeMap<(TableId, ColumnIndex), i64>,
+}
+
+impl SequenceStarts {
+    /// What the newest rows of these stores hold. Only tables that have such a column are read.
+    pub fn of<'s>(
+        planned: &PlannedApplication,
+        stores: impl IntoIterator<Item = &'s Store>,
+    ) -> SequenceStarts {
+        let mut highest = BTreeMap::new();
+        let tables = &planned.application.catalog().tables;
+        let generated: Vec<(TableId, ColumnIndex)> = tables
+            .iter()
+            .flat_map(|table| {
+                let columns = table.defaults.iter().zip(0..);
+                columns.filter_map(|(default, column)| match default {
+                    ColumnDefault::Generated { .. } => Some((table.id, ColumnIndex(column))),
+                    ColumnDefault::Null | ColumnDefault::Expression(..) => None,
+                })
+            })
+            .collect();
+        for store in stores {
+            for (table, column) in &generated {
+                let layout = &planned.schema().table(*table).layout;
+                let all = Read::Range {
+                    table: *table,
+                    index: None,
+                    range: KeyRange::prefix_of(Key::empty()),
+                    reverse: false,
+                    limit: None,
+                };
+                let read = store.read(&all, None, &mut |_, _, version| {
+                    let row = version.and_then(|version| version.row());
+                    if let Some(number) = row.and_then(|row| row.get_int(layout, *column)) {
+                        let held = highest.entry((*table, *column)).or_insert(number);
+                        *held = number.max(*held);
+                    }
+                });
+                read.expect("the newest versions are always there");
+            }
+        }
+        SequenceStarts { highest }
+    }
+}
+
+/// The sequences of one node.
+#[derive(Debug)]
+pub(crate) struct NodeSequences {
+    first: i64,
+    stride: i64,
+    /// What each sequence gives next, once it has been asked or told where to start; `None` after
+    /// its end.
+    next: RefCell<BTreeMap<(TableId, ColumnIndex), Option<i64>>>,
+}
+
+impl NodeSequences {
+    /// The sequences of the node that owns the partition `home` of so many.
+    pub(crate) fn new(home: PartitionId, partitions: u16) -> NodeSequences {
+        NodeSequences {
+            first: i64::from(home.0) + 1,
+            stride: i64::from(partitions),
+            next: RefCell::default(),
+        }
+    }
+
+    /// From now on each sequence gives numbers above these only.
+    pub(crate) fn start_after(&self, starts: &SequenceStarts) {
+        let mut next = self.next.borrow_mut();
+        for (sequence, highest) in &starts.highest {
+            let due = next.entry(*sequence).or_insert(Some(self.first));
+            *due = due.and_then(|due| self.at_least(due, highest.checked_add(1)?));
+        }
+    }
+
+    /// The first of a sequence's numbers from `due` on that is not below `least`.
+    fn at_least(&self, due: i64, least: i64) -> Option<i64> {
+        let behind = least.saturating_sub(due).max(0);
+        let steps = behind / self.stride + i64::from(behind % self.stride > 0);
+        due.checked_add(steps.checked_mul(self.stride)?)
+    }
+}
+
+impl Sequences for NodeSequences {
+    fn next(&self, table: TableId, column: ColumnIndex) -> Option<i64> {
+        let mut next = self.next.borrow_mut();
+        let due = next.entry((table, column)).or_insert(Some(self.first));
+        let given = *due;
+        *due = given.and_then(|given| given.checked_add(self.stride));
+        given
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: (TableId, ColumnIndex) = (TableId(3), ColumnIndex(1));
+
+    fn drawn(sequences: &NodeSequences, count: usize) -> Vec<Option<i64>> {
+        (0..count).map(|_| sequences.next(ID.0, ID.1)).collect()
+    }
+
+    fn starting_after(highest: i64) -> SequenceStarts {
+        SequenceStarts {
+            highest: BTreeMap::from([(ID, highest)]),
+        }
+    }
+
+    #[test]
+    fn nodes_draw_small_numbers_and_never_the_same() {
+        let nodes = [0, 1, 2].map(|home| NodeSequences::new(PartitionId(home), 3));
+        let mut all: Vec<i64> = Vec::new();
+        for node in &nodes {
+            all.extend(drawn(node, 4).into_iter().flatten());
+        }
+        assert_eq!(all, [1, 4, 7, 10, 2, 5, 8, 11, 3, 6, 9, 12]);
+        assert_eq!(nodes[0].next(TableId(4), ID.1), Some(1), "each by itself");
+    }
+
+    #[test]
+    fn a_sequence_starts_after_what_was_loaded() {
+        for highest in [-5, 0, 1, 6, 7, 8, 1_000] {
+            let nodes = [0, 1, 2].map(|home| NodeSequences::new(PartitionId(home), 3));
+            let mut first: Vec<i64> = nodes
+                .iter()
+                .map(|node| {
+                    node.start_after(&starting_after(highest));
+                    node.next(ID.0, ID.1).expect("there are more")
+                })
+                .collect();
+            first.sort_unstable();
+            let from = highest.max(0) + 1;
+            assert_eq!(first, [from, from + 1, from + 2], "after {highest}");
+        }
+    }
+
+    #[test]
+    fn a_sequence_ends_and_never_begins_again() {
+        let sequences = NodeSequences::new(PartitionId(0), 1);
+        sequences.start_after(&starting_after(i64::MAX - 2));
+        assert_eq!(
+            drawn(&sequences, 4),
+            [Some(i64::MAX - 1), Some(i64::MAX), None, None]
+        );
+        sequences.start_after(&starting_after(0));
+        assert_eq!(drawn(&sequences, 1), [None]);
+        let full = NodeSequences::new(PartitionId(0), 1);
+        full.start_after(&starting_after(i64::MAX));
+        assert_eq!(drawn(&full, 1), [None]);
+    }
+}
