@@ -449,7 +449,7 @@ fn push(item: &mut Item, mut version: Version, trim: &mut Trim) {
 /// What a transaction's effects come to on this partition: see [`Store::stage`].
 #[derive(Clone, Debug)]
 pub struct Staged {
-    changes: Vec<Change>,
+    pub(crate) changes: Vec<Change>,
 }
 
 impl Staged {
@@ -462,12 +462,12 @@ impl Staged {
 /// What will be installed for one item.
 #[derive(Clone, Debug)]
 pub struct Change {
-    table: TableId,
-    key: Key,
-    row: Option<Row>,
-    assigned: ColumnSet,
+    pub(crate) table: TableId,
+    pub(crate) key: Key,
+    pub(crate) row: Option<Row>,
+    pub(crate) assigned: ColumnSet,
     /// Where the item was found, or about where it would go.
-    place: Result<Position, Position>,
+    pub(crate) place: Result<Position, Position>,
 }
 
 impl Change {

@@ -125,6 +125,12 @@ impl Collector {
         }
     }
 
+    /// See [`Store::forget_snapshots`].
+    pub(crate) fn forget_snapshots(&mut self, last: CommitSequence) {
+        self.trim.floor = last;
+        self.trim.vanished = last;
+    }
+
     pub(crate) fn approximate_bytes(&self) -> usize {
         self.queue.capacity() * size_of::<Queued>() + self.trim.spare.len() * size_of::<Version>()
     }

@@ -17,6 +17,7 @@
 //! * [`version`]: versions, items, siblings.
 //! * [`collection`]: what is dropped when, and the floor below which no snapshot can be read.
 //! * [`recording`]: which versions reads return and what is installed when; off by default.
+//! * [`image`]: changes and items as the log and its checkpoints keep them, and back.
 //! * [`log`]: records made durable in order, checkpoints, recovery.
 //! * [`media`]: where the log's bytes go: a simulated disk, or (in `server`) files.
 //! * `index`, `tree`: secondary index entries, and the ordered map beneath everything.
@@ -25,6 +26,7 @@
 
 pub mod apply;
 pub mod collection;
+pub mod image;
 mod index;
 mod invariants;
 pub mod log;
@@ -35,6 +37,7 @@ mod tree;
 pub mod version;
 
 pub use apply::{ApplyError, Change, Commit, SlotValues, Staged};
+pub use image::{ChangeImage, ItemImage, VersionImage};
 pub use log::{Log, LogError, LogOptions, LogPosition, Opened};
 pub use media::{Media, MediaError};
 pub use recording::{Installed, InstalledChange, InstalledKind};

@@ -68,7 +68,7 @@ pub(crate) struct Table {
     /// Rows, older versions and long keys: what the tree's nodes point to.
     pub(crate) bytes: usize,
     /// Where the last row was loaded: the next one mostly follows it.
-    loaded: Position,
+    pub(crate) loaded: Position,
 }
 
 /// The rows, not their schema.

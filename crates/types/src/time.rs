@@ -118,6 +118,11 @@ impl HybridClock {
         Timestamp::new(self.last, self.node)
     }
 
+    /// The highest logical time issued or observed, in microseconds.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
     /// Takes note of a timestamp seen in a message, so that later ones are above it.
     pub fn observe(&mut self, seen: Timestamp) {
         self.last = self.last.max(seen.logical());

@@ -1,0 +1,229 @@
+//! What a store's log and checkpoints are made of: changes and items as they are, and back.
+//!
+//! The log keeps what a commit *came to* (after-images), not what it was asked to do. Row programs
+//! may be run again as often as one likes, but what they meet depends on which older versions had
+//! been dropped by then (a late effect leaves alone what a later transaction has assigned, as far
+//! as that is remembered); after-images, installed in the order of the log, give the same newest
+//! versions at the same sequences whatever was dropped when. A checkpoint holds every version kept,
+//! so that what is still prepared meets the same past.
+
+use std::sync::Arc;
+
+use anabranch_types::{ColumnSet, Key, Row, Schema, TableId, Ticks, Timestamp};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::apply::{Change, Staged};
+use crate::collection::Queued;
+use crate::store::{Store, StoreSettings, row_bytes};
+use crate::version::{CommitSequence, Siblings, Version};
+
+/// One change of a commit, as it is logged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeImage {
+    /// The item's table.
+    pub table: TableId,
+    /// The item's key.
+    pub key: Key,
+    /// The new row; `None` when it is deleted.
+    pub row: Option<Row>,
+    /// The columns that are assigned as registers.
+    pub assigned: ColumnSet,
+}
+
+/// An item with all its versions, as a checkpoint keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ItemImage {
+    /// The item's key.
+    pub key: Key,
+    /// Its versions in order of installation.
+    pub versions: Vec<VersionImage>,
+}
+
+/// A version, as a checkpoint keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VersionImage {
+    /// The transaction.
+    pub timestamp: Timestamp,
+    /// When it was installed.
+    pub sequence: CommitSequence,
+    /// The row; `None` when it was deleted.
+    pub row: Option<Row>,
+    /// The columns assigned as registers.
+    pub assigned: ColumnSet,
+    /// What else the transaction wrote.
+    pub siblings: Option<Arc<Siblings>>,
+}
+
+impl Staged {
+    /// The changes, to be logged.
+    pub fn images(&self) -> Vec<ChangeImage> {
+        let image = |change: &Change| ChangeImage {
+            table: change.table(),
+            key: change.key().clone(),
+            row: change.row().cloned(),
+            assigned: change.assigned,
+        };
+        self.changes().iter().map(image).collect()
+    }
+}
+
+/// Recovery. None of this is for a store that transactions run on.
+impl Store {
+    /// What was logged, staged again: install it when its commit's turn has come.
+    pub fn restage(&self, images: Vec<ChangeImage>) -> Staged {
+        let change = |image: ChangeImage| {
+            let place = self.tables[image.table.index()].items.seek(&image.key);
+            Change {
+                place,
+                table: image.table,
+                key: image.key,
+                row: image.row,
+                assigned: image.assigned,
+            }
+        };
+        Staged {
+            changes: images.into_iter().map(change).collect(),
+        }
+    }
+
+    /// Installs a logged commit again, at the next sequence.
+    pub fn redo(
+        &mut self,
+        timestamp: Timestamp,
+        siblings: Option<Arc<Siblings>>,
+        images: Vec<ChangeImage>,
+    ) -> CommitSequence {
+        let staged = self.restage(images);
+        self.install(Ticks::default(), timestamp, siblings, staged, &|_| false)
+    }
+
+    /// A store of the same tables and settings, without a row.
+    #[must_use]
+    pub fn emptied(&self) -> Store {
+        let tables = self.tables.iter().map(|table| Arc::clone(&table.schema));
+        let schema = Schema {
+            tables: tables.collect(),
+        };
+        let window = self.collector.window;
+        Store::new(&schema, StoreSettings { window })
+    }
+
+    /// How many tables there are.
+    pub fn tables(&self) -> u16 {
+        self.tables.len() as u16
+    }
+
+    /// Up to `count` items of a table with keys above `after`, in order: all of a table, from
+    /// `None` on, is what a checkpoint keeps of it.
+    pub fn export(&self, table: TableId, after: Option<&Key>, count: usize) -> Vec<ItemImage> {
+        let items = &self.tables[table.index()].items;
+        let start = after.cloned().unwrap_or_else(Key::empty);
+        let from = items.range(&start, None);
+        from.filter(|(key, _)| after.is_none_or(|after| *key > after))
+            .take(count)
+            .map(|(key, item)| {
+                let mut versions: Vec<VersionImage> = item
+                    .versions()
+                    .map(|version| VersionImage {
+                        timestamp: version.timestamp,
+                        sequence: version.sequence,
+                        row: version.row.clone(),
+                        assigned: version.assigned,
+                        siblings: version.siblings.clone(),
+                    })
+                    .collect();
+                versions.reverse();
+                ItemImage {
+                    key: key.clone(),
+                    versions,
+                }
+            })
+            .collect()
+    }
+
+    /// Puts items back that were exported from a table of the same description. The versions of one
+    /// transaction share their siblings again if they come with one `siblings`.
+    ///
+    /// # Panics
+    /// When an item is there already, or has no version.
+    pub fn import(
+        &mut self,
+        table: TableId,
+        items: Vec<ItemImage>,
+        siblings: &mut FxHashMap<Timestamp, Arc<Siblings>>,
+    ) {
+        for ItemImage { key, versions } in items {
+            let (last, held) = (versions.len() - 1, &mut self.tables[table.index()]);
+            let mut timestamp_max = Timestamp::ZERO;
+            let mut queue = last > 0;
+            for (number, image) in versions.into_iter().enumerate() {
+                timestamp_max = timestamp_max.max(image.timestamp);
+                let shared = image
+                    .siblings
+                    .map(|found| Arc::clone(siblings.entry(found.timestamp).or_insert(found)));
+                queue |= shared.is_some() || (number == last && image.row.is_none());
+                let version = Version {
+                    timestamp: image.timestamp,
+                    timestamp_max,
+                    sequence: image.sequence,
+                    row: image.row,
+                    assigned: image.assigned,
+                    siblings: shared,
+                    older: None,
+                };
+                let row = version.row.clone();
+                if number == 0 {
+                    if let Some(row) = &row {
+                        held.add_entries(&key, None, row);
+                    }
+                    let Err(place) = held.items.seek_near(held.loaded, &key) else {
+                        panic!("an item is imported once");
+                    };
+                    held.loaded = place;
+                    held.insert_item(place, key.clone(), version, false);
+                    continue;
+                }
+                held.bytes += row_bytes(&version) + size_of::<Version>();
+                let item = held.items.get_mut(&key);
+                let item = item.expect("its first version is there");
+                held.live -= usize::from(item.head.row.is_some());
+                held.live += usize::from(version.row.is_some());
+                let before = item.head.row.clone();
+                let older = std::mem::replace(&mut item.head, version);
+                item.head.older = Some(Box::new(older));
+                if let Some(row) = &row {
+                    held.add_entries(&key, before.as_ref(), row);
+                }
+            }
+            if queue {
+                let item = held.items.get_mut(&key).expect("it was just put there");
+                item.queued = true;
+                let sequence = item.head.sequence;
+                self.collector.queue.push_back(Queued {
+                    sequence,
+                    table,
+                    key,
+                    position: None,
+                });
+            }
+        }
+    }
+
+    /// Ends a series of imports: the store's last commit, and the oldest snapshot that could be
+    /// read. Nothing below `last` can be read any more: whoever had a snapshot is asked again.
+    pub fn finish_import(&mut self, last: CommitSequence) {
+        self.last = last;
+        self.forget_snapshots();
+        let queue = &mut self.collector.queue;
+        queue
+            .make_contiguous()
+            .sort_by_key(|queued| queued.sequence);
+    }
+
+    /// Refuses every snapshot older than the newest commit from now on, and every guard that was
+    /// read in one.
+    pub fn forget_snapshots(&mut self) {
+        self.collector.forget_snapshots(self.last);
+    }
+}
