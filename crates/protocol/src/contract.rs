@@ -9,6 +9,9 @@ use anabranch_types::{
     Access, Effect, EffectError, Fetched, NodeId, PartitionId, Read, SlotId, Ticks, Timestamp,
     Value,
 };
+use serde::{Deserialize, Serialize};
+
+use crate::record::{NoRecords, Record, ReplayError};
 
 /// A protocol's node.
 pub trait Protocol {
@@ -28,9 +31,36 @@ pub trait Protocol {
     fn check_invariants(&self) -> Result<(), String>;
 }
 
+/// A protocol whose nodes come back to life with what they had made durable.
+///
+/// A node that comes back is made anew, with an empty store, is told to [keep
+/// records](Durable::keep_records), is given every record in order by [`Durable::replay`], and is
+/// then told that it [recovers](Durable::recover).
+pub trait Durable: Protocol {
+    /// From now on outboxes have records. To be called before anything else.
+    ///
+    /// # Errors
+    /// When the protocol has none.
+    fn keep_records(&mut self) -> Result<(), NoRecords>;
+
+    /// Does again what a record says was done. Says nothing.
+    ///
+    /// # Errors
+    /// When the record is not one of this protocol's, or contradicts those before it.
+    fn replay(&mut self, record: Record) -> Result<(), ReplayError>;
+
+    /// All records have been replayed: goes on with what was under way. What is put into `out`
+    /// belongs to the new life, and comes before everything else that it says.
+    fn recover(&mut self, now: Ticks, out: &mut Outbox<Self::Message>);
+
+    /// Hands over records that rebuild the node as it is, in place of all so far. Between two
+    /// steps, when nothing is left in an outbox.
+    fn checkpoint(&self, sink: &mut dyn FnMut(Record));
+}
+
 /// Names one attempt of one transaction in the cluster; chosen by the engine of the node that
 /// coordinates it, never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TransactionId {
     /// The node that coordinates it.
     pub node: NodeId,
@@ -62,6 +92,13 @@ pub enum Input<M> {
     },
     /// A timer that this node's protocol set has run out. It may be late, never early.
     Timer(TimerId),
+    /// Another node has come back to life: it knows what it had made durable, and nothing else.
+    /// Messages to it that had not arrived are lost, and of those that had nothing need be left.
+    /// Comes before the first message of its new life, and after the last of the one before.
+    Restarted {
+        /// Which node.
+        node: NodeId,
+    },
 }
 
 /// What the engine asks of the protocol for one transaction. One request of a transaction is open
@@ -140,6 +177,11 @@ pub enum AbortReason {
     /// A deferred effect with outputs found no row: run again without deferral, so that the
     /// procedure sees that there is none.
     RowMissing,
+    /// A node that it needed came back to life without what it had not made durable.
+    Restarted,
+    /// The one node that was to commit it came back to life, and it is not known whether it had
+    /// committed before: running it again might do it twice.
+    InDoubt,
     /// An effect violates a constraint or a type's domain.
     Failed(EffectError),
 }
@@ -147,7 +189,7 @@ pub enum AbortReason {
 impl AbortReason {
     /// Whether running the transaction again may succeed.
     pub fn is_retryable(&self) -> bool {
-        !matches!(self, AbortReason::Failed(_))
+        !matches!(self, AbortReason::Failed(_) | AbortReason::InDoubt)
     }
 
     /// A short name for tables and JSON.
@@ -157,16 +199,24 @@ impl AbortReason {
             AbortReason::Fractured => "fractured",
             AbortReason::BelowFloor => "below_floor",
             AbortReason::RowMissing => "row_missing",
+            AbortReason::Restarted => "restarted",
+            AbortReason::InDoubt => "in_doubt",
             AbortReason::Failed(_) => "failed",
         }
     }
 }
 
 /// Everything that follows from one or more steps. The driver empties it after each batch.
+///
+/// **Output commit**: nothing else of an outbox leaves the node before its [forced
+/// records](Record::is_forced), and all those of earlier outboxes, are durable. So whatever another
+/// node or a client has been told can be found again after a crash. A node that keeps no records
+/// makes none, and everything may leave at once.
 #[derive(Clone, Debug)]
 pub struct Outbox<M> {
-    /// To other nodes, in order for each destination. May be sent at once: nothing has to be
-    /// durable first while the store is in memory.
+    /// To be appended to the node's log, in order.
+    pub records: Vec<Record>,
+    /// To other nodes, in order for each destination.
     pub messages: Vec<(NodeId, M)>,
     /// To the engine above.
     pub replies: Vec<(TransactionId, Reply)>,
@@ -177,6 +227,7 @@ pub struct Outbox<M> {
 impl<M> Default for Outbox<M> {
     fn default() -> Self {
         Outbox {
+            records: Vec::new(),
             messages: Vec::new(),
             replies: Vec::new(),
             timers: Vec::new(),

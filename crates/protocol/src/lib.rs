@@ -8,13 +8,16 @@
 //! * [`contract`]: what every protocol keeps.
 //! * [`link`]: the reliable links that the protocols assume, over a network that is not reliable.
 //! * [`ramp`], [`locking`]: the protocols.
+//! * [`record`]: what they make durable.
 
 pub mod contract;
 pub mod link;
 pub mod locking;
 pub mod ramp;
+pub mod record;
 
 pub use contract::{
-    AbortReason, Counters, Input, Outbox, PartitionEffects, PartitionRead, Protocol, Reply,
-    Request, TimerId, Topology, TransactionId,
+    AbortReason, Counters, Durable, Input, Outbox, PartitionEffects, PartitionRead, Protocol,
+    Reply, Request, TimerId, Topology, TransactionId,
 };
+pub use record::{NoRecords, Record, ReplayError};

@@ -33,7 +33,10 @@ use anabranch_types::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::contract::{AbortReason, Counters, Input, Outbox, Protocol, Topology, TransactionId};
+use crate::contract::{
+    AbortReason, Counters, Durable, Input, Outbox, Protocol, Topology, TransactionId,
+};
+use crate::record::{NoRecords, Record, ReplayError};
 use coordinator::Transaction;
 pub use message::Message;
 use participant::{Participant, Progress};
@@ -383,7 +386,7 @@ impl Protocol for LockingNode {
                 self.handle_request(now, transaction, request, out);
             }
             Input::Message { from, message } => self.handle_message(now, from, message, out),
-            Input::Timer(_) => {}
+            Input::Timer(_) | Input::Restarted { .. } => {}
         }
         self.resume_woken(now, out);
     }
@@ -415,4 +418,20 @@ impl Protocol for LockingNode {
         }
         Ok(())
     }
+}
+
+impl Durable for LockingNode {
+    fn keep_records(&mut self) -> Result<(), NoRecords> {
+        Err(NoRecords {
+            protocol: "locking",
+        })
+    }
+
+    fn replay(&mut self, _: Record) -> Result<(), ReplayError> {
+        Err(ReplayError("locking keeps no records".to_owned()))
+    }
+
+    fn recover(&mut self, _: Ticks, _: &mut Outbox<Message>) {}
+
+    fn checkpoint(&self, _: &mut dyn FnMut(Record)) {}
 }

@@ -66,7 +66,12 @@ pub(super) enum Phase {
     /// Answers to reads.
     Reading(Box<Batch>),
     /// The owner of the only partition that takes part.
-    Alone,
+    Alone {
+        /// Which node.
+        owner: NodeId,
+        /// Whether there is anything to write.
+        writes: bool,
+    },
     /// Votes. Nothing is shown anywhere.
     Preparing(Box<Deciding>),
     /// Acknowledgements. All participants have voted yes, and the own one has committed.
@@ -112,6 +117,10 @@ pub(super) struct Deciding {
     /// Whether it writes on several partitions.
     pub(super) several: bool,
     pub(super) waiting: usize,
+    /// The others that have answered in this phase.
+    pub(super) answered: SmallVec<[NodeId; 4]>,
+    /// It was decided in an earlier life of this node: nobody waits for a reply.
+    pub(super) recovered: bool,
     pub(super) slots: Slots,
     /// A participant refused Commit: the outcome is in doubt.
     pub(super) refused: Option<AbortReason>,

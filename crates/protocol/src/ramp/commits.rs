@@ -10,7 +10,8 @@ use super::RampNode;
 use super::attempt::{Attempt, Deciding, Phase};
 use super::message::{CommitAlone, Message, Prepare, Required, Slots, Stamped, Work};
 use super::participant::tag;
-use crate::{AbortReason, Outbox, PartitionEffects, Reply, TransactionId};
+use super::record::{DecidedRecord, RampRecord};
+use crate::{AbortReason, Outbox, PartitionEffects, Record, Reply, TransactionId};
 
 impl RampNode {
     pub(super) fn commit(
@@ -32,10 +33,12 @@ impl RampNode {
                     let result = self.commit_alone(work);
                     self.handle_committed_alone(transaction, result, out);
                 } else {
-                    attempt.phase = Phase::Alone;
+                    let owner = self.owner(partition);
+                    let writes = !work.effects.is_empty();
+                    attempt.phase = Phase::Alone { owner, writes };
                     self.wait(transaction, attempt);
                     let alone = Message::CommitAlone(Box::new(CommitAlone { transaction, work }));
-                    self.send(self.owner(partition), alone, out);
+                    self.send(owner, alone, out);
                 }
             }
             _ => self.prepare(transaction, attempt, works, out),
@@ -90,8 +93,12 @@ impl RampNode {
             commit: Timestamp::ZERO,
             others: SmallVec::new(),
             own: None,
-            several: siblings.is_some(),
+            // The committed part of whatever has two phases is remembered where nodes may come
+            // back and ask, until all have acknowledged it.
+            several: siblings.is_some() || self.context.journal.is_some(),
             waiting: 0,
+            answered: SmallVec::new(),
+            recovered: false,
             slots: Slots::new(),
             refused: None,
         });
@@ -144,6 +151,7 @@ impl RampNode {
         let phase = match vote {
             Ok(seen) => {
                 self.context.clock.observe(seen);
+                deciding.answered.push(from);
                 deciding.waiting -= 1;
                 if deciding.waiting > 0 {
                     return;
@@ -179,7 +187,9 @@ impl RampNode {
             prepared: deciding.prepared,
             commit,
         };
+        let mut own_siblings = None;
         if let Some((work, siblings)) = deciding.own.take() {
+            own_siblings.clone_from(&siblings);
             let context = &mut self.context;
             match self
                 .participant
@@ -197,7 +207,18 @@ impl RampNode {
                 .stability
                 .decided(commit, deciding.others.iter().copied());
         }
+        if let Some(journal) = &mut self.context.journal {
+            let changes = journal.take_changes();
+            journal.write(Record::Ramp(RampRecord::Decided(Box::new(DecidedRecord {
+                transaction,
+                decided,
+                others: deciding.others.to_vec(),
+                siblings: own_siblings.filter(|_| changes.is_some()),
+                changes,
+            }))));
+        }
         deciding.waiting = deciding.others.len();
+        deciding.answered.clear();
         for node in deciding.others.clone() {
             self.send(
                 node,
@@ -215,7 +236,7 @@ impl RampNode {
         attempt.phase = Phase::Committing(deciding);
     }
 
-    fn give_up(
+    pub(super) fn give_up(
         &mut self,
         transaction: TransactionId,
         deciding: Deciding,
@@ -235,6 +256,7 @@ impl RampNode {
     pub(super) fn handle_committed(
         &mut self,
         transaction: TransactionId,
+        from: NodeId,
         slots: Result<Slots, EffectError>,
         out: &mut Outbox<Stamped>,
     ) {
@@ -244,6 +266,10 @@ impl RampNode {
         let Phase::Committing(deciding) = &mut attempt.phase else {
             return;
         };
+        if deciding.answered.contains(&from) {
+            return; // One of them had come back, and was told twice.
+        }
+        deciding.answered.push(from);
         match slots {
             Ok(slots) => deciding.slots.extend(slots),
             Err(error) => deciding.refused = Some(AbortReason::Failed(error)),
@@ -263,6 +289,16 @@ impl RampNode {
         if deciding.several {
             self.context.stability.done(deciding.commit);
             self.announce_later(out);
+        }
+        if let Some(journal) = &mut self.context.journal {
+            let commit = deciding.commit;
+            journal.write(Record::Ramp(RampRecord::Ended {
+                transaction,
+                commit,
+            }));
+        }
+        if deciding.recovered {
+            return;
         }
         self.committed(transaction, deciding.commit, deciding.slots, out);
     }

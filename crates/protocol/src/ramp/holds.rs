@@ -10,10 +10,11 @@
 use anabranch_storage::ItemTag;
 use anabranch_types::{Key, KeyRange, Read, TableId, Timestamp};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// How an item is held, or wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Mode {
     /// A row program will run that cannot fail beside the others that are prepared.
     Update,
@@ -61,8 +62,8 @@ impl Mode {
 }
 
 /// What a transaction wants to hold.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Wanted {
     pub(super) items: SmallVec<[(ItemTag, Mode); 8]>,
     /// Ranges read as guards.
     pub(super) ranges: Vec<GuardRange>,
@@ -71,7 +72,7 @@ pub(super) struct Wanted {
 }
 
 /// A range read as a guard.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct GuardRange {
     table: TableId,
     /// `None` for a range of a secondary index: any write to the table may be in it.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anabranch_storage::{CommitSequence, Siblings};
 use anabranch_types::{Effect, EffectError, Fetched, Read, SlotId, Timestamp, Value};
+use serde::{Deserialize, Serialize};
 
 pub use super::stability::Known;
 use crate::{AbortReason, TransactionId};
@@ -85,13 +86,19 @@ pub enum Message {
     /// To a participant of an earlier transaction, when no other message has told it that the
     /// transaction is stable (ramp.txt §4.8, the third round). Not answered.
     Stable,
+    /// Participant to coordinator, after one of them has come back to life: what has become of what
+    /// is prepared here? Answered by Commit or Abort; not yet, while votes are gathered.
+    Inquire {
+        /// The timestamp of Prepare.
+        prepared: Timestamp,
+    },
 }
 
 /// The values of deferred effects.
 pub type Slots = Vec<(SlotId, Value)>;
 
 /// A transaction that has committed somewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Required {
     /// The timestamp under which it was prepared: its name.
     pub prepared: Timestamp,

@@ -23,16 +23,19 @@
 //! * `reads`, `commits`: the rounds of the transactions that run at a node.
 //! * `participant`: the owner of a partition: snapshots, evidence, prepared transactions.
 //! * `holds`: what prepared transactions hold.
+//! * `durable`, [`record`]: what is made durable, and how a node comes back.
 //! * `stability`: which transactions need no metadata any more.
 //! * [`nwnr`]: the same contract without any concurrency control, as the upper bound.
 
 mod attempt;
 mod commits;
+mod durable;
 mod holds;
 pub mod message;
 pub mod nwnr;
 mod participant;
 mod reads;
+pub mod record;
 mod stability;
 
 use std::fmt;
@@ -46,6 +49,7 @@ use self::attempt::Attempt;
 use self::message::{Message, Stamped};
 use self::participant::{Context, Participant};
 use self::stability::Stability;
+use crate::record::StoreImport;
 use crate::{Counters, Input, Outbox, Protocol, Request, TimerId, Topology, TransactionId};
 
 pub use self::nwnr::NwnrNode;
@@ -88,6 +92,8 @@ pub struct RampNode {
     attempts: FxHashMap<TransactionId, Attempt>,
     announcing: bool,
     counters: Counters,
+    /// What is being put together from a checkpoint.
+    import: StoreImport,
 }
 
 /// What a step may depend on: neither what is the same for ever nor what is only counted. So two
@@ -129,12 +135,14 @@ impl RampNode {
                 now: Ticks::default(),
                 clock: HybridClock::new(node),
                 stability: Stability::new(node, nodes, options.retain),
+                journal: None,
             },
             participant: Participant::new(store, programs, nodes),
             current: None,
             attempts: FxHashMap::default(),
             announcing: false,
             counters: Counters::default(),
+            import: StoreImport::default(),
         }
     }
 
@@ -224,9 +232,9 @@ impl RampNode {
                 self.send(from, Message::Committed { transaction, slots }, out);
             }
             Message::Committed { transaction, slots } => {
-                self.handle_committed(transaction, slots, out);
+                self.handle_committed(transaction, from, slots, out);
             }
-            Message::Abort { prepared } => self.participant.abort(prepared),
+            Message::Abort { prepared } => self.participant.abort(&mut self.context, prepared),
             Message::CommitAlone(alone) => {
                 let result = self.commit_alone(alone.work);
                 let transaction = alone.transaction;
@@ -246,6 +254,7 @@ impl RampNode {
                 self.handle_committed_alone(transaction, result, out);
             }
             Message::Stable => {}
+            Message::Inquire { prepared } => self.handle_inquire(from, prepared, out),
         }
     }
 
@@ -288,7 +297,9 @@ impl Protocol for RampNode {
             },
             Input::Message { from, message } => self.handle_message(from, message, out),
             Input::Timer(_) => self.announce(out),
+            Input::Restarted { node } => self.handle_restarted(node, out),
         }
+        self.context.write_down(out);
     }
 
     fn counters(&self) -> &Counters {
@@ -297,6 +308,9 @@ impl Protocol for RampNode {
 
     fn check_invariants(&self) -> Result<(), String> {
         self.context.stability.check_invariants()?;
+        if let Some(journal) = &self.context.journal {
+            journal.check_invariants(&self.context.clock)?;
+        }
         self.participant.check_invariants(&self.context.stability)?;
         self.check_attempts()
     }

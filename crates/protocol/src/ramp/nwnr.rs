@@ -20,8 +20,8 @@ use super::message::Slots;
 use super::own_partition;
 use super::participant::reason;
 use crate::{
-    AbortReason, Counters, Input, Outbox, PartitionEffects, PartitionRead, Protocol, Reply,
-    Request, Topology, TransactionId,
+    AbortReason, Counters, Durable, Input, NoRecords, Outbox, PartitionEffects, PartitionRead,
+    Protocol, Record, ReplayError, Reply, Request, Topology, TransactionId,
 };
 
 /// What the nodes say to each other.
@@ -390,7 +390,7 @@ impl Protocol for NwnrNode {
                     self.handle_written(transaction, result, out);
                 }
             },
-            Input::Timer(_) => {}
+            Input::Timer(_) | Input::Restarted { .. } => {}
         }
     }
 
@@ -402,4 +402,19 @@ impl Protocol for NwnrNode {
     fn check_invariants(&self) -> Result<(), String> {
         Ok(())
     }
+}
+
+/// It promises nothing, and so it keeps nothing.
+impl Durable for NwnrNode {
+    fn keep_records(&mut self) -> Result<(), NoRecords> {
+        Err(NoRecords { protocol: "nwnr" })
+    }
+
+    fn replay(&mut self, _: Record) -> Result<(), ReplayError> {
+        Err(ReplayError("nwnr keeps no records".to_owned()))
+    }
+
+    fn recover(&mut self, _: Ticks, _: &mut Outbox<NwnrMessage>) {}
+
+    fn checkpoint(&self, _: &mut dyn FnMut(Record)) {}
 }

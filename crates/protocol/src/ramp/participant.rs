@@ -1,6 +1,8 @@
 //! The owner of a partition: answers reads, prepares, commits, and knows what is unstable.
 
-use std::collections::VecDeque;
+mod written;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,8 +17,10 @@ use smallvec::SmallVec;
 
 use super::holds::{GuardRange, Holds, Mode, Wanted};
 use super::message::{Evidence, Got, Known, Refusal, Required, Slots, Work};
+use super::record::RampRecord;
 use super::stability::Stability;
-use crate::AbortReason;
+use crate::record::Journal;
+use crate::{AbortReason, Record};
 
 /// From how many reads or effects on it is worth bringing their rows into the caches together.
 const WARM_MIN: usize = 4;
@@ -30,6 +34,8 @@ pub(super) struct Context {
     pub(super) now: Ticks,
     pub(super) clock: HybridClock,
     pub(super) stability: Stability,
+    /// What has to be written down, in a node that keeps records.
+    pub(super) journal: Option<Box<Journal>>,
 }
 
 /// What is to become of an insert whose key is drawn at commit, if the key is taken.
@@ -50,6 +56,15 @@ struct Prepared {
     rehearsed: Option<(Staged, SlotValues, CommitSequence)>,
     siblings: Option<Arc<Siblings>>,
     held: SmallVec<[(ItemTag, Mode); 8]>,
+    /// In a node that keeps records: what a checkpoint has to say of it.
+    kept: Option<Box<Kept>>,
+}
+
+/// What a checkpoint has to say of a prepared transaction beside its effects.
+#[derive(Clone, Debug)]
+struct Kept {
+    vote: Timestamp,
+    wanted: Wanted,
 }
 
 /// A transaction over several partitions in the order in which one node's were shown here.
@@ -79,6 +94,9 @@ pub(super) struct Participant {
     prepared: FxHashMap<Timestamp, Prepared>,
     /// By commit timestamp: transactions over several partitions.
     recent: FxHashMap<Timestamp, Recent>,
+    /// In a node that keeps records, by commit timestamp: committed parts of other transactions in
+    /// two phases, and what their deferred effects produced, in case that Commit comes again.
+    repeats: BTreeMap<Timestamp, Slots>,
     /// By coordinator: the keys of `recent` in order of installation.
     shown: Vec<VecDeque<Shown>>,
     /// Every transaction that has left `recent` was installed here at or before this.
@@ -101,6 +119,7 @@ impl fmt::Debug for Participant {
             .field("holds", &self.holds)
             .field("prepared", &self.prepared)
             .field("recent", &self.recent)
+            .field("repeats", &self.repeats)
             .field("shown", &self.shown)
             .field("settled", &self.settled)
             .field("prepared_max", &self.prepared_max)
@@ -119,6 +138,7 @@ impl Participant {
             holds: Holds::default(),
             prepared: FxHashMap::default(),
             recent: FxHashMap::default(),
+            repeats: BTreeMap::new(),
             shown: (0..nodes).map(|_| VecDeque::new()).collect(),
             settled: CommitSequence::LOADED,
             prepared_max: vec![Timestamp::ZERO; nodes],
@@ -295,6 +315,10 @@ impl Participant {
             .install(context, timestamp, work.effects, None)
             .map_err(reason)?
             .1;
+        if let Some(journal) = &mut context.journal {
+            let changes = journal.take_changes().unwrap_or_default();
+            journal.write(Record::Ramp(RampRecord::Alone { timestamp, changes }));
+        }
         Ok((timestamp, slots))
     }
 
@@ -330,6 +354,7 @@ impl Participant {
             self.fits_beside_prepared(&work.effects)?;
             rehearsed = Some((staged, slots, self.store.last()));
         }
+        let kept = self.write_prepared(context, prepared, vote, &work.effects, &siblings, &wanted);
         let held = self.holds.take(prepared, wanted);
         self.votes.push_back((vote, prepared));
         self.prepared.insert(
@@ -339,6 +364,7 @@ impl Participant {
                 rehearsed,
                 siblings,
                 held,
+                kept,
             },
         );
         Ok(vote)
@@ -354,6 +380,9 @@ impl Participant {
         if let Some(recent) = self.recent.get_mut(&decided.commit) {
             return Ok(std::mem::take(&mut recent.slots));
         }
+        if let Some(slots) = self.repeats.get_mut(&decided.commit) {
+            return Ok(std::mem::take(slots));
+        }
         if self.prepared.contains_key(&decided.prepared) {
             let shown = self.show(context, decided);
             if let Err(error) = &shown {
@@ -361,6 +390,10 @@ impl Participant {
                 self.break_invariant(what);
             }
             return shown.map_err(|error| error.into_effect_error().unwrap_or_else(missing_row));
+        }
+        if context.journal.is_some() && context.stability.is_settled(decided.commit) {
+            // Its coordinator has come back without having written down that all was done.
+            return Ok(Slots::new());
         }
         self.break_invariant(format!(
             "RAMP-I1: {decided:?} is committed, and unknown here"
@@ -410,11 +443,15 @@ impl Participant {
         self.holds.release(decided.prepared, &prepared.held);
         context.clock.observe(decided.commit);
         if prepared.effects.is_empty() {
+            self.write_committed(context, decided, false, &Slots::new());
             return Ok(Slots::new());
         }
         let several = prepared.siblings.is_some();
         let (sequence, slots) = match prepared.rehearsed {
             Some((staged, slots, since)) if self.store.is_current(&staged, since) => {
+                if let Some(journal) = &mut context.journal {
+                    journal.note(&staged);
+                }
                 self.forget_past(context);
                 let settled = |timestamp| context.stability.is_settled(timestamp);
                 let (now, siblings) = (context.now, prepared.siblings);
@@ -430,6 +467,7 @@ impl Participant {
         if several {
             self.remember(sequence, decided.commit);
         }
+        self.write_committed(context, decided, several, &slots);
         Ok(slots)
     }
 
@@ -447,11 +485,14 @@ impl Participant {
 
     fn install(
         &mut self,
-        context: &Context,
+        context: &mut Context,
         timestamp: Timestamp,
         effects: Vec<Effect>,
         siblings: Option<Arc<Siblings>>,
     ) -> Result<(CommitSequence, Slots), ApplyError> {
+        if context.journal.is_some() {
+            return self.install_noted(context, timestamp, effects, siblings);
+        }
         let stable = |timestamp| context.stability.is_settled(timestamp);
         let budget = effects.len() + 1;
         self.forget_past(context);
@@ -493,9 +534,12 @@ impl Participant {
     }
 
     /// Forgets a prepared transaction. One that is not prepared here was refused here.
-    pub(super) fn abort(&mut self, prepared: Timestamp) {
+    pub(super) fn abort(&mut self, context: &mut Context, prepared: Timestamp) {
         if let Some(dropped) = self.prepared.remove(&prepared) {
             self.holds.release(prepared, &dropped.held);
+            if let Some(journal) = &mut context.journal {
+                journal.write(Record::Ramp(RampRecord::Aborted { prepared }));
+            }
         }
     }
 
@@ -515,6 +559,10 @@ impl Participant {
                 self.recent.remove(&oldest.commit);
                 shown.pop_front();
             }
+        }
+        if !self.repeats.is_empty() {
+            self.repeats
+                .retain(|commit, _| !stability.is_settled(*commit));
         }
     }
 

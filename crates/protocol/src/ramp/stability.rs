@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 use anabranch_types::{NodeId, Ticks, Timestamp};
 
+use super::record::KnownRecord;
+
 /// Watermarks by node, as somebody knew them at some time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known(Arc<Vec<Timestamp>>);
@@ -177,6 +179,35 @@ impl Stability {
     /// Whether every own transaction that was decided is done.
     pub(super) fn is_idle(&self) -> bool {
         self.deciding.is_empty()
+    }
+
+    // Coming back
+
+    /// What a checkpoint keeps; the rest of the record is the participant's.
+    pub(super) fn checkpoint(&self) -> KnownRecord {
+        KnownRecord {
+            known: self.known.0.to_vec(),
+            settled: self.settled.0.to_vec(),
+            issued: self.issued,
+            ..KnownRecord::default()
+        }
+    }
+
+    /// What a checkpoint has kept.
+    pub(super) fn replay(&mut self, known: &KnownRecord) {
+        self.known = Known(Arc::new(known.known.clone()));
+        self.settled = Known(Arc::new(known.settled.clone()));
+        self.issued = self.issued.max(known.issued);
+    }
+
+    /// All has been replayed. What this node had coordinated and not decided has left no trace, and
+    /// what has ended is stable.
+    pub(super) fn recover(&mut self) {
+        let own = match self.deciding.front() {
+            Some((oldest, _)) => Timestamp::from_bits(oldest.to_bits() - 1),
+            None => self.issued,
+        };
+        self.raise(self.node, own);
     }
 
     /// RAMP-I6, as far as one node sees it.

@@ -1,0 +1,288 @@
+//! How a RAMP node comes back: `docs/protocols/durability.md`.
+
+use anabranch_types::{NodeId, Ticks, Timestamp};
+use smallvec::SmallVec;
+
+use super::RampNode;
+use super::attempt::{Attempt, Deciding, Phase};
+use super::message::{Message, Required, Slots, Stamped};
+use super::participant::Context;
+use super::record::{DecidedRecord, KnownRecord, RampRecord};
+use crate::record::{Journal, NoRecords, checkpoint_store};
+use crate::{AbortReason, Durable, Outbox, Record, ReplayError, TransactionId};
+
+impl Context {
+    /// Ends a step of a node that keeps records.
+    #[inline]
+    pub(super) fn write_down(&mut self, out: &mut Outbox<Stamped>) {
+        if let Some(journal) = &mut self.journal {
+            journal.close(&self.clock, &mut out.records);
+        }
+    }
+}
+
+impl Durable for RampNode {
+    fn keep_records(&mut self) -> Result<(), NoRecords> {
+        self.context.journal.get_or_insert_default();
+        Ok(())
+    }
+
+    fn replay(&mut self, record: Record) -> Result<(), ReplayError> {
+        let store = &mut self.participant.store;
+        match record {
+            Record::Clock(bound) => {
+                let Context { journal, clock, .. } = &mut self.context;
+                let journal: &mut Box<Journal> = journal.get_or_insert_default();
+                journal.replay_clock(bound, clock);
+            }
+            Record::Items { table, items } => self.import.items(store, table, items),
+            Record::Store { last } => self.import.finish(store, last),
+            Record::Ramp(record) => self.replay_ramp(record)?,
+        }
+        Ok(())
+    }
+
+    fn recover(&mut self, now: Ticks, out: &mut Outbox<Stamped>) {
+        self.context.now = now;
+        self.participant.store.forget_snapshots();
+        self.context.stability.recover();
+        for node in self.others() {
+            // Those who took part in what has ended, and have not heard of it.
+            self.send(node, Message::Stable, out);
+        }
+        for prepared in self.participant.prepared_for(None) {
+            self.send(prepared.node(), Message::Inquire { prepared }, out);
+        }
+        for transaction in self.attempts_in_order() {
+            self.commit_again(transaction, None, out);
+        }
+        self.context.write_down(out);
+    }
+
+    fn checkpoint(&self, sink: &mut dyn FnMut(Record)) {
+        let Some(journal) = &self.context.journal else {
+            return;
+        };
+        sink(journal.clock_record());
+        checkpoint_store(&self.participant.store, sink);
+        let mut ramp = |record| sink(Record::Ramp(record));
+        for record in self.open_decisions() {
+            ramp(RampRecord::Decided(Box::new(record)));
+        }
+        let mut known = self.context.stability.checkpoint();
+        self.participant.checkpoint_known(&mut known);
+        ramp(RampRecord::Known(Box::new(known)));
+        for record in self.participant.checkpoint_prepared() {
+            ramp(RampRecord::Prepared(Box::new(record)));
+        }
+    }
+}
+
+impl RampNode {
+    fn others(&self) -> Vec<NodeId> {
+        let mut others = self.topology.owners.clone();
+        others.sort_unstable();
+        others.dedup();
+        let own = self.owner(self.partition);
+        others.retain(|node| *node != own);
+        others
+    }
+
+    fn attempts_in_order(&self) -> Vec<TransactionId> {
+        // tidy: order-free because they are sorted below
+        let mut all: Vec<TransactionId> = self.attempts.keys().copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    fn replay_ramp(&mut self, record: RampRecord) -> Result<(), ReplayError> {
+        match record {
+            RampRecord::Alone { timestamp, changes } => {
+                self.participant.replay_alone(timestamp, changes);
+            }
+            RampRecord::Prepared(record) => self.participant.replay_prepared(*record),
+            RampRecord::Committed {
+                decided,
+                changes,
+                slots,
+            } => self.participant.replay_committed(decided, changes, slots)?,
+            RampRecord::Aborted { prepared } => self.participant.replay_aborted(prepared)?,
+            RampRecord::Decided(record) => self.replay_decided(*record),
+            RampRecord::Ended {
+                transaction,
+                commit,
+            } => {
+                if self.attempts.remove(&transaction).is_none() {
+                    return Err(ReplayError(format!(
+                        "{transaction:?} ends, and was not decided"
+                    )));
+                }
+                self.context.stability.done(commit);
+            }
+            RampRecord::Known(known) => {
+                let KnownRecord { recent, .. } = &*known;
+                let ascends = recent.is_sorted_by_key(|(sequence, ..)| *sequence);
+                if !ascends {
+                    return Err(ReplayError("what is known is out of order".to_owned()));
+                }
+                self.context.stability.replay(&known);
+                self.participant.replay_known(&known);
+            }
+        }
+        Ok(())
+    }
+
+    fn replay_decided(&mut self, record: DecidedRecord) {
+        let DecidedRecord {
+            transaction,
+            decided: Required { prepared, commit },
+            others,
+            changes,
+            siblings,
+        } = record;
+        self.participant.replay_shown(commit, changes, siblings);
+        let others: SmallVec<[NodeId; 4]> = others.into();
+        self.context
+            .stability
+            .decided(commit, others.iter().copied());
+        let deciding = Deciding {
+            prepared,
+            commit,
+            waiting: others.len(),
+            others,
+            own: None,
+            several: true,
+            answered: SmallVec::new(),
+            recovered: true,
+            slots: Slots::new(),
+            refused: None,
+        };
+        let attempt = Attempt {
+            phase: Phase::Committing(Box::new(deciding)),
+            ..Attempt::default()
+        };
+        self.attempts.insert(transaction, attempt);
+    }
+
+    /// What is decided and not acknowledged by all, in the order of decisions.
+    fn open_decisions(&self) -> Vec<DecidedRecord> {
+        // tidy: order-free because they are sorted below
+        let all = self.attempts.iter();
+        let open = all.filter_map(|(transaction, attempt)| match &attempt.phase {
+            Phase::Committing(deciding) => Some(DecidedRecord {
+                transaction: *transaction,
+                decided: Required {
+                    prepared: deciding.prepared,
+                    commit: deciding.commit,
+                },
+                others: deciding.others.to_vec(),
+                changes: None,
+                siblings: None,
+            }),
+            _ => None,
+        });
+        let mut open: Vec<DecidedRecord> = open.collect();
+        open.sort_unstable_by_key(|record| record.decided.commit);
+        open
+    }
+
+    /// Sends Commit to the participants that have not acknowledged it, or to one of them.
+    fn commit_again(
+        &mut self,
+        transaction: TransactionId,
+        only: Option<NodeId>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let Some(attempt) = self.attempts.get(&transaction) else {
+            return;
+        };
+        let Phase::Committing(deciding) = &attempt.phase else {
+            return;
+        };
+        let decided = Required {
+            prepared: deciding.prepared,
+            commit: deciding.commit,
+        };
+        let waits = |node: &NodeId| {
+            !deciding.answered.contains(node) && only.is_none_or(|only| only == *node)
+        };
+        let waiting: SmallVec<[NodeId; 4]> =
+            deciding.others.iter().copied().filter(waits).collect();
+        for node in waiting {
+            let commit = Message::Commit {
+                transaction,
+                decided,
+            };
+            self.send(node, commit, out);
+        }
+    }
+
+    /// A participant asks what has become of what it has prepared.
+    pub(super) fn handle_inquire(
+        &mut self,
+        from: NodeId,
+        prepared: Timestamp,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let mut found = None;
+        for transaction in self.attempts_in_order() {
+            match &self.attempts[&transaction].phase {
+                Phase::Preparing(deciding) if deciding.prepared == prepared => return,
+                Phase::Committing(deciding) if deciding.prepared == prepared => {
+                    found = Some(transaction);
+                }
+                _ => {}
+            }
+        }
+        match found {
+            Some(transaction) => self.commit_again(transaction, Some(from), out),
+            // Nothing is known of it: it was not decided.
+            None => self.send(from, Message::Abort { prepared }, out),
+        }
+    }
+
+    /// Another node has come back, with nothing but what it had made durable.
+    pub(super) fn handle_restarted(&mut self, node: NodeId, out: &mut Outbox<Stamped>) {
+        for prepared in self.participant.prepared_for(Some(node)) {
+            self.send(node, Message::Inquire { prepared }, out);
+        }
+        for transaction in self.attempts_in_order() {
+            let Some(attempt) = self.attempts.get_mut(&transaction) else {
+                continue;
+            };
+            let owns = |partition| self.topology.owner(partition) == node;
+            match &attempt.phase {
+                Phase::Idle => {}
+                Phase::Reading(batch) => {
+                    let asked = batch.parts.iter().any(|part| owns(part.partition))
+                        || attempt.views.iter().any(|view| owns(view.partition));
+                    if asked {
+                        self.attempts.remove(&transaction);
+                        self.abort(transaction, AbortReason::Restarted, out);
+                    }
+                }
+                Phase::Alone { owner, writes } => {
+                    if *owner == node {
+                        let reason = match writes {
+                            true => AbortReason::InDoubt,
+                            false => AbortReason::Restarted,
+                        };
+                        self.attempts.remove(&transaction);
+                        self.abort(transaction, reason, out);
+                    }
+                }
+                Phase::Preparing(deciding) => {
+                    if deciding.others.contains(&node) && !deciding.answered.contains(&node) {
+                        let phase = std::mem::take(&mut attempt.phase);
+                        self.attempts.remove(&transaction);
+                        if let Phase::Preparing(deciding) = phase {
+                            let reason = AbortReason::Restarted;
+                            self.give_up(transaction, *deciding, None, reason, out);
+                        }
+                    }
+                }
+                Phase::Committing(_) => self.commit_again(transaction, Some(node), out),
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What a RAMP node makes durable. The page `docs/protocols/durability.md` has the table.
+
+use std::sync::Arc;
+
+use anabranch_storage::{ChangeImage, CommitSequence, Siblings};
+use anabranch_types::{Effect, NodeId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::holds::Wanted;
+use super::message::{Required, Slots};
+use crate::TransactionId;
+
+/// A record of a RAMP node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum RampRecord {
+    /// A transaction without another participant has committed here.
+    Alone {
+        /// Its timestamp.
+        timestamp: Timestamp,
+        /// What it came to.
+        changes: Vec<ChangeImage>,
+    },
+    /// A participant has voted yes.
+    Prepared(Box<PreparedRecord>),
+    /// What was prepared is shown.
+    Committed {
+        /// The transaction.
+        decided: Required,
+        /// What it came to; none if it only read guards here.
+        changes: Option<Vec<ChangeImage>>,
+        /// What its deferred effects produced, in case that the coordinator asks again.
+        slots: Slots,
+    },
+    /// What was prepared is forgotten.
+    Aborted {
+        /// The transaction.
+        prepared: Timestamp,
+    },
+    /// A coordinator has decided to commit, and its own partition shows the transaction.
+    Decided(Box<DecidedRecord>),
+    /// Every participant has acknowledged the decision: nobody will ask for it again.
+    Ended {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Its commit timestamp.
+        commit: Timestamp,
+    },
+    /// Of a checkpoint: what is known of committed transactions.
+    Known(Box<KnownRecord>),
+}
+
+impl RampRecord {
+    /// See [`crate::Record::is_forced`].
+    pub(crate) fn is_forced(&self) -> bool {
+        !matches!(self, RampRecord::Aborted { .. } | RampRecord::Ended { .. })
+    }
+}
+
+/// See [`RampRecord::Prepared`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PreparedRecord {
+    /// Its name among participants, given by its coordinator's clock.
+    pub prepared: Timestamp,
+    /// What was answered.
+    pub vote: Timestamp,
+    /// What it will do here.
+    pub effects: Vec<Effect>,
+    /// Its whole write set, if it writes here and elsewhere.
+    pub siblings: Option<Arc<Siblings>>,
+    /// What is held for it.
+    pub held: Wanted,
+}
+
+/// See [`RampRecord::Decided`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DecidedRecord {
+    /// Whose.
+    pub transaction: TransactionId,
+    /// Its name, and its place among the writers of a register.
+    pub decided: Required,
+    /// The other participants.
+    pub others: Vec<NodeId>,
+    /// What it came to on the own partition; none if it did nothing there (or, in a checkpoint, if
+    /// the rows show it already).
+    pub changes: Option<Vec<ChangeImage>>,
+    /// Its whole write set, if it writes here and elsewhere.
+    pub siblings: Option<Arc<Siblings>>,
+}
+
+/// See [`RampRecord::Known`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct KnownRecord {
+    /// By node: up to where its transactions are known to be stable.
+    pub known: Vec<Timestamp>,
+    /// By node: up to where its transactions are settled.
+    pub settled: Vec<Timestamp>,
+    /// Every settled transaction was installed at or before this.
+    pub settled_here: CommitSequence,
+    /// The highest commit timestamp that this coordinator has issued.
+    pub issued: Timestamp,
+    /// By node: the highest name of a transaction that was prepared.
+    pub prepared_max: Vec<Timestamp>,
+    /// Transactions over several partitions that are not settled, in order of installation, with
+    /// what their deferred effects produced.
+    pub recent: Vec<(CommitSequence, Timestamp, Slots)>,
+    /// Of committed transactions that wrote nothing here, or nothing elsewhere: what their deferred
+    /// effects produced.
+    pub repeats: Vec<(Timestamp, Slots)>,
+}
