@@ -52,16 +52,18 @@ pub struct Retries {
     pub below_floor: u32,
     /// A deferred effect with outputs found no row.
     pub row_missing: u32,
+    /// A node that it needed came back without what it had not made durable.
+    pub restarted: u32,
 }
 
 impl Retries {
     /// All of them.
     pub fn total(&self) -> u32 {
-        self.conflict + self.fractured + self.below_floor + self.row_missing
+        self.conflict + self.fractured + self.below_floor + self.row_missing + self.restarted
     }
 }
 
-/// Why a call did not commit. It left no trace.
+/// Why a call did not commit. It left no trace, unless it is in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallError {
@@ -74,6 +76,8 @@ pub enum CallError {
         /// The last attempt's reason.
         reason: &'static str,
     },
+    /// The one node that was to commit it was restarted meanwhile: it may have committed, or not.
+    InDoubt,
 }
 
 impl CallError {
@@ -91,6 +95,10 @@ impl std::fmt::Display for CallError {
                 f,
                 "gave up after {attempts} attempts, the last one ended by: {reason}; try again, \
                  or with fewer clients at once"
+            ),
+            CallError::InDoubt => f.write_str(
+                "the node that was to commit it was restarted: it may have committed, or not; \
+                 look before trying again",
             ),
         }
     }

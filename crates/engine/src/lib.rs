@@ -20,6 +20,7 @@
 pub mod application;
 pub mod backoff;
 pub mod call;
+pub mod durable;
 pub mod load;
 pub mod node;
 mod overlay;
@@ -31,5 +32,6 @@ pub mod view;
 
 pub use application::{ExecutionPlan, PlannedApplication};
 pub use call::{Call, CallError, CallId, Outcome, Work};
+pub use durable::{Beginning, DurableError, DurableNode, DurableOptions};
 pub use node::{Node, NodeInput, NodeOptions, NodeOutbox};
 pub use record::{AttemptOutcome, AttemptRecord, RecordedRead};

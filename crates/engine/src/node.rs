@@ -9,12 +9,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::{
-    AbortReason, Input, Outbox, PartitionRead, Protocol, Reply, Request, TimerId, TransactionId,
+    AbortReason, Durable, Input, Outbox, PartitionRead, Protocol, Record, Reply, Request, TimerId,
+    TransactionId,
 };
 use anabranch_sql::application::ResultSet;
 use anabranch_sql::transaction::TransactionError;
-use anabranch_types::{Access, Fetched, NodeId, PartitionId, Read, SlotId, Ticks, Value};
+use anabranch_types::{
+    Access, ColumnIndex, Fetched, NodeId, PartitionId, Read, SlotId, TableId, Ticks, Value,
+};
 use rustc_hash::FxHashMap;
 
 use crate::application::PlannedApplication;
@@ -37,6 +41,8 @@ pub struct NodeOptions {
     pub attempts_max: u32,
     /// What [`Ticks`] 0 is in microseconds since 2000-01-01 00:00:00 UTC, for `now()`.
     pub epoch_micros: i64,
+    /// Which life of the node this is: names of transactions begin with it.
+    pub life: Incarnation,
     /// Whether each attempt leaves an [`AttemptRecord`] in [`NodeOutbox::attempts`].
     pub records: bool,
 }
@@ -48,6 +54,7 @@ impl Default for NodeOptions {
             backoff: Backoff::default(),
             attempts_max: 1_000,
             epoch_micros: 0,
+            life: Incarnation::FIRST,
             records: false,
         }
     }
@@ -67,11 +74,20 @@ pub enum NodeInput<M> {
     },
     /// Time has passed: timers that are due run out.
     Tick,
+    /// Another node has come back without what it had not made durable. Before the first message of
+    /// its new life.
+    Restarted {
+        /// Which node.
+        node: NodeId,
+    },
 }
 
 /// What follows from one or more inputs. The driver empties it after each batch.
 #[derive(Clone, Debug)]
 pub struct NodeOutbox<M> {
+    /// To be appended to the node's log before anything else leaves, if it keeps one: see
+    /// [`anabranch_protocol::Outbox::records`].
+    pub records: Vec<Record>,
     /// To other nodes, in order for each destination.
     pub messages: Vec<(NodeId, M)>,
     /// To clients.
@@ -83,6 +99,7 @@ pub struct NodeOutbox<M> {
 impl<M> Default for NodeOutbox<M> {
     fn default() -> Self {
         NodeOutbox {
+            records: Vec::new(),
             messages: Vec::new(),
             outcomes: Vec::new(),
             attempts: Vec::new(),
@@ -236,7 +253,8 @@ impl<P: Protocol> Node<P> {
             out: Outbox::default(),
             waiting: FxHashMap::default(),
             alarms: BinaryHeap::new(),
-            next_sequence: 0,
+            // A life's transactions have names of their own.
+            next_sequence: options.life.0.saturating_sub(1) << LIFE_SHIFT,
             next_alarm: 0,
             sequences: Rc::new(NodeSequences::new(home, partitions)),
         }
@@ -248,6 +266,12 @@ impl<P: Protocol> Node<P> {
     pub fn numbering_after(self, starts: &SequenceStarts) -> Node<P> {
         self.sequences.start_after(starts);
         self
+    }
+
+    /// Sequences that have passed what was written down of them, and up to where they may go from
+    /// now on.
+    pub(crate) fn passed_bounds(&self) -> Vec<(TableId, ColumnIndex, i64)> {
+        self.sequences.passed_bounds()
     }
 
     /// Its protocol, to look at.
@@ -310,6 +334,10 @@ impl<P: Protocol> Node<P> {
                     .step(now, Input::Message { from, message }, &mut self.out);
             }
             NodeInput::Tick => self.ring(now, out),
+            NodeInput::Restarted { node } => {
+                self.protocol
+                    .step(now, Input::Restarted { node }, &mut self.out);
+            }
         }
         self.settle(now, out);
     }
@@ -343,6 +371,7 @@ impl<P: Protocol> Node<P> {
                 self.drive(now, attempt, Next::Take(reply), out);
             }
         }
+        out.records.append(&mut self.out.records);
         out.messages.append(&mut self.out.messages);
         for (at, timer) in std::mem::take(&mut self.out.timers) {
             self.set_alarm(at, AlarmKind::Protocol(timer));
@@ -616,6 +645,15 @@ impl<P: Protocol> Node<P> {
                 });
                 return;
             }
+            AbortReason::InDoubt => {
+                out.outcomes.push(Outcome {
+                    id: call.id,
+                    result: Err(CallError::InDoubt),
+                    retries,
+                });
+                return;
+            }
+            AbortReason::Restarted => retries.restarted += 1,
             AbortReason::Fractured => retries.fractured += 1,
             AbortReason::BelowFloor => retries.below_floor += 1,
             AbortReason::RowMissing => {
@@ -647,6 +685,18 @@ impl<P: Protocol> Node<P> {
         self.set_alarm(at, AlarmKind::Retry(Box::new(retry)));
     }
 }
+
+impl<P: Durable> Node<P> {
+    /// What it had made durable has been replayed: goes on with what was under way.
+    pub fn recover(&mut self, now: Ticks, out: &mut NodeOutbox<P::Message>) {
+        self.protocol.recover(now, &mut self.out);
+        self.settle(now, out);
+    }
+}
+
+/// A transaction's number has so many bits below those of the node's life: enough for 68 thousand
+/// million attempts in each of 4,096 lives, in the 48 bits that a unique number leaves for it.
+const LIFE_SHIFT: u32 = 36;
 
 /// The values of slots, indexed by slot; NULL where none was produced.
 fn by_slot(slots: Vec<(SlotId, Value)>) -> Vec<Value> {

@@ -7,8 +7,9 @@
 //! the node started, so that rows loaded with numbers of their own are not met. A number that a
 //! user chooses himself (`BY DEFAULT`) does not move the sequence; meeting it is a duplicate key.
 //!
-//! What was drawn is not durable: after a restart a node draws anew after the highest number that
-//! the stores it is [given](SequenceStarts::of) hold.
+//! A node that keeps a log writes down up to where it may draw, ahead of what it draws, and goes on
+//! above that when it comes back. Without one, a restarted node draws anew after the highest number
+//! that the stores it is [given](SequenceStarts::of) hold.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,6 +28,18 @@ pub struct SequenceStarts {
 }
 
 impl SequenceStarts {
+    /// Each column and its number.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (TableId, ColumnIndex, i64)> + '_ {
+        let all = self.highest.iter();
+        all.map(|((table, column), highest)| (*table, *column, *highest))
+    }
+
+    /// Adds that a column may hold a number.
+    pub fn include(&mut self, table: TableId, column: ColumnIndex, number: i64) {
+        let held = self.highest.entry((table, column)).or_insert(number);
+        *held = number.max(*held);
+    }
+
     /// What the newest rows of these stores hold. Only tables that have such a column are read.
     pub fn of<'s>(
         planned: &PlannedApplication,
@@ -76,7 +89,12 @@ pub(crate) struct NodeSequences {
     /// What each sequence gives next, once it has been asked or told where to start; `None` after
     /// its end.
     next: RefCell<BTreeMap<(TableId, ColumnIndex), Option<i64>>>,
+    /// Up to where each sequence may be drawn from before that is written down.
+    bounds: RefCell<BTreeMap<(TableId, ColumnIndex), i64>>,
 }
+
+/// So many numbers of a sequence are written down as drawn at once.
+const AHEAD: i64 = 1_000;
 
 impl NodeSequences {
     /// The sequences of the node that owns the partition `home` of so many.
@@ -85,7 +103,25 @@ impl NodeSequences {
             first: i64::from(home.0) + 1,
             stride: i64::from(partitions),
             next: RefCell::default(),
+            bounds: RefCell::default(),
         }
+    }
+
+    /// The sequences that have passed their bounds since this was asked last, and the new bounds.
+    pub(crate) fn passed_bounds(&self) -> Vec<(TableId, ColumnIndex, i64)> {
+        let (next, mut bounds) = (self.next.borrow(), self.bounds.borrow_mut());
+        let mut passed = Vec::new();
+        for ((table, column), due) in next.iter() {
+            // After its end nothing is drawn any more.
+            let due = due.unwrap_or(i64::MAX);
+            let bound = bounds.entry((*table, *column)).or_insert(i64::MIN);
+            if due > *bound {
+                let ahead = self.stride.saturating_mul(AHEAD);
+                *bound = due.saturating_add(ahead);
+                passed.push((*table, *column, *bound));
+            }
+        }
+        passed
     }
 
     /// From now on each sequence gives numbers above these only.

@@ -100,6 +100,7 @@ fn latest(store: &Store, read: &Read) -> Fetched {
     store
         .fetch(read, None)
         .expect("the latest state is above every floor")
+        .into_answer()
 }
 
 /// Runs a future that never waits, as everything over a [`StoresView`] does.

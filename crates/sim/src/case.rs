@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use anabranch_analysis::{Guarantee, Topology as Shape, analyze};
-use anabranch_engine::PlannedApplication;
 use anabranch_engine::load::Loader;
+use anabranch_engine::{DurableError, PlannedApplication};
 use anabranch_protocol::Topology;
 use anabranch_protocol::locking::LockingNode;
 use anabranch_protocol::ramp::{NwnrNode, RampNode};
@@ -67,6 +67,8 @@ pub enum CaseError {
         /// What it may be.
         permitted: String,
     },
+    /// Nodes or disks fail in the plan, and the protocol makes nothing durable.
+    NotDurable(DurableError),
     /// The fault plan does not fit the cluster.
     Plan(crate::fault::PlanError),
 }
@@ -86,6 +88,9 @@ impl std::fmt::Display for CaseError {
             CaseError::Row(text) => f.write_str(text),
             CaseError::OutOfRange { what, permitted } => {
                 write!(f, "the number of {what} has to be {permitted}")
+            }
+            CaseError::NotDurable(error) => {
+                write!(f, "the fault plan takes nodes or disks away: {error}")
             }
             CaseError::Plan(error) => write!(f, "the fault plan: {error}"),
         }
@@ -228,7 +233,10 @@ impl Case {
             seed,
             clients,
             transactions,
-            plan: FaultPlan::draw(level, seed, nodes, clients.max(1), horizon),
+            plan: match FaultPlan::draw(level, seed, nodes, clients.max(1), horizon) {
+                plan if protocol.is_durable() => plan,
+                plan => plan.without_crashes(),
+            },
             network,
             watch: Watch::CLOSE,
         }
@@ -301,7 +309,8 @@ impl Case {
             &self.plan,
             self.watch,
             clients,
-        );
+        )
+        .map_err(CaseError::NotDurable)?;
         cluster.recorder = recorder;
         let ended = catch_unwind(AssertUnwindSafe(|| self.drive(&mut cluster)));
         let mut checked = Vec::new();

@@ -43,6 +43,10 @@ pub(crate) fn after<P: Simulated>(
                 .map(|broken| format!("n{node} at rest: {broken}")),
         );
     }
+    if cluster.revival.is_durable() {
+        found.extend(cluster.missing_commits());
+        checked.push("every acknowledged commit, and every store that came back".to_owned());
+    }
     checked.push("nothing is left prepared or locked".to_owned());
     checked.push("the stores' invariants".to_owned());
     let stores: Vec<&Store> = cluster.protocols().map(Simulated::store).collect();
@@ -73,7 +77,9 @@ fn copies_that_differ(planned: &PlannedApplication, stores: &[&Store]) -> Vec<St
         let fetched = store.fetch(&whole_table(table), None);
         format!(
             "{:?}",
-            fetched.expect("the newest state is above the floor")
+            fetched
+                .expect("the newest state is above the floor")
+                .into_answer()
         )
     };
     let differ = |table: &TableId| {

@@ -157,6 +157,12 @@ impl<P: Simulated> Cluster<P> {
     /// A client makes its next call, or waits, or is done.
     pub(crate) fn client_goes_on(&mut self, number: u32) {
         let healed_at = self.clients.healed_at;
+        let at = self.clients.clients[number as usize].place.node;
+        if self.hosts[usize::from(at)].is_down() {
+            self.happened.sometimes("a client found its node dead");
+            self.wake(number, self.retry_at());
+            return;
+        }
         let client = &mut self.clients.clients[number as usize];
         if client.current.is_some() {
             return;
@@ -224,6 +230,18 @@ impl<P: Simulated> Cluster<P> {
         self.wake(number as u32, at);
     }
 
+    /// A node has died: its clients' calls are lost, and nobody knows what became of them.
+    pub(crate) fn clients_lose(&mut self, node: u16) {
+        for number in 0..self.clients.count() {
+            let client = &mut self.clients.clients[number as usize];
+            if client.place.node == node && client.current.take().is_some() {
+                self.happened.abort("lost with its node");
+                let at = self.now + self.clients.pause();
+                self.wake(number, at);
+            }
+        }
+    }
+
     /// Looks at what a call was answered.
     fn judge(&mut self, operation: &Operation, outcome: &Outcome) {
         let workload = &self.clients.workload;
@@ -240,6 +258,11 @@ impl<P: Simulated> Cluster<P> {
             }
             Err(CallError::TooManyRetries { .. }) => {
                 self.happened.abort("gave up");
+                None
+            }
+            Err(CallError::InDoubt) => {
+                self.happened.abort("in doubt");
+                self.happened.sometimes("a call was left in doubt");
                 None
             }
             Err(other) => Some(other.to_string()),

@@ -6,26 +6,27 @@
 //!
 //! How messages travel is [`crate::network`]'s part. What a paused node would receive waits for it.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};
 use std::hash::Hasher;
-use std::sync::Arc;
 
 use anabranch_engine::sequence::SequenceStarts;
-use anabranch_engine::{Node, NodeInput, NodeOptions, NodeOutbox, Outcome};
+use anabranch_engine::{DurableError, NodeInput, NodeOutbox};
 use anabranch_protocol::Counters;
-use anabranch_protocol::link::{Incarnation, LinkCounters, LinkOptions, Links, Packet};
-use anabranch_storage::Store;
-use anabranch_types::{NodeId, PartitionId, Ticks};
+use anabranch_protocol::link::{Incarnation, LinkCounters, LinkOptions, Packet};
+use anabranch_storage::{LogPosition, Store};
+use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use rustc_hash::FxHasher;
 
 use crate::clients::Clients;
 use crate::diagram::Recorder;
 use crate::fault::{Fault, FaultKind, FaultPlan};
+use crate::host::{Host, Revival};
 use crate::latency::Network;
 use crate::network::{Wires, link_options};
 use crate::protocols::{Shared, Simulated};
 use crate::queue::Queue;
+use crate::random::Random;
 use crate::report::Happenings;
 
 /// How closely a run is watched.
@@ -62,6 +63,12 @@ pub(crate) enum Event<M> {
     },
     /// A node's links may have something to send again.
     LinkTick { node: u16 },
+    /// A sync ends at the disk of a node in this life.
+    Synced {
+        node: u16,
+        life: Incarnation,
+        until: LogPosition,
+    },
     /// A node's timer may have run out.
     Tick { node: u16 },
     /// A client does what it does next.
@@ -70,24 +77,6 @@ pub(crate) enum Event<M> {
     Begin(u32),
     /// The fault of this number ends.
     End(u32),
-}
-
-/// A node, and where it runs.
-pub(crate) struct Host<P: Simulated> {
-    pub(crate) node: Node<P>,
-    /// What stands between it and the network, in a run with faults.
-    pub(crate) links: Option<Links<P::Message>>,
-    /// When its links are woken, if they are.
-    pub(crate) link_tick: Option<Ticks>,
-    /// How far its clock is from virtual time, in nanoseconds.
-    skew: i64,
-    /// When its next timer event is due, if one waits.
-    tick: Option<Ticks>,
-    /// How many pauses are on.
-    pauses: u32,
-    /// What a paused node has missed.
-    missed: VecDeque<NodeInput<P::Message>>,
-    steps: u32,
 }
 
 /// What every clock shows when virtual time is 0, so that a clock that is behind is not before the
@@ -103,11 +92,15 @@ pub struct Cluster<P: Simulated> {
     pub(crate) link_options: Option<LinkOptions>,
     /// What links have counted that are no more.
     pub(crate) buried_links: LinkCounters,
+    pub(crate) revival: Revival,
+    pub(crate) disk_random: Random,
+    /// In a run with logs: what clients were told has committed, and where it wrote.
+    pub(crate) acknowledged: BTreeMap<Timestamp, Vec<PartitionId>>,
     pub(crate) queue: Queue<Event<P::Message>>,
     pub(crate) clients: Clients,
     faults: Vec<Fault>,
     pub(crate) watch: Watch,
-    out: NodeOutbox<P::Message>,
+    pub(crate) out: NodeOutbox<P::Message>,
     trace: FxHasher,
     text: String,
     /// Events so far.
@@ -122,6 +115,9 @@ pub struct Cluster<P: Simulated> {
 
 impl<P: Simulated> Cluster<P> {
     /// A cluster of a node for each store, at time 0.
+    ///
+    /// # Errors
+    /// When nodes or disks may fail and the protocol keeps no records.
     pub fn new(
         seed: u64,
         shared: &Shared,
@@ -130,33 +126,16 @@ impl<P: Simulated> Cluster<P> {
         plan: &FaultPlan,
         watch: Watch,
         clients: Clients,
-    ) -> Cluster<P> {
+    ) -> Result<Cluster<P>, DurableError> {
         let nodes = stores.len() as u16;
-        let options = NodeOptions {
-            declares: shared.protocol.declares(),
-            ..NodeOptions::default()
-        };
+        let empty = stores[0].emptied();
         let numbers = SequenceStarts::of(&shared.planned, &stores);
-        let hosts = stores.into_iter().zip(0..).map(|(store, number)| {
-            let protocol = P::make(NodeId(number), shared, store);
-            Host {
-                node: Node::new(
-                    NodeId(number),
-                    PartitionId(number),
-                    Arc::clone(&shared.planned),
-                    protocol,
-                    options,
-                )
-                .numbering_after(&numbers),
-                links: None,
-                link_tick: None,
-                skew: EPOCH,
-                tick: None,
-                pauses: 0,
-                missed: VecDeque::new(),
-                steps: 0,
-            }
-        });
+        let revival = Revival::new(shared, plan.needs_logs(), empty, numbers);
+        let mut hosts = Vec::with_capacity(stores.len());
+        for (store, number) in stores.into_iter().zip(0..) {
+            let (seat, base) = revival.give_birth(number, store)?;
+            hosts.push(Host::new(seat, EPOCH, base));
+        }
         let mut queue = Queue::new(seed);
         for (number, fault) in (0..).zip(&plan.faults) {
             queue.push(Ticks::from_micros(fault.at_us), Event::Begin(number));
@@ -165,10 +144,13 @@ impl<P: Simulated> Cluster<P> {
         }
         let mut cluster = Cluster {
             now: Ticks(0),
-            hosts: hosts.collect(),
+            hosts,
             wires: Wires::new(seed, nodes, network),
             link_options: (!plan.faults.is_empty()).then(|| link_options(network, nodes)),
             buried_links: LinkCounters::default(),
+            revival,
+            disk_random: Random::stream(seed, "disks", 0),
+            acknowledged: BTreeMap::new(),
             queue,
             clients,
             faults: plan.faults.clone(),
@@ -189,7 +171,7 @@ impl<P: Simulated> Cluster<P> {
             let at = cluster.clients.first_call(client);
             cluster.queue.push(at, Event::Client(client));
         }
-        cluster
+        Ok(cluster)
     }
 
     /// Virtual time.
@@ -202,9 +184,10 @@ impl<P: Simulated> Cluster<P> {
         self.trace.finish()
     }
 
-    /// The nodes' protocols.
+    /// The protocols of the nodes that live.
     pub fn protocols(&self) -> impl Iterator<Item = &P> {
-        self.hosts.iter().map(|host| host.node.protocol())
+        let nodes = self.hosts.iter().filter_map(Host::node);
+        nodes.map(|node| node.protocol())
     }
 
     /// What the nodes have counted.
@@ -218,7 +201,8 @@ impl<P: Simulated> Cluster<P> {
 
     /// Calls that some node still runs.
     pub(crate) fn calls(&self) -> usize {
-        self.hosts.iter().map(|host| host.node.calls()).sum()
+        let nodes = self.hosts.iter().filter_map(Host::node);
+        nodes.map(|node| node.calls()).sum()
     }
 
     /// Whether nothing will ever happen again.
@@ -261,6 +245,11 @@ impl<P: Simulated> Cluster<P> {
                     self.use_links(node, |links, now, out| links.tick(now, out));
                     self.reset_link_tick(node);
                 }
+            }
+            Event::Synced { node, life, until } => {
+                self.trace.write_u32(1 << 18 | u32::from(node));
+                self.trace.write_u64(until.0);
+                self.sync_ends(node, life, until);
             }
             Event::Tick { node } => {
                 self.trace.write_u32(1 << 16 | u32::from(node));
@@ -305,31 +294,22 @@ impl<P: Simulated> Cluster<P> {
             host.missed.push_back(input);
             return;
         }
-        self.step(node, input);
+        self.drive(node, input);
+        self.check_node(node);
+        self.reset_tick(node);
     }
 
-    fn step(&mut self, node: u16, input: NodeInput<P::Message>) {
-        let mut out = std::mem::take(&mut self.out);
+    fn check_node(&mut self, node: u16) {
         let host = &mut self.hosts[usize::from(node)];
-        let local = local(self.now, host.skew);
-        host.node.step(local, input, &mut out);
         host.steps += 1;
         let every = self.watch.invariants_every;
         if every > 0
             && host.steps.is_multiple_of(every)
-            && let Err(broken) = host.node.protocol().check_invariants()
+            && let Some(alive) = host.node()
+            && let Err(broken) = alive.protocol().check_invariants()
         {
             self.violate(node, &broken);
         }
-        self.reset_tick(node);
-        for (to, message) in out.messages.drain(..) {
-            self.send(node, to.0, message);
-        }
-        for outcome in out.outcomes.drain(..) {
-            self.answered(node, outcome);
-        }
-        self.out = out;
-        self.flush_links(node);
     }
 
     /// Something is wrong at a node.
@@ -339,9 +319,9 @@ impl<P: Simulated> Cluster<P> {
     }
 
     /// Sees to it that a node is woken when its next timer runs out.
-    fn reset_tick(&mut self, node: u16) {
+    pub(crate) fn reset_tick(&mut self, node: u16) {
         let host = &mut self.hosts[usize::from(node)];
-        let Some(alarm) = host.node.next_alarm() else {
+        let Some(alarm) = host.node().and_then(|node| node.next_alarm()) else {
             return;
         };
         let due = (alarm.0 as i64 - host.skew).max(self.now.0 as i64) as u64;
@@ -349,10 +329,6 @@ impl<P: Simulated> Cluster<P> {
             host.tick = Some(Ticks(due));
             self.queue.push(Ticks(due), Event::Tick { node });
         }
-    }
-
-    fn answered(&mut self, node: u16, outcome: Outcome) {
-        self.client_answered(node, outcome);
     }
 
     /// A fault begins or ends.
@@ -380,6 +356,12 @@ impl<P: Simulated> Cluster<P> {
                     }
                 }
             }
+            FaultKind::Crash { node, clock_us } => self.crash(*node, *clock_us, begins),
+            FaultKind::Disk { node, trouble } => self.trouble(*node, *trouble, begins),
+            FaultKind::SlowDisk { node, percent } => {
+                let host = &mut self.hosts[usize::from(*node)];
+                turn(&mut host.slower, percent - 100, begins);
+            }
             FaultKind::Pause { node } => self.pause(*node, begins),
             FaultKind::ClockSkew { node, by_us } => {
                 let by = by_us * 1_000;
@@ -405,10 +387,7 @@ impl<P: Simulated> Cluster<P> {
         }
         host.pauses -= 1;
         if host.pauses == 0 {
-            let missed = std::mem::take(&mut host.missed);
-            for input in missed {
-                self.step(node, input);
-            }
+            self.wake_up(node);
         }
     }
 }
@@ -419,6 +398,6 @@ fn turn(number: &mut u64, by: u64, begins: bool) {
 }
 
 /// What a node's clock shows.
-fn local(now: Ticks, skew: i64) -> Ticks {
+pub(crate) fn local(now: Ticks, skew: i64) -> Ticks {
     Ticks((now.0 as i64 + skew).max(0) as u64)
 }

@@ -68,6 +68,12 @@ impl Recorder {
         }
     }
 
+    /// A node has died: what travelled from it and to it may never arrive.
+    pub(crate) fn died(&mut self, node: u16) {
+        self.travelling
+            .retain(|(from, to), _| *from != node && *to != node);
+    }
+
     pub(crate) fn called(&mut self, node: u16, began: Ticks, id: u64, name: &'static str) {
         if self.calls.len() < MESSAGES_MAX {
             self.calls.push(Call {

@@ -84,12 +84,49 @@ pub enum FaultKind {
         /// By how much, in microseconds; negative is behind.
         by_us: i64,
     },
+    /// A node loses power, and comes back when the fault ends, with what was durable.
+    Crash {
+        /// Which.
+        node: u16,
+        /// How far its clock is off from then on, in microseconds, beside what it was before.
+        clock_us: i64,
+    },
+    /// A node's disk fails; the node stops when it notices, and comes back when the disk is well.
+    Disk {
+        /// Which node's.
+        node: u16,
+        /// How.
+        trouble: DiskTrouble,
+    },
+    /// Every sync of a node's disk takes `percent` of its usual time.
+    SlowDisk {
+        /// Which node's.
+        node: u16,
+        /// From 100 to 100000.
+        percent: u64,
+    },
     /// A client dies in the middle of its transaction, or of its next one, and never learns what
     /// became of it; another takes its place.
     ClientDeath {
         /// Which.
         client: u32,
     },
+}
+
+/// How a disk fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DiskTrouble {
+    /// It takes no more bytes.
+    Full,
+    /// Every read fails: a node that comes back cannot.
+    ReadsFail,
+    /// Every sync fails.
+    SyncsFail,
+    /// Every sync says that it has made durable what it has not. No log survives that, and it is
+    /// never drawn: it is there to show that the checks see what is lost.
+    SyncsLie,
 }
 
 impl FaultKind {
@@ -105,6 +142,9 @@ impl FaultKind {
             FaultKind::Pause { .. } => "pause",
             FaultKind::ClockSkew { .. } => "clock_skew",
             FaultKind::ClientDeath { .. } => "client_death",
+            FaultKind::Crash { .. } => "crash",
+            FaultKind::Disk { .. } => "disk",
+            FaultKind::SlowDisk { .. } => "slow_disk",
         }
     }
 
@@ -117,8 +157,17 @@ impl FaultKind {
             FaultKind::Reordering { .. } => Some("the network let a packet be overtaken"),
             FaultKind::Pause { .. } => Some("a paused node missed something"),
             FaultKind::ClientDeath { .. } => Some("a client died in the middle of a transaction"),
+            FaultKind::Crash { .. } => Some("a node came back"),
             _ => None,
         }
+    }
+
+    /// Whether it takes away what a node has not made durable.
+    pub(crate) fn needs_logs(&self) -> bool {
+        matches!(
+            self,
+            FaultKind::Crash { .. } | FaultKind::Disk { .. } | FaultKind::SlowDisk { .. }
+        )
     }
 
     /// Whether all that it names exists in a cluster of this size.
@@ -133,6 +182,11 @@ impl FaultKind {
             FaultKind::Partition { from, to, .. } => from.iter().chain(to).all(|n| *n < nodes),
             FaultKind::Pause { node } | FaultKind::ClockSkew { node, .. } => *node < nodes,
             FaultKind::ClientDeath { client } => *client < clients,
+            FaultKind::Crash { node, clock_us } => *node < nodes && clock_us.abs() <= CLOCK_US_MAX,
+            FaultKind::Disk { node, .. } => *node < nodes,
+            FaultKind::SlowDisk { node, percent } => {
+                *node < nodes && (100..=100_000).contains(percent)
+            }
         }
     }
 }
@@ -220,6 +274,20 @@ impl FaultPlan {
         plan
     }
 
+    /// Whether some fault takes away what a node has not made durable: then every node keeps a log.
+    pub fn needs_logs(&self) -> bool {
+        self.faults.iter().any(|fault| fault.kind.needs_logs())
+    }
+
+    /// The plan without what takes a node's memory: for a protocol that makes nothing durable.
+    #[must_use]
+    pub fn without_crashes(&self) -> FaultPlan {
+        let kept = self.faults.iter().filter(|fault| !fault.kind.needs_logs());
+        FaultPlan {
+            faults: kept.cloned().collect(),
+        }
+    }
+
     /// When the last fault has ended.
     pub fn healed_at(&self) -> Ticks {
         let ends = self.faults.iter().map(|f| f.at_us.saturating_add(f.for_us));
@@ -295,9 +363,12 @@ impl FaultPlan {
 
 const LONGEST_US: u64 = 86_400_000_000;
 
+/// The farthest that a clock may jump at a crash.
+const CLOCK_US_MAX: i64 = 1_000_000;
+
 fn draw_kind(random: &mut Random, nodes: u16, clients: u32, horizon_us: u64) -> FaultKind {
     let node = |random: &mut Random| random.below(u64::from(nodes)) as u16;
-    match random.below(16) {
+    match random.below(22) {
         0 => FaultKind::LatencySpike {
             percent: random.between(150, 2_000),
         },
@@ -336,6 +407,22 @@ fn draw_kind(random: &mut Random, nodes: u16, clients: u32, horizon_us: u64) -> 
         },
         12..=13 => FaultKind::Reordering {
             percent: random.between(1, 60),
+        },
+        14..=17 => FaultKind::Crash {
+            node: node(random),
+            clock_us: random.between(0, 200_000) as i64 - 100_000,
+        },
+        18 => FaultKind::Disk {
+            node: node(random),
+            trouble: match random.below(3) {
+                0 => DiskTrouble::Full,
+                1 => DiskTrouble::ReadsFail,
+                _ => DiskTrouble::SyncsFail,
+            },
+        },
+        19 => FaultKind::SlowDisk {
+            node: node(random),
+            percent: random.between(200, 10_000),
         },
         _ => FaultKind::ClientDeath {
             client: random.below(u64::from(clients)) as u32,

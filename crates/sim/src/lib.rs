@@ -7,6 +7,7 @@
 //!
 //! * [`case`]: everything that decides a run, and the run.
 //! * [`cluster`]: nodes, and the queue of events that drives them.
+//! * `host`: a node's machine: disk, crashes, return.
 //! * `network`: wires that lose, double and overtake, and the links above them.
 //! * [`clients`]: closed loops that make calls and look at the answers.
 //! * [`fault`]: the plan of what goes wrong.
@@ -25,6 +26,7 @@ pub mod cluster;
 pub mod diagram;
 pub mod fault;
 pub mod file;
+mod host;
 pub mod latency;
 pub mod minimise;
 mod network;

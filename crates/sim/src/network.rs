@@ -199,7 +199,11 @@ impl<P: Simulated> Cluster<P> {
                 }
                 self.give(node, NodeInput::Message { from, message });
             }
-            LinkEvent::Restarted { .. } => {}
+            LinkEvent::Restarted { node: back, .. } => {
+                self.happened
+                    .sometimes("a node heard that another had come back");
+                self.give(node, NodeInput::Restarted { node: back });
+            }
         }
     }
 

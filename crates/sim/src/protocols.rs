@@ -6,7 +6,7 @@ use anabranch_engine::PlannedApplication;
 use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
 use anabranch_protocol::ramp::message::Message;
 use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
-use anabranch_protocol::{Protocol, Topology};
+use anabranch_protocol::{Durable, Topology};
 use anabranch_storage::Store;
 use anabranch_types::{NodeId, Placement, TableId, Ticks};
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,11 @@ impl ProtocolName {
         matches!(self, ProtocolName::Locking | ProtocolName::LockingShort)
     }
 
+    /// Whether its nodes keep records, so that they may crash and come back.
+    pub fn is_durable(self) -> bool {
+        matches!(self, ProtocolName::RampFast)
+    }
+
     /// Whether what it promises makes every answer of every workload right: all of a transaction's
     /// effects or none. Of a protocol that promises less, wrong answers are counted, and a run
     /// that has some is reported as what it is.
@@ -78,8 +83,8 @@ pub struct Shared {
     pub kept: Ticks,
 }
 
-/// A protocol's node, as the simulator needs it beyond [`Protocol`].
-pub trait Simulated: Protocol + Sized {
+/// A protocol's node, as the simulator needs it beyond its protocol.
+pub trait Simulated: Durable + Sized {
     /// A node that owns what `store` holds.
     fn make(node: NodeId, shared: &Shared, store: Store) -> Self;
 

@@ -56,6 +56,7 @@ impl Happenings {
             ("fractured, tried again", retries.fractured),
             ("below floor, tried again", retries.below_floor),
             ("row missing, tried again", retries.row_missing),
+            ("restarted, tried again", retries.restarted),
         ];
         for (reason, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
             *self.aborts.entry(reason.to_owned()).or_insert(0) += u64::from(count);

@@ -347,6 +347,8 @@ impl<P: Protocol> Driver<P> {
             .abort("below_floor", u64::from(retries.below_floor));
         self.measurement
             .abort("row_missing", u64::from(retries.row_missing));
+        self.measurement
+            .abort("restarted", u64::from(retries.restarted));
         let procedure = transaction.procedure();
         match &outcome.result {
             Ok(_) => self.measurement.commit(procedure, now - started),

@@ -1,0 +1,559 @@
+//! A node and the machine it runs on: its disk, its crashes, its return.
+//!
+//! In a run whose faults may take nodes or disks away, each node keeps a log on a disk of its own
+//! ([`MemoryDisk`]) that outlives it. A crash may come between any two events: while records are
+//! appended and not synced, while a sync is under way, while others wait. What was not synced is
+//! then torn or lost as disks do it; what the node had withheld is gone, its clients' calls with
+//! it. When it returns, its store is compared with what it should be (DUR-I2): what it was after
+//! some prefix of its commits; and in the end every acknowledged commit is looked for (`check`).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use anabranch_engine::sequence::SequenceStarts;
+use anabranch_engine::{
+    AttemptOutcome, AttemptRecord, Beginning, DurableError, DurableNode, DurableOptions, Node,
+    NodeInput, NodeOptions, NodeOutbox,
+};
+use anabranch_protocol::link::{Incarnation, Links};
+use anabranch_storage::media::memory::{DiskFaults, MemoryDisk};
+use anabranch_storage::{Installed, LogError, LogOptions, LogPosition, Store};
+use anabranch_types::access::whole_table;
+use anabranch_types::{Fetched, Key, NodeId, PartitionId, Row, TableId, Ticks, Timestamp};
+
+use crate::cluster::{Cluster, Event, local};
+use crate::fault::DiskTrouble;
+use crate::latency;
+use crate::network;
+use crate::protocols::{Shared, Simulated};
+
+/// How long a sync of a healthy disk takes, in the median: a solid state disk that keeps its
+/// promises.
+const SYNC: Ticks = Ticks::from_micros(60);
+
+/// How long a client waits before it tries a node again that is not there.
+const RETRY: Ticks = Ticks::from_micros(500);
+
+/// A node, dead or alive.
+pub(crate) enum Seat<P: Simulated> {
+    /// Alive, without a log: it cannot die in this run.
+    Plain(Box<Node<P>>),
+    /// Alive, with its log.
+    Logged(Box<DurableNode<P, MemoryDisk>>),
+    /// Dead. Its disk is there.
+    Down(MemoryDisk),
+}
+
+/// A node, and where it runs.
+pub(crate) struct Host<P: Simulated> {
+    pub(crate) seat: Seat<P>,
+    /// What stands between it and the network, in a run with faults.
+    pub(crate) links: Option<Links<P::Message>>,
+    /// When its links are woken, if they are.
+    pub(crate) link_tick: Option<Ticks>,
+    /// How far its clock is from virtual time, in nanoseconds.
+    pub(crate) skew: i64,
+    /// When its next timer event is due, if one waits.
+    pub(crate) tick: Option<Ticks>,
+    /// How many pauses are on.
+    pub(crate) pauses: u32,
+    /// What a paused node has missed.
+    pub(crate) missed: VecDeque<NodeInput<P::Message>>,
+    pub(crate) steps: u32,
+    /// How many crashes keep it down.
+    pub(crate) crashes: u32,
+    /// What is wrong with its disk: how often at once.
+    troubles: BTreeMap<DiskTrouble, u32>,
+    /// How much more than its usual time a sync takes, in percent.
+    pub(crate) slower: u64,
+    /// A sync that has ended while the node was paused.
+    synced: Option<LogPosition>,
+    /// The store as it was when this life began, in a run with logs.
+    base: Option<Box<Store>>,
+    /// What was installed in this life before the node died.
+    lost: Vec<Installed>,
+    /// Transactions installed in earlier lives and found again.
+    found: BTreeSet<Timestamp>,
+}
+
+impl<P: Simulated> Host<P> {
+    pub(crate) fn new(seat: Seat<P>, skew: i64, base: Option<Box<Store>>) -> Host<P> {
+        Host {
+            seat,
+            links: None,
+            link_tick: None,
+            skew,
+            tick: None,
+            pauses: 0,
+            missed: VecDeque::new(),
+            steps: 0,
+            crashes: 0,
+            troubles: BTreeMap::new(),
+            slower: 0,
+            synced: None,
+            base,
+            lost: Vec::new(),
+            found: BTreeSet::new(),
+        }
+    }
+
+    /// The node, if it is alive.
+    pub(crate) fn node(&self) -> Option<&Node<P>> {
+        match &self.seat {
+            Seat::Plain(node) => Some(node),
+            Seat::Logged(durable) => Some(durable.node()),
+            Seat::Down(_) => None,
+        }
+    }
+
+    pub(crate) fn is_down(&self) -> bool {
+        matches!(self.seat, Seat::Down(_))
+    }
+
+    fn disk(&mut self) -> Option<&mut MemoryDisk> {
+        match &mut self.seat {
+            Seat::Plain(_) => None,
+            Seat::Logged(durable) => Some(durable.media_mut()),
+            Seat::Down(disk) => Some(disk),
+        }
+    }
+
+    /// Makes the disk as bad as the faults say that are on.
+    fn set_troubles(&mut self) {
+        let has = |trouble| self.troubles.get(&trouble).is_some_and(|count| *count > 0);
+        let (full, reads_fail) = (has(DiskTrouble::Full), has(DiskTrouble::ReadsFail));
+        let (syncs_fail, sync_lies) = (has(DiskTrouble::SyncsFail), has(DiskTrouble::SyncsLie));
+        if let Some(disk) = self.disk() {
+            let capacity = disk.faults().capacity.or_else(|| Some(disk.used()));
+            disk.set_faults(DiskFaults {
+                capacity: capacity.filter(|_| full),
+                reads_fail,
+                syncs_fail,
+                sync_lies,
+            });
+        }
+    }
+
+    fn has_troubles(&self) -> bool {
+        self.troubles.values().any(|count| *count > 0)
+    }
+
+    /// Whether a transaction with this timestamp is installed here.
+    pub(crate) fn has_installed(&self, timestamp: Timestamp) -> bool {
+        let here = |node: &Node<P>| {
+            let installed = node.protocol().store().installed();
+            installed.iter().any(|one| one.timestamp == timestamp)
+        };
+        self.found.contains(&timestamp) || self.node().is_some_and(here)
+    }
+}
+
+/// What a cluster needs to bring a node back.
+pub(crate) struct Revival {
+    shared: Shared,
+    durable: bool,
+    /// An empty store of the application's tables.
+    empty: Store,
+    /// What identity columns held when the run began.
+    numbers: SequenceStarts,
+}
+
+impl Revival {
+    pub(crate) fn new(
+        shared: &Shared,
+        durable: bool,
+        empty: Store,
+        numbers: SequenceStarts,
+    ) -> Revival {
+        Revival {
+            numbers,
+            shared: shared.clone(),
+            durable,
+            empty,
+        }
+    }
+
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable
+    }
+
+    fn node<P: Simulated>(&self, number: u16, protocol: P, life: Incarnation) -> Node<P> {
+        let options = NodeOptions {
+            declares: self.shared.protocol.declares(),
+            records: self.durable,
+            life,
+            ..NodeOptions::default()
+        };
+        Node::new(
+            NodeId(number),
+            PartitionId(number),
+            Arc::clone(&self.shared.planned),
+            protocol,
+            options,
+        )
+        .numbering_after(&self.numbers)
+    }
+
+    /// A node's first life.
+    pub(crate) fn give_birth<P: Simulated>(
+        &self,
+        number: u16,
+        mut store: Store,
+    ) -> Result<(Seat<P>, Option<Box<Store>>), DurableError> {
+        if !self.durable {
+            let protocol = P::make(NodeId(number), &self.shared, store);
+            let node = self.node(number, protocol, Incarnation::FIRST);
+            return Ok((Seat::Plain(Box::new(node)), None));
+        }
+        let base = Box::new(store.clone());
+        store.record();
+        let seat = self.open(number, MemoryDisk::new(), Ticks(0), store)?;
+        Ok((Seat::Logged(Box::new(seat)), Some(base)))
+    }
+
+    fn open<P: Simulated>(
+        &self,
+        number: u16,
+        disk: MemoryDisk,
+        now: Ticks,
+        store: Store,
+    ) -> Result<DurableNode<P, MemoryDisk>, DurableError> {
+        let options = DurableOptions {
+            log: LogOptions {
+                segment_bytes: 16 << 10,
+            },
+            checkpoint_bytes: 24 << 10,
+        };
+        let mut loaded = Some(store);
+        let protocol = |beginning| {
+            let mut store = match beginning {
+                Beginning::New => loaded.take().unwrap_or_else(|| self.empty.clone()),
+                Beginning::Recovered => self.empty.clone(),
+            };
+            store.record();
+            P::make(NodeId(number), &self.shared, store)
+        };
+        DurableNode::open(disk, options, now, protocol, |protocol, life| {
+            self.node(number, protocol, life)
+        })
+    }
+}
+
+impl<P: Simulated> Cluster<P> {
+    /// Lets a node do something, and sees to what follows from it.
+    pub(crate) fn drive(&mut self, node: u16, input: NodeInput<P::Message>) {
+        let host = &mut self.hosts[usize::from(node)];
+        let now = local(self.now, host.skew);
+        let mut out = std::mem::take(&mut self.out);
+        let flushed = match &mut host.seat {
+            Seat::Plain(plain) => {
+                plain.step(now, input, &mut out);
+                Ok(())
+            }
+            Seat::Logged(durable) => {
+                durable.step(now, input);
+                durable.flush(&mut out)
+            }
+            Seat::Down(_) => Ok(()),
+        };
+        self.out = out;
+        self.after_step(node, flushed);
+    }
+
+    /// A sync has ended at a node's disk, if the node still lives the same life.
+    pub(crate) fn sync_ends(&mut self, node: u16, life: Incarnation, until: LogPosition) {
+        let host = &mut self.hosts[usize::from(node)];
+        let lives = matches!(&host.seat, Seat::Logged(durable) if durable.life() == life);
+        if host.pauses > 0 && lives {
+            host.synced = Some(until);
+            return;
+        }
+        let mut out = std::mem::take(&mut self.out);
+        let synced = match &mut host.seat {
+            Seat::Logged(durable) if durable.life() == life => durable
+                .end_sync(until, &mut out)
+                .and_then(|()| durable.checkpoint_if_due(&mut out)),
+            _ => Ok(false),
+        };
+        self.out = out;
+        if synced == Ok(true) {
+            self.happened.sometimes("a node wrote a checkpoint");
+        }
+        self.after_step(node, synced.map(|_| ()));
+    }
+
+    /// A node goes on after a pause.
+    pub(crate) fn wake_up(&mut self, node: u16) {
+        let host = &mut self.hosts[usize::from(node)];
+        let life = match &host.seat {
+            Seat::Logged(durable) => durable.life(),
+            _ => Incarnation::FIRST,
+        };
+        if let Some(until) = host.synced.take() {
+            self.sync_ends(node, life, until);
+        }
+        let missed = std::mem::take(&mut self.hosts[usize::from(node)].missed);
+        for input in missed {
+            self.give(node, input);
+        }
+    }
+
+    fn after_step(&mut self, node: u16, result: Result<(), LogError>) {
+        self.let_out(node);
+        if let Err(error) = result {
+            self.disk_failed(node, &error);
+        }
+        self.begin_sync(node);
+        self.flush_links(node);
+    }
+
+    /// Sends and answers what a node has let out.
+    fn let_out(&mut self, node: u16) {
+        let mut out: NodeOutbox<P::Message> = std::mem::take(&mut self.out);
+        for (to, message) in out.messages.drain(..) {
+            self.send(node, to.0, message);
+        }
+        for attempt in out.attempts.drain(..) {
+            self.acknowledge(&attempt);
+        }
+        for outcome in out.outcomes.drain(..) {
+            self.client_answered(node, outcome);
+        }
+        self.out = out;
+    }
+
+    /// Takes note of what must never be gone.
+    fn acknowledge(&mut self, attempt: &AttemptRecord) {
+        let AttemptOutcome::Committed(timestamp) = attempt.outcome else {
+            return;
+        };
+        let parts = attempt.effects.iter().filter(|on| !on.effects.is_empty());
+        let partitions: Vec<PartitionId> = parts.map(|on| on.partition).collect();
+        if partitions.is_empty() {
+            return;
+        }
+        if self.acknowledged.insert(timestamp, partitions).is_some() {
+            let what = format!("DUR-I3: two transactions have committed as {timestamp}");
+            self.violate(attempt.transaction.node.0, &what);
+        }
+    }
+
+    fn begin_sync(&mut self, node: u16) {
+        let host = &mut self.hosts[usize::from(node)];
+        let Seat::Logged(durable) = &mut host.seat else {
+            return;
+        };
+        let Some(until) = durable.begin_sync() else {
+            return;
+        };
+        let life = durable.life();
+        let takes = latency::sample(SYNC, &mut self.disk_random);
+        let takes = Ticks(takes.0 * (100 + host.slower) / 100);
+        let done = Event::Synced { node, life, until };
+        self.queue.push(self.now + takes, done);
+    }
+
+    /// A node stops, since its disk has failed: it is as good as crashed.
+    fn disk_failed(&mut self, node: u16, error: &LogError) {
+        if !self.hosts[usize::from(node)].has_troubles() {
+            self.violate(node, &format!("its log has failed: {error}"));
+        }
+        self.happened
+            .sometimes("a node stopped, since its disk had failed");
+        self.die(node);
+    }
+
+    /// A node dies: everything but its disk is gone, and of that what was not synced.
+    fn die(&mut self, node: u16) {
+        let host = &mut self.hosts[usize::from(node)];
+        let seat = std::mem::replace(&mut host.seat, Seat::Down(MemoryDisk::new()));
+        let mut disk = match seat {
+            Seat::Logged(durable) => {
+                if durable.node().calls() > 0 {
+                    self.happened.sometimes("a node died with calls under way");
+                }
+                if durable.is_withholding() {
+                    self.happened
+                        .sometimes("a node died with something unsaid, since it was not durable");
+                }
+                host.lost = durable.node().protocol().store().installed().to_vec();
+                durable.into_media()
+            }
+            Seat::Down(disk) => disk,
+            Seat::Plain(_) => unreachable!("a node without a log cannot die"),
+        };
+        disk.crash(&mut |below| self.disk_random.below(below));
+        host.seat = Seat::Down(disk);
+        host.missed.clear();
+        host.tick = None;
+        host.synced = None;
+        host.link_tick = None;
+        if let Some(links) = host.links.take() {
+            network::add(&mut self.buried_links, &links.counters());
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.died(node);
+        }
+        self.clients_lose(node);
+    }
+
+    /// A crash begins or ends.
+    pub(crate) fn crash(&mut self, node: u16, clock_us: i64, begins: bool) {
+        let host = &mut self.hosts[usize::from(node)];
+        if begins {
+            host.crashes += 1;
+            if !host.is_down() {
+                self.die(node);
+            }
+            return;
+        }
+        host.crashes -= 1;
+        // It need not come back at the time at which it died.
+        host.skew += clock_us * 1_000;
+        self.revive(node);
+    }
+
+    /// A disk's trouble begins or ends.
+    pub(crate) fn trouble(&mut self, node: u16, trouble: DiskTrouble, begins: bool) {
+        let host = &mut self.hosts[usize::from(node)];
+        let count = host.troubles.entry(trouble).or_insert(0);
+        *count = if begins { *count + 1 } else { *count - 1 };
+        host.set_troubles();
+        if !begins {
+            self.revive(node);
+        }
+    }
+
+    /// Lets a dead node come back, if nothing keeps it down.
+    fn revive(&mut self, node: u16) {
+        let host = &mut self.hosts[usize::from(node)];
+        if host.crashes > 0 || !host.is_down() {
+            return;
+        }
+        let Seat::Down(disk) = &host.seat else { return };
+        let now = local(self.now, host.skew);
+        let disk = disk.clone();
+        let opened = self
+            .revival
+            .open::<P>(node, disk, now, self.revival.empty.clone());
+        let durable = match opened {
+            Ok(durable) => durable,
+            Err(error) => {
+                self.happened
+                    .sometimes("a node could not come back at once");
+                if !self.hosts[usize::from(node)].has_troubles() {
+                    self.violate(node, &format!("it cannot come back: {error}"));
+                }
+                return;
+            }
+        };
+        self.happened.sometimes("a node came back");
+        if durable.opened().cut > 0 {
+            self.happened.sometimes("a torn end of a log was cut off");
+        }
+        if durable.opened().checkpointed > 0 && durable.life().0 > 2 {
+            self.happened.sometimes("a node came back more than once");
+        }
+        let life = durable.life();
+        self.hosts[usize::from(node)].seat = Seat::Logged(Box::new(durable));
+        self.compare(node);
+        let links = self.make_links(node, life);
+        self.hosts[usize::from(node)].links = links;
+        self.use_links(node, |links, now, out| links.greet(now, out));
+        let mut out = std::mem::take(&mut self.out);
+        let flushed = match &mut self.hosts[usize::from(node)].seat {
+            Seat::Logged(durable) => durable.flush(&mut out),
+            _ => Ok(()),
+        };
+        self.out = out;
+        self.after_step(node, flushed);
+        self.reset_tick(node);
+    }
+
+    /// DUR-I2: a store that has come back is what it was after some prefix of its commits.
+    fn compare(&mut self, node: u16) {
+        let host = &mut self.hosts[usize::from(node)];
+        let lost = std::mem::take(&mut host.lost);
+        let (Some(base), Seat::Logged(durable)) = (&host.base, &host.seat) else {
+            return;
+        };
+        let store = durable.node().protocol().store();
+        let last = store.last();
+        let lost: Vec<Installed> = lost
+            .into_iter()
+            .filter(|one| one.sequence > base.last())
+            .collect();
+        let beyond = lost.iter().any(|one| one.sequence > last);
+        let end = lost.last().map_or(base.last(), |one| one.sequence);
+        let mut broken = (last > end)
+            .then(|| format!("DUR-I2: it comes back with {last}, and had come to {end}"));
+        let mut rows = rows_of(base);
+        for one in lost.iter().filter(|one| one.sequence <= last) {
+            host.found.insert(one.timestamp);
+            for change in &one.changes {
+                let item = (change.table, change.key.clone());
+                match &change.row {
+                    Some(row) => rows.insert(item, row.clone()),
+                    None => rows.remove(&item),
+                };
+            }
+        }
+        let now = rows_of(store);
+        if now != rows {
+            let differs = |(item, row): &(&(TableId, Key), &Row)| now.get(item) != Some(row);
+            let first = rows.iter().find(differs).map(|(item, _)| item.clone());
+            let first = first.or_else(|| now.keys().find(|k| !rows.contains_key(k)).cloned());
+            broken.get_or_insert(format!(
+                "DUR-I2: it comes back as of {last} with other rows than it had then; the first \
+                 is {first:?}"
+            ));
+        }
+        if let Err(error) = store.check_invariants() {
+            broken.get_or_insert(format!("its store has come back broken: {error}"));
+        }
+        let mut base = Box::new(store.clone());
+        base.take_installed();
+        host.base = Some(base);
+        if beyond {
+            self.happened
+                .sometimes("a crash lost a commit that nobody had been told of");
+        }
+        if let Some(broken) = broken {
+            self.violate(node, &broken);
+        }
+    }
+
+    /// When a client tries a node again that is dead.
+    pub(crate) fn retry_at(&self) -> Ticks {
+        self.now + RETRY
+    }
+
+    /// What was acknowledged and is not there (DUR-I1).
+    pub(crate) fn missing_commits(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        for (timestamp, partitions) in &self.acknowledged {
+            for partition in partitions {
+                if !self.hosts[partition.index()].has_installed(*timestamp) {
+                    missing.push(format!(
+                        "DUR-I1: {timestamp} was acknowledged, and is not at n{}",
+                        partition.0
+                    ));
+                }
+            }
+        }
+        missing
+    }
+}
+
+/// A store's newest rows.
+fn rows_of(store: &Store) -> BTreeMap<(TableId, Key), Row> {
+    let mut rows = BTreeMap::new();
+    for table in (0..store.tables()).map(TableId) {
+        let fetched = store.fetch(&whole_table(table), None);
+        let fetched = fetched.expect("the newest rows are kept");
+        if let Fetched::Range(found) = fetched.into_answer() {
+            rows.extend(found.into_iter().map(|(key, row)| ((table, key), row)));
+        }
+    }
+    rows
+}
