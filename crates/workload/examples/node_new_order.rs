@@ -1,10 +1,11 @@
-//! What TPC-C's calls cost one node, without threads, queues or network: one RAMP node with all
-//! warehouses, driven in one thread by the calls of one seed. The same arguments make the same run,
-//! instruction for instruction.
+//! What TPC-C's calls cost nodes, without threads, queues or network: RAMP nodes driven in one
+//! thread by the calls of one seed, a batch of calls under way at each at a time. The same
+//! arguments make the same run, instruction for instruction.
 //!
-//! `cargo run --release -p anabranch-workload --example node_new_order -- [CALLS] [WAREHOUSES] [MIX]`
-//! with 100000 calls, one warehouse and the mix `new-order` unless told otherwise; `payment` and
-//! `full` are the others.
+//! `cargo run --release -p anabranch-workload --example node_new_order -- [CALLS] [WAREHOUSES] [MIX] [NODES] [REMOTE]`
+//! with 100000 calls, one warehouse, the mix `new-order`, one node and as many distributed orders
+//! as the specification has unless told otherwise; `payment` and `full` are the other mixes, and
+//! REMOTE is the percentage of the orders with a line from another node.
 //!
 //! Processor time is disturbed by whatever else the machine does. Instructions are not:
 //!
@@ -38,7 +39,10 @@ use anabranch_workload::tpcc::{CallGenerator, Distribution, FILES, Mix, Scale, T
 /// Virtual time between two calls: what a call takes, about.
 const STEP: Ticks = Ticks(20_000);
 
-fn planned() -> Arc<PlannedApplication> {
+/// How many calls are under way at each node at a time.
+const BATCH: usize = 32;
+
+fn planned(partitions: u16) -> Arc<PlannedApplication> {
     let files = FILES.map(|(name, text)| SourceFile::new(name, text));
     let catalog = load(files.to_vec()).expect("TPC-C loads");
     let application = Application::compile(catalog).expect("TPC-C compiles");
@@ -48,7 +52,7 @@ fn planned() -> Arc<PlannedApplication> {
         Placed::Partitioned,
         Guarantee::Invariants,
     );
-    PlannedApplication::new(application, plan, 1)
+    PlannedApplication::new(application, plan, partitions)
 }
 
 /// Offers generated rows to a loader, each column at its place in the schema.
@@ -60,7 +64,7 @@ struct Filling {
 }
 
 impl Filling {
-    fn new(planned: &Arc<PlannedApplication>) -> Filling {
+    fn new(planned: &Arc<PlannedApplication>, partition: PartitionId) -> Filling {
         let place = |table: &Table| {
             let tables = &planned.schema().tables;
             let found = tables.iter().find(|found| found.name == table.name());
@@ -72,7 +76,7 @@ impl Filling {
         };
         let settings = StoreSettings::default();
         Filling {
-            loader: Loader::new(Arc::clone(planned), PartitionId(0), settings),
+            loader: Loader::new(Arc::clone(planned), partition, settings),
             tables: Table::ALL.iter().map(place).collect(),
             values: Vec::new(),
         }
@@ -94,8 +98,8 @@ impl Sink for Filling {
     }
 }
 
-fn fill(planned: &Arc<PlannedApplication>, scale: &Scale) -> Store {
-    let mut filling = Filling::new(planned);
+fn fill(planned: &Arc<PlannedApplication>, scale: &Scale, partition: PartitionId) -> Store {
+    let mut filling = Filling::new(planned, partition);
     items(scale, 1, &mut filling).expect("items load");
     for number in 1..=scale.warehouses {
         warehouse(scale, 1, number, &mut filling).expect("a warehouse loads");
@@ -103,27 +107,27 @@ fn fill(planned: &Arc<PlannedApplication>, scale: &Scale) -> Store {
     filling.loader.into_store()
 }
 
-/// A node, and what goes in and comes out of it.
+/// The nodes, and what goes in and comes out of them.
 struct Driver {
-    node: Node<RampNode>,
+    nodes: Vec<Node<RampNode>>,
     out: NodeOutbox<Stamped>,
+    /// By node: what the others have sent it, in order.
+    inboxes: Vec<VecDeque<(NodeId, Stamped)>>,
     now: Ticks,
     committed: u64,
     rolled_back: u64,
+    messages: u64,
 }
 
 impl Driver {
-    fn make(&mut self, call: Call) {
-        self.now = Ticks(self.now.0 + STEP.0);
-        self.node
-            .step(self.now, NodeInput::Call(call), &mut self.out);
-        while self.node.next_alarm().is_some_and(|at| at <= self.now) {
-            self.node.step(self.now, NodeInput::Tick, &mut self.out);
+    /// Steps a node, and hands over what follows.
+    fn step(&mut self, at: usize, input: NodeInput<Stamped>) {
+        self.nodes[at].step(self.now, input, &mut self.out);
+        let from = NodeId(at as u16);
+        for (to, message) in self.out.messages.drain(..) {
+            self.messages += 1;
+            self.inboxes[to.index()].push_back((from, message));
         }
-        assert!(
-            self.out.messages.is_empty(),
-            "a single node talks to nobody"
-        );
         for outcome in self.out.outcomes.drain(..) {
             match outcome.result {
                 Ok(rows) => {
@@ -136,13 +140,56 @@ impl Driver {
             }
         }
     }
+
+    /// Makes a batch of calls and delivers messages until nothing is under way.
+    fn make(&mut self, batch: &mut VecDeque<(usize, Call)>) {
+        for (at, call) in batch.drain(..) {
+            self.now = Ticks(self.now.0 + STEP.0);
+            self.step(at, NodeInput::Call(call));
+        }
+        loop {
+            for at in 0..self.nodes.len() {
+                for _ in 0..self.inboxes[at].len() {
+                    let next = self.inboxes[at].pop_front();
+                    let (from, message) = next.expect("it was counted");
+                    self.step(at, NodeInput::Message { from, message });
+                }
+            }
+            let busy = self.inboxes.iter().any(|inbox| !inbox.is_empty());
+            if busy {
+                continue;
+            }
+            if self.nodes.iter().all(|node| node.calls() == 0) {
+                break;
+            }
+            // What is left waits for a timer: a retry.
+            let next = self.nodes.iter().filter_map(Node::next_alarm).min();
+            self.now = self.now.max(next.expect("somebody goes on some time"));
+            self.ring();
+        }
+        self.ring();
+    }
+
+    fn ring(&mut self) {
+        for at in 0..self.nodes.len() {
+            if self.nodes[at]
+                .next_alarm()
+                .is_some_and(|due| due <= self.now)
+            {
+                self.step(at, NodeInput::Tick);
+            }
+        }
+    }
 }
 
 /// What is measured: kept in one piece, so that tools find it by its name.
 #[inline(never)]
-fn run_calls(driver: &mut Driver, calls: VecDeque<Call>) {
-    for call in calls {
-        driver.make(call);
+fn run_calls(driver: &mut Driver, mut calls: VecDeque<(usize, Call)>) {
+    let mut batch = VecDeque::new();
+    while !calls.is_empty() {
+        let count = (BATCH * driver.nodes.len()).min(calls.len());
+        batch.extend(calls.drain(..count));
+        driver.make(&mut batch);
     }
 }
 
@@ -166,37 +213,50 @@ fn main() {
         Some("full") => Mix::FULL,
         Some(other) => panic!("no mix is called {other}"),
     };
+    let mut number = |otherwise| {
+        let word = words.next();
+        word.map_or(otherwise, |word| word.parse().expect("a number"))
+    };
+    let nodes = number(1u16);
+    let distribution = words.next().map_or(Distribution::Specified, |word| {
+        Distribution::Percent(word.parse().expect("a percentage"))
+    });
     let scale = Scale::specified(warehouses);
-    let planned = planned();
+    let planned = planned(nodes);
     let start = Instant::now();
-    let begin = seconds(&start);
-    let store = fill(&planned, &scale);
-    println!(
-        "loaded {warehouses} warehouses in {:.2} s: {} MB",
-        seconds(&start) - begin,
-        store.memory() >> 20
-    );
-    let protocol = RampNode::new(
-        NodeId(0),
-        Arc::new(Topology::one_each(1)),
-        store,
-        planned.application.programs(),
-        RampOptions::default(),
-    );
-    let options = NodeOptions::default();
-    let node = Node::new(
-        NodeId(0),
-        PartitionId(0),
-        Arc::clone(&planned),
-        protocol,
-        options,
-    );
+    let topology = Arc::new(Topology::one_each(nodes));
+    let node = |number: u16| {
+        let begin = seconds(&start);
+        let store = fill(&planned, &scale, PartitionId(number));
+        println!(
+            "loaded node {number} in {:.2} s: {} MB",
+            seconds(&start) - begin,
+            store.memory() >> 20
+        );
+        let protocol = RampNode::new(
+            NodeId(number),
+            Arc::clone(&topology),
+            store,
+            planned.application.programs(),
+            RampOptions::default(),
+        );
+        let (id, home) = (NodeId(number), PartitionId(number));
+        Node::new(
+            id,
+            home,
+            Arc::clone(&planned),
+            protocol,
+            NodeOptions::default(),
+        )
+    };
     let mut driver = Driver {
-        node,
+        nodes: (0..nodes).map(node).collect(),
         out: NodeOutbox::default(),
+        inboxes: (0..nodes).map(|_| VecDeque::new()).collect(),
         now: Ticks(0),
         committed: 0,
         rolled_back: 0,
+        messages: 0,
     };
     let places = TransactionType::ALL.map(|transaction| {
         let procedures = &planned.application.procedures;
@@ -204,33 +264,44 @@ fn main() {
         let place = procedures.iter().position(|p| p.name() == name);
         place.expect("TPC-C has its procedures")
     });
-    let mut generator = CallGenerator::new(scale, mix, Distribution::Specified, 1, 1);
-    let mut draw = |count: u32| -> VecDeque<Call> {
+    let homes = (1..=scale.warehouses).map(|warehouse| {
+        let arguments = [Value::Int(i64::from(warehouse)), Value::Int(1)];
+        let home = planned
+            .execution
+            .home(places[TransactionType::Delivery as usize], &arguments);
+        home.map_or(0, |home| home.0)
+    });
+    let homes: Vec<u16> = homes.collect();
+    let mut generator =
+        CallGenerator::new(scale, mix, distribution, nodes, 1).with_homes(homes.clone());
+    let mut draw = |count: u32| -> VecDeque<(usize, Call)> {
         let call = |id| {
             let drawn = generator.next_call();
-            Call {
+            let home = homes[drawn.warehouse as usize - 1];
+            let call = Call {
                 id: CallId(u64::from(id)),
                 work: Work::Procedure(places[drawn.transaction as usize]),
                 arguments: drawn.arguments,
-            }
+            };
+            (usize::from(home), call)
         };
         (0..count).map(call).collect()
     };
     // Buffers grow to their size, and the first old versions come of age.
-    for call in draw(count / 10) {
-        driver.make(call);
-    }
-    driver.committed = 0;
-    driver.rolled_back = 0;
+    let first = draw(count / 10);
+    run_calls(&mut driver, first);
+    (driver.committed, driver.rolled_back, driver.messages) = (0, 0, 0);
     let calls = draw(count);
     let begin = seconds(&start);
     run_calls(&mut driver, calls);
     let micros = (seconds(&start) - begin) * 1e6;
+    let memory = |node: &Node<RampNode>| node.protocol().store().memory() >> 20;
     println!(
-        "{count} calls: {:.2} us each; {} committed, {} rolled back; {} MB in the end",
+        "{count} calls: {:.2} us and {:.2} messages each; {} committed, {} rolled back; {} MB in the end",
         micros / f64::from(count),
+        driver.messages as f64 / f64::from(count),
         driver.committed,
         driver.rolled_back,
-        driver.node.protocol().store().memory() >> 20
+        driver.nodes.iter().map(memory).sum::<usize>()
     );
 }
