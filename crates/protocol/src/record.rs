@@ -5,11 +5,8 @@
 //! too: rows in place of the commits that made them, and what was under way. The page
 //! `docs/protocols/durability.md` has the table and the reasons.
 
-use std::sync::Arc;
-
-use anabranch_storage::{ChangeImage, CommitSequence, ItemImage, Siblings, Staged, Store};
+use anabranch_storage::{ChangeImage, CommitSequence, ItemImage, Staged, Store};
 use anabranch_types::{HybridClock, NodeId, TableId, Timestamp};
-use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::ramp::record::RampRecord;
@@ -161,21 +158,4 @@ pub(crate) fn checkpoint_store(store: &Store, sink: &mut dyn FnMut(Record)) {
         }
     }
     sink(Record::Store { last: store.last() });
-}
-
-/// Rebuilds a store from a checkpoint's records.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct StoreImport {
-    siblings: FxHashMap<Timestamp, Arc<Siblings>>,
-}
-
-impl StoreImport {
-    pub(crate) fn items(&mut self, store: &mut Store, table: TableId, items: Vec<ItemImage>) {
-        store.import(table, items, &mut self.siblings);
-    }
-
-    pub(crate) fn finish(&mut self, store: &mut Store, last: CommitSequence) {
-        self.siblings = FxHashMap::default();
-        store.finish_import(last);
-    }
 }

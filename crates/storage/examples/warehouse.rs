@@ -261,7 +261,6 @@ impl Bench {
         let commit = Commit {
             timestamp: Timestamp::new(self.clock, NodeId(0)),
             effects,
-            siblings: None,
         };
         let mut slots = SlotValues::default();
         if !self.snapshots {
@@ -269,8 +268,8 @@ impl Bench {
         }
         let committed = self
             .store
-            .apply(self.now, commit, &mut slots, &self.programs, &|_| true);
-        self.store.collect(self.now, 32, &|_| true);
+            .apply(self.now, commit, &mut slots, &self.programs);
+        self.store.collect(self.now, 32);
         committed.expect("nothing conflicts")
     }
 

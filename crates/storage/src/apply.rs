@@ -5,8 +5,6 @@
 //! touched, so an error leaves no trace. The second *installs* all of it at one sequence and cannot
 //! fail. [`Store::check`] is the first pass alone, for a participant that prepares.
 
-use std::sync::Arc;
-
 use anabranch_types::{
     ColumnIndex, ColumnSet, Effect, EffectError, IndexSchema, Key, KeyReader, Patch, ProgramId,
     Row, RowPrograms, SlotId, TableId, TableSchema, Ticks, Timestamp, Value, text,
@@ -17,7 +15,7 @@ use crate::collection::{Queued, Trim};
 use crate::index;
 use crate::store::{Store, Table, row_bytes, touch};
 use crate::tree::Position;
-use crate::version::{CommitSequence, Item, Siblings, Version, hash_bytes};
+use crate::version::{CommitSequence, Item, Version, hash_bytes};
 
 /// What one transaction does on this partition.
 #[derive(Clone, Debug)]
@@ -26,8 +24,6 @@ pub struct Commit {
     pub timestamp: Timestamp,
     /// Its effects here, in order of execution.
     pub effects: Vec<Effect>,
-    /// Its whole write set, if it writes on other partitions too.
-    pub siblings: Option<Arc<Siblings>>,
 }
 
 /// The values that a transaction's deferred effects have produced so far.
@@ -116,7 +112,7 @@ impl Store {
     /// Installs a transaction's effects at the next sequence.
     ///
     /// Outputs of row programs go into `slots`, and patches of inserted rows and keys are resolved
-    /// from it. `now` and `stable` are for the collector (see [`Store::collect`]).
+    /// from it. `now` is for the collector (see [`Store::collect`]).
     ///
     /// The rules, for a transaction with timestamp *t*:
     ///
@@ -134,13 +130,8 @@ impl Store {
         commit: Commit,
         slots: &mut SlotValues,
         programs: &dyn RowPrograms,
-        stable: &dyn Fn(Timestamp) -> bool,
     ) -> Result<CommitSequence, ApplyError> {
-        let Commit {
-            timestamp,
-            effects,
-            siblings,
-        } = commit;
+        let Commit { timestamp, effects } = commit;
         let staged = match self.stage(timestamp, effects, slots, programs) {
             Ok(staged) => staged,
             Err(error) => {
@@ -148,7 +139,7 @@ impl Store {
                 return Err(error);
             }
         };
-        Ok(self.install(now, timestamp, siblings, staged, stable))
+        Ok(self.install(now, timestamp, staged))
     }
 
     /// The first pass of [`Store::apply`]: what the effects come to, without a trace in the store.
@@ -208,21 +199,14 @@ impl Store {
     /// The second pass of [`Store::apply`]: installs what was staged, at the next sequence.
     ///
     /// Nothing that the stage looked at may have changed since.
-    pub fn install(
-        &mut self,
-        now: Ticks,
-        timestamp: Timestamp,
-        siblings: Option<Arc<Siblings>>,
-        staged: Staged,
-        stable: &dyn Fn(Timestamp) -> bool,
-    ) -> CommitSequence {
+    pub fn install(&mut self, now: Ticks, timestamp: Timestamp, staged: Staged) -> CommitSequence {
         self.last = CommitSequence(self.last.0 + 1);
         self.collector.mark(now, self.last);
         if self.recording.is_some() {
             self.record_install(now, timestamp, &staged.changes);
         }
         for change in staged.changes {
-            self.install_change(change, timestamp, siblings.as_ref(), stable);
+            self.install_change(change, timestamp);
         }
         self.collector.trim.past_forgotten = None;
         self.last
@@ -319,13 +303,7 @@ impl Store {
             })
     }
 
-    fn install_change(
-        &mut self,
-        change: Change,
-        timestamp: Timestamp,
-        siblings: Option<&Arc<Siblings>>,
-        stable: &dyn Fn(Timestamp) -> bool,
-    ) {
+    fn install_change(&mut self, change: Change, timestamp: Timestamp) {
         let table = &mut self.tables[change.table.index()];
         let version = Version {
             timestamp,
@@ -333,7 +311,6 @@ impl Store {
             sequence: self.last,
             row: change.row,
             assigned: change.assigned,
-            siblings: siblings.cloned(),
             older: None,
         };
         let key = &change.key;
@@ -344,7 +321,7 @@ impl Store {
         let (Ok(place) | Err(place)) = change.place;
         let due = if let Some(item) = found {
             let trim = &mut self.collector.trim;
-            let past_forgotten = trim.past_forgotten;
+            let past_forgotten = trim.past_forgotten.filter(|_| !table.keeps_past);
             let same_entries =
                 past_forgotten.is_some() && indexed_alike(&table.schema, &item.head, &version);
             if let Some(late) = past_forgotten
@@ -353,17 +330,8 @@ impl Store {
             {
                 table.bytes += row_bytes(&version);
                 table.bytes -= row_bytes(&item.head);
-                let due = version.siblings.is_some() && !std::mem::replace(&mut item.queued, true);
                 replace(item, version);
-                trim.floor = self.last;
-                if due {
-                    self.collector.queue.push_back(Queued {
-                        sequence: self.last,
-                        table: change.table,
-                        key: change.key,
-                        position: Some(place),
-                    });
-                }
+                table.floor = self.last;
                 return;
             }
             let indexed = !table.indexes.is_empty() && !same_entries;
@@ -373,10 +341,11 @@ impl Store {
             table.live += usize::from(version.row.is_some());
             table.bytes += row_bytes(&version) + size_of::<Version>();
             if same_entries {
-                // What it supersedes stays as evidence of its transaction; nobody reads its row.
+                // What it supersedes stays to decide between the writers of its registers; nobody
+                // reads its row.
                 table.bytes -= row_bytes(&item.head);
                 item.head.row = None;
-                trim.floor = self.last;
+                table.floor = self.last;
             }
             push(item, version, trim);
             let queue = !std::mem::replace(&mut item.queued, true);
@@ -386,11 +355,11 @@ impl Store {
                 table.add_entries(key, before.as_ref(), &after);
             }
             if truncate {
-                table.truncate(key, &mut self.collector.trim, stable);
+                table.truncate(key, &mut self.collector.trim);
             }
             queue
         } else {
-            let queue = version.siblings.is_some() || version.row.is_none();
+            let queue = version.row.is_none();
             if let Some(row) = &version.row {
                 table.add_entries(key, None, row);
             }
@@ -423,13 +392,12 @@ fn indexed_alike(schema: &TableSchema, head: &Version, version: &Version) -> boo
         .all(|index| index::same_entry(schema, index, before, row))
 }
 
-/// Whether a version may take the place of an item's newest one, when nobody needs the past: that
-/// one is nobody's sibling, and no register that it assigns can meet a transaction that comes
-/// `late`, with a timestamp below it.
+/// Whether a version may take the place of an item's newest one, when nobody needs the past: no
+/// register that that one assigns can meet a transaction that comes `late`, with a timestamp below
+/// it.
 fn replaceable(item: &Item, version: &Version, late: Timestamp) -> bool {
     let head = &item.head;
-    head.siblings.is_none()
-        && head.timestamp_max < version.timestamp
+    head.timestamp_max < version.timestamp
         && (head.assigned.is_empty() || head.timestamp_max <= late)
 }
 

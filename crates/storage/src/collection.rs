@@ -1,18 +1,18 @@
 //! Garbage collection by a time window.
 //!
 //! A version may go once another has superseded it for longer than the window, so that no snapshot
-//! younger than the window needs it, *and* its transaction is stable: committed at every partition
-//! (a version that some partition has not installed yet can still be asked for as a sibling,
-//! whatever its age here). What goes is always the tail of a chain; the sequence that superseded
-//! it becomes the store's floor, below which every read is refused rather than answered wrongly.
+//! younger than the window needs it. What goes is always the tail of a chain; the sequence that
+//! superseded it becomes the table's floor, below which every read is refused rather than answered
+//! wrongly.
 //!
 //! Where the protocol knows that nobody asks for the past ([`Store::forget_past`]), nothing waits
-//! for the window, and most versions are replaced in place and never get here.
+//! for the window, and most versions are replaced in place and never get here; except in tables
+//! that somebody does ask for the past of ([`Store::keep_past`]).
 //!
 //! Two ways lead here: a write shortens the chain of the item that it writes (amortised: the next
 //! attempt comes when the chain has doubled), and [`Store::collect`] works through a queue of
-//! items that have something to drop: superseded versions, tombstones, siblings of transactions
-//! that are stable. An item is in the queue at most once.
+//! items that have something to drop: superseded versions, tombstones. An item is in the queue at
+//! most once.
 
 use std::collections::VecDeque;
 
@@ -50,9 +50,10 @@ pub(crate) struct Collector {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trim {
     /// The newest commit that is older than the window: what it superseded may go.
-    horizon: CommitSequence,
-    /// The oldest snapshot that can be read.
-    pub(crate) floor: CommitSequence,
+    window: CommitSequence,
+    /// The newest commit that the protocol has spoken of in the same sense, for tables whose past
+    /// is not kept.
+    decided: CommitSequence,
     /// The newest commit of which something has gone that a look at the newest versions would have
     /// shown: an item, or an entry of a secondary index.
     vanished: CommitSequence,
@@ -68,6 +69,20 @@ pub(crate) struct Trim {
 const SPARE_MAX: usize = 1 << 14;
 
 impl Trim {
+    /// What was superseded up to here may go, of such a table.
+    fn horizon(&self, keeps_past: bool) -> CommitSequence {
+        if keeps_past {
+            self.window
+        } else {
+            self.window.max(self.decided)
+        }
+    }
+
+    /// See [`Store::forget_snapshots`].
+    pub(crate) fn forget_snapshots(&mut self, last: CommitSequence) {
+        self.vanished = last;
+    }
+
     /// Puts a version into memory of its own.
     pub(crate) fn boxed(&mut self, version: Version) -> Box<Version> {
         match self.spare.pop() {
@@ -86,7 +101,6 @@ impl Trim {
             link = version.older.take();
             if self.spare.len() < SPARE_MAX {
                 version.row = None;
-                version.siblings = None;
                 self.spare.push(version);
             }
         }
@@ -120,15 +134,9 @@ impl Collector {
         while let Some((at, sequence)) = self.marks.front()
             && at.0.saturating_add(slack).saturating_add(self.window.0) < now.0
         {
-            self.trim.horizon = self.trim.horizon.max(*sequence);
+            self.trim.window = self.trim.window.max(*sequence);
             self.marks.pop_front();
         }
-    }
-
-    /// See [`Store::forget_snapshots`].
-    pub(crate) fn forget_snapshots(&mut self, last: CommitSequence) {
-        self.trim.floor = last;
-        self.trim.vanished = last;
     }
 
     pub(crate) fn approximate_bytes(&self) -> usize {
@@ -142,16 +150,22 @@ impl Store {
     /// replaced where they are, or dropped at once, instead of being kept until the window has
     /// passed.
     ///
-    /// `settled`: nothing that was installed up to here can be asked for as a sibling, so that
-    /// collection need not wait for the window. `late`: every transaction that is still to come has
-    /// a timestamp above this one.
+    /// `decided`: every transaction that is still to come has a timestamp above those of all that
+    /// were installed up to here, so that collection need not wait for the window. `late`: it has
+    /// one above this, too.
     ///
     /// Who reads in an older snapshot nevertheless is refused ([`crate::BelowFloor`]), never
     /// answered wrongly. A `late` that is too high may make registers lose to what is older.
-    pub fn forget_past(&mut self, settled: CommitSequence, late: Timestamp) {
+    pub fn forget_past(&mut self, decided: CommitSequence, late: Timestamp) {
         let trim = &mut self.collector.trim;
-        trim.horizon = trim.horizon.max(settled.min(self.last));
+        trim.decided = trim.decided.max(decided.min(self.last));
         trim.past_forgotten = Some(late);
+    }
+
+    /// Whether what a table's rows have been is kept for the window, although
+    /// [`Store::forget_past`] says that nobody reads it.
+    pub fn keep_past(&mut self, table: TableId, keep: bool) {
+        self.tables[table.index()].keeps_past = keep;
     }
 
     /// No item, and no entry of a secondary index, has gone without a trace after this commit: what
@@ -161,20 +175,13 @@ impl Store {
         self.collector.trim.vanished
     }
 
-    /// Drops what may go: at most `budget` items are looked at. `stable` says whether a
-    /// transaction has committed at every partition that it wrote; it is asked about transactions
-    /// with siblings only. Call it often with a small budget; it returns at once while nothing is
-    /// due.
+    /// Drops what may go: at most `budget` items are looked at. Call it often with a small budget;
+    /// it returns at once while nothing is due.
     ///
     /// Returns how many items it looked at.
-    pub fn collect(
-        &mut self,
-        now: Ticks,
-        budget: usize,
-        stable: &dyn Fn(Timestamp) -> bool,
-    ) -> usize {
+    pub fn collect(&mut self, now: Ticks, budget: usize) -> usize {
         self.collector.advance(now);
-        let horizon = self.collector.trim.horizon;
+        let horizon = self.collector.trim.horizon(false);
         self.warm_queue(budget);
         let mut looked_at = 0;
         while looked_at < budget
@@ -185,8 +192,8 @@ impl Store {
             looked_at += 1;
             let table = &mut self.tables[queued.table.index()];
             let trim = &mut self.collector.trim;
-            if let Some(due) = table.sweep(&queued, trim, stable) {
-                // An unstable transaction is asked about again with what is installed now.
+            if let Some(due) = table.sweep(&queued, trim) {
+                // What waits for the window alone is asked about again with what is installed now.
                 queued.sequence = if due <= horizon { self.last } else { due };
                 self.collector.queue.push_back(queued);
             }
@@ -197,9 +204,10 @@ impl Store {
     /// Brings what the next items will drop into the processor's caches, the memory accesses of
     /// all of them under way together.
     fn warm_queue(&self, budget: usize) {
+        let horizon = self.collector.trim.horizon(false);
         let due = self.collector.queue.iter().take(budget.min(64));
         let mut sum = 0;
-        for queued in due.take_while(|queued| queued.sequence <= self.collector.trim.horizon) {
+        for queued in due.take_while(|queued| queued.sequence <= horizon) {
             let items = &self.tables[queued.table.index()].items;
             let item = queued.position.and_then(|position| items.peek(position));
             if let Some(older) = item.and_then(|item| item.head.older()) {
@@ -212,25 +220,21 @@ impl Store {
 
 impl Table {
     /// Drops what may go of one item. Returns the sequence to wait for if something is left.
-    fn sweep(
-        &mut self,
-        queued: &Queued,
-        trim: &mut Trim,
-        stable: &dyn Fn(Timestamp) -> bool,
-    ) -> Option<CommitSequence> {
+    fn sweep(&mut self, queued: &Queued, trim: &mut Trim) -> Option<CommitSequence> {
+        let horizon = trim.horizon(self.keeps_past);
         let key = &queued.key;
         let item = match queued.position {
             Some(position) => self.items.get_mut_at(position, key)?,
             None => self.items.get_mut(key)?,
         };
-        let dropped = cut(item, trim, stable);
-        let unstable = forget_siblings(item, trim.horizon, stable);
-        let rests = item.head.older.is_none() && item.head.sequence <= trim.horizon && !unstable;
+        let dropped = cut(item, horizon);
+        let rests = item.head.older.is_none() && item.head.sequence <= horizon;
         let due = (!rests).then_some(item.head.sequence);
         item.queued = !rests;
         let gone = rests && item.head.row.is_none();
         let head_sequence = item.head.sequence;
         if let Some((dropped, above)) = dropped {
+            self.floor = self.floor.max(above);
             if self.forget(key, &dropped) {
                 trim.vanished = trim.vanished.max(above);
             }
@@ -245,18 +249,14 @@ impl Table {
         due
     }
 
-    /// Shortens an item's chain to what a snapshot at or above `horizon` can see, and to what is
-    /// not stable.
-    pub(crate) fn truncate(
-        &mut self,
-        key: &Key,
-        trim: &mut Trim,
-        stable: &dyn Fn(Timestamp) -> bool,
-    ) {
+    /// Shortens an item's chain to what a snapshot at or above the horizon can see.
+    pub(crate) fn truncate(&mut self, key: &Key, trim: &mut Trim) {
+        let horizon = trim.horizon(self.keeps_past);
         let Some(item) = self.items.get_mut(key) else {
             return;
         };
-        if let Some((dropped, above)) = cut(item, trim, stable) {
+        if let Some((dropped, above)) = cut(item, horizon) {
+            self.floor = self.floor.max(above);
             if self.forget(key, &dropped) {
                 trim.vanished = trim.vanished.max(above);
             }
@@ -305,56 +305,16 @@ impl Table {
     }
 }
 
-/// Forgets the siblings of transactions that are stable and older than the window. Returns whether
-/// some are not stable.
-fn forget_siblings(
-    item: &mut Item,
-    horizon: CommitSequence,
-    stable: &dyn Fn(Timestamp) -> bool,
-) -> bool {
-    let mut unstable = false;
-    let mut version = Some(&mut item.head);
-    while let Some(current) = version {
-        if current.siblings.is_some() && current.sequence <= horizon {
-            if stable(current.timestamp) {
-                current.siblings = None;
-            } else {
-                unstable = true;
-            }
-        }
-        version = current.older.as_deref_mut();
-    }
-    unstable
-}
-
 /// Takes the tail that may go off the chain; with the sequence of what stays above it.
-fn cut(
-    item: &mut Item,
-    trim: &mut Trim,
-    stable: &dyn Fn(Timestamp) -> bool,
-) -> Option<(Box<Version>, CommitSequence)> {
+fn cut(item: &mut Item, horizon: CommitSequence) -> Option<(Box<Version>, CommitSequence)> {
     let mut kept = 1;
-    let mut last_kept = 1;
-    let mut seen = item.head.sequence <= trim.horizon;
-    let unstable = |version: &Version| version.siblings.is_some() && !stable(version.timestamp);
-    // What an unstable version has superseded keeps its index entries: through them a reader finds
-    // that the item has left a range.
-    let mut beneath_unstable = unstable(&item.head);
-    for version in item.versions().skip(1) {
-        kept += 1;
-        let is_unstable = unstable(version);
-        if !seen || is_unstable || beneath_unstable {
-            last_kept = kept;
-        }
-        beneath_unstable = is_unstable;
-        seen |= version.sequence <= trim.horizon;
-    }
-    item.until_truncation = CHAIN_MIN.max(last_kept);
     let mut version = &mut item.head;
-    for _ in 1..last_kept {
-        version = version.older.as_deref_mut().expect("it was counted");
+    // The newest version at or below the horizon is what the oldest snapshot sees that counts.
+    while version.sequence > horizon && version.older.is_some() {
+        version = version.older.as_deref_mut().expect("it was just there");
+        kept += 1;
     }
+    item.until_truncation = CHAIN_MIN.max(kept);
     let dropped = version.older.take()?;
-    trim.floor = trim.floor.max(version.sequence);
     Some((dropped, version.sequence))
 }

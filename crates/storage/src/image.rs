@@ -10,13 +10,12 @@
 use std::sync::Arc;
 
 use anabranch_types::{ColumnSet, Key, Row, Schema, TableId, Ticks, Timestamp};
-use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::apply::{Change, Staged};
 use crate::collection::Queued;
 use crate::store::{Store, StoreSettings, row_bytes};
-use crate::version::{CommitSequence, Siblings, Version};
+use crate::version::{CommitSequence, Version};
 
 /// One change of a commit, as it is logged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,8 +50,6 @@ pub struct VersionImage {
     pub row: Option<Row>,
     /// The columns assigned as registers.
     pub assigned: ColumnSet,
-    /// What else the transaction wrote.
-    pub siblings: Option<Arc<Siblings>>,
 }
 
 impl Staged {
@@ -88,14 +85,9 @@ impl Store {
     }
 
     /// Installs a logged commit again, at the next sequence.
-    pub fn redo(
-        &mut self,
-        timestamp: Timestamp,
-        siblings: Option<Arc<Siblings>>,
-        images: Vec<ChangeImage>,
-    ) -> CommitSequence {
+    pub fn redo(&mut self, timestamp: Timestamp, images: Vec<ChangeImage>) -> CommitSequence {
         let staged = self.restage(images);
-        self.install(Ticks::default(), timestamp, siblings, staged, &|_| false)
+        self.install(Ticks::default(), timestamp, staged)
     }
 
     /// A store of the same tables and settings, without a row.
@@ -130,7 +122,6 @@ impl Store {
                         sequence: version.sequence,
                         row: version.row.clone(),
                         assigned: version.assigned,
-                        siblings: version.siblings.clone(),
                     })
                     .collect();
                 versions.reverse();
@@ -142,34 +133,24 @@ impl Store {
             .collect()
     }
 
-    /// Puts items back that were exported from a table of the same description. The versions of one
-    /// transaction share their siblings again if they come with one `siblings`.
+    /// Puts items back that were exported from a table of the same description.
     ///
     /// # Panics
     /// When an item is there already, or has no version.
-    pub fn import(
-        &mut self,
-        table: TableId,
-        items: Vec<ItemImage>,
-        siblings: &mut FxHashMap<Timestamp, Arc<Siblings>>,
-    ) {
+    pub fn import(&mut self, table: TableId, items: Vec<ItemImage>) {
         for ItemImage { key, versions } in items {
             let (last, held) = (versions.len() - 1, &mut self.tables[table.index()]);
             let mut timestamp_max = Timestamp::ZERO;
             let mut queue = last > 0;
             for (number, image) in versions.into_iter().enumerate() {
                 timestamp_max = timestamp_max.max(image.timestamp);
-                let shared = image
-                    .siblings
-                    .map(|found| Arc::clone(siblings.entry(found.timestamp).or_insert(found)));
-                queue |= shared.is_some() || (number == last && image.row.is_none());
+                queue |= number == last && image.row.is_none();
                 let version = Version {
                     timestamp: image.timestamp,
                     timestamp_max,
                     sequence: image.sequence,
                     row: image.row,
                     assigned: image.assigned,
-                    siblings: shared,
                     older: None,
                 };
                 let row = version.row.clone();
@@ -224,6 +205,9 @@ impl Store {
     /// Refuses every snapshot older than the newest commit from now on, and every guard that was
     /// read in one.
     pub fn forget_snapshots(&mut self) {
-        self.collector.forget_snapshots(self.last);
+        for table in &mut self.tables {
+            table.floor = self.last;
+        }
+        self.collector.trim.forget_snapshots(self.last);
     }
 }

@@ -41,7 +41,7 @@ impl Store {
         for table in &self.tables {
             for (key, item) in table.items.range(&Key::empty(), None) {
                 let head = &item.head;
-                let due = head.older.is_some() || head.row.is_none() || head.siblings.is_some();
+                let due = head.older.is_some() || head.row.is_none();
                 let listed = queued.contains(&(table.schema.id, key));
                 if listed != item.queued || due && !listed {
                     return Err(format!(

@@ -4,8 +4,8 @@
 //! gets the next [`CommitSequence`]; an item's versions stand in order of installation, newest
 //! first. A snapshot *is* a commit sequence: a reader sees for each item the newest version
 //! installed at or before it. That is the read side of atomic visibility within a partition; what
-//! must hold between partitions (ramp.txt §4) is the protocol's, which finds beside each row the
-//! versions' [`Siblings`].
+//! must hold between partitions (ramp.txt §4) is the protocol's, which names items by their
+//! [`ItemTag`].
 //!
 //! Installation order and timestamp order may differ. Columns that a transaction *assigns* are
 //! registers: the highest timestamp wins, so an effect that arrives late leaves them alone
@@ -14,8 +14,8 @@
 //!
 //! * [`store`]: the store, its reads, loading, sizes.
 //! * [`apply`]: a transaction's effects, all or nothing.
-//! * [`version`]: versions, items, siblings.
-//! * [`collection`]: what is dropped when, and the floor below which no snapshot can be read.
+//! * [`version`]: versions, items, the tags that name them.
+//! * [`collection`]: what is dropped when, and the floors below which no snapshot can be read.
 //! * [`recording`]: which versions reads return and what is installed when; off by default.
 //! * [`image`]: changes and items as the log and its checkpoints keep them, and back.
 //! * [`log`]: records made durable in order, checkpoints, recovery.
@@ -42,4 +42,4 @@ pub use log::{Log, LogError, LogOptions, LogPosition, Opened};
 pub use media::{Media, MediaError};
 pub use recording::{Installed, InstalledChange, InstalledKind};
 pub use store::{BelowFloor, LoadError, Store, StoreSettings};
-pub use version::{CommitSequence, Item, ItemTag, Siblings, Version};
+pub use version::{CommitSequence, Item, ItemTag, Version};

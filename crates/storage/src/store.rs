@@ -39,7 +39,7 @@ impl Default for StoreSettings {
 pub struct BelowFloor {
     /// What was asked.
     pub snapshot: CommitSequence,
-    /// The oldest snapshot that can be read.
+    /// The oldest snapshot in which the table can be read.
     pub floor: CommitSequence,
 }
 
@@ -67,6 +67,11 @@ pub(crate) struct Table {
     pub(crate) live: usize,
     /// Rows, older versions and long keys: what the tree's nodes point to.
     pub(crate) bytes: usize,
+    /// Superseded rows are kept for the window, whatever is said of the past: see
+    /// [`Store::keep_past`].
+    pub(crate) keeps_past: bool,
+    /// The oldest snapshot that can be read.
+    pub(crate) floor: CommitSequence,
     /// Where the last row was loaded: the next one mostly follows it.
     pub(crate) loaded: Position,
 }
@@ -100,6 +105,8 @@ impl Store {
             indexes: schema.indexes.iter().map(|_| Index::default()).collect(),
             live: 0,
             bytes: 0,
+            keeps_past: false,
+            floor: CommitSequence::LOADED,
             loaded: Position::ANYWHERE,
         };
         Store {
@@ -120,12 +127,6 @@ impl Store {
     #[inline]
     pub fn window(&self) -> Ticks {
         self.collector.window
-    }
-
-    /// The oldest snapshot that can be read.
-    #[inline]
-    pub fn floor(&self) -> CommitSequence {
-        self.collector.trim.floor
     }
 
     /// One item with its versions; `None` if no version of it is kept.
@@ -152,7 +153,7 @@ impl Store {
         snapshot: Option<CommitSequence>,
         visit: &mut impl FnMut(&Key, &Item, Option<&Version>),
     ) -> Result<(), BelowFloor> {
-        self.check_floor(snapshot)?;
+        self.check_floor(read.table(), snapshot)?;
         let table = &self.tables[read.table().index()];
         match read {
             Read::Point { key, .. } => {
@@ -195,17 +196,26 @@ impl Store {
     /// their rows brought into the processor's caches together: each would otherwise wait for
     /// memory several times.
     ///
+    /// `touched` gets the place in `fetched` of each answer that may come of a commit at or after
+    /// `since`, in order (`None`: of none): points whose newest version is not older, points that
+    /// find nothing, and ranges.
+    ///
     /// # Errors
     /// [`BelowFloor`]; `fetched` is then of no use.
     pub fn fetch_all<'r>(
         &self,
         reads: impl Iterator<Item = &'r Read>,
         snapshot: Option<CommitSequence>,
+        since: Option<CommitSequence>,
         fetched: &mut Vec<Fetched>,
+        touched: &mut SmallVec<[usize; 8]>,
     ) -> Result<(), BelowFloor> {
         let mut rest = reads.peekable();
         while let Some(read) = rest.next() {
             let (Read::Point { table, key }, false) = (read, self.is_recording()) else {
+                if since.is_some() {
+                    touched.push(fetched.len());
+                }
                 fetched.push(self.fetch(read, snapshot)?);
                 continue;
             };
@@ -216,46 +226,49 @@ impl Store {
                 }
                 _ => None,
             };
-            let first = std::iter::once(key);
-            self.fetch_points(
-                *table,
-                first.chain(std::iter::from_fn(next_key)),
-                snapshot,
-                fetched,
-            )?;
+            let keys = std::iter::once(key).chain(std::iter::from_fn(next_key));
+            let found = self.find_points(*table, keys, snapshot)?;
+            if let Some(since) = since {
+                let places = (fetched.len()..).zip(&found);
+                let changed = places
+                    .filter(|(_, item)| item.is_none_or(|item| item.latest().sequence() >= since));
+                touched.extend(changed.map(|(place, _)| place));
+            }
+            let row = |item: &Item| live(item, snapshot).and_then(row_of);
+            fetched.extend(
+                found
+                    .into_iter()
+                    .map(|item| Fetched::Point(item.and_then(row))),
+            );
         }
         Ok(())
     }
 
-    fn fetch_points<'k>(
+    /// The items of a table that have these keys, their rows on the way into the processor's
+    /// caches.
+    fn find_points<'k>(
         &self,
         table: TableId,
         keys: impl Iterator<Item = &'k Key>,
         snapshot: Option<CommitSequence>,
-        fetched: &mut Vec<Fetched>,
-    ) -> Result<(), BelowFloor> {
-        self.check_floor(snapshot)?;
+    ) -> Result<SmallVec<[Option<&Item>; 32]>, BelowFloor> {
+        self.check_floor(table, snapshot)?;
         let items = &self.tables[table.index()].items;
         let mut found: SmallVec<[Option<&Item>; 32]> = SmallVec::new();
         items.find_in_step(keys, |at| found.push(at.map(|at| items.at(at))));
         if found.len() > 1 {
             touch(found.iter().copied().flatten());
         }
-        let row = |item: &Item| live(item, snapshot).and_then(row_of);
-        fetched.extend(
-            found
-                .into_iter()
-                .map(|item| Fetched::Point(item.and_then(row))),
-        );
-        Ok(())
+        Ok(found)
     }
-
-    fn check_floor(&self, snapshot: Option<CommitSequence>) -> Result<(), BelowFloor> {
+    fn check_floor(
+        &self,
+        table: TableId,
+        snapshot: Option<CommitSequence>,
+    ) -> Result<(), BelowFloor> {
+        let floor = self.tables[table.index()].floor;
         match snapshot {
-            Some(snapshot) if snapshot < self.floor() => Err(BelowFloor {
-                snapshot,
-                floor: self.floor(),
-            }),
+            Some(snapshot) if snapshot < floor => Err(BelowFloor { snapshot, floor }),
             _ => Ok(()),
         }
     }
@@ -310,7 +323,6 @@ impl Store {
             sequence: CommitSequence::LOADED,
             row: Some(row),
             assigned: ColumnSet::ALL,
-            siblings: None,
             older: None,
         };
         if let Some(row) = &version.row {

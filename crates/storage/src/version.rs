@@ -1,9 +1,8 @@
 //! Versions of items, and what they say about the transaction that wrote them.
 
 use std::fmt;
-use std::sync::Arc;
 
-use anabranch_types::{ColumnSet, Key, PartitionId, Row, TableId, Timestamp};
+use anabranch_types::{ColumnSet, Key, Row, TableId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// The place of a commit in the order of installation at one store. Sequences of different stores
@@ -33,7 +32,6 @@ pub struct Version {
     pub(crate) sequence: CommitSequence,
     pub(crate) row: Option<Row>,
     pub(crate) assigned: ColumnSet,
-    pub(crate) siblings: Option<Arc<Siblings>>,
     pub(crate) older: Option<Box<Version>>,
 }
 
@@ -60,13 +58,6 @@ impl Version {
     #[inline]
     pub fn assigned(&self) -> ColumnSet {
         self.assigned
-    }
-
-    /// What else the transaction wrote, on this partition and others. `None` for a transaction of
-    /// one partition, and once everything has long been stable.
-    #[inline]
-    pub fn siblings(&self) -> Option<&Arc<Siblings>> {
-        self.siblings.as_ref()
     }
 
     /// The version installed before it, as far as it is kept.
@@ -126,38 +117,8 @@ impl Item {
     }
 }
 
-/// The write set of a transaction over several partitions (RAMP-Fast's metadata, ramp.txt §4.1).
-/// Every version of the transaction points to it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Siblings {
-    /// The transaction.
-    pub timestamp: Timestamp,
-    /// What it wrote on each partition, sorted by partition; the items of each sorted.
-    pub partitions: Box<[(PartitionId, Box<[ItemTag]>)]>,
-}
-
-impl Siblings {
-    /// What the transaction wrote on one partition.
-    pub fn on(&self, partition: PartitionId) -> &[ItemTag] {
-        match self
-            .partitions
-            .binary_search_by_key(&partition, |(at, _)| *at)
-        {
-            Ok(found) => &self.partitions[found].1,
-            Err(_) => &[],
-        }
-    }
-
-    /// About how many bytes it takes in memory.
-    pub fn approximate_bytes(&self) -> usize {
-        let tags: usize = self.partitions.iter().map(|(_, tags)| tags.len()).sum();
-        48 + self.partitions.len() * 40 + tags * size_of::<ItemTag>()
-    }
-}
-
 /// An item's name in 8 bytes: its table, and 48 bits of a hash of its key. Two items of a table
-/// share a tag with a probability of 2^-48: a reader then looks once in vain, since it looks up
-/// versions by item *and* timestamp.
+/// share a tag with a probability of 2^-48: who meets the one then asks once in vain for the other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ItemTag(u64);
 

@@ -3,12 +3,11 @@
 #[allow(dead_code, reason = "each test binary uses a part")]
 mod support;
 
-use anabranch_storage::{ChangeImage, SlotValues, Store, StoreSettings};
+use anabranch_storage::{ChangeImage, CommitSequence, SlotValues, Store, StoreSettings};
 use anabranch_types::{
     Effect, Fetched, IndexId, Key, KeyRange, NodeId, Read, TableId, Ticks, Timestamp, Value,
 };
 use proptest::prelude::*;
-use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 use support::*;
 
@@ -81,14 +80,13 @@ fn everything(store: &Store, index: Option<IndexId>) -> Fetched {
 
 fn imported(store: &Store) -> Store {
     let mut other = Store::new(&schema(), StoreSettings::default());
-    let mut siblings = FxHashMap::default();
     for table in (0..store.tables()).map(TableId) {
         let mut after: Option<Key> = None;
         loop {
             let items = store.export(table, after.as_ref(), 3);
             let Some(last) = items.last() else { break };
             after = Some(last.key.clone());
-            other.import(table, items, &mut siblings);
+            other.import(table, items);
         }
     }
     other.finish_import(store.last());
@@ -119,13 +117,13 @@ proptest! {
             let Ok(staged) = staged else { continue };
             logged.push((timestamp, staged.images()));
             if step.forget {
-                store.forget_past(store.last(), Timestamp::ZERO);
+                store.forget_past(CommitSequence::LOADED, Timestamp::ZERO);
             }
-            store.install(now, timestamp, None, staged, &|_| true);
-            store.collect(now, 2, &|_| true);
+            store.install(now, timestamp, staged);
+            store.collect(now, 2);
         }
         for (timestamp, images) in logged {
-            back.redo(timestamp, None, images);
+            back.redo(timestamp, images);
         }
         back.forget_snapshots();
         prop_assert_eq!(back.last(), store.last());

@@ -4,11 +4,10 @@
 #[allow(dead_code, reason = "each test binary uses a part")]
 mod support;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Arc;
 
-use anabranch_storage::{Commit, CommitSequence, Siblings, SlotValues, Store, StoreSettings};
+use anabranch_storage::{Commit, CommitSequence, SlotValues, Store, StoreSettings};
 use anabranch_types::{
     ColumnSet, DataType, Effect, Fetched, IndexId, Key, KeyRange, NodeId, Read, Row, Schema, Ticks,
     Timestamp, Value,
@@ -61,10 +60,11 @@ enum Step {
     Commit {
         changes: Vec<Change>,
         jitter: u64,
-        siblings: bool,
         forget: Forget,
     },
-    Stabilize,
+    KeepPast {
+        keep: bool,
+    },
     Wait {
         steps: u64,
     },
@@ -283,11 +283,10 @@ struct Run {
     twin: Twin,
     now: Ticks,
     commits: Vec<(Ticks, CommitSequence)>,
-    unstable: BTreeSet<Timestamp>,
     /// Nobody reads below this snapshot.
     forgotten: CommitSequence,
-    /// Items that a transaction which is not yet stable wrote.
-    evidence: Vec<(Timestamp, Key)>,
+    /// The table's past is kept, whatever is said of it.
+    keeps_past: bool,
 }
 
 impl Run {
@@ -302,9 +301,8 @@ impl Run {
             twin: Twin::default(),
             now: Ticks(STEP * 100),
             commits: vec![(Ticks(0), CommitSequence::LOADED)],
-            unstable: BTreeSet::new(),
             forgotten: CommitSequence::LOADED,
-            evidence: Vec::new(),
+            keeps_past: false,
         }
     }
 
@@ -314,7 +312,6 @@ impl Run {
             Step::Commit {
                 changes,
                 jitter,
-                siblings,
                 forget,
             } => {
                 match forget {
@@ -322,37 +319,31 @@ impl Run {
                     Forget::Past => self.forget_past(),
                     Forget::Rows => {
                         let late = Timestamp::new(self.now.0 / STEP * 10 - 1, NodeId(0));
-                        self.store.forget_past(self.store.last(), late);
+                        self.store.forget_past(CommitSequence::LOADED, late);
                     }
                 }
-                self.commit(number, changes, *jitter, *siblings)?;
+                self.commit(number, changes, *jitter)?;
                 if *forget == Forget::Past {
                     // Its timestamp, too, is below all that come.
                     self.now = self.now + Ticks(STEP * JITTER_END);
                 }
-                if *forget != Forget::Nothing {
+                if *forget != Forget::Nothing && !self.keeps_past {
                     self.forgotten = self.store.last();
                 }
             }
-            Step::Stabilize => {
-                self.unstable.clear();
-                self.evidence.clear();
+            Step::KeepPast { keep } => {
+                self.store.keep_past(TABLE, *keep);
+                self.keeps_past = *keep;
+                if !keep {
+                    // What was said of the past while it was kept holds from now on.
+                    self.forgotten = self.store.last();
+                }
             }
             Step::Wait { steps } => self.now = self.now + Ticks(STEP * steps),
             Step::Collect { budget } => {
-                let unstable = &self.unstable;
-                self.store
-                    .collect(self.now, *budget, &|t| !unstable.contains(&t));
+                self.store.collect(self.now, *budget);
             }
             Step::Read { read, age } => self.read(read, *age)?,
-        }
-        for (timestamp, key) in &self.evidence {
-            let item = self.store.item(TABLE, key);
-            let kept = item.is_some_and(|item| item.version_of(*timestamp).is_some());
-            prop_assert!(
-                kept,
-                "the version at {timestamp} is gone before it is stable"
-            );
         }
         self.store.check_invariants().map_err(TestCaseError::fail)
     }
@@ -368,32 +359,15 @@ impl Run {
         number: u64,
         changes: &[Change],
         jitter: u64,
-        siblings: bool,
     ) -> Result<(), TestCaseError> {
         let timestamp = Timestamp::new(self.now.0 / STEP * 10 + jitter * 10, NodeId(number as u16));
         let effects: Vec<Effect> = changes.iter().map(|c| effect(&self.schema, c)).collect();
-        let keys: BTreeSet<Key> = effects.iter().map(|effect| effect.key().clone()).collect();
-        let siblings = siblings.then(|| {
-            Arc::new(Siblings {
-                timestamp,
-                partitions: Box::new([]),
-            })
-        });
-        if siblings.is_some() {
-            self.unstable.insert(timestamp);
-        }
         let checked = self.store.check(timestamp, &effects, &self.programs);
-        let unstable = &self.unstable;
         let applied = self.store.apply(
             self.now,
-            Commit {
-                timestamp,
-                effects,
-                siblings: siblings.clone(),
-            },
+            Commit { timestamp, effects },
             &mut SlotValues::default(),
             &self.programs,
-            &|t| !unstable.contains(&t),
         );
         let expected = self.twin.apply(&self.schema, timestamp, changes);
         prop_assert_eq!(applied.is_ok(), expected, "{:?}", applied);
@@ -401,17 +375,6 @@ impl Run {
         prop_assert_eq!(self.store.last().0, self.twin.last);
         if let Ok(sequence) = applied {
             self.commits.push((self.now, sequence));
-            if siblings.is_some() {
-                let last = self.twin.last;
-                self.evidence.extend(
-                    keys.into_iter()
-                        .filter(|key| {
-                            let versions = self.twin.items.get(key);
-                            versions.is_some_and(|v| v.iter().any(|v| v.sequence == last))
-                        })
-                        .map(|key| (timestamp, key)),
-                );
-            }
         }
         Ok(())
     }
@@ -553,11 +516,9 @@ fn reads() -> impl Strategy<Value = Read> {
 
 fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (prop::collection::vec(changes(), 0..5), 0..JITTER_END, prop::bool::weighted(0.3), forgets())
-            .prop_map(|(changes, jitter, siblings, forget)| {
-                Step::Commit { changes, jitter, siblings, forget }
-            }),
-        1 => Just(Step::Stabilize),
+        8 => (prop::collection::vec(changes(), 0..5), 0..JITTER_END, forgets())
+            .prop_map(|(changes, jitter, forget)| Step::Commit { changes, jitter, forget }),
+        1 => any::<bool>().prop_map(|keep| Step::KeepPast { keep }),
         1 => (1..30u64).prop_map(|steps| Step::Wait { steps }),
         2 => (1..6usize).prop_map(|budget| Step::Collect { budget }),
         8 => (reads(), prop_oneof![0..6u64, 0..60u64]).prop_map(|(read, age)| Step::Read { read, age }),
@@ -573,10 +534,9 @@ proptest! {
         for (number, step) in steps.iter().enumerate() {
             run.step(number as u64, step)?;
         }
-        // In the end everything is old and stable: one version of each row is left, no more.
-        run.unstable.clear();
+        // In the end everything is old: one version of each row is left, no more.
         run.now = run.now + Ticks(STEP * 1_000);
-        run.store.collect(run.now, usize::MAX, &|_| true);
+        run.store.collect(run.now, usize::MAX);
         run.store.check_invariants().map_err(TestCaseError::fail)?;
         for key in run.twin.items.keys() {
             let versions = run.store.item(TABLE, key).map_or(0, |item| item.versions().count());

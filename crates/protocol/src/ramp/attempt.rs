@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use anabranch_storage::{CommitSequence, ItemTag, Siblings};
+use anabranch_storage::{CommitSequence, ItemTag};
 use anabranch_types::{NodeId, PartitionId, Read, Ticks, Timestamp};
 use smallvec::SmallVec;
 
 use super::message::{Evidence, Got, Known, Slots, Work};
+use super::siblings::Siblings;
 use crate::AbortReason;
 
 /// The items that were read on a partition; a range counts as its whole table.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_storage::{ItemTag, Siblings};
+use anabranch_storage::ItemTag;
 use anabranch_types::{EffectError, NodeId, PartitionId, Timestamp};
 use smallvec::SmallVec;
 
@@ -11,6 +11,7 @@ use super::attempt::{Attempt, Deciding, Phase};
 use super::message::{CommitAlone, Message, Prepare, Required, Slots, Stamped, Work};
 use super::participant::tag;
 use super::record::{DecidedRecord, RampRecord};
+use super::siblings::Siblings;
 use crate::{AbortReason, Outbox, PartitionEffects, Record, Reply, TransactionId};
 
 impl RampNode {

@@ -35,8 +35,8 @@ impl Durable for RampNode {
                 let journal: &mut Box<Journal> = journal.get_or_insert_default();
                 journal.replay_clock(bound, clock);
             }
-            Record::Items { table, items } => self.import.items(store, table, items),
-            Record::Store { last } => self.import.finish(store, last),
+            Record::Items { table, items } => store.import(table, items),
+            Record::Store { last } => store.finish_import(last),
             Record::Ramp(record) => self.replay_ramp(record)?,
         }
         Ok(())
@@ -121,7 +121,7 @@ impl RampNode {
             }
             RampRecord::Known(known) => {
                 let KnownRecord { recent, .. } = &*known;
-                let ascends = recent.is_sorted_by_key(|(sequence, ..)| *sequence);
+                let ascends = recent.is_sorted_by_key(|recent| recent.sequence);
                 if !ascends {
                     return Err(ReplayError("what is known is out of order".to_owned()));
                 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use anabranch_storage::{CommitSequence, Siblings};
+use anabranch_storage::CommitSequence;
 use anabranch_types::{Effect, EffectError, Fetched, Read, SlotId, Timestamp, Value};
 use serde::{Deserialize, Serialize};
 
+use super::siblings::Siblings;
 pub use super::stability::Known;
 use crate::{AbortReason, TransactionId};
 

@@ -24,6 +24,7 @@
 //! * `participant`: the owner of a partition: snapshots, evidence, prepared transactions.
 //! * `holds`: what prepared transactions hold.
 //! * `durable`, [`record`]: what is made durable, and how a node comes back.
+//! * [`siblings`]: what a transaction over several partitions has written.
 //! * `stability`: which transactions need no metadata any more.
 //! * [`nwnr`]: the same contract without any concurrency control, as the upper bound.
 
@@ -36,6 +37,7 @@ pub mod nwnr;
 mod participant;
 mod reads;
 pub mod record;
+pub mod siblings;
 mod stability;
 
 use std::fmt;
@@ -49,7 +51,6 @@ use self::attempt::Attempt;
 use self::message::{Message, Stamped};
 use self::participant::{Context, Participant};
 use self::stability::Stability;
-use crate::record::StoreImport;
 use crate::{Counters, Input, Outbox, Protocol, Request, TimerId, Topology, TransactionId};
 
 pub use self::nwnr::NwnrNode;
@@ -92,8 +93,6 @@ pub struct RampNode {
     attempts: FxHashMap<TransactionId, Attempt>,
     announcing: bool,
     counters: Counters,
-    /// What is being put together from a checkpoint.
-    import: StoreImport,
 }
 
 /// What a step may depend on: neither what is the same for ever nor what is only counted. So two
@@ -137,12 +136,11 @@ impl RampNode {
                 stability: Stability::new(node, nodes, options.retain),
                 journal: None,
             },
-            participant: Participant::new(store, programs, nodes),
+            participant: Participant::new(partition, store, programs, nodes),
             current: None,
             attempts: FxHashMap::default(),
             announcing: false,
             counters: Counters::default(),
-            import: StoreImport::default(),
         }
     }
 

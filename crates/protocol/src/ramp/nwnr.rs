@@ -238,18 +238,14 @@ impl NwnrNode {
         self.clock.observe(timestamp);
         let budget = effects.len() + 1;
         let mut slots = SlotValues::default();
-        let commit = Commit {
-            timestamp,
-            effects,
-            siblings: None,
-        };
+        let commit = Commit { timestamp, effects };
         // Reads take the newest versions. An effect that comes out of order may win a register here
         // that it would lose elsewhere; this protocol promises no order.
         self.store.forget_past(self.store.last(), Timestamp::MAX);
         self.store
-            .apply(now, commit, &mut slots, &*self.programs, &|_| true)
+            .apply(now, commit, &mut slots, &*self.programs)
             .map_err(reason)?;
-        self.store.collect(now, budget, &|_| true);
+        self.store.collect(now, budget);
         Ok(slots.into_vec())
     }
 

@@ -6,24 +6,22 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use anabranch_storage::{
-    ApplyError, Commit, CommitSequence, ItemTag, Siblings, SlotValues, Staged, Store,
-};
+use anabranch_storage::{ApplyError, Commit, CommitSequence, ItemTag, SlotValues, Staged, Store};
 use anabranch_types::{
-    Effect, EffectError, Fetched, HybridClock, Key, Read, RowPrograms, TableId, Ticks, Timestamp,
+    Effect, EffectError, HybridClock, Key, PartitionId, Read, RowPrograms, TableId, Ticks,
+    Timestamp,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::attempt::{Footprint, footprint_of, touches};
 use super::holds::{GuardRange, Holds, Mode, Wanted};
 use super::message::{Evidence, Got, Known, Refusal, Required, Slots, Work};
 use super::record::RampRecord;
+use super::siblings::Siblings;
 use super::stability::Stability;
 use crate::record::Journal;
 use crate::{AbortReason, Record};
-
-/// From how many reads or effects on it is worth bringing their rows into the caches together.
-const WARM_MIN: usize = 4;
 
 /// How many items are looked at when versions are dropped on a timer.
 const COLLECT_BUDGET: usize = 256;
@@ -63,7 +61,7 @@ struct Prepared {
 /// What a checkpoint has to say of a prepared transaction beside its effects.
 #[derive(Clone, Debug)]
 struct Kept {
-    vote: Timestamp,
+    promise: Promise,
     wanted: Wanted,
 }
 
@@ -74,6 +72,17 @@ struct Shown {
     commit: Timestamp,
     /// The highest commit timestamp up to here.
     commit_max: Timestamp,
+    siblings: Arc<Siblings>,
+}
+
+/// A vote for yes.
+#[derive(Clone, Copy, Debug)]
+struct Promise {
+    prepared: Timestamp,
+    /// The transaction commits above it.
+    vote: Timestamp,
+    /// The newest commit at the vote, which is above all that was installed by then.
+    after: CommitSequence,
 }
 
 /// Committed here, and perhaps not everywhere.
@@ -87,6 +96,7 @@ struct Recent {
 /// One partition's owner.
 #[derive(Clone)]
 pub(super) struct Participant {
+    partition: PartitionId,
     pub(super) store: Store,
     programs: Arc<dyn RowPrograms>,
     holds: Holds,
@@ -103,10 +113,11 @@ pub(super) struct Participant {
     settled: CommitSequence,
     /// By node: the highest timestamp of Prepare seen.
     prepared_max: Vec<Timestamp>,
-    /// By order of vote: the votes of what is prepared (and of some that is no more), and whose.
-    votes: VecDeque<(Timestamp, Timestamp)>,
-    /// When a reader last read on in a snapshot that was not the newest any more.
-    past_read: Option<Ticks>,
+    /// By order of vote: the votes of what is prepared, and of some that is no more.
+    votes: VecDeque<Promise>,
+    /// The tables of which a reader has lately read on in a snapshot that was not the newest any
+    /// more, and when it last did.
+    past_read: Vec<(TableId, Ticks)>,
     /// An invariant that was found broken.
     broken: Option<String>,
 }
@@ -131,8 +142,14 @@ impl fmt::Debug for Participant {
 }
 
 impl Participant {
-    pub(super) fn new(store: Store, programs: Arc<dyn RowPrograms>, nodes: usize) -> Participant {
+    pub(super) fn new(
+        partition: PartitionId,
+        store: Store,
+        programs: Arc<dyn RowPrograms>,
+        nodes: usize,
+    ) -> Participant {
         Participant {
+            partition,
             store,
             programs,
             holds: Holds::default(),
@@ -143,7 +160,7 @@ impl Participant {
             settled: CommitSequence::LOADED,
             prepared_max: vec![Timestamp::ZERO; nodes],
             votes: VecDeque::new(),
-            past_read: None,
+            past_read: Vec::new(),
             broken: None,
         }
     }
@@ -168,36 +185,66 @@ impl Participant {
             self.include(context, at, *required)?;
         }
         let snapshot = at.unwrap_or(self.store.last());
-        if snapshot < self.store.last() && reads.len() > 0 {
-            self.past_read = Some(context.now);
+        if snapshot < self.store.last() {
+            self.keep_past(context.now, reads.clone());
         }
-        let news = self.first_unknown(known).filter(|first| *first <= snapshot);
-        let mut evidence = Vec::new();
+        let since = self.first_unknown(known).filter(|first| *first <= snapshot);
         let mut fetched = Vec::with_capacity(reads.len());
-        let Some(first) = news else {
-            self.store
-                .fetch_all(reads, Some(snapshot), &mut fetched)
-                .map_err(|_| Refusal::BelowFloor)?;
-            return Ok(Got {
-                snapshot,
-                fetched,
-                evidence,
-            });
+        let mut touched: SmallVec<[usize; 8]> = SmallVec::new();
+        self.store
+            .fetch_all(
+                reads.clone(),
+                Some(snapshot),
+                since,
+                &mut fetched,
+                &mut touched,
+            )
+            .map_err(|_| Refusal::BelowFloor)?;
+        let evidence = if touched.is_empty() {
+            Vec::new()
+        } else {
+            let mut footprint: Footprint = SmallVec::new();
+            let mut places = touched.into_iter().peekable();
+            for (place, read) in reads.enumerate() {
+                if places.next_if_eq(&place).is_some() {
+                    footprint.push(footprint_of(read));
+                }
+            }
+            self.evidence(&footprint, snapshot, known)
         };
-        if reads.len() >= WARM_MIN {
-            self.store.warm(reads.clone().filter_map(|read| match read {
-                Read::Point { table, key } => Some((*table, key)),
-                Read::Range { .. } => None,
-            }));
-        }
-        for read in reads {
-            fetched.push(self.fetch(read, snapshot, first, known, &mut evidence)?);
-        }
         Ok(Got {
             snapshot,
             fetched,
             evidence,
         })
+    }
+
+    /// The transactions in a snapshot that wrote what was read, except those that were known to be
+    /// stable. Their tags tell, not the versions: a version may have been replaced since, and a row
+    /// may have gone or left the range that was read.
+    fn evidence(
+        &self,
+        footprint: &[ItemTag],
+        snapshot: CommitSequence,
+        known: &Known,
+    ) -> Vec<Evidence> {
+        let mut evidence = Vec::new();
+        for (node, shown) in self.shown.iter().enumerate() {
+            let known = known.of(node);
+            let at = shown.partition_point(|earlier| earlier.commit_max <= known);
+            let news = shown
+                .range(at..)
+                .take_while(|next| next.sequence <= snapshot);
+            for next in news.filter(|next| next.commit > known) {
+                if touches(next.siblings.on(self.partition), footprint) {
+                    evidence.push(Evidence {
+                        commit: next.commit,
+                        siblings: Arc::clone(&next.siblings),
+                    });
+                }
+            }
+        }
+        evidence
     }
 
     /// Makes sure that a snapshot includes a transaction that has committed elsewhere; shows it
@@ -245,59 +292,6 @@ impl Participant {
         self.shown.iter().enumerate().filter_map(first).min()
     }
 
-    /// Rows of one read, and evidence of what was installed from `first` on.
-    fn fetch(
-        &self,
-        read: &Read,
-        snapshot: CommitSequence,
-        first: CommitSequence,
-        known: &Known,
-        evidence: &mut Vec<Evidence>,
-    ) -> Result<Fetched, Refusal> {
-        let mut row = None;
-        let mut rows = Vec::new();
-        let point = matches!(read, Read::Point { .. });
-        let visited = self
-            .store
-            .read(read, Some(snapshot), &mut |key, item, version| {
-                // The whole visible history, not the newest version alone: a counter includes what
-                // was added before it (RAMP-I3).
-                for seen in item
-                    .versions()
-                    .skip_while(|seen| seen.sequence() > snapshot)
-                {
-                    if seen.sequence() < first {
-                        break;
-                    }
-                    if let Some(siblings) = seen.siblings()
-                        && !known.includes(seen.timestamp())
-                        && !evidence.iter().rev().any(|e| e.commit == seen.timestamp())
-                    {
-                        let siblings = Arc::clone(siblings);
-                        evidence.push(Evidence {
-                            commit: seen.timestamp(),
-                            siblings,
-                        });
-                    }
-                }
-                match version.and_then(|version| version.row()) {
-                    Some(found) if point => row = Some(found.clone()),
-                    Some(found) => rows.push((key.clone(), found.clone())),
-                    None => {}
-                }
-            });
-        visited.map_err(|_| Refusal::BelowFloor)?;
-        if self.store.is_recording() {
-            let recorded = self.store.fetch(read, Some(snapshot));
-            return recorded.map_err(|_| Refusal::BelowFloor);
-        }
-        Ok(if point {
-            Fetched::Point(row)
-        } else {
-            Fetched::Range(rows)
-        })
-    }
-
     // Commits
 
     /// Checks and installs a transaction that has no other participant.
@@ -312,7 +306,7 @@ impl Participant {
             return Ok((timestamp, Slots::new()));
         }
         let slots = self
-            .install(context, timestamp, work.effects, None)
+            .install(context, timestamp, work.effects)
             .map_err(reason)?
             .1;
         if let Some(journal) = &mut context.journal {
@@ -354,9 +348,14 @@ impl Participant {
             self.fits_beside_prepared(&work.effects)?;
             rehearsed = Some((staged, slots, self.store.last()));
         }
-        let kept = self.write_prepared(context, prepared, vote, &work.effects, &siblings, &wanted);
+        let promise = Promise {
+            prepared,
+            vote,
+            after: self.store.last(),
+        };
+        let kept = self.write_prepared(context, promise, &work.effects, &siblings, &wanted);
         let held = self.holds.take(prepared, wanted);
-        self.votes.push_back((vote, prepared));
+        self.votes.push_back(promise);
         self.prepared.insert(
             prepared,
             Prepared {
@@ -425,12 +424,11 @@ impl Participant {
         if work.effects.is_empty() {
             return Ok(Slots::new());
         }
-        let several = siblings.is_some();
         let (sequence, slots) = self
-            .install(context, commit, work.effects, siblings)
+            .install(context, commit, work.effects)
             .map_err(reason)?;
-        if several {
-            self.remember(sequence, commit);
+        if let Some(siblings) = siblings {
+            self.remember(sequence, commit, siblings);
         }
         Ok(slots)
     }
@@ -446,38 +444,35 @@ impl Participant {
             self.write_committed(context, decided, false, &Slots::new());
             return Ok(Slots::new());
         }
-        let several = prepared.siblings.is_some();
         let (sequence, slots) = match prepared.rehearsed {
             Some((staged, slots, since)) if self.store.is_current(&staged, since) => {
                 if let Some(journal) = &mut context.journal {
                     journal.note(&staged);
                 }
                 self.forget_past(context);
-                let settled = |timestamp| context.stability.is_settled(timestamp);
-                let (now, siblings) = (context.now, prepared.siblings);
-                let sequence = self
-                    .store
-                    .install(now, decided.commit, siblings, staged, &settled);
-                self.store
-                    .collect(now, prepared.effects.len() + 1, &settled);
+                let now = context.now;
+                let sequence = self.store.install(now, decided.commit, staged);
+                self.store.collect(now, prepared.effects.len() + 1);
                 (sequence, slots.into_vec())
             }
-            _ => self.install(context, decided.commit, prepared.effects, prepared.siblings)?,
+            _ => self.install(context, decided.commit, prepared.effects)?,
         };
-        if several {
-            self.remember(sequence, decided.commit);
+        let several = prepared.siblings.is_some();
+        if let Some(siblings) = prepared.siblings {
+            self.remember(sequence, decided.commit, siblings);
         }
         self.write_committed(context, decided, several, &slots);
         Ok(slots)
     }
 
-    fn remember(&mut self, sequence: CommitSequence, commit: Timestamp) {
+    fn remember(&mut self, sequence: CommitSequence, commit: Timestamp, siblings: Arc<Siblings>) {
         let shown = &mut self.shown[commit.node().index()];
         let before = shown.back().map_or(Timestamp::ZERO, |last| last.commit_max);
         shown.push_back(Shown {
             sequence,
             commit,
             commit_max: before.max(commit),
+            siblings,
         });
         let slots = Slots::new();
         self.recent.insert(commit, Recent { sequence, slots });
@@ -488,49 +483,59 @@ impl Participant {
         context: &mut Context,
         timestamp: Timestamp,
         effects: Vec<Effect>,
-        siblings: Option<Arc<Siblings>>,
     ) -> Result<(CommitSequence, Slots), ApplyError> {
         if context.journal.is_some() {
-            return self.install_noted(context, timestamp, effects, siblings);
+            return self.install_noted(context, timestamp, effects);
         }
-        let stable = |timestamp| context.stability.is_settled(timestamp);
         let budget = effects.len() + 1;
         self.forget_past(context);
         let mut slots = SlotValues::default();
-        let commit = Commit {
-            timestamp,
-            effects,
-            siblings,
-        };
-        let sequence =
-            self.store
-                .apply(context.now, commit, &mut slots, &*self.programs, &stable)?;
-        self.store.collect(context.now, budget, &stable);
+        let commit = Commit { timestamp, effects };
+        let sequence = self
+            .store
+            .apply(context.now, commit, &mut slots, &*self.programs)?;
+        self.store.collect(context.now, budget);
         Ok((sequence, slots.into_vec()))
     }
 
-    /// Lets the commit that comes next replace rows where they are, unless somebody has read on
-    /// in an older snapshot lately. Most readers never do: they read a partition once, or before
-    /// anything else is committed there. One that does, after a time in which nobody did, may be
-    /// restarted (`below_floor`), and finds the past kept from then on.
-    fn forget_past(&mut self, context: &Context) {
-        let lately = |at| context.now.since(at) <= self.store.window();
-        if self.past_read.is_some_and(lately) {
-            return;
+    /// Somebody reads on in an older snapshot: from now on the past of these tables is kept.
+    fn keep_past<'r>(&mut self, now: Ticks, reads: impl Iterator<Item = &'r Read>) {
+        for table in reads.map(Read::table) {
+            match self.past_read.iter_mut().find(|(of, _)| *of == table) {
+                Some((_, at)) => *at = now,
+                None => {
+                    self.past_read.push((table, now));
+                    self.store.keep_past(table, true);
+                }
+            }
         }
-        while let Some((_, prepared)) = self.votes.front()
-            && !self.prepared.contains_key(prepared)
+    }
+
+    /// Lets the commit that comes next replace rows where they are, except in tables that somebody
+    /// has lately read on in an older snapshot. Most readers never do: they read a partition once,
+    /// or before anything else is committed there. One that does, after a time in which nobody did,
+    /// may be restarted (`below_floor`), and finds the past kept from then on.
+    fn forget_past(&mut self, context: &Context) {
+        let window = self.store.window();
+        let store = &mut self.store;
+        self.past_read.retain(|(table, at)| {
+            let lately = context.now.since(*at) <= window;
+            if !lately {
+                store.keep_past(*table, false);
+            }
+            lately
+        });
+        while let Some(promise) = self.votes.front()
+            && !self.prepared.contains_key(&promise.prepared)
         {
             self.votes.pop_front();
         }
         // What is prepared commits above its vote; what is to come commits above all installed.
-        let late = self.votes.front().map_or(Timestamp::MAX, |(vote, _)| *vote);
-        let unsettled = self.shown.iter().filter_map(|shown| shown.front());
-        let settled = match unsettled.map(|oldest| oldest.sequence).min() {
-            Some(CommitSequence(oldest)) => CommitSequence(oldest - 1),
-            None => self.store.last(),
+        let (decided, late) = match self.votes.front() {
+            Some(promise) => (promise.after, promise.vote),
+            None => (self.store.last(), Timestamp::MAX),
         };
-        self.store.forget_past(settled, late);
+        self.store.forget_past(decided, late);
     }
 
     /// Forgets a prepared transaction. One that is not prepared here was refused here.
@@ -545,8 +550,7 @@ impl Participant {
 
     /// Drops versions that nobody can ask for any more, as far as they are due.
     pub(super) fn collect(&mut self, context: &Context) {
-        let stable = |timestamp| context.stability.is_settled(timestamp);
-        self.store.collect(context.now, COLLECT_BUDGET, &stable);
+        self.store.collect(context.now, COLLECT_BUDGET);
     }
 
     /// Forgets what no reader can need evidence of.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use anabranch_storage::{ChangeImage, CommitSequence, Siblings};
+use anabranch_storage::{ChangeImage, CommitSequence};
 use anabranch_types::{Effect, NodeId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::holds::Wanted;
 use super::message::{Required, Slots};
+use super::siblings::Siblings;
 use crate::TransactionId;
 
 /// A record of a RAMP node.
@@ -63,6 +64,8 @@ pub struct PreparedRecord {
     pub prepared: Timestamp,
     /// What was answered.
     pub vote: Timestamp,
+    /// The newest commit here at the vote.
+    pub after: CommitSequence,
     /// What it will do here.
     pub effects: Vec<Effect>,
     /// Its whole write set, if it writes here and elsewhere.
@@ -100,10 +103,22 @@ pub struct KnownRecord {
     pub issued: Timestamp,
     /// By node: the highest name of a transaction that was prepared.
     pub prepared_max: Vec<Timestamp>,
-    /// Transactions over several partitions that are not settled, in order of installation, with
-    /// what their deferred effects produced.
-    pub recent: Vec<(CommitSequence, Timestamp, Slots)>,
+    /// Transactions over several partitions that are not settled, in order of installation.
+    pub recent: Vec<RecentRecord>,
     /// Of committed transactions that wrote nothing here, or nothing elsewhere: what their deferred
     /// effects produced.
     pub repeats: Vec<(Timestamp, Slots)>,
+}
+
+/// Of [`KnownRecord`]: a transaction over several partitions that a reader may have to be told of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RecentRecord {
+    /// When it was installed here.
+    pub sequence: CommitSequence,
+    /// Its commit timestamp.
+    pub commit: Timestamp,
+    /// Its whole write set.
+    pub siblings: Arc<Siblings>,
+    /// What its deferred effects produced.
+    pub slots: Slots,
 }

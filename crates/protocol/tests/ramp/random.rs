@@ -138,6 +138,19 @@ fn every_schedule_with_guards_keeps_them() {
     assert!(retries["conflict"] > 100, "{retries:?}");
 }
 
+/// A prepared transaction commits below what was installed after its vote: versions that decide
+/// between the writers of a register are kept until it has.
+#[test]
+fn seed_20804_keeps_what_decides_against_a_late_writer() {
+    let recipe = Recipe {
+        partitions: 3,
+        clients: 6,
+        procedures: 12,
+        guards: true,
+    };
+    sweep(20_804..20_805, recipe, WINDOW, RampOptions::default());
+}
+
 /// Trap 1: a reader that is slower than the window is restarted, never given a fractured view.
 #[test]
 fn every_schedule_with_a_short_window_is_read_atomic() {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use anabranch_storage::{ChangeImage, Siblings, SlotValues};
+use anabranch_storage::{ChangeImage, SlotValues};
 use anabranch_types::{Effect, NodeId, Timestamp};
 
-use super::{Context, Kept, Participant, Prepared, Recent, Shown};
+use super::{Context, Kept, Participant, Prepared, Promise, Recent, Shown};
 use crate::ramp::holds::Wanted;
 use crate::ramp::message::{Required, Slots};
-use crate::ramp::record::{KnownRecord, PreparedRecord, RampRecord};
+use crate::ramp::record::{KnownRecord, PreparedRecord, RampRecord, RecentRecord};
+use crate::ramp::siblings::Siblings;
 use crate::{Record, ReplayError};
 
 impl Participant {
@@ -16,8 +17,7 @@ impl Participant {
     pub(super) fn write_prepared(
         &self,
         context: &mut Context,
-        prepared: Timestamp,
-        vote: Timestamp,
+        promise: Promise,
         effects: &[Effect],
         siblings: &Option<Arc<Siblings>>,
         wanted: &Wanted,
@@ -25,15 +25,16 @@ impl Participant {
         let journal = context.journal.as_mut()?;
         journal.write(Record::Ramp(RampRecord::Prepared(Box::new(
             PreparedRecord {
-                prepared,
-                vote,
+                prepared: promise.prepared,
+                vote: promise.vote,
+                after: promise.after,
                 effects: effects.to_vec(),
                 siblings: siblings.clone(),
                 held: wanted.clone(),
             },
         ))));
         let wanted = wanted.clone();
-        Some(Box::new(Kept { vote, wanted }))
+        Some(Box::new(Kept { promise, wanted }))
     }
 
     /// Writes down that what was prepared is committed, and what it came to; remembers it for a
@@ -66,7 +67,6 @@ impl Participant {
         context: &mut Context,
         timestamp: Timestamp,
         effects: Vec<Effect>,
-        siblings: Option<Arc<Siblings>>,
     ) -> Result<(anabranch_storage::CommitSequence, Slots), anabranch_storage::ApplyError> {
         let budget = effects.len() + 1;
         let mut slots = SlotValues::default();
@@ -77,11 +77,8 @@ impl Participant {
             journal.note(&staged);
         }
         self.forget_past(context);
-        let stable = |timestamp| context.stability.is_settled(timestamp);
-        let sequence = self
-            .store
-            .install(context.now, timestamp, siblings, staged, &stable);
-        self.store.collect(context.now, budget, &stable);
+        let sequence = self.store.install(context.now, timestamp, staged);
+        self.store.collect(context.now, budget);
         Ok((sequence, slots.into_vec()))
     }
 
@@ -103,22 +100,28 @@ impl Participant {
         timestamp: Timestamp,
         changes: Vec<ChangeImage>,
     ) {
-        self.store.redo(timestamp, None, changes);
+        self.store.redo(timestamp, changes);
     }
 
     pub(in crate::ramp) fn replay_prepared(&mut self, record: PreparedRecord) {
         let PreparedRecord {
             prepared,
             vote,
+            after,
             effects,
             siblings,
             held,
         } = record;
+        let promise = Promise {
+            prepared,
+            vote,
+            after,
+        };
         let highest = &mut self.prepared_max[prepared.node().index()];
         *highest = prepared.max(*highest);
         let wanted = held.clone();
         let held = self.holds.take(prepared, held);
-        self.votes.push_back((vote, prepared));
+        self.votes.push_back(promise);
         self.prepared.insert(
             prepared,
             Prepared {
@@ -126,7 +129,7 @@ impl Participant {
                 rehearsed: None,
                 siblings,
                 held,
-                kept: Some(Box::new(Kept { vote, wanted })),
+                kept: Some(Box::new(Kept { promise, wanted })),
             },
         );
     }
@@ -173,20 +176,19 @@ impl Participant {
         siblings: Option<Arc<Siblings>>,
     ) {
         let Some(changes) = changes else { return };
-        let several = siblings.is_some();
-        let sequence = self.store.redo(commit, siblings, changes);
-        if several {
-            self.remember(sequence, commit);
+        let sequence = self.store.redo(commit, changes);
+        if let Some(siblings) = siblings {
+            self.remember(sequence, commit, siblings);
         }
     }
 
     pub(in crate::ramp) fn replay_known(&mut self, known: &KnownRecord) {
         self.settled = known.settled_here;
         self.prepared_max.clone_from(&known.prepared_max);
-        for (sequence, commit, slots) in &known.recent {
-            self.remember(*sequence, *commit);
-            if let Some(recent) = self.recent.get_mut(commit) {
-                recent.slots.clone_from(slots);
+        for shown in &known.recent {
+            self.remember(shown.sequence, shown.commit, Arc::clone(&shown.siblings));
+            if let Some(recent) = self.recent.get_mut(&shown.commit) {
+                recent.slots.clone_from(&shown.slots);
             }
         }
         self.repeats.extend(known.repeats.iter().cloned());
@@ -203,11 +205,14 @@ impl Participant {
             None => Slots::new(),
         };
         let all = self.shown.iter().flatten();
-        let recent = all.map(|shown| (shown.sequence, shown.commit, slots(shown)));
+        let recent = all.map(|shown| RecentRecord {
+            sequence: shown.sequence,
+            commit: shown.commit,
+            siblings: Arc::clone(&shown.siblings),
+            slots: slots(shown),
+        });
         known.recent = recent.collect();
-        known
-            .recent
-            .sort_unstable_by_key(|(sequence, ..)| *sequence);
+        known.recent.sort_unstable_by_key(|recent| recent.sequence);
         let repeats = self.repeats.iter();
         known.repeats = repeats.map(|(at, slots)| (*at, slots.clone())).collect();
     }
@@ -219,7 +224,8 @@ impl Participant {
             let kept = prepared.kept.as_ref()?;
             Some(PreparedRecord {
                 prepared: *name,
-                vote: kept.vote,
+                vote: kept.promise.vote,
+                after: kept.promise.after,
                 effects: prepared.effects.clone(),
                 siblings: prepared.siblings.clone(),
                 held: kept.wanted.clone(),
