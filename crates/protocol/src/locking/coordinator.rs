@@ -32,6 +32,7 @@ pub(super) struct Transaction {
 
 #[derive(Clone, Debug)]
 struct Kept {
+    partition: PartitionId,
     read: Read,
     for_write: bool,
     rows: Fetched,
@@ -93,14 +94,17 @@ impl Transaction {
         }
     }
 
-    /// The rows of an earlier read that was the same, under a lock that is strong enough.
-    fn kept(&mut self, read: &Read, access: Access) -> Option<Fetched> {
+    /// The rows of an earlier read that was the same, of the same partition, under a lock that is
+    /// strong enough.
+    fn kept(&mut self, asked: &PartitionRead) -> Option<Fetched> {
         let count = self.kept.len();
         let found = (0..count)
             .map(|n| (self.kept_next + n) % count)
             .find(|&at| {
                 let kept = &self.kept[at];
-                (kept.for_write || !access.for_write) && is_same_read(&kept.read, read)
+                (kept.for_write || !asked.access.for_write)
+                    && kept.partition == asked.partition
+                    && is_same_read(&kept.read, &asked.read)
             })?;
         self.kept_next = found + 1;
         Some(self.kept[found].rows.clone())
@@ -176,7 +180,7 @@ impl LockingNode {
         let mut groups: Vec<Group> = Vec::new();
         for (number, read) in reads.iter().enumerate() {
             if read.partition != self.own {
-                answers[number] = transaction.kept(&read.read, read.access);
+                answers[number] = transaction.kept(read);
             }
             if answers[number].is_some() {
                 continue;
@@ -322,6 +326,7 @@ impl LockingNode {
                 if let Some(rows) = rows.as_ref().filter(|_| read.partition != self.own) {
                     let for_write = read.access.for_write;
                     let kept = Kept {
+                        partition: read.partition,
                         read: read.read.clone(),
                         for_write,
                         rows: rows.clone(),
