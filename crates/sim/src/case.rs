@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anabranch_analysis::{Guarantee, Topology as Shape, analyze};
 use anabranch_engine::load::Loader;
 use anabranch_engine::{DurableError, PlannedApplication};
+use anabranch_history::record::Header;
 use anabranch_protocol::Topology;
 use anabranch_protocol::locking::LockingNode;
 use anabranch_protocol::ramp::{NwnrNode, RampNode};
@@ -21,6 +22,7 @@ use crate::clients::{Clients, Settings};
 use crate::cluster::{Cluster, Watch};
 use crate::diagram::Recorder;
 use crate::fault::{FaultLevel, FaultPlan};
+use crate::history::RunHistory;
 use crate::latency::Network;
 use crate::protocols::{ProtocolName, Shared, Simulated};
 use crate::report::{Report, Verdict};
@@ -213,6 +215,17 @@ pub struct Case {
     pub watch: Watch,
 }
 
+/// A run, and what was kept of it.
+#[derive(Debug)]
+pub struct Run {
+    /// What it has been.
+    pub report: Report,
+    /// What a diagram is drawn from, if that was asked for.
+    pub diagram: Option<Recorder>,
+    /// Its history, if the case asks for one ([`Watch::history`]); nothing of a run that crashed.
+    pub history: Option<RunHistory>,
+}
+
 impl Case {
     /// A case whose faults are drawn from the seed.
     pub fn new(
@@ -247,10 +260,10 @@ impl Case {
     /// # Errors
     /// When it cannot be run at all.
     pub fn run(&self, prepared: &Prepared) -> Result<Report, CaseError> {
-        self.run_recorded(prepared, None).map(|(report, _)| report)
+        self.run_recorded(prepared, None).map(|run| run.report)
     }
 
-    /// Runs it, and lets a recorder look on.
+    /// Runs it, lets a recorder look on, and keeps the history.
     ///
     /// # Errors
     /// When it cannot be run at all.
@@ -258,7 +271,7 @@ impl Case {
         &self,
         prepared: &Prepared,
         recorder: Option<Recorder>,
-    ) -> Result<(Report, Option<Recorder>), CaseError> {
+    ) -> Result<Run, CaseError> {
         if self.clients == 0 || self.clients > 1_000_000 {
             return Err(CaseError::OutOfRange {
                 what: "clients",
@@ -281,7 +294,7 @@ impl Case {
         &self,
         prepared: &Prepared,
         recorder: Option<Recorder>,
-    ) -> Result<(Report, Option<Recorder>), CaseError> {
+    ) -> Result<Run, CaseError> {
         let shared = Shared {
             planned: Arc::clone(&prepared.planned),
             topology: Arc::new(Topology::one_each(prepared.nodes)),
@@ -334,6 +347,7 @@ impl Case {
                 }
             }
         };
+        let (verdict, history) = self.judge(&mut cluster, prepared, verdict, &mut checked);
         let counters = cluster.counters();
         let mut happened = std::mem::take(&mut cluster.happened);
         let links = cluster.link_counters();
@@ -362,7 +376,55 @@ impl Case {
             trace: cluster.trace(),
             verdict,
         };
-        Ok((report, cluster.recorder.take()))
+        Ok(Run {
+            report,
+            diagram: cluster.recorder.take(),
+            history,
+        })
+    }
+
+    /// Holds the run's history against what the protocol promises.
+    fn judge<P: Simulated>(
+        &self,
+        cluster: &mut Cluster<P>,
+        prepared: &Prepared,
+        verdict: Verdict,
+        checked: &mut Vec<String>,
+    ) -> (Verdict, Option<RunHistory>) {
+        if let Verdict::Crashed(_) = verdict {
+            return (verdict, None);
+        }
+        let models = self.protocol.models();
+        let header = Header {
+            protocol: self.protocol.name().to_owned(),
+            workload: prepared.workload.name().to_owned(),
+            seed: self.seed,
+            nodes: prepared.nodes,
+            models: models.to_vec(),
+            ..Header::default()
+        };
+        let Some(history) = cluster.take_history(&prepared.planned, header) else {
+            return (verdict, None);
+        };
+        let found = match verdict {
+            // What is under way has not been installed yet; a stuck run is one already.
+            Verdict::Stuck(_) => return (verdict, Some(history)),
+            Verdict::Violated(mut found) => {
+                found.extend(history.judge());
+                found
+            }
+            _ => history.judge(),
+        };
+        let names: Vec<&str> = models.iter().map(|model| model.name()).collect();
+        checked.push(format!(
+            "the history of {} attempts: {}",
+            history.transactions.len(),
+            names.join(", ")
+        ));
+        match found.is_empty() {
+            true => (Verdict::Fine, Some(history)),
+            false => (Verdict::Violated(found), Some(history)),
+        }
     }
 
     /// Lets things happen until every client is done and the cluster has come to rest; or says

@@ -194,6 +194,9 @@ impl<P: Simulated> Cluster<P> {
             let name = self.clients.workload.procedures()[procedure];
             recorder.called(node, self.now, id.0, name);
         }
+        if let Some(recording) = &mut self.recording {
+            recording.called(id, id.0 >> 32, self.now);
+        }
         self.give(node, NodeInput::Call(call));
         if dying {
             self.client_dies(number);

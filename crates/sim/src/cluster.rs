@@ -21,6 +21,7 @@ use rustc_hash::FxHasher;
 use crate::clients::Clients;
 use crate::diagram::Recorder;
 use crate::fault::{Fault, FaultKind, FaultPlan};
+use crate::history::Recording;
 use crate::host::{Host, Revival};
 use crate::latency::Network;
 use crate::network::{Wires, link_options};
@@ -36,6 +37,8 @@ pub struct Watch {
     pub invariants_every: u32,
     /// Whether the trace hash takes in what messages say, not only when they arrive and where.
     pub hash_contents: bool,
+    /// Whether the run's history is recorded, and judged at its end.
+    pub history: bool,
 }
 
 impl Watch {
@@ -43,11 +46,13 @@ impl Watch {
     pub const CLOSE: Watch = Watch {
         invariants_every: 1,
         hash_contents: true,
+        history: true,
     };
     /// As little as a run for speed can do with.
     pub const FAST: Watch = Watch {
         invariants_every: 0,
         hash_contents: false,
+        history: false,
     };
 }
 
@@ -111,6 +116,8 @@ pub struct Cluster<P: Simulated> {
     pub(crate) violations: Vec<String>,
     /// What the diagram is drawn from.
     pub(crate) recorder: Option<Recorder>,
+    /// What the run's history is made from.
+    pub(crate) recording: Option<Recording>,
 }
 
 impl<P: Simulated> Cluster<P> {
@@ -130,7 +137,7 @@ impl<P: Simulated> Cluster<P> {
         let nodes = stores.len() as u16;
         let empty = stores[0].emptied();
         let numbers = SequenceStarts::of(&shared.planned, &stores);
-        let revival = Revival::new(shared, plan.needs_logs(), empty, numbers);
+        let revival = Revival::new(shared, plan.needs_logs(), watch.history, empty, numbers);
         let mut hosts = Vec::with_capacity(stores.len());
         for (store, number) in stores.into_iter().zip(0..) {
             let (seat, base) = revival.give_birth(number, store)?;
@@ -162,6 +169,7 @@ impl<P: Simulated> Cluster<P> {
             happened: Happenings::default(),
             violations: Vec::new(),
             recorder: None,
+            recording: watch.history.then(Recording::default),
         };
         for node in 0..nodes {
             let links = cluster.make_links(node, Incarnation::FIRST);

@@ -17,7 +17,7 @@ use anabranch_engine::{
 };
 use anabranch_protocol::link::{Incarnation, Links};
 use anabranch_storage::media::memory::{DiskFaults, MemoryDisk};
-use anabranch_storage::{Installed, LogError, LogOptions, LogPosition, Store};
+use anabranch_storage::{CommitSequence, Installed, LogError, LogOptions, LogPosition, Store};
 use anabranch_types::access::whole_table;
 use anabranch_types::{Fetched, Key, NodeId, PartitionId, Row, TableId, Ticks, Timestamp};
 
@@ -110,6 +110,12 @@ impl<P: Simulated> Host<P> {
         matches!(self.seat, Seat::Down(_))
     }
 
+    /// What this life found when it began: commits up to here are earlier lives'.
+    pub(crate) fn found_until(&self) -> CommitSequence {
+        let base = self.base.as_ref();
+        base.map_or(CommitSequence::LOADED, |base| base.last())
+    }
+
     fn disk(&mut self) -> Option<&mut MemoryDisk> {
         match &mut self.seat {
             Seat::Plain(_) => None,
@@ -152,6 +158,8 @@ impl<P: Simulated> Host<P> {
 pub(crate) struct Revival {
     shared: Shared,
     durable: bool,
+    /// Whether nodes and stores record what they do.
+    records: bool,
     /// An empty store of the application's tables.
     empty: Store,
     /// What identity columns held when the run began.
@@ -162,6 +170,7 @@ impl Revival {
     pub(crate) fn new(
         shared: &Shared,
         durable: bool,
+        history: bool,
         empty: Store,
         numbers: SequenceStarts,
     ) -> Revival {
@@ -169,6 +178,7 @@ impl Revival {
             numbers,
             shared: shared.clone(),
             durable,
+            records: durable || history,
             empty,
         }
     }
@@ -180,7 +190,7 @@ impl Revival {
     fn node<P: Simulated>(&self, number: u16, protocol: P, life: Incarnation) -> Node<P> {
         let options = NodeOptions {
             declares: self.shared.protocol.declares(),
-            records: self.durable,
+            records: self.records,
             life,
             ..NodeOptions::default()
         };
@@ -200,13 +210,15 @@ impl Revival {
         number: u16,
         mut store: Store,
     ) -> Result<(Seat<P>, Option<Box<Store>>), DurableError> {
+        if self.records {
+            store.record();
+        }
         if !self.durable {
             let protocol = P::make(NodeId(number), &self.shared, store);
             let node = self.node(number, protocol, Incarnation::FIRST);
             return Ok((Seat::Plain(Box::new(node)), None));
         }
         let base = Box::new(store.clone());
-        store.record();
         let seat = self.open(number, MemoryDisk::new(), Ticks(0), store)?;
         Ok((Seat::Logged(Box::new(seat)), Some(base)))
     }
@@ -315,6 +327,9 @@ impl<P: Simulated> Cluster<P> {
         }
         for attempt in out.attempts.drain(..) {
             self.acknowledge(&attempt);
+            if let Some(recording) = &mut self.recording {
+                recording.ended(attempt, self.now);
+            }
         }
         for outcome in out.outcomes.drain(..) {
             self.client_answered(node, outcome);
@@ -377,6 +392,9 @@ impl<P: Simulated> Cluster<P> {
                         .sometimes("a node died with something unsaid, since it was not durable");
                 }
                 host.lost = durable.node().protocol().store().installed().to_vec();
+                if let Some(recording) = &mut self.recording {
+                    recording.lost(durable.node().open_attempts());
+                }
                 durable.into_media()
             }
             Seat::Down(disk) => disk,
@@ -488,7 +506,11 @@ impl<P: Simulated> Cluster<P> {
         let mut broken = (last > end)
             .then(|| format!("DUR-I2: it comes back with {last}, and had come to {end}"));
         let mut rows = rows_of(base);
-        for one in lost.iter().filter(|one| one.sequence <= last) {
+        let kept: Vec<Installed> = lost
+            .into_iter()
+            .filter(|one| one.sequence <= last)
+            .collect();
+        for one in &kept {
             host.found.insert(one.timestamp);
             for change in &one.changes {
                 let item = (change.table, change.key.clone());
@@ -499,6 +521,9 @@ impl<P: Simulated> Cluster<P> {
             }
         }
         let now = rows_of(store);
+        if let Some(recording) = &mut self.recording {
+            recording.installed(PartitionId(node), kept);
+        }
         if now != rows {
             let differs = |(item, row): &(&(TableId, Key), &Row)| now.get(item) != Some(row);
             let first = rows.iter().find(differs).map(|(item, _)| item.clone());

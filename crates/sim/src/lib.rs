@@ -17,6 +17,7 @@
 //! * `check`: what is checked when all is quiet again.
 //! * [`protocols`]: what the simulator must know of a protocol.
 //! * [`report`]: what a run has been.
+//! * [`history`]: what nodes and stores tell of each attempt, as the checkers want it.
 //! * [`diagram`]: a window of a run as a picture.
 
 pub mod case;
@@ -26,6 +27,7 @@ pub mod cluster;
 pub mod diagram;
 pub mod fault;
 pub mod file;
+pub mod history;
 mod host;
 pub mod latency;
 pub mod minimise;
@@ -39,6 +41,7 @@ pub use case::{Case, CaseError, Prepared};
 pub use cluster::Watch;
 pub use fault::{FaultLevel, FaultPlan};
 pub use file::CaseFile;
+pub use history::{Recording, RunHistory};
 pub use latency::Network;
 pub use protocols::ProtocolName;
 pub use report::{Report, Verdict};

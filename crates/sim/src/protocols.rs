@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anabranch_engine::PlannedApplication;
+use anabranch_history::Model;
 use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
 use anabranch_protocol::ramp::message::Message;
 use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
@@ -60,6 +61,16 @@ impl ProtocolName {
     /// Whether its nodes keep records, so that they may crash and come back.
     pub fn is_durable(self) -> bool {
         matches!(self, ProtocolName::RampFast)
+    }
+
+    /// What a run's history is held against. `nwnr` promises nothing; that it is no read atomic
+    /// isolation has to be found.
+    pub fn models(self) -> &'static [Model] {
+        match self {
+            ProtocolName::RampFast | ProtocolName::Nwnr => &[Model::ReadAtomic, Model::Sessions],
+            ProtocolName::Locking => &[Model::StrictSerializable, Model::Sessions],
+            ProtocolName::LockingShort => &[Model::ReadCommitted],
+        }
     }
 
     /// Whether what it promises makes every answer of every workload right: all of a transaction's

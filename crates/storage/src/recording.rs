@@ -5,7 +5,9 @@
 //! is kept in a log of its own, since versions themselves are collected. The log grows until it is
 //! taken.
 
-use anabranch_types::{Fetched, IndexId, Key, Read, Recorded, Row, TableId, Ticks, Timestamp};
+use anabranch_types::{
+    Fetched, IndexId, IndexSchema, Key, Read, Recorded, Row, TableId, TableSchema, Ticks, Timestamp,
+};
 
 use crate::apply::Change;
 use crate::index;
@@ -49,6 +51,11 @@ pub enum InstalledKind {
     Update,
     /// There is no row now.
     Delete,
+}
+
+/// A row's place in a secondary index: the key that a range of that index finds it at.
+pub fn index_entry(schema: &TableSchema, of: &IndexSchema, row: &Row, key: &Key) -> Key {
+    index::entry_key(schema, of, row, key).0
 }
 
 impl Store {
@@ -124,7 +131,7 @@ impl Store {
         let entries = change.row().map_or_else(Vec::new, |row| {
             let indexes = held.schema.indexes.iter();
             indexes
-                .map(|of| (of.id, index::entry_key(&held.schema, of, row, key).0))
+                .map(|of| (of.id, index_entry(&held.schema, of, row, key)))
                 .collect()
         });
         InstalledChange {

@@ -60,7 +60,10 @@ pub(crate) struct SimArguments {
     /// Draw a window of the run, around the first read that demands what a race would hide, as SVG
     #[arg(long, value_name = "FILE.svg", conflicts_with = "seeds")]
     diagram: Option<PathBuf>,
-    /// Check no invariants and hash less, for speed
+    /// Write the run's history, for `anabranch check` (docs/histories.md)
+    #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["seeds", "fast"])]
+    history: Option<PathBuf>,
+    /// Check no invariants, record and judge no history and hash less, for speed
     #[arg(long)]
     fast: bool,
 }
@@ -201,7 +204,7 @@ fn one(
     let start = Instant::now();
     let recorder = arguments.diagram.as_ref().map(|_| Recorder::default());
     let run = file.case.run_recorded(prepared, recorder).map_err(said)?;
-    let (report, recorder) = run;
+    let (report, recorder) = (run.report, run.diagram);
     let seconds = start.elapsed().as_secs_f64();
     print!("{}", describe(file, &report, seconds));
     if let (Some(path), Some(recorder)) = (&arguments.diagram, recorder) {
@@ -213,6 +216,11 @@ fn one(
         );
         std::fs::write(path, recorder.svg(&title, file.nodes))
             .map_err(|error| format!("error: cannot write {}: {error}", path.display()))?;
+    }
+    if let (Some(path), Some(history)) = (&arguments.history, run.history) {
+        let written = std::fs::File::create(path)
+            .and_then(|file| history.write(std::io::BufWriter::new(file)));
+        written.map_err(|error| format!("error: cannot write {}: {error}", path.display()))?;
     }
     if report.verdict != Ending::Fine {
         fail(arguments, file, &report)?;

@@ -1,0 +1,507 @@
+//! A run's history: what nodes and stores tell of each attempt, as the checkers want it.
+//!
+//! Nodes leave an [`AttemptRecord`] of each attempt, stores what they [installed](Installed); a
+//! driver (the simulator, or an embedded cluster) gathers both here and says when clients called
+//! and were answered. The two are joined by the commit timestamp, which names versions:
+//!
+//! * What was written is told by the stores alone, since a deferred effect knows its row only where
+//!   it is installed. A row that was there and has changed was *applied*: what it was stays visible
+//!   in it as far as it was not overwritten.
+//! * A point that has no row is the version of whoever deleted it last, up to the sequence that was
+//!   read; else the initial one.
+//! * A range covers what the protocol was asked for; one that stopped at its limit covers what it
+//!   has passed.
+//! * Copies of a table on every partition are never written, and left out.
+
+use std::io::{self, Write as Sink};
+
+use anabranch_engine::{AttemptOutcome, AttemptRecord, CallId, PlannedApplication, Work};
+use anabranch_history::record::{
+    self, Header, Operation, Outcome, Place, Scan, Transaction, VersionName, Write, WriteKind,
+};
+use anabranch_history::{
+    Anomaly, History, HistoryBuilder, HistoryError, HistoryWriter, Model, Unsuitable, Verdict,
+    check,
+};
+use anabranch_storage::recording::index_entry;
+use anabranch_storage::{Installed, InstalledKind};
+use anabranch_types::{
+    Fetched, IndexId, Key, KeyRange, PartitionId, Placement, Read, Recorded, Row, TableId, Ticks,
+    Timestamp,
+};
+use rustc_hash::FxHashMap;
+
+use crate::cluster::Cluster;
+use crate::protocols::Simulated;
+
+/// Gathers what a run leaves.
+#[derive(Debug, Default)]
+pub struct Recording {
+    calls: FxHashMap<CallId, Asked>,
+    attempts: Vec<Attempt>,
+    /// Whether a node was lost, and with it what it had not told.
+    has_lost: bool,
+    installed: Vec<(PartitionId, Installed)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    session: u64,
+    at: Ticks,
+}
+
+#[derive(Debug)]
+struct Attempt {
+    record: AttemptRecord,
+    asked: Option<Asked>,
+    answered: Option<Ticks>,
+}
+
+impl Recording {
+    /// A client makes a call.
+    pub fn called(&mut self, call: CallId, session: u64, at: Ticks) {
+        self.calls.insert(call, Asked { session, at });
+    }
+
+    /// An attempt has ended, `at` the run's time rather than the node's.
+    pub fn ended(&mut self, record: AttemptRecord, at: Ticks) {
+        let asked = self.calls.get_mut(&record.call);
+        let before = asked.as_deref().copied();
+        // What is tried again was asked for again.
+        if let Some(asked) = asked {
+            asked.at = at;
+        }
+        self.attempts.push(Attempt {
+            record,
+            asked: before,
+            answered: Some(at),
+        });
+    }
+
+    /// A node is gone, and with it what these attempts, and others, might have told.
+    pub fn lost(&mut self, records: Vec<AttemptRecord>) {
+        self.has_lost = true;
+        for record in records {
+            let asked = self.calls.get(&record.call).copied();
+            self.attempts.push(Attempt {
+                record,
+                asked,
+                answered: None,
+            });
+        }
+    }
+
+    /// What a store has installed.
+    pub fn installed(&mut self, partition: PartitionId, installed: Vec<Installed>) {
+        let each = installed.into_iter().map(|one| (partition, one));
+        self.installed.extend(each);
+    }
+
+    /// Everything as transactions of a history, in the order in which they ended. What nobody
+    /// answers for, an effect without a transaction or the other way round, is a violation.
+    pub fn finish(mut self, planned: &PlannedApplication, header: Header) -> RunHistory {
+        self.attempts
+            .sort_by_key(|attempt| attempt.answered.unwrap_or(Ticks(u64::MAX)));
+        let joining = Joining::new(planned, &self.installed);
+        let mut violations = Vec::new();
+        let mut committed: FxHashMap<Timestamp, usize> = FxHashMap::default();
+        for (place, attempt) in self.attempts.iter().enumerate() {
+            if let AttemptOutcome::Committed(timestamp) = attempt.record.outcome {
+                committed.insert(timestamp, place);
+                violations.extend(joining.not_installed(&attempt.record, timestamp));
+            }
+        }
+        let mut transactions: Vec<Transaction> = self
+            .attempts
+            .iter()
+            .map(|attempt| joining.transaction(attempt))
+            .collect();
+        for timestamp in joining
+            .order
+            .iter()
+            .filter(|ts| !committed.contains_key(ts))
+        {
+            // Who is lost may have committed without having told anybody.
+            if !self.has_lost {
+                violations.push(format!(
+                    "{timestamp} was installed, and no transaction has committed as it"
+                ));
+            }
+            transactions.push(joining.orphan(*timestamp));
+        }
+        RunHistory {
+            header,
+            transactions,
+            violations,
+        }
+    }
+}
+
+/// A run's history.
+#[derive(Debug)]
+pub struct RunHistory {
+    /// What ran, and what it promised.
+    pub header: Header,
+    /// Each attempt, in the order in which they ended.
+    pub transactions: Vec<Transaction>,
+    /// What cannot be: a transaction that has committed and was not installed, or the other way
+    /// round.
+    pub violations: Vec<String>,
+}
+
+impl RunHistory {
+    /// Writes it as a file (docs/histories.md).
+    ///
+    /// # Errors
+    /// What the sink says.
+    pub fn write<W: Sink>(&self, sink: W) -> io::Result<W> {
+        let mut writer = HistoryWriter::new(sink, &self.header)?;
+        for transaction in &self.transactions {
+            writer.transaction(transaction)?;
+        }
+        writer.finish()
+    }
+
+    /// What is wrong with it, each in one line: what does not fit together, and what violates the
+    /// models that the run promised.
+    pub fn judge(&self) -> Vec<String> {
+        let mut wrong = self.violations.clone();
+        match self.verdicts() {
+            Err(error) => wrong.push(format!("the history contradicts itself: {error}")),
+            Ok(verdicts) => {
+                for verdict in verdicts.into_iter().flatten() {
+                    let model = verdict.model;
+                    let each = verdict.anomalies.iter();
+                    wrong
+                        .extend(each.map(|anomaly| format!("not {model}: {}", in_a_line(anomaly))));
+                }
+            }
+        }
+        wrong
+    }
+
+    fn verdicts(&self) -> Result<Vec<Result<Verdict, Unsuitable>>, HistoryError> {
+        let history = self.history()?;
+        let models: &[Model] = &self.header.models;
+        Ok(models.iter().map(|model| check(&history, *model)).collect())
+    }
+
+    /// The history, to be checked; lines are those of the file.
+    ///
+    /// # Errors
+    /// When it contradicts itself.
+    pub fn history(&self) -> Result<History, HistoryError> {
+        let mut builder = HistoryBuilder::new(self.header.clone());
+        for (line, transaction) in (2..).zip(&self.transactions) {
+            builder.add(line, transaction.clone())?;
+        }
+        builder.finish()
+    }
+}
+
+impl<P: Simulated> Cluster<P> {
+    /// Takes what has been recorded, if anything was.
+    pub(crate) fn take_history(
+        &mut self,
+        planned: &PlannedApplication,
+        header: Header,
+    ) -> Option<RunHistory> {
+        let mut recording = self.recording.take()?;
+        for (number, host) in (0..).zip(&self.hosts) {
+            if let Some(node) = host.node() {
+                let installed = node.protocol().store().installed().iter();
+                // What was found again in a log has been told by the life that installed it.
+                let new = installed.filter(|one| one.sequence > host.found_until());
+                recording.installed(PartitionId(number), new.cloned().collect());
+                let open = node.open_attempts();
+                if !open.is_empty() {
+                    recording.lost(open);
+                }
+            }
+        }
+        Some(recording.finish(planned, header))
+    }
+}
+
+fn in_a_line(anomaly: &Anomaly) -> String {
+    let steps: Vec<&str> = anomaly
+        .steps
+        .iter()
+        .map(|step| step.words.as_str())
+        .collect();
+    format!("{}: {}", anomaly.phenomenon, steps.join("; "))
+}
+
+/// A row, by partition.
+type Item = (PartitionId, TableId, Key);
+
+/// What joins attempts with what was installed.
+struct Joining<'r> {
+    planned: &'r PlannedApplication,
+    /// By commit timestamp, with the partition.
+    written: FxHashMap<Timestamp, Vec<(PartitionId, &'r Installed)>>,
+    /// The timestamps, in order of first installation.
+    order: Vec<Timestamp>,
+    /// Deletions of each row: the sequence, and who.
+    deleted: FxHashMap<Item, Vec<(u64, Timestamp)>>,
+}
+
+impl<'r> Joining<'r> {
+    fn new(
+        planned: &'r PlannedApplication,
+        installed: &'r [(PartitionId, Installed)],
+    ) -> Joining<'r> {
+        let mut joining = Joining {
+            planned,
+            written: FxHashMap::default(),
+            order: Vec::new(),
+            deleted: FxHashMap::default(),
+        };
+        for (partition, one) in installed {
+            let written = joining.written.entry(one.timestamp).or_default();
+            if written.is_empty() {
+                joining.order.push(one.timestamp);
+            }
+            written.push((*partition, one));
+            for change in &one.changes {
+                if change.kind == InstalledKind::Delete {
+                    let item = (*partition, change.table, change.key.clone());
+                    let deletions = joining.deleted.entry(item).or_default();
+                    deletions.push((one.sequence.0, one.timestamp));
+                }
+            }
+        }
+        joining
+    }
+
+    /// Partitions that a committed transaction had effects for and that never installed it.
+    fn not_installed(&self, record: &AttemptRecord, timestamp: Timestamp) -> Vec<String> {
+        let installed = self.written.get(&timestamp);
+        let lacks = |partition: PartitionId| {
+            !installed.is_some_and(|all| all.iter().any(|(at, _)| *at == partition))
+        };
+        let asked = record
+            .effects
+            .iter()
+            .filter(|asked| !asked.effects.is_empty());
+        asked
+            .filter(|asked| lacks(asked.partition))
+            .map(|asked| {
+                format!(
+                    "{} has committed as {timestamp}, and {} has never installed it",
+                    name(record),
+                    asked.partition
+                )
+            })
+            .collect()
+    }
+
+    fn transaction(&self, attempt: &Attempt) -> Transaction {
+        let record = &attempt.record;
+        let mut operations: Vec<Operation> = Vec::new();
+        for read in &record.reads {
+            if let Fetched::Recorded(recorded) = &read.fetched {
+                operations.extend(self.read(read.partition, &read.read, recorded));
+            }
+        }
+        let mut version = None;
+        if let AttemptOutcome::Committed(timestamp) = record.outcome {
+            let writes = self.writes(timestamp);
+            if !writes.is_empty() {
+                version = Some(record::version_name(timestamp));
+                operations.extend(writes);
+            }
+        }
+        Transaction {
+            id: name(record),
+            version,
+            stamp: None,
+            session: attempt.asked.map(|asked| format!("c{}", asked.session)),
+            node: Some(record.transaction.node.0),
+            invoked: attempt.asked.map(|asked| asked.at.0),
+            completed: attempt.answered.map(|at| at.0),
+            procedure: match &record.work {
+                Work::Procedure(number) => {
+                    let procedure = self.planned.application.procedures.get(*number);
+                    procedure.map(|procedure| procedure.name().to_owned())
+                }
+                Work::Statement(_) => None,
+            },
+            arguments: record
+                .arguments
+                .iter()
+                .map(|value| format!("{value:?}"))
+                .collect(),
+            outcome: match &record.outcome {
+                AttemptOutcome::Committed(_) => Outcome::Committed,
+                AttemptOutcome::Aborted(reason) => Outcome::Aborted(reason.name().to_owned()),
+                AttemptOutcome::Open => Outcome::Unknown,
+            },
+            operations,
+        }
+    }
+
+    /// What was installed and no attempt answers for.
+    fn orphan(&self, timestamp: Timestamp) -> Transaction {
+        Transaction {
+            id: format!("installed {timestamp}"),
+            version: Some(record::version_name(timestamp)),
+            outcome: Outcome::Unknown,
+            operations: self.writes(timestamp),
+            ..Transaction::default()
+        }
+    }
+
+    fn writes(&self, timestamp: Timestamp) -> Vec<Operation> {
+        let installed = self.written.get(&timestamp).into_iter().flatten();
+        let changes = installed.flat_map(|(partition, one)| {
+            let at = Some(Place {
+                partition: partition.0,
+                sequence: one.sequence.0,
+            });
+            one.changes.iter().map(move |change| (at, change))
+        });
+        changes
+            .map(|(at, change)| {
+                let entries = change.entries.iter();
+                Operation::Write(Write {
+                    item: self.item(change.table, &change.key),
+                    kind: match change.kind {
+                        InstalledKind::Insert => WriteKind::Insert,
+                        InstalledKind::Update => WriteKind::Apply,
+                        InstalledKind::Delete => WriteKind::Delete,
+                    },
+                    value: None,
+                    positions: entries
+                        .map(|(index, entry)| {
+                            let space = self.space(change.table, Some(*index));
+                            (space, record::position(entry.as_bytes()))
+                        })
+                        .collect(),
+                    at,
+                })
+            })
+            .collect()
+    }
+
+    /// The operation of one read; nothing where it is a copy's.
+    fn read(&self, partition: PartitionId, read: &Read, recorded: &Recorded) -> Option<Operation> {
+        let table = read.table();
+        if *self.planned.execution.router.placement(table) == Placement::Replicated {
+            return None;
+        }
+        let at = Some(Place {
+            partition: partition.0,
+            sequence: recorded.sequence,
+        });
+        match (read, recorded.answer.answer()) {
+            (Read::Point { key, .. }, answer) => {
+                let version = match (recorded.versions.last(), answer) {
+                    (Some(version), _) => named(*version),
+                    (None, Fetched::Point(None)) => {
+                        let item = (partition, table, key.clone());
+                        let deletions = self.deleted.get(&item).into_iter().flatten();
+                        let before = deletions.filter(|(at, _)| *at <= recorded.sequence);
+                        before.max().and_then(|(_, version)| named(*version))
+                    }
+                    (None, _) => None,
+                };
+                Some(Operation::Read(record::Read {
+                    item: self.item(table, key),
+                    version,
+                    value: None,
+                    at,
+                }))
+            }
+            (
+                Read::Range {
+                    index,
+                    range,
+                    reverse,
+                    limit,
+                    ..
+                },
+                Fetched::Range(rows),
+            ) => {
+                let found = rows.iter().zip(&recorded.versions);
+                let found = found.map(|((key, _), version)| record::Read {
+                    item: self.item(table, key),
+                    version: named(*version),
+                    value: None,
+                    at,
+                });
+                let stopped = limit.is_some_and(|limit| rows.len() >= limit as usize);
+                if stopped && rows.is_empty() {
+                    return None;
+                }
+                let last = rows.last().filter(|_| stopped);
+                let last = last.map(|(key, row)| self.place(table, *index, key, row));
+                let (lower, upper) = match range.start() {
+                    Some(start) => bounds(&start, range, last, *reverse),
+                    None => return None,
+                };
+                Some(Operation::Scan(Scan {
+                    space: self.space(table, *index),
+                    lower: Some(lower),
+                    upper,
+                    found: found.collect(),
+                    at,
+                }))
+            }
+            _ => None,
+        }
+    }
+
+    /// Where an index has a row.
+    fn place(&self, table: TableId, index: Option<IndexId>, key: &Key, row: &Row) -> String {
+        let schema = self.planned.schema().table(table);
+        match index {
+            None => record::position(key.as_bytes()),
+            Some(index) => {
+                let entry = index_entry(schema, &schema.indexes[index.index()], row, key);
+                record::position(entry.as_bytes())
+            }
+        }
+    }
+
+    fn item(&self, table: TableId, key: &Key) -> String {
+        record::item_name(&self.planned.schema().table(table).name, key.as_bytes())
+    }
+
+    /// A table's own space, or that of an index of it.
+    fn space(&self, table: TableId, index: Option<IndexId>) -> String {
+        let schema = self.planned.schema().table(table);
+        match index {
+            None => schema.name.clone(),
+            Some(index) => format!("{}.{}", schema.name, schema.indexes[index.index()].name),
+        }
+    }
+}
+
+/// What a range has covered: all, or up to the row that it stopped at.
+fn bounds(
+    start: &Key,
+    range: &KeyRange,
+    last: Option<String>,
+    reverse: bool,
+) -> (String, Option<String>) {
+    let lower = record::position(start.as_bytes());
+    let upper = range.end().map(|end| record::position(end.as_bytes()));
+    match (last, reverse) {
+        (None, _) => (lower, upper),
+        // Every position behind the last one is at or behind this.
+        (Some(last), false) => (lower, Some(last + "00")),
+        (Some(last), true) => (last, upper),
+    }
+}
+
+fn named(version: Timestamp) -> Option<VersionName> {
+    (version != Timestamp::ZERO).then(|| VersionName::of(record::version_name(version)))
+}
+
+fn name(record: &AttemptRecord) -> String {
+    format!(
+        "{}.{}",
+        record.transaction.node, record.transaction.sequence
+    )
+}

@@ -1,0 +1,144 @@
+//! Every run's history is judged, and a protocol that promises too little is found out by it.
+
+use anabranch_history::{History, Model, Phenomenon, check};
+use anabranch_sim::case::Run;
+use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Verdict, Watch};
+
+const NODES: u16 = 3;
+const WORKLOADS: [&str; 5] = ["register", "counter", "bank", "smallbank", "payroll"];
+
+fn run(prepared: &Prepared, protocol: ProtocolName, level: FaultLevel, seed: u64) -> Run {
+    let case = Case::new(protocol, seed, NODES, 6, 120, Network::lan(), level);
+    case.run_recorded(prepared, None)
+        .expect("the case can be run")
+}
+
+/// What a model finds in a run's history.
+fn found(run: &Run, model: Model) -> Vec<Phenomenon> {
+    let history = run.history.as_ref().expect("it was recorded");
+    let history = history.history().unwrap_or_else(|error| panic!("{error}"));
+    assert!(history.committed() >= 100, "{}", history.committed());
+    let verdict = check(&history, model).expect("the history suits the model");
+    verdict.counts.into_keys().collect()
+}
+
+/// How many of ten seeds a model finds something in.
+fn violating(prepared: &Prepared, protocol: ProtocolName, model: Model) -> usize {
+    let seeds = 0..10;
+    let violates = |seed: &u64| {
+        let run = run(prepared, protocol, FaultLevel::None, *seed);
+        !found(&run, model).is_empty()
+    };
+    seeds.filter(violates).count()
+}
+
+#[test]
+fn the_history_of_every_run_is_judged() {
+    let prepared = Prepared::new("register", NODES).unwrap();
+    let run = run(&prepared, ProtocolName::Locking, FaultLevel::Mild, 1);
+    let judged = run
+        .report
+        .checked
+        .iter()
+        .find(|what| what.contains("history"));
+    let judged = judged.expect("it is told");
+    assert!(
+        judged.ends_with("strict-serializable, sessions"),
+        "{judged}"
+    );
+    let mut case = Case::new(
+        ProtocolName::Locking,
+        1,
+        NODES,
+        2,
+        10,
+        Network::lan(),
+        FaultLevel::None,
+    );
+    case.watch = Watch::FAST;
+    let fast = case.run_recorded(&prepared, None).unwrap();
+    assert!(fast.history.is_none());
+}
+
+/// ramp.txt's trap: no concurrency control must fail the checker.
+#[test]
+fn nwnr_fails_read_atomic() {
+    for workload in ["register", "counter", "bank"] {
+        let prepared = Prepared::new(workload, NODES).unwrap();
+        let failing = violating(&prepared, ProtocolName::Nwnr, Model::ReadAtomic);
+        assert!(failing >= 5, "{workload}: {failing} of 10");
+        let run = run(&prepared, ProtocolName::Nwnr, FaultLevel::None, 0);
+        let Verdict::Violated(wrong) = &run.report.verdict else {
+            panic!("{workload}: {:?}", run.report.verdict);
+        };
+        let words = "not read-atomic: fractured reads: ";
+        assert!(
+            wrong.iter().any(|what| what.starts_with(words)),
+            "{wrong:?}"
+        );
+    }
+}
+
+/// What read atomic isolation permits, and locking does not.
+#[test]
+fn ramp_is_read_atomic_and_not_serializable() {
+    let prepared = Prepared::new("counter", NODES).unwrap();
+    let (mut weaker, mut stronger) = (0, 0);
+    for seed in 0..10 {
+        let ramp = run(&prepared, ProtocolName::RampFast, FaultLevel::Storm, seed);
+        assert_eq!(found(&ramp, Model::ReadAtomic), [], "{seed}");
+        weaker += usize::from(!found(&ramp, Model::Serializable).is_empty());
+        let locking = run(&prepared, ProtocolName::Locking, FaultLevel::Storm, seed);
+        stronger += usize::from(!found(&locking, Model::StrictSerializable).is_empty());
+    }
+    assert!(weaker >= 5, "{weaker} of 10");
+    assert_eq!(stronger, 0);
+}
+
+/// Locks that are released early keep what is read committed, and no more.
+#[test]
+fn short_locks_are_read_committed_and_not_read_atomic() {
+    let prepared = Prepared::new("register", NODES).unwrap();
+    let protocol = ProtocolName::LockingShort;
+    assert_eq!(violating(&prepared, protocol, Model::ReadCommitted), 0);
+    let failing = violating(&prepared, protocol, Model::ReadAtomic);
+    assert!(failing >= 5, "{failing} of 10");
+}
+
+/// Scans, index entries, deletions, deferred effects: all that the workloads do fits together.
+#[test]
+fn histories_of_all_workloads_agree_with_themselves_and_what_was_promised() {
+    for workload in WORKLOADS {
+        let prepared = Prepared::new(workload, NODES).unwrap();
+        for protocol in [
+            ProtocolName::RampFast,
+            ProtocolName::Locking,
+            ProtocolName::LockingShort,
+        ] {
+            for seed in 0..4 {
+                let run = run(&prepared, protocol, FaultLevel::Mild, seed);
+                let history = run.history.as_ref().expect("it was recorded");
+                assert_eq!(
+                    history.judge(),
+                    [""; 0],
+                    "{workload} {} {seed}",
+                    protocol.name()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_written_history_is_judged_alike() {
+    let prepared = Prepared::new("bank", NODES).unwrap();
+    let run = run(&prepared, ProtocolName::Nwnr, FaultLevel::None, 3);
+    let kept = run.history.as_ref().expect("it was recorded");
+    let text = kept.write(Vec::new()).expect("memory takes it");
+    let history = History::read(text.as_slice()).expect("it is valid");
+    assert_eq!(history.header(), &kept.header);
+    let verdict = check(&history, Model::ReadAtomic).expect("it can be judged");
+    let known: Vec<Phenomenon> = verdict.counts.into_keys().collect();
+    assert_eq!(known, found(&run, Model::ReadAtomic));
+    assert!(known.contains(&Phenomenon::FracturedReads), "{known:?}");
+}
