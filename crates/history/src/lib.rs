@@ -17,6 +17,7 @@ pub mod error;
 mod explain;
 pub mod format;
 mod fracture;
+pub mod generate;
 mod graph;
 mod history;
 mod inferred;
