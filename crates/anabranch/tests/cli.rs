@@ -365,6 +365,13 @@ fn check_gives_no_verdict_on_a_history_that_cannot_be_judged() {
 }
 
 #[test]
+fn bench_check_judges_what_it_generates() {
+    let ran = anabranch(&["bench", "check", "--transactions", "5000"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert_eq!(ran.out.matches("satisfied").count(), 8, "{}", ran.out);
+}
+
+#[test]
 fn check_reads_what_jepsen_writes() {
     let file = scratch("check-jepsen").join("history.edn");
     std::fs::write(

@@ -3,6 +3,7 @@
 //! * [`application`]: SQL files to a planned application.
 //! * [`tpcc`]: TPC-C on an embedded cluster or on PostgreSQL, its conditions checked afterwards.
 //! * [`postgres`]: a throw-away PostgreSQL server, oracle and rival.
+//! * [`histories`]: how long the checkers take.
 //! * [`outcome`]: what a run measured, and its JSON form.
 //! * [`table`]: the same for people.
 //! * [`figure`]: charts, and reports that set a paper's figures beside ours.
@@ -10,6 +11,7 @@
 
 pub mod application;
 pub mod figure;
+pub mod histories;
 pub mod measure;
 pub mod outcome;
 pub mod postgres;

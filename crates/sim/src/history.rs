@@ -54,6 +54,7 @@ struct Asked {
 struct Attempt {
     record: AttemptRecord,
     asked: Option<Asked>,
+    ended: Ticks,
     answered: Option<Ticks>,
 }
 
@@ -74,18 +75,20 @@ impl Recording {
         self.attempts.push(Attempt {
             record,
             asked: before,
+            ended: at,
             answered: Some(at),
         });
     }
 
     /// A node is gone, and with it what these attempts, and others, might have told.
-    pub fn lost(&mut self, records: Vec<AttemptRecord>) {
+    pub fn lost(&mut self, records: Vec<AttemptRecord>, at: Ticks) {
         self.has_lost = true;
         for record in records {
             let asked = self.calls.get(&record.call).copied();
             self.attempts.push(Attempt {
                 record,
                 asked,
+                ended: at,
                 answered: None,
             });
         }
@@ -100,8 +103,7 @@ impl Recording {
     /// Everything as transactions of a history, in the order in which they ended. What nobody
     /// answers for, an effect without a transaction or the other way round, is a violation.
     pub fn finish(mut self, planned: &PlannedApplication, header: Header) -> RunHistory {
-        self.attempts
-            .sort_by_key(|attempt| attempt.answered.unwrap_or(Ticks(u64::MAX)));
+        self.attempts.sort_by_key(|attempt| attempt.ended);
         let joining = Joining::new(planned, &self.installed);
         let mut violations = Vec::new();
         let mut committed: FxHashMap<Timestamp, usize> = FxHashMap::default();
@@ -215,7 +217,7 @@ impl<P: Simulated> Cluster<P> {
                 recording.installed(PartitionId(number), new.cloned().collect());
                 let open = node.open_attempts();
                 if !open.is_empty() {
-                    recording.lost(open);
+                    recording.lost(open, self.now);
                 }
             }
         }
@@ -299,7 +301,9 @@ impl<'r> Joining<'r> {
     fn transaction(&self, attempt: &Attempt) -> Transaction {
         let record = &attempt.record;
         let mut operations: Vec<Operation> = Vec::new();
-        for read in &record.reads {
+        // What a node read that was lost in the middle nobody has seen; it may be lost as well.
+        let seen = record.outcome != AttemptOutcome::Open;
+        for read in record.reads.iter().filter(|_| seen) {
             if let Fetched::Recorded(recorded) = &read.fetched {
                 operations.extend(self.read(read.partition, &read.read, recorded));
             }

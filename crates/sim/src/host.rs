@@ -393,7 +393,7 @@ impl<P: Simulated> Cluster<P> {
                 }
                 host.lost = durable.node().protocol().store().installed().to_vec();
                 if let Some(recording) = &mut self.recording {
-                    recording.lost(durable.node().open_attempts());
+                    recording.lost(durable.node().open_attempts(), self.now);
                 }
                 durable.into_media()
             }

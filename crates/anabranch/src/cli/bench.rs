@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use anabranch_bench::application;
+use anabranch_bench::histories;
 use anabranch_bench::outcome::{Outcome, Run};
 use anabranch_bench::table::{Table, grouped};
 use anabranch_bench::tpcc::experiment::{Experiment, ProtocolChoice};
@@ -29,6 +30,22 @@ pub(crate) struct BenchArguments {
 enum Workload {
     /// TPC-C on the embedded cluster; its twelve conditions are checked after each run
     Tpcc(TpccArguments),
+    /// How long the checkers take for a generated history
+    Check(CheckArguments),
+}
+
+/// Exit code 1 says that a checker has found something in a history that is strictly serializable.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CheckArguments {
+    /// How long the history is
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    transactions: u64,
+    /// The seed of the history
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+    /// Keep the history in this file; without it, it is removed
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
 }
 
 /// Exit code 1 says that a consistency condition does not hold.
@@ -156,7 +173,10 @@ pub(crate) fn built_in() -> Vec<SourceFile> {
 }
 
 pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>> {
-    let Workload::Tpcc(arguments) = &arguments.workload;
+    let arguments = match &arguments.workload {
+        Workload::Tpcc(arguments) => arguments,
+        Workload::Check(arguments) => return run_check(arguments),
+    };
     let experiment = arguments.experiment()?;
     let planned = application::plan(arguments.sources()?, experiment.partitions)?;
     let runs = run_all(&planned, &experiment, arguments)?;
@@ -177,6 +197,32 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>>
     } else {
         Verdict::Finding
     })
+}
+
+fn run_check(arguments: &CheckArguments) -> Result<Verdict, Box<dyn Error>> {
+    let name = format!("anabranch-check-{}.jsonl", std::process::id());
+    let path = match &arguments.history {
+        Some(path) => path.clone(),
+        None => std::env::temp_dir().join(name),
+    };
+    let measured = histories::measure(&path, arguments.seed, arguments.transactions);
+    if arguments.history.is_none() {
+        // Nothing was written if it cannot be removed.
+        let _ = std::fs::remove_file(&path);
+    }
+    let measured = measured?;
+    let mut table = Table::new(["", "seconds", "verdict"]);
+    let seconds = |duration: Duration| format!("{:.2}", duration.as_secs_f64());
+    let size = format!("reading {} MB", grouped(measured.bytes as f64 / 1e6));
+    table.row([size, seconds(measured.read), String::new()]);
+    for (model, took, satisfied) in &measured.models {
+        let verdict = if *satisfied { "satisfied" } else { "violated" };
+        table.row([model.name().to_owned(), seconds(*took), verdict.to_owned()]);
+    }
+    let count = grouped(arguments.transactions as f64);
+    print!("a generated history of {count} transactions\n\n{table}");
+    let all = measured.models.iter().all(|(_, _, satisfied)| *satisfied);
+    Ok(if all { Verdict::Fine } else { Verdict::Finding })
 }
 
 /// Every protocol asked for, and the rival, in turn; repeated runs take turns as well, so that a
