@@ -133,6 +133,10 @@ impl Protocol for Deaf {
         self.0.step(now, input, out);
     }
 
+    fn observe(&mut self, probe: ActivityProbe) {
+        self.0.observe(probe);
+    }
+
     fn counters(&self) -> &Counters {
         self.0.counters()
     }

@@ -42,6 +42,10 @@ pub struct Run {
     pub transactions: u64,
     /// Each consistency condition after the run: whether it held.
     pub conditions: BTreeMap<String, bool>,
+    /// The share (0 to 1) of busy nodes' time that went into each activity; absent unless asked
+    /// for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code_path: Option<BTreeMap<String, f64>>,
 }
 
 /// Latency in milliseconds.

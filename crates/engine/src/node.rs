@@ -17,7 +17,8 @@ use anabranch_protocol::{
 use anabranch_sql::application::ResultSet;
 use anabranch_sql::transaction::TransactionError;
 use anabranch_types::{
-    Access, ColumnIndex, Fetched, NodeId, PartitionId, Read, SlotId, TableId, Ticks, Value,
+    Access, Activity, ActivityProbe, ColumnIndex, Fetched, NodeId, PartitionId, Read, SlotId,
+    TableId, Ticks, Value,
 };
 use rustc_hash::FxHashMap;
 
@@ -122,6 +123,7 @@ pub struct Node<P: Protocol> {
     next_alarm: u64,
     /// Numbers for identity columns.
     sequences: Rc<NodeSequences>,
+    probe: ActivityProbe,
 }
 
 /// One attempt of one call.
@@ -256,6 +258,7 @@ impl<P: Protocol> Node<P> {
             // A life's transactions have names of their own.
             next_sequence: options.life.0.saturating_sub(1) << LIFE_SHIFT,
             next_alarm: 0,
+            probe: ActivityProbe::default(),
             sequences: Rc::new(NodeSequences::new(home, partitions)),
         }
     }
@@ -272,6 +275,12 @@ impl<P: Protocol> Node<P> {
     /// now on.
     pub(crate) fn passed_bounds(&self) -> Vec<(TableId, ColumnIndex, i64)> {
         self.sequences.passed_bounds()
+    }
+
+    /// From now on says to this probe what it is at.
+    pub fn observe(&mut self, probe: ActivityProbe) {
+        self.protocol.observe(probe.clone());
+        self.probe = probe;
     }
 
     /// Its protocol, to look at.
@@ -319,6 +328,7 @@ impl<P: Protocol> Node<P> {
         input: NodeInput<P::Message>,
         out: &mut NodeOutbox<P::Message>,
     ) {
+        let before = self.probe.enter(Activity::Procedure);
         match input {
             NodeInput::Call(call) => {
                 let fresh = Retry {
@@ -330,16 +340,22 @@ impl<P: Protocol> Node<P> {
                 self.start(now, fresh, out);
             }
             NodeInput::Message { from, message } => {
-                self.protocol
-                    .step(now, Input::Message { from, message }, &mut self.out);
+                self.tell(now, Input::Message { from, message });
             }
             NodeInput::Tick => self.ring(now, out),
             NodeInput::Restarted { node } => {
-                self.protocol
-                    .step(now, Input::Restarted { node }, &mut self.out);
+                self.tell(now, Input::Restarted { node });
             }
         }
         self.settle(now, out);
+        self.probe.enter(before);
+    }
+
+    /// Has the protocol take one input.
+    fn tell(&mut self, now: Ticks, input: Input<P::Message>) {
+        let before = self.probe.enter(Activity::Protocol);
+        self.protocol.step(now, input, &mut self.out);
+        self.probe.enter(before);
     }
 
     /// Runs every timer that is due.
@@ -350,7 +366,7 @@ impl<P: Protocol> Node<P> {
             };
             match alarm.what {
                 AlarmKind::Protocol(timer) => {
-                    self.protocol.step(now, Input::Timer(timer), &mut self.out);
+                    self.tell(now, Input::Timer(timer));
                 }
                 AlarmKind::Retry(retry) => self.start(now, *retry, out),
             }
@@ -524,14 +540,11 @@ impl<P: Protocol> Node<P> {
                 Next::Ask(request) => {
                     let transaction = attempt.transaction;
                     attempt.note_request(&request);
-                    self.protocol.step(
-                        now,
-                        Input::Request {
-                            transaction,
-                            request,
-                        },
-                        &mut self.out,
-                    );
+                    let request = Input::Request {
+                        transaction,
+                        request,
+                    };
+                    self.tell(now, request);
                     match self
                         .out
                         .replies
@@ -606,7 +619,7 @@ impl<P: Protocol> Node<P> {
                     transaction,
                     request: Request::Abort,
                 };
-                self.protocol.step(now, abort, &mut self.out);
+                self.tell(now, abort);
                 attempt.deferral &= !attempt.mailbox.borrow().deferral_failed;
                 Err(match error {
                     TransactionError::Failed(error) => AbortReason::Failed(error),

@@ -6,8 +6,8 @@
 //! the step that asks, and a procedure whose every access is local runs without interleaving.
 
 use anabranch_types::{
-    Access, Effect, EffectError, Fetched, NodeId, PartitionId, Read, SlotId, Ticks, Timestamp,
-    Value,
+    Access, ActivityProbe, Effect, EffectError, Fetched, NodeId, PartitionId, Read, SlotId, Ticks,
+    Timestamp, Value,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,10 @@ pub trait Protocol {
 
     /// Takes one input at time `now` and puts everything that follows from it into `out`.
     fn step(&mut self, now: Ticks, input: Input<Self::Message>, out: &mut Outbox<Self::Message>);
+
+    /// From now on says to this probe when it is at the store or at guards rather than at its own
+    /// bookkeeping.
+    fn observe(&mut self, probe: ActivityProbe);
 
     /// What has been counted at this node so far.
     fn counters(&self) -> &Counters;

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use anabranch_engine::Node;
 use anabranch_protocol::Protocol;
-use anabranch_types::NodeId;
+use anabranch_types::{ActivityProbe, NodeId};
 
 use crate::client::Client;
 use crate::inbox::Inbox;
+use crate::profile::Profiler;
 use crate::thread::{CLIENT_BITS, Clock, Envelope, NodeThread, Report};
 
 /// Settings of an embedded cluster.
@@ -22,6 +23,8 @@ pub struct ClusterOptions {
     pub delay: Duration,
     /// The most calls that one client may have under way.
     pub calls_max: usize,
+    /// Whether nodes say what they are at, for [`Cluster::profile`].
+    pub profiled: bool,
 }
 
 impl Default for ClusterOptions {
@@ -29,6 +32,7 @@ impl Default for ClusterOptions {
         ClusterOptions {
             delay: Duration::ZERO,
             calls_max: 4_096,
+            profiled: false,
         }
     }
 }
@@ -37,6 +41,7 @@ impl Default for ClusterOptions {
 pub struct Cluster<P: Protocol> {
     inboxes: Arc<[Inbox<Envelope<P>>]>,
     threads: Vec<JoinHandle<P>>,
+    probes: Vec<ActivityProbe>,
     options: ClusterOptions,
     clients: AtomicU32,
     health: Arc<Health>,
@@ -125,9 +130,15 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         };
         let health = Arc::new(Health::default());
         let mut threads = Vec::with_capacity(makers.len());
+        let probe = |profiled: bool| match profiled {
+            true => ActivityProbe::listening(),
+            false => ActivityProbe::default(),
+        };
+        let probes: Vec<ActivityProbe> = makers.iter().map(|_| probe(options.profiled)).collect();
         for (number, make) in makers.into_iter().enumerate() {
             let id = NodeId(number as u16);
             let shared = Arc::clone(&inboxes);
+            let probe = probes[number].clone();
             let watch = Watch {
                 health: Arc::clone(&health),
                 id,
@@ -136,7 +147,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
                 .name(format!("node {id}"))
                 .spawn(move || {
                     let _watch = watch;
-                    NodeThread::new(id, make(), shared, clock, options.delay).run()
+                    NodeThread::new(id, make(), shared, clock, options.delay, probe).run()
                 });
             match spawned {
                 Ok(thread) => threads.push(thread),
@@ -151,6 +162,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         Ok(Cluster {
             inboxes,
             threads,
+            probes,
             options,
             clients: AtomicU32::new(0),
             health,
@@ -205,6 +217,16 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
                 let _ = answer.send(look(node));
             }))
         })
+    }
+
+    /// Takes a sample of what each node is at every so often, until the profiler is stopped. All
+    /// samples are of an idle node unless the cluster was started as
+    /// [`profiled`](ClusterOptions::profiled).
+    ///
+    /// # Errors
+    /// When the operating system gives no thread.
+    pub fn profile(&self, every: Duration) -> Result<Profiler, ClusterError> {
+        Profiler::start(self.probes.clone(), every).map_err(ClusterError::Thread)
     }
 
     fn ask<T: Send + 'static>(

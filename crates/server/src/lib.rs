@@ -4,12 +4,15 @@
 //!
 //! * [`cluster`]: starts the threads, hands out clients, stops.
 //! * [`inbox`]: the queue that a thread sleeps on.
+//! * [`profile`]: where nodes spend their time.
 //! * `thread`: the loop of one node's thread.
 
 pub mod client;
 pub mod cluster;
 pub mod inbox;
+pub mod profile;
 mod thread;
 
 pub use client::{Client, SubmitError};
 pub use cluster::{Cluster, ClusterOptions, Stopped};
+pub use profile::{Profile, Profiler};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anabranch_engine::{Call, Node, NodeInput, NodeOutbox, Outcome};
 use anabranch_protocol::Protocol;
-use anabranch_types::{NodeId, Ticks};
+use anabranch_types::{Activity, ActivityProbe, NodeId, Ticks};
 
 use crate::inbox::Inbox;
 
@@ -107,6 +107,7 @@ pub(crate) struct NodeThread<P: Protocol> {
     outgoing: Vec<Vec<P::Message>>,
     sent: u64,
     received: u64,
+    probe: ActivityProbe,
 }
 
 struct ClientEnd {
@@ -124,6 +125,7 @@ impl<P: Protocol> NodeThread<P> {
         inboxes: Arc<[Inbox<Envelope<P>>]>,
         clock: Clock,
         delay: Duration,
+        probe: ActivityProbe,
     ) -> NodeThread<P> {
         let outgoing = inboxes.iter().map(|_| Vec::new()).collect();
         NodeThread {
@@ -139,6 +141,7 @@ impl<P: Protocol> NodeThread<P> {
             outgoing,
             sent: 0,
             received: 0,
+            probe,
         }
     }
 
@@ -148,6 +151,8 @@ impl<P: Protocol> NodeThread<P> {
         let inboxes = Arc::clone(&self.inboxes);
         let inbox = &inboxes[self.id.index()];
         let mut batch = Vec::new();
+        self.node.observe(self.probe.clone());
+        self.probe.enter(Activity::Transport);
         loop {
             for envelope in batch.drain(..) {
                 if self.open(envelope) {
@@ -162,7 +167,9 @@ impl<P: Protocol> NodeThread<P> {
             self.flush();
             inbox.take(&mut batch);
             if batch.is_empty() {
+                self.probe.enter(Activity::Idle);
                 inbox.wait(self.next_due(), &mut batch);
+                self.probe.enter(Activity::Transport);
             }
         }
     }

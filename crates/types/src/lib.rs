@@ -11,8 +11,10 @@
 //! * [`text`]: dates, timestamps, UUIDs and bytes as text.
 //! * [`schema`]: what is known of a table below SQL.
 //! * [`access`], [`effect`]: what a transaction reads, and what it does when it commits.
+//! * [`activity`]: what a node is at, for a profiler.
 
 pub mod access;
+pub mod activity;
 pub mod data_type;
 pub mod decimal;
 pub mod effect;
@@ -26,6 +28,7 @@ pub mod time;
 pub mod value;
 
 pub use access::{Access, Fetched, Read, Recorded};
+pub use activity::{Activity, ActivityProbe};
 pub use data_type::{DataType, NumericBounds};
 pub use decimal::{Decimal, DecimalError};
 pub use effect::{Applied, ColumnSet, Effect, EffectError, Patch, RowPrograms};

@@ -87,6 +87,9 @@ pub(crate) struct TpccArguments {
     /// New-Order rate
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) repeat: u32,
+    /// Also show what the nodes spent their time on, as sampled while they were measured
+    #[arg(long)]
+    pub(crate) code_path: bool,
     /// Run the same files on another database as well, on this machine
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) versus: Option<Versus>,
@@ -147,6 +150,7 @@ impl TpccArguments {
             },
             delay: duration("--delay-ms", self.delay_ms / 1_000.0)?,
             seed: self.seed,
+            code_path: self.code_path,
         };
         experiment.check()?;
         if self.repeat == 0 {
@@ -181,6 +185,11 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>>
     let planned = application::plan(arguments.sources()?, experiment.partitions)?;
     let runs = run_all(&planned, &experiment, arguments)?;
     print!("{}", summary(&runs));
+    for run in &runs {
+        if let Some(shares) = &run.code_path {
+            print!("\n{}", code_path(&run.protocol, shares));
+        }
+    }
     let consistent = runs.iter().all(Run::is_consistent);
     if let Some(path) = &arguments.json {
         let outcome = Outcome {
@@ -308,6 +317,42 @@ fn describe(arguments: &TpccArguments) -> serde_json::Value {
         "seed": arguments.seed,
         "repeat": arguments.repeat,
     })
+}
+
+/// What each code path is called in the table, and what the prototype of the second paper spent on
+/// it (coordination-avoidance.txt §6.2; none where it has no such line).
+const CODE_PATHS: [(&str, &str, &str); 5] = [
+    (
+        "storage",
+        "Storage (lookup, row programs, install)",
+        "45.3%",
+    ),
+    ("procedure", "Procedure execution", "14.4%"),
+    (
+        "transport",
+        "Queues between threads (the paper: RPC, serialization)",
+        "25.8%",
+    ),
+    (
+        "guard",
+        "Guards (the paper: ID assignment synchronization)",
+        "0.19%",
+    ),
+    (
+        "protocol",
+        "The protocol's bookkeeping (the paper: other)",
+        "14.3%",
+    ),
+];
+
+/// The paper's code-path table, with this run beside it.
+fn code_path(protocol: &str, shares: &std::collections::BTreeMap<String, f64>) -> String {
+    let mut table = Table::new([&format!("{protocol}: code path"), "share", "published"]);
+    for (name, text, published) in CODE_PATHS {
+        let share = shares.get(name).copied().unwrap_or(0.0);
+        table.row([text, &format!("{:.2}%", share * 100.0), published]);
+    }
+    table.to_string()
 }
 
 /// One table over all runs, the ratio to the last of them where there are several, and what did not

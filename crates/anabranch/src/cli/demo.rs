@@ -41,6 +41,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Verdict, Box<dyn Error>> 
         mix: MixArgument::Full,
         seed: 1,
         repeat: 1,
+        code_path: false,
         versus: None,
         json: None,
         files: None,

@@ -1,5 +1,6 @@
 //! TPC-C on an embedded cluster.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,10 +10,10 @@ use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
 use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
 use anabranch_protocol::{Counters, Protocol, Topology};
 use anabranch_server::cluster::ClusterError;
-use anabranch_server::{Client, Cluster, ClusterOptions, SubmitError};
+use anabranch_server::{Client, Cluster, ClusterOptions, Profile, Profiler, SubmitError};
 use anabranch_sql::transaction::TransactionError;
 use anabranch_storage::Store;
-use anabranch_types::{NodeId, PartitionId, Placement, TableId};
+use anabranch_types::{Activity, NodeId, PartitionId, Placement, TableId};
 use anabranch_workload::tpcc::{CallGenerator, TransactionType};
 use rustc_hash::FxHashMap;
 
@@ -188,6 +189,7 @@ where
     let options = ClusterOptions {
         delay: experiment.delay,
         calls_max: experiment.clients,
+        profiled: experiment.code_path,
     };
     let cluster = Cluster::start(makers, options).map_err(RunError::Cluster)?;
     progress("warming up");
@@ -196,7 +198,12 @@ where
     driver.measurement = Measurement::default();
     let before = counters(&cluster)?;
     progress("measuring");
+    let profiler = match experiment.code_path {
+        true => Some(cluster.profile(SAMPLE_EVERY).map_err(RunError::Cluster)?),
+        false => None,
+    };
     let elapsed = driver.run_for(experiment.duration)?;
+    let profile = profiler.map(Profiler::stop);
     let after = counters(&cluster)?;
     driver.measurement.measured_for(elapsed);
     let measurement = std::mem::take(&mut driver.measurement);
@@ -223,7 +230,20 @@ where
         seconds,
         transactions: measurement.committed(),
         conditions: held,
+        code_path: profile.as_ref().map(code_path),
     })
+}
+
+/// How often a node is looked at to see what it is at.
+const SAMPLE_EVERY: Duration = Duration::from_micros(500);
+
+/// The share of a busy node's time, by what it was at.
+fn code_path(profile: &Profile) -> BTreeMap<String, f64> {
+    Activity::ALL
+        .into_iter()
+        .filter(|activity| *activity != Activity::Idle)
+        .map(|activity| (activity.name().to_owned(), profile.share(activity)))
+        .collect()
 }
 
 fn counters<P>(cluster: &Cluster<P>) -> Result<Counters, RunError>

@@ -70,6 +70,8 @@ pub struct Experiment {
     pub delay: Duration,
     /// The seed of the database and of the calls.
     pub seed: u64,
+    /// Whether to take samples of what the nodes are at while they are measured.
+    pub code_path: bool,
 }
 
 /// Why an experiment cannot be run.
@@ -211,6 +213,7 @@ mod tests {
             mix: Mix::FULL,
             delay: Duration::ZERO,
             seed: 1,
+            code_path: false,
         }
     }
 

@@ -132,6 +132,7 @@ pub fn run(
         seconds,
         transactions: measurement.committed(),
         conditions,
+        code_path: None,
     })
 }
 

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use anabranch_storage::Store;
 use anabranch_types::{
-    Effect, NodeId, PartitionId, RowPrograms, Schema, TableId, Ticks, Timestamp,
+    ActivityProbe, Effect, NodeId, PartitionId, RowPrograms, Schema, TableId, Ticks, Timestamp,
 };
 use rustc_hash::FxHashMap;
 
@@ -389,6 +389,10 @@ impl Protocol for LockingNode {
             Input::Timer(_) | Input::Restarted { .. } => {}
         }
         self.resume_woken(now, out);
+    }
+
+    fn observe(&mut self, probe: ActivityProbe) {
+        self.participant.probe = probe;
     }
 
     fn counters(&self) -> &Counters {

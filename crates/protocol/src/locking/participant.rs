@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use anabranch_storage::{SlotValues, Staged, Store};
 use anabranch_types::{
-    Access, Effect, Fetched, HybridClock, IndexId, Key, NodeId, Read, Row, RowPrograms, Schema,
-    SlotId, TableId, TableSchema, Ticks, Timestamp, Value,
+    Access, Activity, ActivityProbe, Effect, Fetched, HybridClock, IndexId, Key, NodeId, Read, Row,
+    RowPrograms, Schema, SlotId, TableId, TableSchema, Ticks, Timestamp, Value,
 };
+use smallvec::SmallVec;
 
 use super::LockingOptions;
 use super::ReadLocks;
@@ -86,6 +87,7 @@ pub(super) struct Participant {
     free: Vec<Owner>,
     /// Owners whose lock was granted by a release and who have not been resumed yet.
     woken: VecDeque<Owner>,
+    pub(super) probe: ActivityProbe,
 }
 
 /// What a step may depend on; not what is the same for ever.
@@ -120,6 +122,7 @@ impl Participant {
             locals: Vec::new(),
             free: Vec::new(),
             woken: VecDeque::new(),
+            probe: ActivityProbe::default(),
         }
     }
 
@@ -144,7 +147,8 @@ impl Participant {
 
     /// Releases everything of a transaction and forgets it.
     pub(super) fn end(&mut self, owner: Owner) {
-        self.table.release(owner, &mut self.woken);
+        let release = || self.table.release(owner, &mut self.woken);
+        self.probe.within(Activity::Guard, release);
         let ended = self.locals[owner as usize].take();
         assert!(ended.is_some(), "a transaction ends once");
         self.free.push(owner);
@@ -213,6 +217,19 @@ impl Participant {
         &mut self,
         now: Ticks,
         owner: Owner,
+        request: LockRequest,
+        counters: &mut Counters,
+    ) -> Progress {
+        let before = self.probe.enter(Activity::Guard);
+        let progress = self.take_and_fetch(now, owner, request, counters);
+        self.probe.enter(before);
+        progress
+    }
+
+    fn take_and_fetch(
+        &mut self,
+        now: Ticks,
+        owner: Owner,
         mut request: LockRequest,
         counters: &mut Counters,
     ) -> Progress {
@@ -237,7 +254,8 @@ impl Participant {
                     }
                 }
             }
-            let rows = self.fetch(&request);
+            let fetch = || self.fetch(&request);
+            let rows = self.probe.within(Activity::Storage, fetch);
             if request.has_waited && self.add_rows_moved_up(owner, &mut request, &rows) {
                 continue;
             }
@@ -373,12 +391,19 @@ impl Participant {
     }
 
     fn fetch(&self, request: &LockRequest) -> Vec<Option<Fetched>> {
-        let needed = |read: &Read| {
-            request.fetch || (request.has_waited && matches!(read, Read::Range { .. }))
-        };
-        if !request.fetch && !request.has_waited {
+        if request.fetch {
+            let reads = request.reads.iter().map(|(read, _)| read);
+            let (mut fetched, mut touched) = (Vec::new(), SmallVec::new());
+            let found = self
+                .store
+                .fetch_all(reads, None, None, &mut fetched, &mut touched);
+            found.expect("the newest versions are always kept");
+            return fetched.into_iter().map(Some).collect();
+        }
+        if !request.has_waited {
             return Vec::new();
         }
+        let needed = |read: &Read| matches!(read, Read::Range { .. });
         request
             .reads
             .iter()
@@ -420,7 +445,8 @@ impl Participant {
         let mut slots = SlotValues::default();
         // No version that it meets will be above its timestamp: LOCK-I6.
         let last = Timestamp::from_bits(u64::MAX);
-        let staged = self.store.stage(last, effects, &mut slots, &*self.programs);
+        let stage = || self.store.stage(last, effects, &mut slots, &*self.programs);
+        let staged = self.probe.within(Activity::Storage, stage);
         let staged = staged.map_err(|error| match error.into_effect_error() {
             None => AbortReason::RowMissing,
             Some(error) => AbortReason::Failed(error),
@@ -527,8 +553,10 @@ impl Participant {
         let budget = staged.changes().len() + 1;
         // Whoever reads has a lock, and so reads the newest versions; LOCK-I6 says the rest.
         self.store.forget_past(self.store.last(), Timestamp::MAX);
-        self.store.install(now, timestamp, staged);
-        self.store.collect(now, budget);
+        self.probe.within(Activity::Storage, || {
+            self.store.install(now, timestamp, staged);
+            self.store.collect(now, budget);
+        });
     }
 
     /// A timestamp above every one seen here.

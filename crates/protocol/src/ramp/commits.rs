@@ -115,7 +115,7 @@ impl RampNode {
                 continue;
             }
             // Nothing is held here: what changes until the decision is found by looking again.
-            if let Err(reason) = self.participant.refuses(&work) {
+            if let Err(reason) = self.participant.refuses(&self.context, &work) {
                 return self.abort(transaction, reason, out);
             }
             deciding.own = Some((work, siblings));

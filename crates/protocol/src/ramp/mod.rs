@@ -44,7 +44,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use anabranch_storage::Store;
-use anabranch_types::{HybridClock, NodeId, PartitionId, RowPrograms, Ticks};
+use anabranch_types::{ActivityProbe, HybridClock, NodeId, PartitionId, RowPrograms, Ticks};
 use rustc_hash::FxHashMap;
 
 use self::attempt::Attempt;
@@ -135,6 +135,7 @@ impl RampNode {
                 clock: HybridClock::new(node),
                 stability: Stability::new(node, nodes, options.retain),
                 journal: None,
+                probe: ActivityProbe::default(),
             },
             participant: Participant::new(partition, store, programs, nodes),
             current: None,
@@ -298,6 +299,10 @@ impl Protocol for RampNode {
             Input::Restarted { node } => self.handle_restarted(node, out),
         }
         self.context.write_down(out);
+    }
+
+    fn observe(&mut self, probe: ActivityProbe) {
+        self.context.probe = probe;
     }
 
     fn counters(&self) -> &Counters {

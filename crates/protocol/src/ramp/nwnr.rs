@@ -12,9 +12,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use anabranch_storage::{Commit, SlotValues, Store};
-use anabranch_types::{Effect, Fetched, HybridClock, NodeId, PartitionId, Read, RowPrograms};
+use anabranch_types::{
+    Activity, ActivityProbe, Effect, Fetched, HybridClock, NodeId, PartitionId, Read, RowPrograms,
+};
 use anabranch_types::{Ticks, Timestamp};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::message::Slots;
 use super::own_partition;
@@ -87,6 +90,7 @@ pub struct NwnrNode {
     clock: HybridClock,
     waiting: FxHashMap<TransactionId, Waiting>,
     counters: Counters,
+    probe: ActivityProbe,
 }
 
 /// What a step may depend on: see [`super::RampNode`].
@@ -119,6 +123,7 @@ impl NwnrNode {
             clock: HybridClock::new(node),
             waiting: FxHashMap::default(),
             counters: Counters::default(),
+            probe: ActivityProbe::default(),
         }
     }
 
@@ -148,12 +153,14 @@ impl NwnrNode {
     }
 
     fn fetch<'r>(&self, reads: impl Iterator<Item = &'r Read>) -> Vec<Fetched> {
-        let newest = |read| {
+        let (mut fetched, mut touched) = (Vec::new(), SmallVec::new());
+        let newest = || {
             self.store
-                .fetch(read, None)
-                .expect("the newest versions are kept")
+                .fetch_all(reads, None, None, &mut fetched, &mut touched)
         };
-        reads.map(newest).collect()
+        let found = self.probe.within(Activity::Storage, newest);
+        found.expect("the newest versions are kept");
+        fetched
     }
 
     fn read(
@@ -242,10 +249,12 @@ impl NwnrNode {
         // Reads take the newest versions. An effect that comes out of order may win a register here
         // that it would lose elsewhere; this protocol promises no order.
         self.store.forget_past(self.store.last(), Timestamp::MAX);
-        self.store
-            .apply(now, commit, &mut slots, &*self.programs)
-            .map_err(reason)?;
-        self.store.collect(now, budget);
+        let applied = self.probe.within(Activity::Storage, || {
+            let applied = self.store.apply(now, commit, &mut slots, &*self.programs);
+            self.store.collect(now, budget);
+            applied
+        });
+        applied.map_err(reason)?;
         Ok(slots.into_vec())
     }
 
@@ -388,6 +397,10 @@ impl Protocol for NwnrNode {
             },
             Input::Timer(_) | Input::Restarted { .. } => {}
         }
+    }
+
+    fn observe(&mut self, probe: ActivityProbe) {
+        self.probe = probe;
     }
 
     fn counters(&self) -> &Counters {

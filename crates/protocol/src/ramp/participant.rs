@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use anabranch_storage::{ApplyError, Commit, CommitSequence, ItemTag, SlotValues, Staged, Store};
 use anabranch_types::{
-    Effect, EffectError, HybridClock, Key, PartitionId, Read, RowPrograms, TableId, Ticks,
-    Timestamp,
+    Activity, ActivityProbe, Effect, EffectError, HybridClock, Key, PartitionId, Read, RowPrograms,
+    TableId, Ticks, Timestamp,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -34,6 +34,7 @@ pub(super) struct Context {
     pub(super) stability: Stability,
     /// What has to be written down, in a node that keeps records.
     pub(super) journal: Option<Box<Journal>>,
+    pub(super) probe: ActivityProbe,
 }
 
 /// What is to become of an insert whose key is drawn at commit, if the key is taken.
@@ -191,15 +192,12 @@ impl Participant {
         let since = self.first_unknown(known).filter(|first| *first <= snapshot);
         let mut fetched = Vec::with_capacity(reads.len());
         let mut touched: SmallVec<[usize; 8]> = SmallVec::new();
-        self.store
-            .fetch_all(
-                reads.clone(),
-                Some(snapshot),
-                since,
-                &mut fetched,
-                &mut touched,
-            )
-            .map_err(|_| Refusal::BelowFloor)?;
+        let (asked, at) = (reads.clone(), Some(snapshot));
+        let found = context.probe.within(Activity::Storage, || {
+            self.store
+                .fetch_all(asked, at, since, &mut fetched, &mut touched)
+        });
+        found.map_err(|_| Refusal::BelowFloor)?;
         let evidence = if touched.is_empty() {
             Vec::new()
         } else {
@@ -300,7 +298,7 @@ impl Participant {
         context: &mut Context,
         work: Work,
     ) -> Result<(Timestamp, Slots), AbortReason> {
-        self.refuses(&work)?;
+        self.refuses(context, &work)?;
         let timestamp = context.clock.next(context.now);
         if work.effects.is_empty() {
             return Ok((timestamp, Slots::new()));
@@ -330,22 +328,28 @@ impl Participant {
             return Err(AbortReason::Conflict);
         }
         *highest = prepared;
-        let mut wanted = self.wanted(&work, Drawing::Held);
-        if self.holds.exclude(&wanted) {
-            return Err(AbortReason::Conflict);
-        }
-        self.validate(&work)?;
+        let mut wanted = context.probe.within(Activity::Guard, || {
+            let wanted = self.wanted(&work, Drawing::Held);
+            if self.holds.exclude(&wanted) {
+                return Err(AbortReason::Conflict);
+            }
+            self.validate(&work)?;
+            Ok(wanted)
+        })?;
         // Above everything installed here, so that what the effects come to is what they will come
         // to at the commit timestamp, as long as their items stay as they are.
         let vote = context.clock.next(context.now);
         let mut rehearsed = None;
         if !work.effects.is_empty() {
-            let (staged, slots) = self
-                .store
-                .rehearse(vote, &work.effects, &*self.programs)
+            let rehearse = || self.store.rehearse(vote, &work.effects, &*self.programs);
+            let (staged, slots) = context
+                .probe
+                .within(Activity::Storage, rehearse)
                 .map_err(reason)?;
-            self.keep_absent(&mut wanted, &work.effects, &staged)?;
-            self.fits_beside_prepared(&work.effects)?;
+            context.probe.within(Activity::Guard, || {
+                self.keep_absent(&mut wanted, &work.effects, &staged)?;
+                self.fits_beside_prepared(&work.effects)
+            })?;
             rehearsed = Some((staged, slots, self.store.last()));
         }
         let promise = Promise {
@@ -354,7 +358,8 @@ impl Participant {
             after: self.store.last(),
         };
         let kept = self.write_prepared(context, promise, &work.effects, &siblings, &wanted);
-        let held = self.holds.take(prepared, wanted);
+        let take = || self.holds.take(prepared, wanted);
+        let held = context.probe.within(Activity::Guard, take);
         self.votes.push_back(promise);
         self.prepared.insert(
             prepared,
@@ -404,11 +409,13 @@ impl Participant {
 
     /// Whether the coordinator's own partition would refuse this work at once. What it would take
     /// to find out that it violates a constraint is left to the decision.
-    pub(super) fn refuses(&self, work: &Work) -> Result<(), AbortReason> {
-        if !self.holds.is_empty() {
-            self.check_against_holds(work)?;
-        }
-        self.validate(work)
+    pub(super) fn refuses(&self, context: &Context, work: &Work) -> Result<(), AbortReason> {
+        context.probe.within(Activity::Guard, || {
+            if !self.holds.is_empty() {
+                self.check_against_holds(work)?;
+            }
+            self.validate(work)
+        })
     }
 
     /// Checks and shows a decided transaction on the coordinator's own partition. It has not been
@@ -420,7 +427,7 @@ impl Participant {
         work: Work,
         siblings: Option<Arc<Siblings>>,
     ) -> Result<Slots, AbortReason> {
-        self.refuses(&work)?;
+        self.refuses(context, &work)?;
         if work.effects.is_empty() {
             return Ok(Slots::new());
         }
@@ -438,7 +445,8 @@ impl Participant {
             .prepared
             .remove(&decided.prepared)
             .expect("the caller has looked");
-        self.holds.release(decided.prepared, &prepared.held);
+        let release = || self.holds.release(decided.prepared, &prepared.held);
+        context.probe.within(Activity::Guard, release);
         context.clock.observe(decided.commit);
         if prepared.effects.is_empty() {
             self.write_committed(context, decided, false, &Slots::new());
@@ -451,8 +459,11 @@ impl Participant {
                 }
                 self.forget_past(context);
                 let now = context.now;
-                let sequence = self.store.install(now, decided.commit, staged);
-                self.store.collect(now, prepared.effects.len() + 1);
+                let sequence = context.probe.within(Activity::Storage, || {
+                    let sequence = self.store.install(now, decided.commit, staged);
+                    self.store.collect(now, prepared.effects.len() + 1);
+                    sequence
+                });
                 (sequence, slots.into_vec())
             }
             _ => self.install(context, decided.commit, prepared.effects)?,
@@ -491,10 +502,12 @@ impl Participant {
         self.forget_past(context);
         let mut slots = SlotValues::default();
         let commit = Commit { timestamp, effects };
-        let sequence = self
-            .store
-            .apply(context.now, commit, &mut slots, &*self.programs)?;
-        self.store.collect(context.now, budget);
+        let sequence = context.probe.within(Activity::Storage, || {
+            let store = &mut self.store;
+            let sequence = store.apply(context.now, commit, &mut slots, &*self.programs)?;
+            store.collect(context.now, budget);
+            Ok(sequence)
+        })?;
         Ok((sequence, slots.into_vec()))
     }
 
@@ -550,7 +563,9 @@ impl Participant {
 
     /// Drops versions that nobody can ask for any more, as far as they are due.
     pub(super) fn collect(&mut self, context: &Context) {
-        self.store.collect(context.now, COLLECT_BUDGET);
+        context.probe.within(Activity::Storage, || {
+            self.store.collect(context.now, COLLECT_BUDGET);
+        });
     }
 
     /// Forgets what no reader can need evidence of.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anabranch_storage::{ChangeImage, SlotValues};
-use anabranch_types::{Effect, NodeId, Timestamp};
+use anabranch_types::{Activity, Effect, NodeId, Timestamp};
 
 use super::{Context, Kept, Participant, Prepared, Promise, Recent, Shown};
 use crate::ramp::holds::Wanted;
@@ -70,15 +70,20 @@ impl Participant {
     ) -> Result<(anabranch_storage::CommitSequence, Slots), anabranch_storage::ApplyError> {
         let budget = effects.len() + 1;
         let mut slots = SlotValues::default();
-        let staged = self
-            .store
-            .stage(timestamp, effects, &mut slots, &*self.programs)?;
+        let stage = || {
+            self.store
+                .stage(timestamp, effects, &mut slots, &*self.programs)
+        };
+        let staged = context.probe.within(Activity::Storage, stage)?;
         if let Some(journal) = &mut context.journal {
             journal.note(&staged);
         }
         self.forget_past(context);
-        let sequence = self.store.install(context.now, timestamp, staged);
-        self.store.collect(context.now, budget);
+        let sequence = context.probe.within(Activity::Storage, || {
+            let sequence = self.store.install(context.now, timestamp, staged);
+            self.store.collect(context.now, budget);
+            sequence
+        });
         Ok((sequence, slots.into_vec()))
     }
 
