@@ -7,7 +7,7 @@ use anabranch_protocol::ramp::message::{Got, Message, Stamped};
 use anabranch_protocol::ramp::{NwnrNode, RampNode};
 use anabranch_protocol::{Counters, Input, Outbox, Protocol};
 use anabranch_storage::Store;
-use anabranch_types::Ticks;
+use anabranch_types::{ActivityProbe, Ticks};
 
 use crate::cluster::Subject;
 use crate::support::describe;
