@@ -18,7 +18,7 @@ use super::attempt::{Footprint, footprint_of, touches};
 use super::holds::{GuardRange, Holds, Mode, Wanted};
 use super::message::{Evidence, Got, Known, Refusal, Required, Slots, Work};
 use super::record::RampRecord;
-use super::siblings::Siblings;
+use super::siblings::{Siblings, Sketch};
 use super::stability::Stability;
 use crate::record::Journal;
 use crate::{AbortReason, Record};
@@ -74,6 +74,8 @@ struct Shown {
     /// The highest commit timestamp up to here.
     commit_max: Timestamp,
     siblings: Arc<Siblings>,
+    /// Of what it wrote here.
+    sketch: Sketch,
 }
 
 /// A vote for yes.
@@ -227,6 +229,7 @@ impl Participant {
         known: &Known,
     ) -> Vec<Evidence> {
         let mut evidence = Vec::new();
+        let read = Sketch::of_reads(footprint);
         for (node, shown) in self.shown.iter().enumerate() {
             let known = known.of(node);
             let at = shown.partition_point(|earlier| earlier.commit_max <= known);
@@ -234,7 +237,7 @@ impl Participant {
                 .range(at..)
                 .take_while(|next| next.sequence <= snapshot);
             for next in news.filter(|next| next.commit > known) {
-                if touches(next.siblings.on(self.partition), footprint) {
+                if read.meets(next.sketch) && touches(next.siblings.on(self.partition), footprint) {
                     evidence.push(Evidence {
                         commit: next.commit,
                         siblings: Arc::clone(&next.siblings),
@@ -477,6 +480,7 @@ impl Participant {
     }
 
     fn remember(&mut self, sequence: CommitSequence, commit: Timestamp, siblings: Arc<Siblings>) {
+        let sketch = Sketch::of_writes(siblings.on(self.partition));
         let shown = &mut self.shown[commit.node().index()];
         let before = shown.back().map_or(Timestamp::ZERO, |last| last.commit_max);
         shown.push_back(Shown {
@@ -484,6 +488,7 @@ impl Participant {
             commit,
             commit_max: before.max(commit),
             siblings,
+            sketch,
         });
         let slots = Slots::new();
         self.recent.insert(commit, Recent { sequence, slots });
