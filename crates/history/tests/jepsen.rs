@@ -41,6 +41,23 @@ fn valid_histories_satisfy_every_model() {
     }
 }
 
+/// What nobody was told of has committed if it was read.
+#[test]
+fn an_unknown_outcome_counts_where_it_was_read() {
+    for (kind, seen) in [("append", "[1]"), ("w", "1")] {
+        let text = format!(
+            "{{:type :info, :process 0, :value [[:{kind} 1 1] [:{kind} 2 1]]}}\n\
+             {{:type :ok, :process 1, :value [[:r 2 nil] [:r 1 {seen}]]}}\n"
+        );
+        assert_eq!(
+            found(&text, Model::ReadAtomic),
+            [Phenomenon::FracturedReads]
+        );
+        let unread = text.replace(&format!("[:r 1 {seen}]"), "[:r 1 nil]");
+        assert_eq!(found(&unread, Model::ReadAtomic), []);
+    }
+}
+
 #[test]
 fn lists_appended_in_two_orders_are_g0() {
     let text = include_str!("jepsen/list-append-g0.edn");

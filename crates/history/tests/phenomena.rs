@@ -208,8 +208,8 @@ fn long_counters_read_in_pairs_are_compared_by_who_wrote_both() {
         })
         .collect();
     let order: Vec<String> = (1..=count).map(|number| number.to_string()).collect();
-    let orders = [("n", order.join(" ")), ("m", "5 20".to_owned())];
-    let mut judge = |reader: String| {
+    let mut judge = |reader: String, both: &str| {
+        let orders = [("n", order.join(" ")), ("m", both.to_owned())];
         transactions.push(reader);
         let texts: Vec<&str> = transactions.iter().map(String::as_str).collect();
         let orders: Vec<(&str, &str)> = orders.iter().map(|(i, o)| (*i, o.as_str())).collect();
@@ -217,13 +217,16 @@ fn long_counters_read_in_pairs_are_compared_by_who_wrote_both() {
         transactions.pop();
         found
     };
-    assert_eq!(judge(format!("r n {count}; r m 20")), []);
+    assert_eq!(judge(format!("r n {count}; r m 20"), "5 20"), []);
     let vanished = [Phenomenon::ObservedTransactionVanishes];
-    assert_eq!(judge(format!("r n {count}; r m 5")), vanished);
-    assert_eq!(judge(format!("r n {count}; r m")), vanished);
-    assert_eq!(judge("r n 19; r m 5".to_owned()), []);
-    assert_eq!(judge("r n 4; r m".to_owned()), []);
-    assert_eq!(judge("r m 20; r n 19".to_owned()), vanished);
+    assert_eq!(judge(format!("r n {count}; r m 5"), "5 20"), vanished);
+    assert_eq!(judge(format!("r n {count}; r m"), "5 20"), vanished);
+    assert_eq!(judge("r n 19; r m 5".to_owned(), "5 20"), []);
+    assert_eq!(judge("r n 4; r m".to_owned(), "5 20"), []);
+    assert_eq!(judge("r m 20; r n 19".to_owned(), "5 20"), vanished);
+    // The one that came later in the first came earlier in the second.
+    assert_eq!(judge(format!("r n {count}; r m 20"), "20 5"), vanished);
+    assert_eq!(judge(format!("r n {count}; r m 5"), "20 5"), []);
 }
 
 #[test]
@@ -454,6 +457,10 @@ fn sessions_read_no_older_versions_than_before() {
     assert_eq!(found(model, &["a | w x", "b | r x", "b | r x 1"], &[]), []);
     // Another session may be behind.
     assert_eq!(found(model, &["a | w x", "b | r x 1", "c | r x"], &[]), []);
+    // The newest of what one transaction saw counts, in whichever order it saw it.
+    let mixed = ["a | w x", "a | w x", "b | r x 2; r x", "b | r x 1"];
+    let mixed = found(model, &mixed, &[("x", "1 2")]);
+    assert_eq!(mixed, [Phenomenon::NonMonotonicReads]);
     // What was seen is remembered over those that did not look.
     let later = ["a | w x", "a | w x", "b | r x 2", "b | r y", "b | r x 1"];
     assert_eq!(
