@@ -407,7 +407,13 @@ fn a_late_writer_loses_to_what_was_installed_before_it() {
     cluster.request(late, Request::Commit(set_both(1)));
     prepare(&mut cluster, C1, &[X, Y]);
     cluster.skew[X.index()] = Ticks::from_millis(50);
-    for effect in [update(SET, 0, 0, 2), update(ADD, 0, 0, 10)] {
+    // The last two have the owner look for what it may drop.
+    for effect in [
+        update(SET, 0, 0, 2),
+        update(ADD, 0, 0, 10),
+        update(ADD, 0, 1, 1),
+        update(ADD, 0, 1, 1),
+    ] {
         let writer = cluster.begin(X);
         cluster.request(writer, Request::Commit(vec![on(0, vec![effect])]));
         assert!(is_committed(cluster.take_reply(writer)));
