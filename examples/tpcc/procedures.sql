@@ -29,6 +29,7 @@ CREATE FUNCTION new_order(
 ) LANGUAGE plpgsql AS $$
 DECLARE
     lines_found bigint;
+    prices      numeric[];
 BEGIN
     SELECT w_tax INTO STRICT warehouse_tax
     FROM warehouse
@@ -42,8 +43,9 @@ BEGIN
     FROM customer
     WHERE c_w_id = p_w_id AND c_d_id = p_d_id AND c_id = p_c_id;
 
-    SELECT count(*), sum(i_price * l.quantity) INTO lines_found, total_amount
-    FROM unnest(p_item_ids, p_quantities) AS l (item_id, quantity)
+    SELECT count(*), sum(i_price * l.quantity), array_agg(i_price ORDER BY l.number)
+    INTO lines_found, total_amount, prices
+    FROM unnest(p_item_ids, p_quantities) WITH ORDINALITY AS l (item_id, quantity, number)
     JOIN item ON i_id = l.item_id;
 
     IF lines_found < cardinality(p_item_ids) THEN
@@ -67,7 +69,7 @@ BEGIN
     INSERT INTO order_line (ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id, ol_supply_w_id,
                             ol_quantity, ol_amount, ol_dist_info)
     SELECT p_w_id, p_d_id, order_id, l.number, l.item_id, l.supply_w_id,
-           l.quantity, i_price * l.quantity,
+           l.quantity, l.price * l.quantity,
            CASE p_d_id
                WHEN 1 THEN s_dist_01
                WHEN 2 THEN s_dist_02
@@ -80,9 +82,8 @@ BEGIN
                WHEN 9 THEN s_dist_09
                WHEN 10 THEN s_dist_10
            END
-    FROM unnest(p_item_ids, p_supply_w_ids, p_quantities) WITH ORDINALITY
-        AS l (item_id, supply_w_id, quantity, number)
-    JOIN item ON i_id = l.item_id
+    FROM unnest(p_item_ids, p_supply_w_ids, p_quantities, prices) WITH ORDINALITY
+        AS l (item_id, supply_w_id, quantity, price, number)
     JOIN stock ON s_w_id = l.supply_w_id AND s_i_id = l.item_id;
 
     UPDATE stock

@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
-use anabranch_types::{ColumnIndex, ColumnSet, IndexId, ProgramId, Schema, TableId, TableSchema};
+use anabranch_types::{
+    ColumnIndex, ColumnSet, IndexId, ProgramId, Row, Schema, TableId, TableSchema,
+};
 
 use crate::{
     bind::{Binder, NoVariables, convert::Context, scope::Scope},
     catalog::{Catalog, ColumnDefault, ReferentialAction},
     diagnostic::Diagnostic,
-    expression::{Expression, Sequence},
+    expression::{
+        Expression, Failure, Frame, Sequence,
+        integer::{RowCells, Shapes, Truth},
+    },
     program::{Program, Programs},
 };
 
@@ -32,7 +37,26 @@ pub(crate) struct TableConstraints {
 pub(crate) struct Check {
     pub(crate) name: String,
     pub(crate) expression: Expression,
+    /// The condition once more, where it is on integers.
+    pub(crate) truth: Option<Truth>,
     pub(crate) columns: ColumnSet,
+}
+
+impl Check {
+    /// Whether it holds of a row that a frame's source 1 is or has; `None` for NULL.
+    pub(crate) fn test(&self, frame: &Frame<'_>, row: &Row) -> Result<Option<bool>, Failure> {
+        match self.holds(row) {
+            Some(truth) => Ok(Some(truth)),
+            None => self.expression.test(frame),
+        }
+    }
+
+    /// Whether it holds of a row; `None` where an evaluation must tell.
+    #[inline]
+    pub(crate) fn holds(&self, row: &Row) -> Option<bool> {
+        let arguments = &[];
+        self.truth.as_ref()?.holds(&RowCells { row, arguments })
+    }
 }
 
 /// A foreign key, seen from the child.
@@ -167,8 +191,10 @@ fn bind_check(
     expression.each_column(&mut |_, column| {
         columns = columns.with(crate::expression::frame::column_index(column));
     });
+    let truth = Shapes::row(catalog.schema.table(table)).truth(&expression);
     Ok(Check {
         name: check.name.clone(),
+        truth,
         expression,
         columns,
     })

@@ -7,7 +7,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use anabranch_types::{
-    Applied, ColumnIndex, ColumnSet, DataType, EffectError, ProgramId, Row, RowPrograms,
+    Applied, ColumnIndex, ColumnSet, DataType, EffectError, ProgramId, Row, RowPrograms, StoredInt,
     TableSchema, Value,
 };
 use smallvec::SmallVec;
@@ -17,6 +17,7 @@ use crate::{
     diagnostic::Diagnostic,
     expression::{
         Domain, Expression, Failure, Frame, Function, Operator, Source, Surroundings, failure,
+        integer::{Integer, RowCells, Shapes},
     },
     interval,
 };
@@ -43,6 +44,16 @@ pub(crate) struct Program {
     may_violate: bool,
     /// Whether each column is set to what does not depend on the row, or moved by it.
     pub(crate) only_moves: bool,
+    /// The assignments once more, where all are of integers.
+    integers: Option<Box<[IntegerAssignment]>>,
+}
+
+/// An integer assigned to a column.
+#[derive(Debug)]
+struct IntegerAssignment {
+    column: ColumnIndex,
+    at: StoredInt,
+    value: Integer,
 }
 
 impl Programs {
@@ -134,7 +145,12 @@ impl Program {
         let only_moves = assignments
             .iter()
             .all(|(column, expression)| !reads_row(expression) || is_move(expression, *column));
+        let integers = assignments
+            .iter()
+            .map(|(column, value)| IntegerAssignment::compile(&schema, *column, value))
+            .collect();
         Program {
+            integers,
             schema,
             assignments,
             outputs,
@@ -146,6 +162,11 @@ impl Program {
     }
 
     fn apply(&self, row: &Row, arguments: &[Value], skip: ColumnSet) -> Result<Applied, Failure> {
+        if let Some(integers) = &self.integers
+            && let Some(row) = assign(integers, row, arguments, skip)
+        {
+            return self.checked(row, arguments);
+        }
         let surroundings = Surroundings::default();
         let layout = &self.schema.layout;
         let sources = [Source::Empty, Source::Row { layout, row }];
@@ -166,12 +187,19 @@ impl Program {
         let new = row
             .with(layout, &changes)
             .map_err(|error| failure("54000", error.to_string()))?;
+        self.checked(new, arguments)
+    }
+
+    /// Tests the CHECKs on a new row, and computes the outputs.
+    fn checked(&self, new: Row, arguments: &[Value]) -> Result<Applied, Failure> {
+        let layout = &self.schema.layout;
         let mut outputs = SmallVec::new();
         if !self.checks.is_empty() || !self.outputs.is_empty() {
+            let surroundings = Surroundings::default();
             let sources = [Source::Empty, Source::Row { layout, row: &new }];
             let frame = Frame::of_rows(arguments, &sources, &surroundings);
             for check in &self.checks {
-                if check.expression.test(&frame)? == Some(false) {
+                if check.test(&frame, &new)? == Some(false) {
                     return Err(violated(&self.schema.name, &check.name));
                 }
             }
@@ -181,6 +209,41 @@ impl Program {
         }
         Ok(Applied { row: new, outputs })
     }
+}
+
+impl IntegerAssignment {
+    /// `None` when the column is none of an integer, or the value is not compiled to one.
+    fn compile(
+        schema: &TableSchema,
+        column: ColumnIndex,
+        value: &Expression,
+    ) -> Option<IntegerAssignment> {
+        let data_type = &schema.columns[column.index()].data_type;
+        Some(IntegerAssignment {
+            column,
+            at: schema.layout.stored_int(column)?,
+            value: Shapes::row(schema).stored(value, data_type)?,
+        })
+    }
+}
+
+/// A row with integers assigned; `None` where it has to be found out in another way.
+fn assign(
+    integers: &[IntegerAssignment],
+    row: &Row,
+    arguments: &[Value],
+    skip: ColumnSet,
+) -> Option<Row> {
+    let cells = RowCells { row, arguments };
+    let mut changes: SmallVec<[(StoredInt, i64); 8]> = SmallVec::new();
+    for assignment in integers {
+        if !skip.is_empty() && skip.contains(assignment.column) {
+            continue;
+        }
+        let int = assignment.value.value(&cells)?;
+        changes.push((assignment.at, int));
+    }
+    row.with_stored(&changes)
 }
 
 impl RowPrograms for Programs {

@@ -34,7 +34,9 @@ pub use decimal::{Decimal, DecimalError};
 pub use effect::{Applied, ColumnSet, Effect, EffectError, Patch, RowPrograms};
 pub use id::{ColumnIndex, IndexId, NodeId, PartitionId, ProgramId, SlotId, TableId};
 pub use key::{Key, KeyRange, KeyReader};
-pub use row::{Row, RowBuilder, RowLayout, RowTooLong, RowWriter};
+pub use row::{
+    LikeWriter, Row, RowBuilder, RowLayout, RowTemplate, RowTooLong, RowWriter, StoredInt,
+};
 pub use schema::{ColumnSchema, IndexSchema, Placement, Schema, TableSchema};
 pub use time::{HybridClock, Ticks, Timestamp};
 pub use value::{Pending, Value, ValueRef};

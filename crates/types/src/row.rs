@@ -154,9 +154,103 @@ impl RowLayout {
         RowBuilder::default().build(self, values)
     }
 
+    /// Where rows have an integer, or the scaled integer of a `numeric(p, s)` with p at most 18;
+    /// `None` for a column of another kind.
+    #[inline]
+    pub fn stored_int(&self, column: ColumnIndex) -> Option<StoredInt> {
+        let field = self.field(column);
+        match (&field.kind, field.place) {
+            (Kind::Int | Kind::Scaled(_), Place::Fixed { offset, width }) => Some(StoredInt {
+                offset,
+                width,
+                null_bit: field.null_bit.unwrap_or(NEVER_NULL),
+            }),
+            _ => None,
+        }
+    }
+
+    /// Whether a column's bytes have the same place in every row, which [`RowTemplate`]s fill.
+    #[inline]
+    pub fn is_fixed(&self, column: ColumnIndex) -> bool {
+        matches!(self.field(column).place, Place::Fixed { .. })
+    }
+
     #[inline]
     fn field(&self, column: ColumnIndex) -> &Field {
         &self.fields[column.index()]
+    }
+}
+
+/// Where the rows of a layout have an integer, found out once: see [`RowLayout::stored_int`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredInt {
+    offset: u32,
+    width: u8,
+    /// The bit that says that it is NULL, or [`NEVER_NULL`].
+    null_bit: u32,
+}
+
+/// In the place of a bit's number: there is none.
+const NEVER_NULL: u32 = u32::MAX;
+
+impl StoredInt {
+    #[inline]
+    fn get(self, row: &[u8]) -> Option<i64> {
+        if self.null_bit != NEVER_NULL
+            && row[(self.null_bit / 8) as usize] >> (self.null_bit % 8) & 1 == 1
+        {
+            return None;
+        }
+        Some(get_int(
+            &row[self.offset as usize..][..usize::from(self.width)],
+        ))
+    }
+
+    /// False, and nothing is changed, when the integer needs more bytes.
+    #[inline]
+    fn set(self, row: &mut [u8], int: i64) -> bool {
+        let bytes = &mut row[self.offset as usize..][..usize::from(self.width)];
+        match self.width {
+            4 => match i32::try_from(int) {
+                Ok(int) => bytes.copy_from_slice(&int.to_le_bytes()),
+                Err(_) => return false,
+            },
+            8 => bytes.copy_from_slice(&int.to_le_bytes()),
+            _ => match i16::try_from(int) {
+                Ok(int) => bytes.copy_from_slice(&int.to_le_bytes()),
+                Err(_) => return false,
+            },
+        }
+        if self.null_bit != NEVER_NULL {
+            row[(self.null_bit / 8) as usize] &= !(1 << (self.null_bit % 8));
+        }
+        true
+    }
+}
+
+/// What many rows have in common: the values of some of the columns with a fixed place, and which
+/// columns are NULL. [`RowBuilder::start_like`] begins a row with it.
+#[derive(Debug)]
+pub struct RowTemplate<'l> {
+    layout: &'l RowLayout,
+    head: SmallVec<[u8; 64]>,
+}
+
+impl<'l> RowTemplate<'l> {
+    /// A template that says nothing yet: 0 in every column.
+    pub fn new(layout: &'l RowLayout) -> RowTemplate<'l> {
+        RowTemplate {
+            layout,
+            head: SmallVec::from_elem(0, layout.fixed_end),
+        }
+    }
+
+    /// Sets a column with a fixed place, or any to NULL.
+    ///
+    /// # Panics
+    /// When the value is not coerced to the column's type, or the column has no fixed place.
+    pub fn set(&mut self, column: ColumnIndex, value: ValueRef<'_>) {
+        set_fixed(self.layout.field(column), &mut self.head, value);
     }
 }
 
@@ -196,6 +290,19 @@ impl RowBuilder {
             builder: self,
             layout,
             fields: layout.fields.iter(),
+        }
+    }
+
+    /// Begins a row with what a template says. The other columns with a fixed place are set in any
+    /// order, and those without are pushed in theirs.
+    pub fn start_like<'b>(&'b mut self, template: &RowTemplate<'b>) -> LikeWriter<'b> {
+        self.head.clear();
+        self.head.extend_from_slice(&template.head);
+        self.tail.clear();
+        self.ends.clear();
+        LikeWriter {
+            builder: self,
+            layout: template.layout,
         }
     }
 
@@ -305,6 +412,64 @@ impl RowWriter<'_> {
     }
 }
 
+/// A row in the making: see [`RowBuilder::start_like`].
+#[derive(Debug)]
+pub struct LikeWriter<'b> {
+    builder: &'b mut RowBuilder,
+    layout: &'b RowLayout,
+}
+
+impl LikeWriter<'_> {
+    /// Sets an integer. False, and nothing is changed, when it needs more bytes than the column
+    /// has.
+    #[inline]
+    #[must_use]
+    pub fn set_int(&mut self, at: StoredInt, int: i64) -> bool {
+        at.set(&mut self.builder.head, int)
+    }
+
+    /// Sets a column with a fixed place.
+    ///
+    /// # Panics
+    /// When the value is not coerced to the column's type.
+    #[inline]
+    pub fn set(&mut self, column: ColumnIndex, value: ValueRef<'_>) {
+        set_fixed(self.layout.field(column), &mut self.builder.head, value);
+    }
+
+    /// Appends the value of a column without a fixed place: the first such column's, then the
+    /// next one's.
+    ///
+    /// # Errors
+    /// When the row would be too long.
+    ///
+    /// # Panics
+    /// When the value is not coerced to the column's type.
+    #[inline]
+    pub fn push(&mut self, column: ColumnIndex, value: ValueRef<'_>) -> Result<(), RowTooLong> {
+        if let ValueRef::Text(text) = value {
+            return self.builder.put_raw(text.as_bytes());
+        }
+        self.builder.put(self.layout.field(column), value)
+    }
+
+    /// The row, encoded.
+    ///
+    /// # Errors
+    /// When the row would be too long.
+    ///
+    /// # Panics
+    /// When columns without a fixed place are missing.
+    pub fn finish(self) -> Result<Row, RowTooLong> {
+        assert_eq!(
+            self.builder.ends.len(),
+            self.layout.variables,
+            "a row has one value for each column"
+        );
+        self.builder.finish(self.layout)
+    }
+}
+
 /// The flag of a row whose end offsets have 4 bytes.
 const WIDE: u8 = 1;
 
@@ -392,6 +557,31 @@ impl Row {
             }
             _ => panic!("{column} is not stored as an integer"),
         }
+    }
+
+    /// An integer where it is known to lie; `None` for NULL.
+    ///
+    /// # Panics
+    /// When the row is not of the layout that the place was asked of.
+    #[inline]
+    pub fn stored(&self, at: StoredInt) -> Option<i64> {
+        at.get(&self.0)
+    }
+
+    /// The row with other integers in some columns; `None` when one needs more bytes than its
+    /// column has.
+    ///
+    /// # Panics
+    /// When the row is not of the layout that the places were asked of.
+    pub fn with_stored(&self, changes: &[(StoredInt, i64)]) -> Option<Row> {
+        let mut bytes: Arc<[u8]> = Arc::from(&*self.0);
+        let unique = Arc::get_mut(&mut bytes).expect("a new allocation has one owner");
+        for (at, int) in changes {
+            if !at.set(unique, *int) {
+                return None;
+            }
+        }
+        Some(Row(bytes))
     }
 
     /// A text column's value, borrowed; `None` for NULL.
@@ -543,6 +733,22 @@ fn put_in_place(field: &Field, row: &mut [u8], value: &Value) {
         &mut row[offset as usize..][..usize::from(width)],
         value.borrowed(),
     );
+}
+
+/// Sets a column of a row's fixed part; a variable one can only be NULL there.
+fn set_fixed(field: &Field, head: &mut [u8], value: ValueRef<'_>) {
+    if value.is_null() {
+        let bit = field
+            .null_bit
+            .expect("NULL in a column that is not nullable");
+        head[(bit / 8) as usize] |= 1 << (bit % 8);
+        return;
+    }
+    let Place::Fixed { offset, width } = field.place else {
+        panic!("a column without a fixed place is pushed");
+    };
+    let bytes = &mut head[offset as usize..][..usize::from(width)];
+    put_fixed(&field.kind, bytes, value);
 }
 
 fn put_fixed(kind: &Kind, bytes: &mut [u8], value: ValueRef<'_>) {

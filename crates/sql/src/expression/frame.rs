@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anabranch_types::{Key, Row, RowLayout, Value, ValueRef};
 use smallvec::SmallVec;
 
-use super::Surroundings;
+use super::{Surroundings, integer::Cells};
 
 /// The index of a source that a tuple has no row of: an outer join's missing side.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -85,6 +85,39 @@ impl Source<'_> {
                 _ => ValueRef::Null,
             },
             Source::Empty => unreachable!("a source is read before its columns are"),
+        }
+    }
+}
+
+impl Cells for Frame<'_> {
+    #[inline]
+    fn variable(&self, slot: usize) -> &Value {
+        &self.variables[slot]
+    }
+
+    #[inline]
+    fn row(&self, source: usize) -> Option<&Row> {
+        match &self.sources[source] {
+            // The row that a tuple has not is beyond the last.
+            Source::Rows { rows, .. } => rows.get(self.tuple[source] as usize),
+            Source::Row { row, .. } => Some(row),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn cell(&self, source: usize, column: usize) -> Option<ValueRef<'_>> {
+        let row = self.tuple[source] as usize;
+        match &self.sources[source] {
+            Source::Arrays { arrays, ordinality } => match arrays.get(column) {
+                Some(Value::Array(list)) => list.get(row).map(Value::borrowed),
+                None if *ordinality => Some(ValueRef::Int(i64::from(self.tuple[source]) + 1)),
+                _ => None,
+            },
+            Source::Values { width, values } => {
+                values.get(row * width + column).map(Value::borrowed)
+            }
+            _ => None,
         }
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod datetime;
 pub(crate) mod evaluate;
 pub(crate) mod frame;
 pub(crate) mod function;
+pub(crate) mod integer;
 pub(crate) mod pattern;
 pub mod text;
 
