@@ -13,6 +13,7 @@ use crate::{
     expression::Expression,
     plan::{
         Body, Distinct, Finish, Join, Query, Select, Step,
+        rows::RowPlan,
         statement::{Conflict, ConflictUpdate, Insert, Statement, StatementKind},
     },
     program::Program,
@@ -87,9 +88,12 @@ impl Binder<'_> {
         let returning = self.returning(insert.returning.as_ref());
         self.scopes.pop();
         let (returning, columns, terms) = returning?;
+        let straight = conflict.is_none() && returning.is_none();
+        let rows = straight.then(|| RowPlan::of(&schema, &query)).flatten();
         let plan = Insert {
             schema,
             query,
+            rows,
             conflict,
             returning,
         };

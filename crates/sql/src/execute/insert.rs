@@ -2,19 +2,22 @@
 
 use anabranch_types::{
     ColumnIndex, ColumnSet, Effect, Fetched, Key, KeyRange, Patch, Read, Row, RowBuilder,
-    TableSchema, Value,
+    TableSchema, Value, key::int_width,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::Run;
+use super::{Rows, Run, referential::RowValues};
 use crate::{
     TransactionError,
     expression::{
         Batch, Expression, Failure, Frame, NONE, Source, failure,
         frame::{Indices, Sources},
     },
-    plan::statement::{Conflict, ConflictUpdate, Insert},
+    plan::{
+        rows::RowPlan,
+        statement::{Conflict, ConflictUpdate, Insert},
+    },
     program::{not_null, violated},
     transaction::Transaction,
 };
@@ -33,7 +36,32 @@ pub(crate) struct Changed {
 impl<T: Transaction> Run<'_, T> {
     /// Runs an INSERT.
     pub(crate) async fn insert(&mut self, insert: &Insert) -> Result<Changed, TransactionError> {
-        let rows = self.query(&insert.query, None).await?;
+        let Some(plan) = &insert.rows else {
+            let rows = self.query(&insert.query, None).await?;
+            return self.insert_values(insert, rows).await;
+        };
+        let select = RowPlan::select(&insert.query);
+        let mut batch = Batch::single(select.stride);
+        self.steps(&select.steps, &mut batch).await?;
+        let Some(encoded) = self.encoded(&insert.schema, plan, &select.projection, &batch) else {
+            let rows = self.project(select, &batch)?;
+            return self.insert_values(insert, rows).await;
+        };
+        drop(batch);
+        self.write_encoded(&encoded, plan)?;
+        self.check_parents(&encoded, Some(plan.same), None).await?;
+        Ok(Changed {
+            count: encoded.rows.len() as u64,
+            rows: Vec::new(),
+        })
+    }
+
+    /// Inserts rows of values.
+    async fn insert_values(
+        &mut self,
+        insert: &Insert,
+        rows: Rows,
+    ) -> Result<Changed, TransactionError> {
         let (width, row_count) = (rows.width, rows.count);
         let schema = &*insert.schema;
         let batch = values_batch(rows.values, width);
@@ -58,7 +86,8 @@ impl<T: Transaction> Run<'_, T> {
                 let row = builder.build(&schema.layout, values).map_err(too_long)?;
                 self.write_new(schema, key, row, values)?;
             }
-            self.check_parents(schema, values, width, None).await?;
+            self.check_parents(&RowValues { schema, values }, None, None)
+                .await?;
         }
         let returned = match &insert.returning {
             None => Vec::new(),
@@ -261,7 +290,7 @@ impl<T: Transaction> Run<'_, T> {
                 (None, _) => {
                     let key = self.new_key(schema, values);
                     self.insert_row(schema, key, values)?;
-                    self.check_parents(schema, values, values.len(), None)
+                    self.check_parents(&RowValues { schema, values }, None, None)
                         .await?;
                     Some(values.to_vec())
                 }
@@ -333,8 +362,11 @@ impl<T: Transaction> Run<'_, T> {
             },
         )?;
         let assigned: Vec<ColumnIndex> = changes.iter().map(|(column, _)| *column).collect();
-        self.check_parents(schema, &values, values.len(), Some(&assigned))
-            .await?;
+        let rows = RowValues {
+            schema,
+            values: &values,
+        };
+        self.check_parents(&rows, None, Some(&assigned)).await?;
         self.follow_change(schema, &row, &new, &assigned).await?;
         Ok(Some(values))
     }
@@ -378,9 +410,23 @@ fn key_of(schema: &TableSchema, columns: &[ColumnIndex], values: &[Value]) -> Ke
 pub(super) fn primary_key(schema: &TableSchema, row: &Row) -> Key {
     let mut key = Key::empty();
     for column in &schema.primary_key {
-        let described = &schema.columns[column.index()];
-        let value = row.get(&schema.layout, *column);
-        key.push_value(&described.data_type, described.nullable, &value);
+        push_column(schema, row, *column, &mut key);
     }
     key
+}
+
+/// Appends a column of an encoded row to a key.
+pub(super) fn push_column(schema: &TableSchema, row: &Row, column: ColumnIndex, key: &mut Key) {
+    let described = &schema.columns[column.index()];
+    if let (false, true, Some(at)) = (
+        described.nullable,
+        described.data_type.is_integer(),
+        schema.layout.stored_int(column),
+    ) && let Some(int) = row.stored(at)
+        && key.push_int(int_width(&described.data_type), int).is_ok()
+    {
+        return;
+    }
+    let value = row.get(&schema.layout, column);
+    key.push_value(&described.data_type, described.nullable, &value);
 }

@@ -5,6 +5,7 @@
 //! too are issued together, and its rows are told apart by their owner.
 
 pub(crate) mod aggregate;
+pub(crate) mod encode;
 pub(crate) mod finish;
 pub(crate) mod insert;
 pub(crate) mod join;

@@ -8,6 +8,7 @@ use super::{
     Run,
     insert::{Changed, primary_key, too_long},
     key,
+    referential::RowValues,
 };
 use crate::{
     TransactionError,
@@ -77,9 +78,11 @@ impl<T: Transaction> Run<'_, T> {
                 .iter()
                 .flat_map(|row| row.values(&schema.layout))
                 .collect();
-            let width = schema.columns.len();
-            self.check_parents(schema, &values, width, Some(&assigned))
-                .await?;
+            let rows = RowValues {
+                schema,
+                values: &values,
+            };
+            self.check_parents(&rows, None, Some(&assigned)).await?;
         }
         if constrained
             .children
@@ -189,7 +192,7 @@ impl<T: Transaction> Run<'_, T> {
                 let bears = changes
                     .iter()
                     .any(|(column, _)| check.columns.contains(*column));
-                if bears && check.expression.test(&frame)? == Some(false) {
+                if bears && check.test(&frame, &new)? == Some(false) {
                     return Err(violated(&schema.name, &check.name));
                 }
             }

@@ -1,30 +1,166 @@
 //! Foreign keys: parents looked up when a child is written, children when a parent goes.
 
 use anabranch_types::{
-    ColumnIndex, Effect, Fetched, Key, KeyRange, Patch, Pending, Read, Row, TableSchema, Value,
-    access::whole_table,
+    ColumnIndex, ColumnSchema, ColumnSet, Effect, Fetched, Key, KeyRange, Patch, Pending, Read,
+    Row, TableSchema, Value, access::whole_table, key::int_width,
 };
 use smallvec::SmallVec;
 
-use super::{Nested, Run, insert::primary_key};
+use super::{Nested, Run, encode::Encoded, insert::primary_key};
 use crate::{
     TransactionError,
     catalog::ReferentialAction,
-    constraint::ChildReference,
+    constraint::{ChildReference, ParentReference},
     expression::{Batch, Failure, failure},
     transaction::Transaction,
 };
 
+/// Rows whose parents are looked up.
+pub(super) trait ChildRows {
+    /// Their table.
+    fn schema(&self) -> &TableSchema;
+    /// How many there are.
+    fn count(&self) -> usize;
+    /// Whether a row's column is NULL.
+    fn is_null(&self, row: usize, column: ColumnIndex) -> bool;
+    /// Whether a row's column has the same value as that of the row before it.
+    fn same_as_before(&self, row: usize, column: ColumnIndex) -> bool;
+    /// What is known only at commit of a column's value.
+    fn pending(&self, row: usize, column: ColumnIndex) -> Option<Pending>;
+    /// Appends a column's value to a key, as a column of the parent. False when the parent's type
+    /// does not have the value.
+    fn push(&self, row: usize, column: ColumnIndex, as_of: &ColumnSchema, key: &mut Key) -> bool;
+}
+
+/// Rows of values, one after the other.
+pub(super) struct RowValues<'v> {
+    pub(super) schema: &'v TableSchema,
+    pub(super) values: &'v [Value],
+}
+
+impl RowValues<'_> {
+    fn value(&self, row: usize, column: ColumnIndex) -> &Value {
+        &self.values[row * self.schema.columns.len() + column.index()]
+    }
+}
+
+impl ChildRows for RowValues<'_> {
+    fn schema(&self) -> &TableSchema {
+        self.schema
+    }
+
+    fn count(&self) -> usize {
+        self.values.len() / self.schema.columns.len()
+    }
+
+    fn is_null(&self, row: usize, column: ColumnIndex) -> bool {
+        self.value(row, column).is_null()
+    }
+
+    fn same_as_before(&self, row: usize, column: ColumnIndex) -> bool {
+        self.value(row, column) == self.value(row - 1, column)
+    }
+
+    fn pending(&self, row: usize, column: ColumnIndex) -> Option<Pending> {
+        match self.value(row, column) {
+            Value::Pending(pending) => Some(*pending),
+            _ => None,
+        }
+    }
+
+    fn push(&self, row: usize, column: ColumnIndex, as_of: &ColumnSchema, key: &mut Key) -> bool {
+        let value = self.value(row, column);
+        key.try_push_value(&as_of.data_type, as_of.nullable, value)
+            .is_ok()
+    }
+}
+
+impl ChildRows for Encoded<'_> {
+    fn schema(&self) -> &TableSchema {
+        self.schema
+    }
+
+    fn count(&self) -> usize {
+        self.rows.len()
+    }
+
+    #[inline]
+    fn is_null(&self, row: usize, column: ColumnIndex) -> bool {
+        self.rows[row].is_null(&self.schema.layout, column)
+    }
+
+    #[inline]
+    fn same_as_before(&self, row: usize, column: ColumnIndex) -> bool {
+        let layout = &self.schema.layout;
+        let bytes = |row: usize| self.rows[row].column_bytes(layout, column);
+        self.is_null(row, column) == self.is_null(row - 1, column) && bytes(row) == bytes(row - 1)
+    }
+
+    fn pending(&self, _: usize, column: ColumnIndex) -> Option<Pending> {
+        let patch = self.patches.iter().find(|patch| patch.column == column)?;
+        Some(Pending {
+            slot: patch.slot,
+            offset: patch.offset,
+        })
+    }
+
+    #[inline]
+    fn push(&self, row: usize, column: ColumnIndex, as_of: &ColumnSchema, key: &mut Key) -> bool {
+        let layout = &self.schema.layout;
+        let own = &self.schema.columns[column.index()].data_type;
+        if let (false, true, true, Some(at)) = (
+            as_of.nullable,
+            as_of.data_type.is_integer(),
+            own.is_integer(),
+            layout.stored_int(column),
+        ) && let Some(int) = self.rows[row].stored(at)
+        {
+            return key.push_int(int_width(&as_of.data_type), int).is_ok();
+        }
+        let value = self.rows[row].get(layout, column);
+        key.try_push_value(&as_of.data_type, as_of.nullable, &value)
+            .is_ok()
+    }
+}
+
+/// The key of a row's parent, and which of its columns are known only at commit; `None` when no
+/// parent can have it.
+fn parent_key(
+    rows: &impl ChildRows,
+    row: usize,
+    parent: &ParentReference,
+) -> Option<(Key, SmallVec<[Patch; 1]>)> {
+    let mut key = Key::empty();
+    let mut patches: SmallVec<[Patch; 1]> = SmallVec::new();
+    let columns = parent.parent.key_columns(parent.index);
+    for (column, place) in columns.iter().zip(&parent.order) {
+        let described = &parent.parent.columns[column.index()];
+        let own = parent.columns[*place];
+        if !rows.push(row, own, described, &mut key) {
+            return None;
+        }
+        if let Some(Pending { slot, offset }) = rows.pending(row, own) {
+            patches.push(Patch {
+                slot,
+                offset,
+                column: *column,
+            });
+        }
+    }
+    Some((key, patches))
+}
+
 impl<T: Transaction> Run<'_, T> {
     /// Looks up the parents of rows just written; `changed` narrows it to the foreign keys that
-    /// the changed columns are part of. Parents known to exist are not asked for.
+    /// the changed columns are part of, and a foreign key whose columns are all among `same` is
+    /// that of the first row. Parents known to exist are not asked for.
     pub(super) async fn check_parents(
         &mut self,
-        schema: &TableSchema,
-        values: &[Value],
-        width: usize,
+        rows: &impl ChildRows,
+        same: Option<ColumnSet>,
         changed: Option<&[ColumnIndex]>,
     ) -> Result<(), TransactionError> {
+        let schema = rows.schema();
         let constraints = self.constraints;
         let parents = &constraints.of(schema.id).parents;
         if parents.is_empty() {
@@ -38,45 +174,26 @@ impl<T: Transaction> Run<'_, T> {
             if !changed.is_none_or(bears) {
                 continue;
             }
-            let columns = parent.parent.key_columns(parent.index);
-            let mut before: Option<&[Value]> = None;
-            for row in values.chunks_exact(width) {
+            let all_same =
+                |same: ColumnSet| parent.columns.iter().all(|column| same.contains(*column));
+            let count = match rows.count() {
+                count if count > 1 && same.is_some_and(all_same) => 1,
+                count => count,
+            };
+            for row in 0..count {
                 // Rows of one statement often share a parent.
-                let same = |before: &[Value]| {
-                    let mut columns = parent.columns.iter();
-                    columns.all(|column| row[column.index()] == before[column.index()])
-                };
-                if before.replace(row).is_some_and(same) {
+                let shared = row > 0
+                    && parent
+                        .columns
+                        .iter()
+                        .all(|column| rows.same_as_before(row, *column));
+                let null = |column: &ColumnIndex| rows.is_null(row, *column);
+                if shared || parent.columns.iter().any(null) {
                     continue;
                 }
-                if parent
-                    .columns
-                    .iter()
-                    .any(|column| row[column.index()].is_null())
-                {
-                    continue;
-                }
-                let mut key = Key::empty();
-                let mut fits = true;
-                let mut pending: SmallVec<[Patch; 1]> = SmallVec::new();
-                for (column, place) in columns.iter().zip(&parent.order) {
-                    let described = &parent.parent.columns[column.index()];
-                    let value = &row[parent.columns[*place].index()];
-                    fits = fits
-                        && key
-                            .try_push_value(&described.data_type, described.nullable, value)
-                            .is_ok();
-                    if let Value::Pending(Pending { slot, offset }) = *value {
-                        pending.push(Patch {
-                            slot,
-                            offset,
-                            column: *column,
-                        });
-                    }
-                }
-                if !fits {
+                let Some((key, pending)) = parent_key(rows, row, parent) else {
                     return Err(no_parent(schema, &parent.name).into());
-                }
+                };
                 let table = parent.parent.id;
                 if parent.index.is_none() && self.transaction.is_known(table, &key, &pending) {
                     continue;
@@ -323,7 +440,11 @@ impl<T: Transaction> Run<'_, T> {
             self.insert_row(schema, new_key, &values)?;
         }
         let values = new.values(&schema.layout);
-        self.check_parents(schema, &values, values.len(), Some(&child.columns))
+        let rows = RowValues {
+            schema,
+            values: &values,
+        };
+        self.check_parents(&rows, None, Some(&child.columns))
             .await?;
         let follow: Nested<'_, ()> =
             Box::pin(self.follow_change(schema, &row, &new, &child.columns));

@@ -313,7 +313,7 @@ impl Expression {
 
 /// The result that a CASE over an operand comes to.
 #[inline]
-fn chosen<'e>(
+pub(crate) fn chosen<'e>(
     operand: &Expression,
     branches: &'e [(Expression, Expression)],
     otherwise: &'e Expression,

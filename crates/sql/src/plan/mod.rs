@@ -7,6 +7,7 @@
 
 pub(crate) mod access;
 pub(crate) mod join;
+pub(crate) mod rows;
 pub(crate) mod statement;
 pub(crate) mod walk;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anabranch_types::{ColumnIndex, IndexId, ProgramId, TableSchema};
 
-use super::{DeferredUpdate, OutputColumn, Query, Step};
+use super::{DeferredUpdate, OutputColumn, Query, Step, rows::RowPlan};
 use crate::{
     bind::{RawAccess, term::RawTerm},
     expression::Expression,
@@ -39,6 +39,8 @@ pub(crate) struct Insert {
     pub(crate) schema: Arc<TableSchema>,
     /// Gives whole rows, in the order of the table's columns.
     pub(crate) query: Query,
+    /// How its rows are made, where they are made straight from its tuples.
+    pub(crate) rows: Option<RowPlan>,
     pub(crate) conflict: Option<Conflict>,
     /// RETURNING, over the new row (source 1).
     pub(crate) returning: Option<Vec<Expression>>,

@@ -1,0 +1,220 @@
+//! New rows straight from tuples: encoded once where they are alike, and in place where not.
+//!
+//! What is rare is left to the evaluation of whole rows of values (see [`super::insert`]): when
+//! anything fails here, or might, nothing has been written, and that evaluation tells which error
+//! comes first. See [`crate::plan::rows`].
+
+use anabranch_types::{
+    ColumnIndex, Effect, Key, Patch, Row, RowBuilder, RowTemplate, StoredInt, TableSchema, Value,
+    ValueRef,
+};
+use smallvec::SmallVec;
+
+use super::{Run, insert::push_column};
+use crate::{
+    TransactionError,
+    constraint::Check,
+    expression::{
+        Batch, Expression, Frame, Source, evaluate::chosen, frame::column_index, integer::Integer,
+    },
+    plan::rows::{Making, RowPlan},
+    transaction::Transaction,
+};
+
+/// Rows to be inserted.
+pub(super) struct Encoded<'s> {
+    pub(super) schema: &'s TableSchema,
+    pub(super) rows: Vec<Row>,
+    /// What is to be put into each of them at commit.
+    pub(super) patches: SmallVec<[Patch; 1]>,
+}
+
+/// How a column of the rows at hand comes by its value.
+enum Part<'p> {
+    /// A column without a fixed place that is the same in all.
+    Same(Value),
+    Integer(StoredInt, &'p Integer),
+    Each(&'p Expression),
+}
+
+/// What all rows at hand have in common, and what not.
+struct Parts<'p> {
+    template: RowTemplate<'p>,
+    patches: SmallVec<[Patch; 1]>,
+    /// Where all is said by the template, there is none.
+    parts: SmallVec<[(ColumnIndex, Part<'p>); 8]>,
+}
+
+impl<T: Transaction> Run<'_, T> {
+    /// The rows that a batch's tuples make; `None` where they have to be evaluated as values.
+    pub(super) fn encoded<'s>(
+        &self,
+        schema: &'s TableSchema,
+        plan: &RowPlan,
+        projection: &[Expression],
+        batch: &Batch<'_>,
+    ) -> Option<Encoded<'s>> {
+        if batch.len() == 0 {
+            let (rows, patches) = (Vec::new(), SmallVec::new());
+            return Some(Encoded {
+                schema,
+                rows,
+                patches,
+            });
+        }
+        let Parts {
+            template,
+            patches,
+            parts,
+        } = self.parts(schema, plan, projection, batch)?;
+        let checks = &self.constraints.of(schema.id).checks;
+        let pending = |check: &Check| patches.iter().any(|p| check.columns.contains(p.column));
+        if checks.iter().any(pending) {
+            return None;
+        }
+        let mut builder = RowBuilder::default();
+        let mut rows = Vec::with_capacity(batch.len());
+        for tuple in 0..batch.len() {
+            let frame = self.frame(batch, tuple);
+            let mut writer = builder.start_like(&template);
+            for (column, part) in &parts {
+                match part {
+                    Part::Integer(at, integer) => {
+                        if !writer.set_int(*at, integer.value(&frame)?) {
+                            return None;
+                        }
+                    }
+                    Part::Same(value) => writer.push(*column, value.borrowed()).ok()?,
+                    Part::Each(expression) => {
+                        let mut held = Value::Null;
+                        let value = expression.operand(&frame, &mut held).ok()?;
+                        let refused = value.is_null() && !schema.columns[column.index()].nullable;
+                        if refused || is_pending(value) {
+                            return None;
+                        }
+                        match schema.layout.is_fixed(*column) {
+                            true => writer.set(*column, value),
+                            false => writer.push(*column, value).ok()?,
+                        }
+                    }
+                }
+            }
+            let row = writer.finish().ok()?;
+            for check in checks {
+                // What is the same in all rows need not be tested again.
+                let again = tuple > 0 && check.columns.0 & !plan.same.0 == 0;
+                if !again && !self.holds(schema, check, &row) {
+                    return None;
+                }
+            }
+            rows.push(row);
+        }
+        Some(Encoded {
+            schema,
+            rows,
+            patches,
+        })
+    }
+
+    fn parts<'p>(
+        &'p self,
+        schema: &'p TableSchema,
+        plan: &'p RowPlan,
+        projection: &'p [Expression],
+        batch: &'p Batch<'p>,
+    ) -> Option<Parts<'p>> {
+        let frame = self.frame(batch, 0);
+        let layout = &schema.layout;
+        let mut template = RowTemplate::new(layout);
+        let mut patches = SmallVec::new();
+        let mut parts = SmallVec::new();
+        for (place, (making, expression)) in plan.columns.iter().zip(projection).enumerate() {
+            let column = column_index(place);
+            match making {
+                Making::Same => {
+                    let mut held = Value::Null;
+                    let value = expression.operand(&frame, &mut held).ok()?;
+                    if value.is_null() && !schema.columns[place].nullable {
+                        return None;
+                    }
+                    if let ValueRef::Other(Value::Pending(pending)) = value {
+                        patches.push(Patch {
+                            slot: pending.slot,
+                            offset: pending.offset,
+                            column,
+                        });
+                    }
+                    match layout.is_fixed(column) {
+                        true => template.set(column, value),
+                        false => parts.push((column, Part::Same(value.to_value()))),
+                    }
+                }
+                Making::Integer { at, value } => parts.push((column, Part::Integer(*at, value))),
+                Making::Each => parts.push((column, Part::Each(expression))),
+                Making::Chosen => {
+                    let Expression::Switch {
+                        operand,
+                        branches,
+                        otherwise,
+                    } = expression
+                    else {
+                        return None;
+                    };
+                    let result = chosen(operand, branches, otherwise, &frame).ok()?;
+                    parts.push((column, Part::Each(result)));
+                }
+            }
+        }
+        Some(Parts {
+            template,
+            patches,
+            parts,
+        })
+    }
+
+    /// Whether a CHECK is certain to allow a row.
+    fn holds(&self, schema: &TableSchema, check: &Check, row: &Row) -> bool {
+        let layout = &schema.layout;
+        check.holds(row).unwrap_or_else(|| {
+            let sources = [Source::Empty, Source::Row { layout, row }];
+            let frame = Frame::of_rows(self.variables, &sources, self.surroundings);
+            matches!(check.expression.test(&frame), Ok(truth) if truth != Some(false))
+        })
+    }
+
+    /// Writes new rows.
+    pub(super) fn write_encoded(
+        &mut self,
+        encoded: &Encoded<'_>,
+        plan: &RowPlan,
+    ) -> Result<(), TransactionError> {
+        let schema = encoded.schema;
+        let mut prefix = Key::empty();
+        let (same, different) = schema.primary_key.split_at(plan.key_same);
+        if let Some(row) = encoded.rows.first() {
+            same.iter()
+                .for_each(|column| push_column(schema, row, *column, &mut prefix));
+        }
+        for row in &encoded.rows {
+            let mut key = prefix.clone();
+            if schema.primary_key.is_empty() {
+                key = Key::from_bytes(&self.transaction.unique().to_be_bytes());
+            }
+            for column in different {
+                push_column(schema, row, *column, &mut key);
+            }
+            let effect = Effect::Insert {
+                table: schema.id,
+                key,
+                row: row.clone(),
+                patches: encoded.patches.clone(),
+            };
+            self.transaction.write(self.statement, effect)?;
+        }
+        Ok(())
+    }
+}
+
+fn is_pending(value: ValueRef<'_>) -> bool {
+    matches!(value, ValueRef::Other(Value::Pending(_)))
+}
