@@ -7,7 +7,7 @@ use super::{
     Bind, Binder, Bound,
     convert::{Context, unbounded},
 };
-use crate::expression::Expression;
+use crate::{expression::Expression, plan::integers::Summand};
 
 /// An aggregate in a query.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,8 @@ pub(crate) struct Aggregate {
     pub(crate) order: Vec<(Expression, bool, bool)>,
     /// What kind of sum or average it is.
     pub(crate) input: Option<DataType>,
+    /// The argument once more, where it is an integer; settled when the plan is.
+    pub(crate) summand: Option<Summand>,
 }
 
 /// The aggregate functions.
@@ -186,6 +188,7 @@ impl Binder<'_> {
             filter,
             order,
             input,
+            summand: None,
         };
         Ok((aggregate, result))
     }

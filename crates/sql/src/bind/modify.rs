@@ -15,7 +15,7 @@ use super::{
 use crate::{
     constraint::Constraints,
     diagnostic::Diagnostic,
-    expression::{Expression, Operator, Relation, frame::column_index},
+    expression::{Expression, Operator, Relation, frame::column_index, integer::Shapes},
     plan::{
         DeferredUpdate, Finish, KeyPart, OutputColumn,
         join::{self, Arrangement},
@@ -531,12 +531,16 @@ fn full_key(
         .iter()
         .map(|column| {
             let described = &schema.columns[column.index()];
-            Some(KeyPart {
+            let mut part = KeyPart {
                 column: *column,
                 data_type: described.data_type.clone(),
                 nullable: described.nullable,
                 value: value_of(*column)?,
-            })
+                integer: None,
+            };
+            // What it is computed from is no table's.
+            part.settle(&Shapes::default());
+            Some(part)
         })
         .collect()
 }

@@ -2,6 +2,7 @@
 
 use anabranch_types::{DataType, Decimal, Value, ValueRef};
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 use super::Run;
 use crate::{
@@ -24,9 +25,19 @@ struct State {
     total: Total,
     /// The least or greatest, or the conjunction or disjunction, so far.
     value: Option<Value>,
-    /// What `array_agg` and `string_agg` collect, with its ORDER BY's keys.
-    collected: Vec<(Vec<Value>, Vec<Value>)>,
+    /// What `array_agg` and `string_agg` collect.
+    collected: Vec<Collected>,
     seen: FxHashSet<Fingerprint>,
+}
+
+/// One value that an aggregate collects.
+#[derive(Debug)]
+struct Collected {
+    /// The keys of the aggregate's ORDER BY.
+    keys: SmallVec<[Value; 1]>,
+    value: Value,
+    /// The separator before it, for `string_agg`.
+    separator: Value,
 }
 
 #[derive(Debug, Default)]
@@ -34,6 +45,8 @@ enum Total {
     #[default]
     None,
     Int(i128),
+    /// Decimals of one scale, as integers.
+    Scaled(i128, u16),
     Numeric(Decimal),
     Float(f64),
 }
@@ -44,6 +57,12 @@ impl State {
             && filter.test(frame)? != Some(true)
         {
             return Ok(());
+        }
+        if let Some(summand) = &aggregate.summand
+            && let Some(int) = summand.value.value(frame)
+        {
+            self.count += 1;
+            return self.total.add_integer(int, summand.scale);
         }
         let Some(argument) = aggregate.arguments.first() else {
             self.count += 1;
@@ -82,13 +101,19 @@ impl State {
                 self.keep(value.to_value(), |new, _| *new == Value::Bool(true))
             }
             AggregateFunction::ArrayAgg | AggregateFunction::StringAgg => {
-                let keys = aggregate.order.iter().map(|(key, ..)| key.evaluate(frame));
-                let keys = keys.collect::<Result<Vec<_>, _>>()?;
-                let mut values = vec![value.to_value()];
-                if let Some(separator) = aggregate.arguments.get(1) {
-                    values.push(separator.evaluate(frame)?);
+                let mut keys = SmallVec::new();
+                for (key, ..) in &aggregate.order {
+                    keys.push(key.evaluate(frame)?);
                 }
-                self.collected.push((keys, values));
+                let separator = match aggregate.arguments.get(1) {
+                    Some(separator) => separator.evaluate(frame)?,
+                    None => Value::Null,
+                };
+                self.collected.push(Collected {
+                    keys,
+                    value: value.to_value(),
+                    separator,
+                });
             }
         }
         Ok(())
@@ -113,10 +138,7 @@ impl State {
             | AggregateFunction::BoolOr => Ok(self.value.unwrap_or(Value::Null)),
             AggregateFunction::ArrayAgg => {
                 self.sort(aggregate);
-                let values = self
-                    .collected
-                    .into_iter()
-                    .map(|(_, mut values)| values.swap_remove(0));
+                let values = self.collected.into_iter().map(|one| one.value);
                 Ok(Value::Array(values.collect()))
             }
             AggregateFunction::StringAgg => {
@@ -130,13 +152,12 @@ impl State {
     fn sort(&mut self, aggregate: &Aggregate) {
         if aggregate.order.is_empty() {
             if aggregate.distinct {
-                self.collected
-                    .sort_by(|(_, a), (_, b)| a[0].total_cmp(&b[0]));
+                self.collected.sort_by(|a, b| a.value.total_cmp(&b.value));
             }
             return;
         }
-        self.collected.sort_by(|(a, _), (b, _)| {
-            let keys = a.iter().zip(b).zip(&aggregate.order);
+        self.collected.sort_by(|a, b| {
+            let keys = a.keys.iter().zip(&b.keys).zip(&aggregate.order);
             let mut orders = keys.map(|((a, b), (_, descending, nulls_first))| {
                 super::finish::compare(a, b, *descending, *nulls_first)
             });
@@ -147,13 +168,13 @@ impl State {
     }
 }
 
-fn joined(collected: &[(Vec<Value>, Vec<Value>)]) -> Value {
+fn joined(collected: &[Collected]) -> Value {
     let mut out = String::new();
-    for (place, (_, values)) in collected.iter().enumerate() {
-        if let (true, Some(Value::Text(separator))) = (place > 0, values.get(1)) {
+    for (place, one) in collected.iter().enumerate() {
+        if let (true, Value::Text(separator)) = (place > 0, &one.separator) {
             out.push_str(separator);
         }
-        if let Value::Text(text) = &values[0] {
+        if let Value::Text(text) = &one.value {
             out.push_str(text);
         }
     }
@@ -161,7 +182,24 @@ fn joined(collected: &[(Vec<Value>, Vec<Value>)]) -> Value {
 }
 
 impl Total {
+    /// Adds an integer, or a decimal of this scale.
+    fn add_integer(&mut self, int: i64, scale: Option<u16>) -> Result<(), Failure> {
+        match (&mut *self, scale) {
+            (Total::Int(total), None) => *total += i128::from(int),
+            (Total::Scaled(total, of), Some(scale)) if *of == scale => *total += i128::from(int),
+            (Total::None, Some(scale)) => *self = Total::Scaled(i128::from(int), scale),
+            (_, None) => self.add(ValueRef::Int(int), false)?,
+            (_, Some(scale)) => {
+                self.add(ValueRef::Numeric(Decimal::from_scaled(int, scale)), false)?;
+            }
+        }
+        Ok(())
+    }
+
     fn add(&mut self, value: ValueRef<'_>, single: bool) -> Result<(), Failure> {
+        if let Total::Scaled(total, scale) = *self {
+            *self = Total::Numeric(Decimal::from_parts(total, scale).map_err(decimal_failure)?);
+        }
         *self = match (&self, value) {
             (Total::None, ValueRef::Int(i)) => Total::Int(i128::from(i)),
             (Total::Int(total), ValueRef::Int(i)) => Total::Int(total + i128::from(i)),
@@ -195,6 +233,9 @@ impl Total {
             Total::Int(total) => Value::Int(
                 i64::try_from(total).map_err(|_| failure("22003", "bigint out of range"))?,
             ),
+            Total::Scaled(total, scale) => {
+                Value::Numeric(Decimal::from_parts(total, scale).map_err(decimal_failure)?)
+            }
             Total::Numeric(total) => Value::Numeric(total),
             Total::Float(total) => Value::Float(total),
         })
@@ -205,6 +246,9 @@ impl Total {
             Total::None => return Ok(Value::Null),
             Total::Float(total) => return Ok(Value::Float(total / count as f64)),
             Total::Int(total) => Decimal::from_parts(total, 0).map_err(decimal_failure)?,
+            Total::Scaled(total, scale) => {
+                Decimal::from_parts(total, scale).map_err(decimal_failure)?
+            }
             Total::Numeric(total) => total,
         };
         total

@@ -5,7 +5,7 @@
 
 use std::ops::Bound;
 
-use anabranch_types::{DataType, Decimal, Key, KeyRange, Value, ValueRef, key::int_width};
+use anabranch_types::{DataType, Decimal, Key, KeyRange, Value};
 
 use crate::{
     expression::{Expression, Failure, Frame, failure},
@@ -16,13 +16,14 @@ use crate::{
 /// value of the column's type.
 #[inline]
 pub(crate) fn push(key: &mut Key, part: &KeyPart, frame: &Frame<'_>) -> Result<bool, Failure> {
-    let mut held = Value::Null;
-    match part.value.operand(frame, &mut held)? {
-        ValueRef::Int(int) if !part.nullable && part.data_type.is_integer() => {
-            Ok(key.push_int(int_width(&part.data_type), int).is_ok())
-        }
-        value => push_value(key, part, &value.to_value()),
+    if let Some(integer) = &part.integer
+        && let Some(int) = integer.value.value(frame)
+    {
+        return Ok(key.push_int(integer.width, int).is_ok());
     }
+    let mut held = Value::Null;
+    let value = part.value.operand(frame, &mut held)?;
+    push_value(key, part, &value.to_value())
 }
 
 /// As [`push`], for a value.

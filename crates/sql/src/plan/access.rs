@@ -65,6 +65,7 @@ fn part(schema: &TableSchema, column: ColumnIndex, value: &Expression) -> KeyPar
         data_type: described.data_type.clone(),
         nullable: described.nullable,
         value: value.clone(),
+        integer: None,
     }
 }
 

@@ -12,6 +12,7 @@ use anabranch_types::{Schema, TableSchema};
 use super::{
     Finish, FunctionStep, Join, Path, QueryStep, RowsOf, Step, Subquery, TableFunction, TableRead,
     access::{self, Choice},
+    integers,
 };
 use crate::{
     bind::{
@@ -111,6 +112,7 @@ pub(crate) fn arrange(
             steps.push(Step::Filter(having_conjuncts));
         }
     }
+    integers::settle(&mut steps);
     steps
 }
 

@@ -6,6 +6,7 @@
 //! once is asked for at once.
 
 pub(crate) mod access;
+pub(crate) mod integers;
 pub(crate) mod join;
 pub(crate) mod rows;
 pub(crate) mod statement;
@@ -199,6 +200,8 @@ pub(crate) struct KeyPart {
     pub(crate) data_type: DataType,
     pub(crate) nullable: bool,
     pub(crate) value: Expression,
+    /// The value once more, where it is an integer.
+    pub(crate) integer: Option<integers::IntegerKey>,
 }
 
 /// A table function in FROM.
