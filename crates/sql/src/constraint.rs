@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use anabranch_types::{
-    ColumnIndex, ColumnSet, IndexId, ProgramId, Row, Schema, TableId, TableSchema,
+    ColumnIndex, ColumnSet, IndexId, ProgramId, Row, Schema, StoredInt, TableId, TableSchema,
+    key::int_width,
 };
 
 use crate::{
@@ -69,6 +70,39 @@ pub(crate) struct ParentReference {
     pub(crate) index: Option<IndexId>,
     /// For each column of that key, which of `columns` it equals.
     pub(crate) order: Vec<usize>,
+    /// Where all columns are integers: for each column of that key, where the child's rows have
+    /// it, and the bytes that it takes in the key.
+    pub(crate) integers: Option<Vec<(StoredInt, usize)>>,
+}
+
+impl ParentReference {
+    fn new(
+        name: String,
+        columns: Vec<ColumnIndex>,
+        child: &TableSchema,
+        parent: Arc<TableSchema>,
+        (index, order): (Option<IndexId>, Vec<usize>),
+    ) -> ParentReference {
+        let place = |(column, place): (&ColumnIndex, &usize)| {
+            let own = columns[*place];
+            let described = &parent.columns[column.index()];
+            let integers = described.data_type.is_integer()
+                && !described.nullable
+                && child.columns[own.index()].data_type.is_integer();
+            let at = child.layout.stored_int(own)?;
+            integers.then(|| (at, int_width(&described.data_type)))
+        };
+        let key = parent.key_columns(index).iter().zip(&order);
+        let integers = key.map(place).collect();
+        ParentReference {
+            name,
+            columns,
+            parent,
+            index,
+            order,
+            integers,
+        }
+    }
 }
 
 /// A foreign key, seen from the parent.
@@ -121,19 +155,19 @@ impl Constraints {
             for key in &table.foreign_keys {
                 let child = catalog.schema.tables[table.id.index()].clone();
                 let parent = catalog.schema.tables[key.parent.index()].clone();
-                let (index, order) = parent_lookup(&parent, &key.parent_columns).ok_or_else(|| {
+                let lookup = parent_lookup(&parent, &key.parent_columns).ok_or_else(|| {
                     let message = "there is no unique constraint matching given keys for the referenced table";
                     vec![Diagnostic::new("42830", message, key.span)]
                 })?;
                 constraints.tables[table.id.index()]
                     .parents
-                    .push(ParentReference {
-                        name: key.name.clone(),
-                        columns: key.columns.clone(),
+                    .push(ParentReference::new(
+                        key.name.clone(),
+                        key.columns.clone(),
+                        &child,
                         parent,
-                        index,
-                        order,
-                    });
+                        lookup,
+                    ));
                 let defaults = key
                     .columns
                     .iter()

@@ -169,6 +169,12 @@ impl RowLayout {
         }
     }
 
+    /// Whether a column is a text.
+    #[inline]
+    pub fn is_text(&self, column: ColumnIndex) -> bool {
+        matches!(self.field(column).kind, Kind::Text)
+    }
+
     /// Whether a column's bytes have the same place in every row, which [`RowTemplate`]s fill.
     #[inline]
     pub fn is_fixed(&self, column: ColumnIndex) -> bool {
@@ -201,30 +207,47 @@ impl StoredInt {
         {
             return None;
         }
-        Some(get_int(
-            &row[self.offset as usize..][..usize::from(self.width)],
-        ))
+        let bytes = &row[self.offset as usize..];
+        // Of a constant length each, so that none is a call.
+        match self.width {
+            4 => bytes
+                .first_chunk()
+                .map(|chunk| i64::from(i32::from_le_bytes(*chunk))),
+            8 => bytes.first_chunk().map(|chunk| i64::from_le_bytes(*chunk)),
+            _ => bytes
+                .first_chunk()
+                .map(|chunk| i64::from(i16::from_le_bytes(*chunk))),
+        }
     }
 
     /// False, and nothing is changed, when the integer needs more bytes.
     #[inline]
     fn set(self, row: &mut [u8], int: i64) -> bool {
-        let bytes = &mut row[self.offset as usize..][..usize::from(self.width)];
-        match self.width {
-            4 => match i32::try_from(int) {
-                Ok(int) => bytes.copy_from_slice(&int.to_le_bytes()),
-                Err(_) => return false,
+        let bytes = &mut row[self.offset as usize..];
+        let set = match self.width {
+            4 => match (bytes.first_chunk_mut(), i32::try_from(int)) {
+                (Some(chunk), Ok(int)) => {
+                    *chunk = int.to_le_bytes();
+                    true
+                }
+                _ => false,
             },
-            8 => bytes.copy_from_slice(&int.to_le_bytes()),
-            _ => match i16::try_from(int) {
-                Ok(int) => bytes.copy_from_slice(&int.to_le_bytes()),
-                Err(_) => return false,
+            8 => bytes.first_chunk_mut().is_some_and(|chunk| {
+                *chunk = int.to_le_bytes();
+                true
+            }),
+            _ => match (bytes.first_chunk_mut(), i16::try_from(int)) {
+                (Some(chunk), Ok(int)) => {
+                    *chunk = int.to_le_bytes();
+                    true
+                }
+                _ => false,
             },
-        }
-        if self.null_bit != NEVER_NULL {
+        };
+        if set && self.null_bit != NEVER_NULL {
             row[(self.null_bit / 8) as usize] &= !(1 << (self.null_bit % 8));
         }
-        true
+        set
     }
 }
 
@@ -451,6 +474,30 @@ impl LikeWriter<'_> {
             return self.builder.put_raw(text.as_bytes());
         }
         self.builder.put(self.layout.field(column), value)
+    }
+
+    /// Appends a text that another row has, as the value of the next column without a fixed place,
+    /// which is a text too. False when it is NULL there.
+    ///
+    /// # Errors
+    /// When the row would be too long.
+    ///
+    /// # Panics
+    /// When the other row is not of this layout, or its column is not a text.
+    #[inline]
+    pub fn push_text_of(
+        &mut self,
+        row: &Row,
+        layout: &RowLayout,
+        column: ColumnIndex,
+    ) -> Result<bool, RowTooLong> {
+        let field = layout.field(column);
+        assert!(matches!(field.kind, Kind::Text), "{column} is not a text");
+        if row.field_is_null(field) {
+            return Ok(false);
+        }
+        self.builder.put_raw(row.field_bytes(layout, field))?;
+        Ok(true)
     }
 
     /// The row, encoded.

@@ -14,6 +14,7 @@ use crate::{
         failure,
         frame::Indices,
     },
+    plan::integers::Summand,
     transaction::Transaction,
 };
 
@@ -28,6 +29,8 @@ struct State {
     /// What `array_agg` and `string_agg` collect.
     collected: Vec<Collected>,
     seen: FxHashSet<Fingerprint>,
+    /// It has seen all rows already.
+    together: bool,
 }
 
 /// One value that an aggregate collects.
@@ -109,6 +112,9 @@ impl State {
                     Some(separator) => separator.evaluate(frame)?,
                     None => Value::Null,
                 };
+                if self.collected.is_empty() {
+                    self.collected.reserve(16);
+                }
                 self.collected.push(Collected {
                     keys,
                     value: value.to_value(),
@@ -293,6 +299,11 @@ impl<T: Transaction> Run<'_, T> {
             }
         }
         let mut filled = vec![false; indices.len() / stride];
+        if grand && owners.is_none() && batch.len() > 0 {
+            for (state, aggregate) in states.iter_mut().zip(aggregates) {
+                state.together = self.add_together(aggregate, batch, state);
+            }
+        }
         for tuple in 0..batch.len() {
             let frame = self.frame(batch, tuple);
             let own = batch.tuple(tuple);
@@ -325,7 +336,9 @@ impl<T: Transaction> Run<'_, T> {
             };
             let first = group * aggregates.len();
             for (state, aggregate) in states[first..].iter_mut().zip(aggregates) {
-                state.add(aggregate, &frame)?;
+                if !state.together {
+                    state.add(aggregate, &frame)?;
+                }
             }
         }
         let mut values = Vec::with_capacity(states.len());
@@ -338,5 +351,34 @@ impl<T: Transaction> Run<'_, T> {
             values,
         };
         Ok(())
+    }
+
+    /// Adds all tuples to an aggregate at once, where none of them can fail. False, and nothing is
+    /// added, where one may.
+    fn add_together(&self, aggregate: &Aggregate, batch: &Batch<'_>, state: &mut State) -> bool {
+        if aggregate.filter.is_some() {
+            return false;
+        }
+        let count = batch.len() as i64;
+        if aggregate.arguments.is_empty() {
+            state.count = count;
+            return true;
+        }
+        let Some(Summand { value, scale }) = &aggregate.summand else {
+            return false;
+        };
+        let mut total = 0i128;
+        for tuple in 0..batch.len() {
+            match value.value(&self.frame(batch, tuple)) {
+                Some(int) => total += i128::from(int),
+                None => return false,
+            }
+        }
+        state.count = count;
+        state.total = match scale {
+            None => Total::Int(total),
+            Some(scale) => Total::Scaled(total, *scale),
+        };
+        true
     }
 }

@@ -34,6 +34,8 @@ enum Part<'p> {
     /// A column without a fixed place that is the same in all.
     Same(Value),
     Integer(StoredInt, &'p Integer),
+    /// A text of a source's row.
+    Text(usize, ColumnIndex),
     Each(&'p Expression),
 }
 
@@ -81,6 +83,18 @@ impl<T: Transaction> Run<'_, T> {
                 match part {
                     Part::Integer(at, integer) => {
                         if !writer.set_int(*at, integer.value(&frame)?) {
+                            return None;
+                        }
+                    }
+                    Part::Text(source, of) => {
+                        let copied = match &batch.sources[*source] {
+                            Source::Rows { layout, rows, .. } => {
+                                let row = rows.get(batch.tuple(tuple)[*source] as usize)?;
+                                writer.push_text_of(row, layout, *of).ok()?
+                            }
+                            _ => false,
+                        };
+                        if !copied {
                             return None;
                         }
                     }
@@ -150,7 +164,7 @@ impl<T: Transaction> Run<'_, T> {
                     }
                 }
                 Making::Integer { at, value } => parts.push((column, Part::Integer(*at, value))),
-                Making::Each => parts.push((column, Part::Each(expression))),
+                Making::Each => parts.push((column, part(schema, column, expression, batch))),
                 Making::Chosen => {
                     let Expression::Switch {
                         operand,
@@ -161,7 +175,7 @@ impl<T: Transaction> Run<'_, T> {
                         return None;
                     };
                     let result = chosen(operand, branches, otherwise, &frame).ok()?;
-                    parts.push((column, Part::Each(result)));
+                    parts.push((column, part(schema, column, result, batch)));
                 }
             }
         }
@@ -213,6 +227,27 @@ impl<T: Transaction> Run<'_, T> {
         }
         Ok(())
     }
+}
+
+/// How an expression is evaluated for each row.
+fn part<'p>(
+    schema: &TableSchema,
+    column: ColumnIndex,
+    expression: &'p Expression,
+    batch: &Batch<'_>,
+) -> Part<'p> {
+    if let Expression::Column {
+        depth: 0,
+        source,
+        column: of,
+    } = expression
+        && let Source::Rows { layout, .. } = &batch.sources[*source]
+        && layout.is_text(column_index(*of))
+        && schema.layout.is_text(column)
+    {
+        return Part::Text(*source, column_index(*of));
+    }
+    Part::Each(expression)
 }
 
 fn is_pending(value: ValueRef<'_>) -> bool {

@@ -43,6 +43,19 @@ impl<T: Transaction> Run<'_, T> {
             batch.sources[read.source] = table_source(read, Vec::new(), Vec::new());
             return Ok(());
         }
+        if let Path::Point { key } = &read.path
+            && read.join.is_plain()
+            && !read.wants_keys
+            && batch.len() <= BATCH_TUPLES
+            && let Some(reads) = self.point_reads(read, key, batch)?
+        {
+            let fetched = self
+                .transaction
+                .read(self.statement, read.for_write, reads)
+                .await?;
+            keep_found(read, fetched, batch);
+            return Ok(());
+        }
         let mut rows = Vec::new();
         let mut keys = Vec::new();
         let matches = match &read.path {
@@ -73,6 +86,28 @@ impl<T: Transaction> Run<'_, T> {
         };
         self.expand(read.source, &read.join, &matches, batch)?;
         Ok(())
+    }
+
+    /// The read of each tuple's row; `None` where some tuple has none.
+    fn point_reads(
+        &self,
+        read: &TableRead,
+        parts: &[crate::plan::KeyPart],
+        batch: &Batch<'_>,
+    ) -> Result<Option<Vec<Read>>, Failure> {
+        let table = read.schema.id;
+        let mut reads = Vec::with_capacity(batch.len());
+        for tuple in 0..batch.len() {
+            let frame = self.frame(batch, tuple);
+            let mut key = Key::empty();
+            for part in parts {
+                if !key::push(&mut key, part, &frame)? {
+                    return Ok(None);
+                }
+            }
+            reads.push(Read::Point { table, key });
+        }
+        Ok(Some(reads))
     }
 
     /// Reads one row for each tuple.
@@ -491,6 +526,27 @@ fn stretch(source: usize, stretches: &[(u32, u32)], batch: &mut Batch<'_>) {
         }
     }
     batch.indices = indices;
+}
+
+/// Makes the answers to one read a tuple the batch's source, and keeps the tuples that have found
+/// a row.
+fn keep_found<'p>(read: &'p TableRead, fetched: Vec<Fetched>, batch: &mut Batch<'p>) {
+    let stride = batch.stride;
+    let mut rows = Vec::with_capacity(fetched.len());
+    let indices = batch.indices.as_mut_slice();
+    for (tuple, answer) in fetched.into_iter().enumerate() {
+        let Fetched::Point(Some(row)) = answer else {
+            continue;
+        };
+        let kept = rows.len();
+        if kept < tuple {
+            indices.copy_within(tuple * stride..(tuple + 1) * stride, kept * stride);
+        }
+        indices[kept * stride + read.source] = kept as u32;
+        rows.push(row);
+    }
+    batch.indices.truncate(rows.len() * stride);
+    batch.sources[read.source] = table_source(read, rows, Vec::new());
 }
 
 fn table_source<'p>(read: &'p TableRead, rows: Vec<Row>, keys: Vec<Key>) -> Source<'p> {

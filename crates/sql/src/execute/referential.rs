@@ -2,7 +2,7 @@
 
 use anabranch_types::{
     ColumnIndex, ColumnSchema, ColumnSet, Effect, Fetched, Key, KeyRange, Patch, Pending, Read,
-    Row, TableSchema, Value, access::whole_table, key::int_width,
+    Row, TableSchema, Value, access::whole_table,
 };
 use smallvec::SmallVec;
 
@@ -30,6 +30,11 @@ pub(super) trait ChildRows {
     /// Appends a column's value to a key, as a column of the parent. False when the parent's type
     /// does not have the value.
     fn push(&self, row: usize, column: ColumnIndex, as_of: &ColumnSchema, key: &mut Key) -> bool;
+
+    /// The key of a row's parent, where it is known to be of integers and none is NULL.
+    fn integer_key(&self, _row: usize, _parent: &ParentReference) -> Option<Key> {
+        None
+    }
 }
 
 /// Rows of values, one after the other.
@@ -104,42 +109,40 @@ impl ChildRows for Encoded<'_> {
         })
     }
 
-    #[inline]
     fn push(&self, row: usize, column: ColumnIndex, as_of: &ColumnSchema, key: &mut Key) -> bool {
-        let layout = &self.schema.layout;
-        let own = &self.schema.columns[column.index()].data_type;
-        if let (false, true, true, Some(at)) = (
-            as_of.nullable,
-            as_of.data_type.is_integer(),
-            own.is_integer(),
-            layout.stored_int(column),
-        ) && let Some(int) = self.rows[row].stored(at)
-        {
-            return key.push_int(int_width(&as_of.data_type), int).is_ok();
-        }
-        let value = self.rows[row].get(layout, column);
+        let value = self.rows[row].get(&self.schema.layout, column);
         key.try_push_value(&as_of.data_type, as_of.nullable, &value)
             .is_ok()
     }
+
+    fn integer_key(&self, row: usize, parent: &ParentReference) -> Option<Key> {
+        let mut key = Key::empty();
+        for (at, width) in parent.integers.as_ref()? {
+            key.push_int(*width, self.rows[row].stored(*at)?).ok()?;
+        }
+        Some(key)
+    }
 }
 
-/// The key of a row's parent, and which of its columns are known only at commit; `None` when no
-/// parent can have it.
-fn parent_key(
-    rows: &impl ChildRows,
-    row: usize,
-    parent: &ParentReference,
-) -> Option<(Key, SmallVec<[Patch; 1]>)> {
+/// The key of a row's parent; `None` when no parent can have it.
+fn parent_key(rows: &impl ChildRows, row: usize, parent: &ParentReference) -> Option<Key> {
     let mut key = Key::empty();
-    let mut patches: SmallVec<[Patch; 1]> = SmallVec::new();
     let columns = parent.parent.key_columns(parent.index);
     for (column, place) in columns.iter().zip(&parent.order) {
         let described = &parent.parent.columns[column.index()];
-        let own = parent.columns[*place];
-        if !rows.push(row, own, described, &mut key) {
+        if !rows.push(row, parent.columns[*place], described, &mut key) {
             return None;
         }
-        if let Some(Pending { slot, offset }) = rows.pending(row, own) {
+    }
+    Some(key)
+}
+
+/// Which columns of a row's parent's key are known only at commit.
+fn pending_of(rows: &impl ChildRows, row: usize, parent: &ParentReference) -> SmallVec<[Patch; 1]> {
+    let columns = parent.parent.key_columns(parent.index);
+    let mut patches: SmallVec<[Patch; 1]> = SmallVec::new();
+    for (column, place) in columns.iter().zip(&parent.order) {
+        if let Some(Pending { slot, offset }) = rows.pending(row, parent.columns[*place]) {
             patches.push(Patch {
                 slot,
                 offset,
@@ -147,7 +150,7 @@ fn parent_key(
             });
         }
     }
-    Some((key, patches))
+    patches
 }
 
 impl<T: Transaction> Run<'_, T> {
@@ -180,20 +183,27 @@ impl<T: Transaction> Run<'_, T> {
                 count if count > 1 && same.is_some_and(all_same) => 1,
                 count => count,
             };
+            let columns = || parent.columns.iter();
+            let mut before: Option<Key> = None;
             for row in 0..count {
                 // Rows of one statement often share a parent.
-                let shared = row > 0
-                    && parent
-                        .columns
-                        .iter()
-                        .all(|column| rows.same_as_before(row, *column));
-                let null = |column: &ColumnIndex| rows.is_null(row, *column);
-                if shared || parent.columns.iter().any(null) {
-                    continue;
-                }
-                let Some((key, pending)) = parent_key(rows, row, parent) else {
-                    return Err(no_parent(schema, &parent.name).into());
+                let key = match rows.integer_key(row, parent) {
+                    Some(key) if before.as_ref() == Some(&key) => continue,
+                    Some(key) => before.insert(key).clone(),
+                    None => {
+                        before = None;
+                        let same = |column: &ColumnIndex| rows.same_as_before(row, *column);
+                        let null = |column: &ColumnIndex| rows.is_null(row, *column);
+                        if row > 0 && columns().all(same) || columns().any(null) {
+                            continue;
+                        }
+                        match parent_key(rows, row, parent) {
+                            Some(key) => key,
+                            None => return Err(no_parent(schema, &parent.name).into()),
+                        }
+                    }
                 };
+                let pending = pending_of(rows, row, parent);
                 let table = parent.parent.id;
                 if parent.index.is_none() && self.transaction.is_known(table, &key, &pending) {
                     continue;

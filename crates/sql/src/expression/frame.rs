@@ -8,7 +8,10 @@ use std::sync::Arc;
 use anabranch_types::{Key, Row, RowLayout, Value, ValueRef};
 use smallvec::SmallVec;
 
-use super::{Surroundings, integer::Cells};
+use super::{
+    Surroundings,
+    integer::{Cell, Cells},
+};
 
 /// The index of a source that a tuple has no row of: an outer join's missing side.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -106,16 +109,16 @@ impl Cells for Frame<'_> {
     }
 
     #[inline]
-    fn cell(&self, source: usize, column: usize) -> Option<ValueRef<'_>> {
-        let row = self.tuple[source] as usize;
+    fn cell(&self, source: usize, column: usize) -> Option<Cell<'_>> {
+        let row = self.tuple[source];
         match &self.sources[source] {
             Source::Arrays { arrays, ordinality } => match arrays.get(column) {
-                Some(Value::Array(list)) => list.get(row).map(Value::borrowed),
-                None if *ordinality => Some(ValueRef::Int(i64::from(self.tuple[source]) + 1)),
+                Some(Value::Array(list)) => list.get(row as usize).map(Cell::Value),
+                None if *ordinality => Some(Cell::Int(i64::from(row) + 1)),
                 _ => None,
             },
-            Source::Values { width, values } => {
-                values.get(row * width + column).map(Value::borrowed)
+            Source::Values { width, values } if row != NONE => {
+                values.get(row as usize * width + column).map(Cell::Value)
             }
             _ => None,
         }

@@ -10,7 +10,7 @@
 
 use std::cmp::Ordering;
 
-use anabranch_types::{DataType, NumericBounds, Row, StoredInt, TableSchema, Value, ValueRef};
+use anabranch_types::{DataType, NumericBounds, Row, StoredInt, TableSchema, Value};
 
 use super::{Domain, Expression, Operator, Relation, frame::column_index};
 
@@ -32,7 +32,14 @@ pub(crate) trait Cells {
     /// The row that a source of table rows has here.
     fn row(&self, source: usize) -> Option<&Row>;
     /// A column of a source that has values.
-    fn cell(&self, source: usize, column: usize) -> Option<ValueRef<'_>>;
+    fn cell(&self, source: usize, column: usize) -> Option<Cell<'_>>;
+}
+
+/// What a source that has values has in a column.
+#[derive(Clone, Copy)]
+pub(crate) enum Cell<'c> {
+    Int(i64),
+    Value(&'c Value),
 }
 
 /// The one row that a row program or a CHECK looks at, and arguments.
@@ -54,7 +61,7 @@ impl Cells for RowCells<'_> {
     }
 
     #[inline]
-    fn cell(&self, _: usize, _: usize) -> Option<ValueRef<'_>> {
+    fn cell(&self, _: usize, _: usize) -> Option<Cell<'_>> {
         None
     }
 }
@@ -108,13 +115,17 @@ impl Integer {
     pub(crate) fn value<C: Cells>(&self, cells: &C) -> Option<i64> {
         match self {
             Integer::Constant(int) => Some(*int),
-            Integer::Variable { slot, scale } => scaled(cells.variable(*slot).borrowed(), *scale),
+            Integer::Variable { slot, scale } => scaled(cells.variable(*slot), *scale),
             Integer::Stored { source, at } => cells.row(*source)?.stored(*at),
             Integer::Cell {
                 source,
                 column,
                 scale,
-            } => scaled(cells.cell(*source, *column)?, *scale),
+            } => match cells.cell(*source, *column)? {
+                Cell::Int(int) if *scale == 0 => Some(int),
+                Cell::Int(int) => raised(int, *scale),
+                Cell::Value(value) => scaled(value, *scale),
+            },
             _ => self.computed(cells),
         }
     }
@@ -181,13 +192,18 @@ impl Truth {
 
 /// A number times 10^scale.
 #[inline]
-fn scaled(value: ValueRef<'_>, scale: u16) -> Option<i64> {
+fn scaled(value: &Value, scale: u16) -> Option<i64> {
     match value {
-        ValueRef::Int(int) if scale == 0 => Some(int),
-        ValueRef::Int(int) => int.checked_mul(*POWERS.get(usize::from(scale))?),
-        ValueRef::Numeric(decimal) => decimal.to_scaled(scale),
+        Value::Int(int) if scale == 0 => Some(*int),
+        Value::Int(int) => raised(*int, scale),
+        Value::Numeric(decimal) => decimal.to_scaled(scale),
         _ => None,
     }
+}
+
+/// An integer times 10^scale.
+fn raised(int: i64, scale: u16) -> Option<i64> {
+    int.checked_mul(*POWERS.get(usize::from(scale))?)
 }
 
 /// What is known of a query's sources when an expression is compiled.
@@ -285,7 +301,7 @@ impl Shapes<'_> {
     pub(crate) fn compile(&self, expression: &Expression, scale: u16) -> Option<Integer> {
         let boxed = |left, right| Box::new((left, right));
         Some(match expression {
-            Expression::Constant(value) => Integer::Constant(scaled(value.borrowed(), scale)?),
+            Expression::Constant(value) => Integer::Constant(scaled(value, scale)?),
             Expression::Variable(slot) => Integer::Variable { slot: *slot, scale },
             Expression::Column {
                 depth: 0,
