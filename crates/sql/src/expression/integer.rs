@@ -499,3 +499,259 @@ fn int_range(domain: Domain) -> Option<(i64, i64)> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! The twin is [`Expression::evaluate`]: whenever there is an integer, it must be the value.
+
+    use anabranch_types::{ColumnSchema, Decimal, RowLayout, TableId};
+
+    use super::*;
+    use crate::expression::{Frame, Source, Surroundings};
+
+    /// splitmix64: a seed gives the same numbers everywhere.
+    struct Chance(u64);
+
+    impl Chance {
+        fn below(&mut self, limit: u64) -> u64 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut mixed = self.0;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            (mixed ^ (mixed >> 31)) % limit
+        }
+
+        fn int(&mut self) -> i64 {
+            let edges = [0, 1, -1, 9, 32_767, -32_768, 2_147_483_647, -2_147_483_648];
+            match self.below(3) {
+                0 => edges[self.below(8) as usize],
+                _ => self.below(200) as i64 - 100,
+            }
+        }
+
+        fn numeric(&mut self) -> Value {
+            let (int, scale) = (self.int(), self.below(4) as u16);
+            Value::Numeric(Decimal::from_scaled(int, scale))
+        }
+    }
+
+    fn numeric(precision: u16, scale: u16) -> DataType {
+        DataType::Numeric(Some(NumericBounds { precision, scale }))
+    }
+
+    /// Columns 0 and 1 are integers, the second of which may be NULL, 2 and 3 decimals.
+    fn schema() -> TableSchema {
+        let types = [
+            (DataType::Int4, false),
+            (DataType::Int4, true),
+            (numeric(12, 2), false),
+            (numeric(16, 3), true),
+        ];
+        let columns = types.into_iter().map(|(data_type, nullable)| ColumnSchema {
+            name: String::new(),
+            data_type,
+            nullable,
+        });
+        let columns: Vec<ColumnSchema> = columns.collect();
+        TableSchema {
+            id: TableId(0),
+            name: String::new(),
+            layout: RowLayout::new(columns.iter().map(|c| (&c.data_type, c.nullable))),
+            columns,
+            primary_key: Vec::new(),
+            indexes: Vec::new(),
+        }
+    }
+
+    fn pair(operator: Operator, domain: Domain, left: Expression, right: Expression) -> Expression {
+        Expression::Arithmetic {
+            operator,
+            domain,
+            left: Box::new(left),
+            right: Box::new(right),
+        }
+    }
+
+    fn operator(chance: &mut Chance) -> Operator {
+        [
+            Operator::Add,
+            Operator::Subtract,
+            Operator::Multiply,
+            Operator::Divide,
+        ][chance.below(4).min(3 * chance.below(2) + 2) as usize]
+    }
+
+    /// An expression of type integer, or of type numeric.
+    fn expression(chance: &mut Chance, is_numeric: bool, depth: u64) -> Expression {
+        let source = 1;
+        if depth == 0 || chance.below(4) == 0 {
+            let column = chance.below(2) as usize + if is_numeric { 2 } else { 0 };
+            return match chance.below(3) {
+                0 if is_numeric => Expression::Constant(chance.numeric()),
+                0 => Expression::Constant(Value::Int(chance.int())),
+                1 => {
+                    Expression::Variable(chance.below(2) as usize + if is_numeric { 2 } else { 0 })
+                }
+                _ => Expression::Column {
+                    depth: 0,
+                    source,
+                    column,
+                },
+            };
+        }
+        let depth = depth - 1;
+        match chance.below(5) {
+            0 => Expression::Case {
+                branches: vec![(
+                    condition(chance, depth),
+                    expression(chance, is_numeric, depth),
+                )],
+                otherwise: Box::new(expression(chance, is_numeric, depth)),
+            },
+            1 if is_numeric => {
+                let from_int = chance.below(2) == 0;
+                let (precision, scale) = (4 + chance.below(12) as u16, chance.below(4) as u16);
+                let from = match from_int {
+                    true => DataType::Int4,
+                    false => DataType::Numeric(None),
+                };
+                Expression::Cast {
+                    operand: Box::new(expression(chance, !from_int, depth)),
+                    from,
+                    to: match chance.below(3) {
+                        0 => DataType::Numeric(None),
+                        _ => numeric(precision, scale),
+                    },
+                    explicit: false,
+                }
+            }
+            1 => Expression::Cast {
+                operand: Box::new(expression(chance, false, depth)),
+                from: DataType::Int4,
+                to: [DataType::Int2, DataType::Int8][chance.below(2) as usize].clone(),
+                explicit: false,
+            },
+            2 => Expression::Negate {
+                domain: if is_numeric {
+                    Domain::Numeric
+                } else {
+                    Domain::Int4
+                },
+                operand: Box::new(expression(chance, is_numeric, depth)),
+            },
+            _ => {
+                let domain = match chance.below(3) {
+                    _ if is_numeric => Domain::Numeric,
+                    0 => Domain::Int8,
+                    _ => Domain::Int4,
+                };
+                let (left, right) = (
+                    expression(chance, is_numeric, depth),
+                    expression(chance, is_numeric, depth),
+                );
+                pair(operator(chance), domain, left, right)
+            }
+        }
+    }
+
+    fn condition(chance: &mut Chance, depth: u64) -> Expression {
+        let is_numeric = chance.below(2) == 0;
+        let relations = [Relation::Equal, Relation::Less, Relation::GreaterOrEqual];
+        let compare = Expression::Compare {
+            relation: relations[chance.below(3) as usize],
+            left: Box::new(expression(chance, is_numeric, depth)),
+            right: Box::new(expression(chance, is_numeric, depth)),
+        };
+        if depth == 0 {
+            return compare;
+        }
+        match chance.below(5) {
+            0 => Expression::And(vec![compare, condition(chance, depth - 1)]),
+            1 => Expression::Or(vec![compare, condition(chance, depth - 1)]),
+            2 => Expression::Not(Box::new(compare)),
+            3 => Expression::InList {
+                operand: Box::new(expression(chance, is_numeric, depth - 1)),
+                list: vec![
+                    expression(chance, is_numeric, 0),
+                    expression(chance, is_numeric, 0),
+                ],
+                negated: false,
+            },
+            _ => compare,
+        }
+    }
+
+    #[test]
+    fn an_integer_is_what_the_expression_evaluates_to() {
+        let schema = schema();
+        let shapes = Shapes::row(&schema);
+        let surroundings = Surroundings::default();
+        let mut chance = Chance(7);
+        let (mut values, mut truths) = (0, 0);
+        for round in 0..60_000 {
+            let column = |chance: &mut Chance, nullable: bool, scale: Option<u16>| match scale {
+                _ if nullable && chance.below(4) == 0 => Value::Null,
+                None => Value::Int(chance.int()),
+                Some(scale) => Value::Numeric(Decimal::from_scaled(chance.int(), scale)),
+            };
+            let row = [
+                column(&mut chance, false, None),
+                column(&mut chance, true, None),
+                column(&mut chance, false, Some(2)),
+                column(&mut chance, true, Some(3)),
+            ];
+            let row = schema.layout.encode(&row).expect("it is short");
+            let null = chance.below(8) == 0;
+            let arguments = [
+                Value::Int(chance.int()),
+                if null {
+                    Value::Null
+                } else {
+                    Value::Int(chance.int())
+                },
+                chance.numeric(),
+                chance.numeric(),
+            ];
+            let layout = &schema.layout;
+            let sources = [Source::Empty, Source::Row { layout, row: &row }];
+            let frame = Frame::of_rows(&arguments, &sources, &surroundings);
+            let cells = RowCells {
+                row: &row,
+                arguments: &arguments,
+            };
+            let is_numeric = round % 2 == 0;
+            let of = expression(&mut chance, is_numeric, 3);
+            let scale = if is_numeric {
+                chance.below(5) as u16
+            } else {
+                0
+            };
+            let fast = shapes.compile(&of, scale).and_then(|e| e.value(&cells));
+            if let Some(int) = fast {
+                values += 1;
+                let expected = match of.evaluate(&frame) {
+                    Ok(Value::Int(int)) => Some(int),
+                    Ok(Value::Numeric(decimal)) => {
+                        if let Some(own) = shapes.scale(&of) {
+                            assert_eq!(decimal.scale(), own, "round {round}: {of:?}");
+                        }
+                        decimal.to_scaled(scale)
+                    }
+                    other => panic!("round {round}: {of:?} is {other:?}, not {int}"),
+                };
+                assert_eq!(
+                    Some(int),
+                    expected,
+                    "round {round}: {of:?} at scale {scale}"
+                );
+            }
+            let of = condition(&mut chance, 2);
+            if let Some(truth) = shapes.truth(&of).and_then(|e| e.holds(&cells)) {
+                truths += 1;
+                let expected = of.test(&frame).expect("it does not fail");
+                assert_eq!(Some(truth), expected, "round {round}: {of:?}");
+            }
+        }
+        assert!(values > 10_000 && truths > 10_000, "{values}, {truths}");
+    }
+}
