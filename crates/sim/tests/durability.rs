@@ -1,0 +1,109 @@
+//! Nodes crash and come back: nothing that was acknowledged is gone, and what is lost is seen.
+
+use anabranch_sim::fault::{DiskTrouble, Fault, FaultKind};
+use anabranch_sim::{Case, CaseError, FaultLevel, FaultPlan, Network, Prepared, ProtocolName};
+use anabranch_sim::{Report, Verdict};
+
+const NODES: u16 = 3;
+const CLIENTS: u32 = 6;
+const TRANSACTIONS: u64 = 150;
+
+/// A plan of crashes alone: each node several times, for moments, some with a slow disk, so that
+/// much is under way when they come.
+fn crashes(seed: u64) -> FaultPlan {
+    let mut faults = Vec::new();
+    for number in 0..9 {
+        let node = ((seed + number) % u64::from(NODES)) as u16;
+        let at_us = 300 + number * 900 + (seed * 37 + number * number * 53) % 700;
+        let clock_us = (seed as i64 * 7_919 + number as i64 * 104_729) % 100_000 - 50_000;
+        faults.push(Fault {
+            at_us,
+            for_us: 100 + (seed + number * 7) % 400,
+            kind: FaultKind::Crash { node, clock_us },
+        });
+    }
+    faults.push(Fault {
+        at_us: 0,
+        for_us: 9_000,
+        kind: FaultKind::SlowDisk {
+            node: (seed % 3) as u16,
+            percent: 500,
+        },
+    });
+    FaultPlan { faults }
+}
+
+fn run(workload: &str, protocol: ProtocolName, seed: u64, plan: FaultPlan) -> Report {
+    let prepared = Prepared::new(workload, NODES).unwrap();
+    let (network, none) = (Network::lan(), FaultLevel::None);
+    let mut case = Case::new(protocol, seed, NODES, CLIENTS, TRANSACTIONS, network, none);
+    case.plan = plan;
+    case.run(&prepared).unwrap()
+}
+
+fn survive(workload: &str, protocol: ProtocolName, seeds: u64) {
+    let mut sometimes = std::collections::BTreeMap::new();
+    for seed in 0..seeds {
+        let report = run(workload, protocol, seed, crashes(seed));
+        let what = format!("{workload} under {}, seed {seed}", protocol.name());
+        assert_eq!(report.verdict, Verdict::Fine, "{what}");
+        for (name, count) in report.happened.sometimes {
+            *sometimes.entry(name).or_insert(0) += count;
+        }
+    }
+    for name in [
+        "a node came back more than once",
+        "a node died with calls under way",
+        "a node died with something unsaid, since it was not durable",
+        "a crash lost a commit that nobody had been told of",
+        "a torn end of a log was cut off",
+    ] {
+        assert!(sometimes.contains_key(name), "{workload}: never {name}");
+    }
+}
+
+#[test]
+fn register_survives_crashes_under_ramp() {
+    survive("register", ProtocolName::RampFast, 60);
+}
+#[test]
+fn counter_survives_crashes_under_ramp() {
+    survive("counter", ProtocolName::RampFast, 60);
+}
+#[test]
+fn bank_survives_crashes_under_ramp() {
+    survive("bank", ProtocolName::RampFast, 60);
+}
+
+#[test]
+fn a_disk_that_lies_is_found_out() {
+    let mut found = 0;
+    for seed in 0..10 {
+        let mut plan = crashes(seed);
+        for node in 0..NODES {
+            plan.faults.push(Fault {
+                at_us: 0,
+                for_us: 9_500,
+                kind: FaultKind::Disk {
+                    node,
+                    trouble: DiskTrouble::SyncsLie,
+                },
+            });
+        }
+        let report = run("counter", ProtocolName::RampFast, seed, plan);
+        found += u64::from(matches!(report.verdict, Verdict::Violated(_)));
+    }
+    assert!(found >= 5, "{found} of 10");
+}
+
+#[test]
+fn what_keeps_no_records_is_refused() {
+    let prepared = Prepared::new("bank", NODES).unwrap();
+    let (network, none) = (Network::lan(), FaultLevel::None);
+    let protocol = ProtocolName::Nwnr;
+    let mut case = Case::new(protocol, 1, NODES, CLIENTS, TRANSACTIONS, network, none);
+    case.plan = crashes(1);
+    let refused = case.run(&prepared).unwrap_err();
+    assert!(matches!(refused, CaseError::NotDurable(_)));
+    assert!(refused.to_string().contains("keeps no records"), "{refused}");
+}
