@@ -49,6 +49,18 @@ fn refused_in_one_line(arguments: &[&str], because: &[&str]) {
     assert!(err.starts_with("error: "), "{err}");
 }
 
+#[test]
+fn a_data_folder_is_refused_for_what_keeps_no_records() {
+    let folder = scratch("data-refused");
+    let bench = ["bench", "tpcc", "--data", text(&folder), "--protocol"];
+    for protocol in ["locking", "nwnr"] {
+        let arguments = [&bench[..], &[protocol]].concat();
+        refused_in_one_line(&arguments, &["--data", protocol, "keeps no records"]);
+    }
+    let twice = [&bench[..], &["ramp-fast", "--repeat", "2"]].concat();
+    refused_in_one_line(&twice, &["--data", "once"]);
+}
+
 /// A folder of the test's own, empty.
 fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

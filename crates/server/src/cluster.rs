@@ -6,14 +6,15 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anabranch_engine::Node;
-use anabranch_protocol::Protocol;
-use anabranch_types::{ActivityProbe, NodeId};
+use anabranch_engine::{DurableError, DurableNode, Node};
+use anabranch_protocol::{Durable, Protocol};
+use anabranch_types::{ActivityProbe, NodeId, Ticks};
 
 use crate::client::Client;
+use crate::files::FileDisk;
 use crate::inbox::Inbox;
 use crate::profile::Profiler;
-use crate::thread::{CLIENT_BITS, Clock, Envelope, NodeThread, Report};
+use crate::thread::{CLIENT_BITS, Clock, Driven, Envelope, NodeThread, Report};
 
 /// Settings of an embedded cluster.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +41,7 @@ impl Default for ClusterOptions {
 /// A running cluster. Dropped without [`Cluster::stop`], its threads end with the process.
 pub struct Cluster<P: Protocol> {
     inboxes: Arc<[Inbox<Envelope<P>>]>,
-    threads: Vec<JoinHandle<P>>,
+    threads: Vec<JoinHandle<Option<P>>>,
     probes: Vec<ActivityProbe>,
     options: ClusterOptions,
     clients: AtomicU32,
@@ -74,6 +75,15 @@ struct Watch {
     id: NodeId,
 }
 
+impl Watch {
+    /// The node has to stop.
+    fn fail(&self, reason: &str) {
+        let reason = format!("node {} has stopped: {reason}", self.id);
+        let _ = self.health.reason.set(reason);
+        self.health.failed.store(true, Ordering::Release);
+    }
+}
+
 impl Drop for Watch {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -100,6 +110,13 @@ pub enum ClusterError {
     Thread(std::io::Error),
     /// A node's thread panicked; its message stands on standard error.
     Failed(String),
+    /// A node cannot be made durable, or cannot come back.
+    Durable {
+        /// Which.
+        node: NodeId,
+        /// Why.
+        error: DurableError,
+    },
 }
 
 impl std::fmt::Display for ClusterError {
@@ -107,6 +124,7 @@ impl std::fmt::Display for ClusterError {
         match self {
             ClusterError::Thread(error) => write!(f, "cannot start a node's thread: {error}"),
             ClusterError::Failed(reason) => f.write_str(reason),
+            ClusterError::Durable { node, error } => write!(f, "node {node}: {error}"),
         }
     }
 }
@@ -122,6 +140,76 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
     pub fn start<F>(makers: Vec<F>, options: ClusterOptions) -> Result<Cluster<P>, ClusterError>
     where
         F: FnOnce() -> Node<P> + Send + 'static,
+        P::Message: 'static,
+    {
+        Cluster::start_driven(makers, options)
+    }
+
+    /// The same for nodes with logs, which may be given the time; returns when each has come
+    /// back, or is there for the first time. An error of a log stops its node and the cluster with
+    /// it ([`SubmitError::ClusterFailed`](crate::SubmitError)).
+    ///
+    /// # Errors
+    /// When a node cannot be made durable or cannot come back, or the operating system gives no
+    /// thread.
+    pub fn start_durable<F>(
+        makers: Vec<F>,
+        options: ClusterOptions,
+    ) -> Result<Cluster<P>, ClusterError>
+    where
+        P: Durable,
+        F: FnOnce(Ticks) -> Result<DurableNode<P, FileDisk>, DurableError> + Send + 'static,
+        P::Message: 'static,
+    {
+        let (results, opened) = std::sync::mpsc::channel();
+        let count = makers.len();
+        let makers = (0u16..).map(NodeId).zip(makers).map(|(id, make)| {
+            let results = results.clone();
+            move || {
+                let made = make(Ticks(0));
+                // Whoever started it waits for this.
+                let _ = results.send((id, made.as_ref().err().cloned()));
+                made.ok()
+            }
+        });
+        let cluster = Cluster::start_optional(makers.collect(), options)?;
+        drop(results);
+        for _ in 0..count {
+            match opened.recv() {
+                Ok((_, None)) => {}
+                Ok((node, Some(error))) => return Err(ClusterError::Durable { node, error }),
+                Err(_) => {
+                    let reason = cluster
+                        .health
+                        .failure()
+                        .unwrap_or("a node's thread has ended");
+                    return Err(ClusterError::Failed(reason.to_owned()));
+                }
+            }
+        }
+        Ok(cluster)
+    }
+
+    fn start_driven<N, F>(
+        makers: Vec<F>,
+        options: ClusterOptions,
+    ) -> Result<Cluster<P>, ClusterError>
+    where
+        N: Driven<P>,
+        F: FnOnce() -> N + Send + 'static,
+        P::Message: 'static,
+    {
+        let makers = makers.into_iter().map(|make| move || Some(make()));
+        Cluster::start_optional(makers.collect(), options)
+    }
+
+    fn start_optional<N, F>(
+        makers: Vec<F>,
+        options: ClusterOptions,
+    ) -> Result<Cluster<P>, ClusterError>
+    where
+        N: Driven<P>,
+        F: FnOnce() -> Option<N> + Send + 'static,
         P::Message: 'static,
     {
         let inboxes: Arc<[Inbox<Envelope<P>>]> = makers.iter().map(|_| Inbox::default()).collect();
@@ -146,8 +234,10 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
             let spawned = std::thread::Builder::new()
                 .name(format!("node {id}"))
                 .spawn(move || {
-                    let _watch = watch;
-                    NodeThread::new(id, make(), shared, clock, options.delay, probe).run()
+                    let watch = watch;
+                    let ended =
+                        NodeThread::new(id, make()?, shared, clock, options.delay, probe).run();
+                    ended.map_err(|error| watch.fail(&error.to_string())).ok()
                 });
             match spawned {
                 Ok(thread) => threads.push(thread),
@@ -279,7 +369,8 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
             let protocol = thread
                 .join()
                 .map_err(|_| ClusterError::Failed("a node's thread has panicked".to_owned()))?;
-            protocols.push(protocol);
+            let stopped = "a node has stopped".to_owned();
+            protocols.push(protocol.ok_or(ClusterError::Failed(stopped))?);
         }
         Ok(Stopped { protocols })
     }

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use anabranch_engine::{Call, Node, NodeInput, NodeOutbox, Outcome};
-use anabranch_protocol::Protocol;
+use anabranch_engine::{Call, DurableNode, Node, NodeInput, NodeOutbox, Outcome};
+use anabranch_protocol::{Durable, Protocol};
+use anabranch_storage::LogError;
 use anabranch_types::{Activity, ActivityProbe, NodeId, Ticks};
 
+use crate::files::FileDisk;
 use crate::inbox::Inbox;
 
 /// Something to do with a node, between two steps.
@@ -92,10 +94,69 @@ impl<M> Ord for Travelling<M> {
     }
 }
 
+/// What a thread drives: a node, with or without a log.
+pub(crate) trait Driven<P: Protocol> {
+    /// Takes one input. What follows from it may be in `out` only after [`Driven::flush`].
+    fn step(&mut self, now: Ticks, input: NodeInput<P::Message>, out: &mut NodeOutbox<P::Message>);
+
+    /// Ends a batch: everything that may leave is in `out`.
+    fn flush(&mut self, out: &mut NodeOutbox<P::Message>) -> Result<(), LogError>;
+
+    /// The node, to look at between two steps.
+    fn node(&mut self) -> &mut Node<P>;
+
+    /// Gives up the node for its protocol.
+    fn into_protocol(self) -> P;
+}
+
+impl<P: Protocol> Driven<P> for Node<P> {
+    #[inline]
+    fn step(&mut self, now: Ticks, input: NodeInput<P::Message>, out: &mut NodeOutbox<P::Message>) {
+        Node::step(self, now, input, out);
+    }
+
+    fn flush(&mut self, _: &mut NodeOutbox<P::Message>) -> Result<(), LogError> {
+        Ok(())
+    }
+
+    fn node(&mut self) -> &mut Node<P> {
+        self
+    }
+
+    fn into_protocol(self) -> P {
+        Node::into_protocol(self)
+    }
+}
+
+/// One sync makes durable what all inputs of a batch have come to; what arrives while it lasts is
+/// the next batch.
+impl<P: Durable> Driven<P> for DurableNode<P, FileDisk> {
+    fn step(&mut self, now: Ticks, input: NodeInput<P::Message>, _: &mut NodeOutbox<P::Message>) {
+        DurableNode::step(self, now, input);
+    }
+
+    fn flush(&mut self, out: &mut NodeOutbox<P::Message>) -> Result<(), LogError> {
+        DurableNode::flush(self, out)?;
+        if let Some(until) = self.begin_sync() {
+            self.end_sync(until, out)?;
+        }
+        self.checkpoint_if_due(out)?;
+        Ok(())
+    }
+
+    fn node(&mut self) -> &mut Node<P> {
+        self.node_mut()
+    }
+
+    fn into_protocol(self) -> P {
+        self.into_node().into_protocol()
+    }
+}
+
 /// A node's thread.
-pub(crate) struct NodeThread<P: Protocol> {
+pub(crate) struct NodeThread<P: Protocol, N> {
     pub id: NodeId,
-    pub node: Node<P>,
+    pub node: N,
     pub inboxes: Arc<[Inbox<Envelope<P>>]>,
     pub clock: Clock,
     pub delay: Duration,
@@ -118,15 +179,15 @@ struct ClientEnd {
 /// The bits of a [`anabranch_engine::CallId`] that number a client; the rest number its calls.
 pub(crate) const CLIENT_BITS: u32 = 20;
 
-impl<P: Protocol> NodeThread<P> {
+impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
     pub(crate) fn new(
         id: NodeId,
-        node: Node<P>,
+        node: N,
         inboxes: Arc<[Inbox<Envelope<P>>]>,
         clock: Clock,
         delay: Duration,
         probe: ActivityProbe,
-    ) -> NodeThread<P> {
+    ) -> NodeThread<P, N> {
         let outgoing = inboxes.iter().map(|_| Vec::new()).collect();
         NodeThread {
             id,
@@ -147,23 +208,27 @@ impl<P: Protocol> NodeThread<P> {
 
     /// Runs until told to halt; gives up the node for its protocol, since a node cannot
     /// leave its thread.
-    pub(crate) fn run(mut self) -> P {
+    ///
+    /// # Errors
+    /// When its log has failed: nothing that it has not made durable has been said.
+    pub(crate) fn run(mut self) -> Result<P, LogError> {
         let inboxes = Arc::clone(&self.inboxes);
         let inbox = &inboxes[self.id.index()];
         let mut batch = Vec::new();
-        self.node.observe(self.probe.clone());
+        self.node.node().observe(self.probe.clone());
         self.probe.enter(Activity::Transport);
         loop {
             for envelope in batch.drain(..) {
                 if self.open(envelope) {
-                    return self.node.into_protocol();
+                    return Ok(self.node.into_protocol());
                 }
             }
             self.arrive();
             let now = self.clock.now();
-            if self.node.next_alarm().is_some_and(|at| at <= now) {
+            if self.node.node().next_alarm().is_some_and(|at| at <= now) {
                 self.node.step(now, NodeInput::Tick, &mut self.out);
             }
+            self.node.flush(&mut self.out)?;
             self.flush();
             inbox.take(&mut batch);
             if batch.is_empty() {
@@ -217,11 +282,11 @@ impl<P: Protocol> NodeThread<P> {
                     outcomes: Vec::new(),
                 });
             }
-            Envelope::Inspect(look) => look(&mut self.node),
+            Envelope::Inspect(look) => look(self.node.node()),
             Envelope::Report(report) => {
                 // Whoever asked may have gone.
                 let _ = report.send(Report {
-                    calls: self.node.calls(),
+                    calls: self.node.node().calls(),
                     sent: self.sent,
                     received: self.received,
                 });
@@ -282,9 +347,13 @@ impl<P: Protocol> NodeThread<P> {
     }
 
     /// When there will be something to do even if nothing comes.
-    fn next_due(&self) -> Option<Instant> {
+    fn next_due(&mut self) -> Option<Instant> {
         let arrival = self.travelling.peek().map(|next| next.0.due);
-        let alarm = self.node.next_alarm().map(|at| self.clock.instant(at));
+        let alarm = self
+            .node
+            .node()
+            .next_alarm()
+            .map(|at| self.clock.instant(at));
         match (arrival, alarm) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),

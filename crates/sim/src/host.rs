@@ -232,9 +232,9 @@ impl Revival {
     ) -> Result<DurableNode<P, MemoryDisk>, DurableError> {
         let options = DurableOptions {
             log: LogOptions {
-                segment_bytes: 16 << 10,
+                segment_bytes: 4 << 10,
             },
-            checkpoint_bytes: 24 << 10,
+            checkpoint_bytes: 8 << 10,
         };
         let mut loaded = Some(store);
         let protocol = |beginning| {

@@ -57,6 +57,7 @@ fn survive(workload: &str, protocol: ProtocolName, seeds: u64) {
         "a node died with something unsaid, since it was not durable",
         "a crash lost a commit that nobody had been told of",
         "a torn end of a log was cut off",
+        "a node wrote a checkpoint",
     ] {
         assert!(sometimes.contains_key(name), "{workload}: never {name}");
     }
@@ -105,5 +106,8 @@ fn what_keeps_no_records_is_refused() {
     case.plan = crashes(1);
     let refused = case.run(&prepared).unwrap_err();
     assert!(matches!(refused, CaseError::NotDurable(_)));
-    assert!(refused.to_string().contains("keeps no records"), "{refused}");
+    assert!(
+        refused.to_string().contains("keeps no records"),
+        "{refused}"
+    );
 }

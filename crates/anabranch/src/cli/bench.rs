@@ -1,7 +1,7 @@
 //! `anabranch bench …`
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -13,8 +13,9 @@ use anabranch_bench::table::{Table, grouped};
 use anabranch_bench::tpcc::experiment::{Experiment, ProtocolChoice};
 use anabranch_bench::tpcc::{embedded, fill, postgres};
 use anabranch_engine::PlannedApplication;
+use anabranch_server::DataFolder;
 use anabranch_sql::source::SourceFile;
-use anabranch_storage::StoreSettings;
+use anabranch_storage::{Store, StoreSettings};
 use anabranch_workload::tpcc::{self, Distribution, Mix, Scale};
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -93,6 +94,10 @@ pub(crate) struct TpccArguments {
     /// Run the same files on another database as well, on this machine
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) versus: Option<Versus>,
+    /// Keep the data in this folder: what was acknowledged is there when the next run opens it. One
+    /// protocol, once; at present ramp-fast
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) data: Option<PathBuf>,
     /// Write the result to this file (docs/schemas/bench.schema.json)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -134,6 +139,23 @@ fn duration(name: &str, seconds: f64) -> Result<Duration, String> {
 }
 
 impl TpccArguments {
+    /// Refuses what cannot be done with a data folder.
+    fn check_data(&self) -> Result<(), String> {
+        if self.data.is_none() {
+            return Ok(());
+        }
+        if self.protocol.len() > 1 || self.repeat > 1 || self.versus.is_some() {
+            return Err("error: --data: one protocol runs over a data folder, and once".to_owned());
+        }
+        match self.protocol.iter().find(|choice| !choice.is_durable()) {
+            Some(choice) => Err(format!(
+                "error: --data: protocol {} keeps no records: its nodes cannot be made durable",
+                choice.name()
+            )),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn experiment(&self) -> Result<Experiment, Box<dyn Error>> {
         let experiment = Experiment {
             scale: Scale::specified(self.warehouses),
@@ -182,6 +204,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>>
         Workload::Check(arguments) => return run_check(arguments),
     };
     let experiment = arguments.experiment()?;
+    arguments.check_data()?;
     let planned = application::plan(arguments.sources()?, experiment.partitions)?;
     let runs = run_all(&planned, &experiment, arguments)?;
     print!("{}", summary(&runs));
@@ -250,7 +273,8 @@ pub(crate) fn run_all(
             String::new()
         };
         for (runs, choice) in rounds.iter_mut().zip(&arguments.protocol) {
-            runs.push(run_one(planned, experiment, *choice, &of)?);
+            let data = arguments.data.as_deref();
+            runs.push(run_one(planned, experiment, *choice, &of, data)?);
         }
         if let Some(Versus::Postgres) = arguments.versus {
             let catalog = planned.application.catalog();
@@ -271,7 +295,20 @@ pub(crate) fn run_one(
     experiment: &Experiment,
     choice: ProtocolChoice,
     of: &str,
+    data: Option<&Path>,
 ) -> Result<Run, Box<dyn Error>> {
+    let data = data
+        .map(|path| DataFolder::open(path, &embedded::description(planned, experiment, choice)))
+        .transpose()
+        .map_err(|error| format!("error: --data: {error}"))?;
+    let name = format!("{}{of}", choice.name());
+    if data.as_ref().is_some_and(|data| !data.is_new()) {
+        let empty = || Store::new(planned.schema(), StoreSettings::default());
+        let stores = (0..experiment.partitions).map(|_| empty()).collect();
+        return Ok(progress::steps(&name, |step| {
+            embedded::run(planned, experiment, choice, stores, data.as_ref(), step)
+        })?);
+    }
     let loaded = Arc::new(AtomicU64::new(0));
     let rows = fill::rows(&experiment.scale, experiment.partitions);
     let message = format!("{}{of}: loading", choice.name());
@@ -285,9 +322,8 @@ pub(crate) fn run_one(
             &loaded,
         )
     })?;
-    let name = format!("{}{of}", choice.name());
     Ok(progress::steps(&name, |step| {
-        embedded::run(planned, experiment, choice, stores, step)
+        embedded::run(planned, experiment, choice, stores, data.as_ref(), step)
     })?)
 }
 

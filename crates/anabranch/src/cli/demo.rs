@@ -43,6 +43,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Verdict, Box<dyn Error>> 
         repeat: 1,
         code_path: false,
         versus: None,
+        data: None,
         json: None,
         files: None,
     };

@@ -1,21 +1,28 @@
 //! TPC-C on an embedded cluster.
 
 use std::collections::BTreeMap;
+use std::hash::Hasher;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anabranch_engine::sequence::SequenceStarts;
-use anabranch_engine::{CallError, Node, NodeOptions, Outcome, PlannedApplication};
+use anabranch_engine::{
+    Beginning, CallError, DurableNode, DurableOptions, Node, NodeOptions, Outcome,
+    PlannedApplication,
+};
+use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
 use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
-use anabranch_protocol::{Counters, Protocol, Topology};
+use anabranch_protocol::{Counters, Durable, Protocol, Topology};
 use anabranch_server::cluster::ClusterError;
-use anabranch_server::{Client, Cluster, ClusterOptions, Profile, Profiler, SubmitError};
+use anabranch_server::{
+    Client, Cluster, ClusterOptions, DataError, DataFolder, Profile, Profiler, SubmitError,
+};
 use anabranch_sql::transaction::TransactionError;
-use anabranch_storage::Store;
+use anabranch_storage::{LogError, Store};
 use anabranch_types::{Activity, NodeId, PartitionId, Placement, TableId};
 use anabranch_workload::tpcc::{CallGenerator, TransactionType};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
 
 use super::conditions;
 use super::experiment::{Experiment, ProtocolChoice};
@@ -29,6 +36,8 @@ use crate::outcome::{Latency, Run};
 pub enum RunError {
     /// The cluster did not start or did not stop.
     Cluster(ClusterError),
+    /// The data folder cannot be used.
+    Data(DataError),
     /// A call could not be made.
     Submit(SubmitError),
     /// A call failed in a way that the workload does not ask for.
@@ -50,6 +59,7 @@ impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             RunError::Cluster(error) => write!(f, "error: {error}"),
+            RunError::Data(error) => write!(f, "error: --data: {error}"),
             RunError::Submit(error) => write!(f, "error: {error}"),
             RunError::Call { procedure, error } => write!(f, "error: {procedure} failed: {error}"),
             RunError::NoProcedure(name) => {
@@ -65,7 +75,25 @@ impl std::fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Runs one protocol over filled stores, then checks the conditions.
+/// What must be the same when a data folder is opened again.
+pub fn description(
+    planned: &PlannedApplication,
+    experiment: &Experiment,
+    protocol: ProtocolChoice,
+) -> String {
+    let mut hasher = FxHasher::default();
+    hasher.write(format!("{:?}", planned.schema()).as_bytes());
+    format!(
+        "tpcc under {}, {} partitions, {} warehouses, schema {:016x}",
+        protocol.name(),
+        experiment.partitions,
+        experiment.scale.warehouses,
+        hasher.finish()
+    )
+}
+
+/// Runs one protocol over filled stores, then checks the conditions. With a data folder, nodes keep
+/// their logs there; one that is not new has the rows, and `stores` are to be empty.
 ///
 /// # Errors
 /// When the cluster fails, or a transaction does in a way that TPC-C does not ask for.
@@ -74,8 +102,15 @@ pub fn run(
     experiment: &Experiment,
     protocol: ProtocolChoice,
     stores: Vec<Store>,
+    data: Option<&DataFolder>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Run, RunError> {
+    let setting = Setting {
+        planned,
+        experiment,
+        choice: protocol,
+        data,
+    };
     let topology = Arc::new(Topology::one_each(experiment.partitions));
     let programs = planned.application.programs();
     match protocol {
@@ -90,29 +125,13 @@ pub fn run(
                     options,
                 )
             };
-            run_with(
-                planned,
-                experiment,
-                protocol,
-                stores,
-                make,
-                RampNode::into_store,
-                progress,
-            )
+            run_with(&setting, stores, make, RampNode::into_store, progress)
         }
         ProtocolChoice::Nwnr => {
             let make = move |id, store| {
                 NwnrNode::new(id, Arc::clone(&topology), store, Arc::clone(&programs))
             };
-            run_with(
-                planned,
-                experiment,
-                protocol,
-                stores,
-                make,
-                NwnrNode::into_store,
-                progress,
-            )
+            run_with(&setting, stores, make, NwnrNode::into_store, progress)
         }
         ProtocolChoice::Locking | ProtocolChoice::LockingShort => {
             let read_locks = if protocol == ProtocolChoice::Locking {
@@ -140,58 +159,37 @@ pub fn run(
                     options.clone(),
                 )
             };
-            run_with(
-                planned,
-                experiment,
-                protocol,
-                stores,
-                make,
-                LockingNode::into_store,
-                progress,
-            )
+            run_with(&setting, stores, make, LockingNode::into_store, progress)
         }
     }
 }
 
-fn run_with<P>(
-    planned: &Arc<PlannedApplication>,
-    experiment: &Experiment,
+/// What is run, and where.
+struct Setting<'s> {
+    planned: &'s Arc<PlannedApplication>,
+    experiment: &'s Experiment,
     choice: ProtocolChoice,
+    data: Option<&'s DataFolder>,
+}
+
+fn run_with<P>(
+    setting: &Setting<'_>,
     stores: Vec<Store>,
     make: impl Fn(NodeId, Store) -> P + Clone + Send + 'static,
     into_store: impl Fn(P) -> Store,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Run, RunError>
 where
-    P: Protocol + Send + 'static,
+    P: Durable + Send + 'static,
     P::Message: 'static,
 {
-    let numbers = SequenceStarts::of(planned, &stores);
-    let makers = stores
-        .into_iter()
-        .enumerate()
-        .map(|(number, store)| {
-            let (make, planned) = (make.clone(), Arc::clone(planned));
-            let numbers = numbers.clone();
-            move || {
-                let id = NodeId(number as u16);
-                let declares = choice.takes_locks();
-                let options = NodeOptions {
-                    declares,
-                    ..NodeOptions::default()
-                };
-                let protocol = make(id, store);
-                Node::new(id, PartitionId(number as u16), planned, protocol, options)
-                    .numbering_after(&numbers)
-            }
-        })
-        .collect();
-    let options = ClusterOptions {
-        delay: experiment.delay,
-        calls_max: experiment.clients,
-        profiled: experiment.code_path,
-    };
-    let cluster = Cluster::start(makers, options).map_err(RunError::Cluster)?;
+    let Setting {
+        planned,
+        experiment,
+        choice,
+        ..
+    } = *setting;
+    let cluster = start(setting, stores, make, progress)?;
     progress("warming up");
     let mut driver = Driver::new(planned, experiment, cluster.client())?;
     driver.run_for(experiment.warmup)?;
@@ -244,6 +242,77 @@ fn code_path(profile: &Profile) -> BTreeMap<String, f64> {
         .filter(|activity| *activity != Activity::Idle)
         .map(|activity| (activity.name().to_owned(), profile.share(activity)))
         .collect()
+}
+
+/// Starts a cluster, with logs in the data folder if there is one.
+fn start<P>(
+    setting: &Setting<'_>,
+    stores: Vec<Store>,
+    make: impl Fn(NodeId, Store) -> P + Clone + Send + 'static,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Cluster<P>, RunError>
+where
+    P: Durable + Send + 'static,
+    P::Message: 'static,
+{
+    let Setting {
+        planned,
+        experiment,
+        choice,
+        data,
+    } = *setting;
+    let numbers = SequenceStarts::of(planned, &stores);
+    let options = ClusterOptions {
+        delay: experiment.delay,
+        calls_max: experiment.clients,
+        profiled: experiment.code_path,
+    };
+    let node = |id: NodeId| {
+        let (planned, numbers) = (Arc::clone(planned), numbers.clone());
+        move |protocol: P, life| {
+            let options = NodeOptions {
+                declares: choice.takes_locks(),
+                life,
+                ..NodeOptions::default()
+            };
+            Node::new(id, PartitionId(id.0), planned, protocol, options).numbering_after(&numbers)
+        }
+    };
+    let ids = (0..stores.len() as u16).map(NodeId);
+    let Some(data) = data else {
+        let makers = ids.zip(stores).map(|(id, store)| {
+            let (make, node) = (make.clone(), node(id));
+            move || node(make(id, store), Incarnation::FIRST)
+        });
+        return Cluster::start(makers.collect(), options).map_err(RunError::Cluster);
+    };
+    progress(if data.is_new() {
+        "writing the first checkpoint"
+    } else {
+        "coming back"
+    });
+    let makers = ids.zip(stores).map(|(id, store)| {
+        let (make, node, data) = (make.clone(), node(id), data.clone());
+        move |now| {
+            let disk = data.disk(id).map_err(LogError::Media)?;
+            let mut loaded = Some(store);
+            let empty = loaded.as_ref().map(Store::emptied);
+            let protocol = |beginning| {
+                let store = match beginning {
+                    Beginning::New => loaded.take(),
+                    Beginning::Recovered => empty.clone(),
+                };
+                make(id, store.expect("a store is taken once"))
+            };
+            DurableNode::open(disk, DurableOptions::default(), now, protocol, node)
+        }
+    });
+    let cluster = Cluster::start_durable(makers.collect(), options).map_err(RunError::Cluster)?;
+    if data.is_new() {
+        data.claim(&description(planned, experiment, choice))
+            .map_err(RunError::Data)?;
+    }
+    Ok(cluster)
 }
 
 fn counters<P>(cluster: &Cluster<P>) -> Result<Counters, RunError>
@@ -377,6 +446,7 @@ impl<P: Protocol> Driver<P> {
             {
                 self.measurement.abort("rollback", 1);
             }
+            Err(CallError::InDoubt) => self.measurement.abort("in_doubt", 1),
             Err(error @ CallError::TooManyRetries { .. }) => {
                 self.measurement.abort(
                     if error.is_retryable() {

@@ -41,6 +41,11 @@ impl ProtocolChoice {
         matches!(self, ProtocolChoice::Locking | ProtocolChoice::LockingShort)
     }
 
+    /// Whether its nodes keep records, and so can keep their data in a folder.
+    pub fn is_durable(self) -> bool {
+        matches!(self, ProtocolChoice::RampFast)
+    }
+
     /// The protocol with this name.
     pub fn by_name(name: &str) -> Option<ProtocolChoice> {
         ProtocolChoice::ALL

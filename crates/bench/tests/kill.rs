@@ -1,0 +1,207 @@
+//! kill -9, start again: nothing that was acknowledged as durable is gone.
+//!
+//! The test runs itself as another process, which writes entries through an embedded cluster with a
+//! data folder and notes in a file which of them were acknowledged. That process is killed without
+//! warning, several times over, and comes back each time; in the end the test opens the folder
+//! itself and looks for every entry that was acknowledged, on both of its partitions.
+
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anabranch_bench::application;
+use anabranch_engine::{
+    Beginning, DurableNode, DurableOptions, Node, NodeOptions, PlannedApplication,
+};
+use anabranch_protocol::Topology;
+use anabranch_protocol::ramp::{RampNode, RampOptions};
+use anabranch_server::{Client, Cluster, ClusterOptions, DataFolder};
+use anabranch_sql::source::SourceFile;
+use anabranch_storage::{LogError, LogOptions, Store, StoreSettings};
+use anabranch_types::access::whole_table;
+use anabranch_types::{Fetched, NodeId, PartitionId, TableId, Value};
+
+const NODES: u16 = 2;
+const SITES: i64 = 4;
+const DESCRIPTION: &str = "entries, two nodes";
+/// Where the other process finds its folder.
+const FOLDER: &str = "ANABRANCH_KILL_TEST_FOLDER";
+
+const SQL: &str = "
+CREATE TABLE entries (
+    site   integer NOT NULL,
+    number bigint  NOT NULL,
+    PRIMARY KEY (site, number)
+);
+CREATE PROCEDURE write_both(p_one integer, p_other integer, p_number bigint)
+LANGUAGE SQL
+BEGIN ATOMIC
+    INSERT INTO entries (site, number) VALUES (p_one, p_number);
+    INSERT INTO entries (site, number) VALUES (p_other, p_number);
+END;
+";
+
+fn planned() -> Arc<PlannedApplication> {
+    application::plan(vec![SourceFile::new("entries.sql", SQL)], NODES).unwrap()
+}
+
+fn start(planned: &Arc<PlannedApplication>, folder: &Path) -> Cluster<RampNode> {
+    let data = DataFolder::open(folder, DESCRIPTION).unwrap();
+    let topology = Arc::new(Topology::one_each(NODES));
+    let makers = (0..NODES).map(NodeId).map(|id| {
+        let (planned, data, topology) = (Arc::clone(planned), data.clone(), Arc::clone(&topology));
+        move |now| {
+            let disk = data.disk(id).map_err(LogError::Media)?;
+            let protocol = |_: Beginning| {
+                let store = Store::new(planned.schema(), StoreSettings::default());
+                let programs = planned.application.programs();
+                let options = RampOptions::default();
+                RampNode::new(id, Arc::clone(&topology), store, programs, options)
+            };
+            // Small, so that checkpoints and new segments come often.
+            let options = DurableOptions {
+                log: LogOptions {
+                    segment_bytes: 32 << 10,
+                },
+                checkpoint_bytes: 128 << 10,
+            };
+            DurableNode::open(disk, options, now, protocol, |protocol, life| {
+                let options = NodeOptions {
+                    life,
+                    ..NodeOptions::default()
+                };
+                Node::new(
+                    id,
+                    PartitionId(id.0),
+                    Arc::clone(&planned),
+                    protocol,
+                    options,
+                )
+            })
+        }
+    });
+    let cluster = Cluster::start_durable(makers.collect(), ClusterOptions::default()).unwrap();
+    data.claim(DESCRIPTION).unwrap();
+    cluster
+}
+
+fn submit(client: &mut Client<RampNode>, planned: &PlannedApplication, number: i64) {
+    let (one, other) = (number % SITES, (number / SITES + 1 + number) % SITES);
+    let other = if other == one {
+        (one + 1) % SITES
+    } else {
+        other
+    };
+    let arguments = [one, other, number].map(Value::Int);
+    client
+        .submit_home(&planned.execution, 0, Arc::new(arguments))
+        .unwrap();
+}
+
+/// Does nothing, unless it is the other process: then it writes until it is killed.
+#[test]
+fn the_other_process() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
+        return;
+    };
+    let acknowledged = folder.join("acknowledged");
+    let planned = planned();
+    let cluster = start(&planned, &folder.join("data"));
+    let mut client = cluster.client();
+    let mut file = OpenOptions::new();
+    let mut file = file.create(true).append(true).open(acknowledged).unwrap();
+    // Entries of this process begin where no earlier one can have come.
+    let life = std::fs::metadata(folder.join("acknowledged"))
+        .unwrap()
+        .len() as i64;
+    let first = (life + 1) * 1_000_000;
+    let mut taken = Vec::new();
+    for number in first.. {
+        submit(&mut client, &planned, number);
+        if client.under_way() < 16 {
+            continue;
+        }
+        let soon = Instant::now() + Duration::from_secs(10);
+        client.take(soon, &mut taken).unwrap();
+        let mut text = String::new();
+        for outcome in taken.drain(..) {
+            let number = first + (outcome.id.0 & 0xffff_ffff) as i64 - 1;
+            assert!(outcome.result.is_ok(), "{number}: {:?}", outcome.result);
+            text += &format!("{number}\n");
+        }
+        file.write_all(text.as_bytes()).unwrap();
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_gone_after_kill_9() {
+    let folder = std::env::temp_dir().join(format!("anabranch-kill-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("acknowledged");
+    let length = || std::fs::metadata(&file).map_or(0, |found| found.len());
+    for round in 0..4u64 {
+        let before = length();
+        let mut other = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "the_other_process", "--nocapture"])
+            .env(FOLDER, &folder)
+            .spawn()
+            .unwrap();
+        let patience = Instant::now() + Duration::from_secs(120);
+        while length() < before + 2_000 {
+            assert!(other.try_wait().unwrap().is_none(), "it ended by itself");
+            assert!(Instant::now() < patience, "it acknowledges nothing");
+            std::thread::sleep(Duration::from_millis(5 + round * 7));
+        }
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+    let text = std::fs::read_to_string(&file).unwrap();
+    // The last line of a process may have been cut off in the middle.
+    let acknowledged: Vec<i64> = text
+        .split_inclusive('\n')
+        .filter_map(whole_number)
+        .collect();
+    let planned = planned();
+    let cluster = start(&planned, &folder.join("data"));
+    let mut client = cluster.client();
+    submit(&mut client, &planned, 7);
+    let mut taken = Vec::new();
+    let soon = Instant::now() + Duration::from_secs(60);
+    client.take(soon, &mut taken).unwrap();
+    assert!(taken[0].result.is_ok(), "it does not go on: {taken:?}");
+    let protocols = cluster.stop().unwrap().protocols;
+    let (mut once, mut twice) = (BTreeSet::new(), BTreeSet::new());
+    for protocol in &protocols {
+        assert_eq!(protocol.prepared(), 0, "what was prepared has ended");
+        let all = protocol.store().fetch(&whole_table(TableId(0)), None);
+        let Fetched::Range(rows) = all.unwrap() else {
+            panic!("a table is a range");
+        };
+        let layout = &planned.schema().table(TableId(0)).layout;
+        for (_, row) in rows {
+            let number = row
+                .get_int(layout, anabranch_types::ColumnIndex(1))
+                .unwrap();
+            if !once.insert(number) {
+                twice.insert(number);
+            }
+        }
+    }
+    assert!(acknowledged.len() > 500, "{}", acknowledged.len());
+    for number in &acknowledged {
+        assert!(
+            twice.contains(number),
+            "{number} was acknowledged and is gone"
+        );
+    }
+    assert_eq!(once, twice, "an entry is there on both sides or on neither");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+fn whole_number(line: &str) -> Option<i64> {
+    line.strip_suffix('\n')?.parse().ok()
+}

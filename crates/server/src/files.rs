@@ -1,0 +1,173 @@
+//! A folder of files as a log's disk.
+//!
+//! What [`Media`] promises is made of what file systems give: `fsync` of a file for its bytes,
+//! `fsync` of its folder for its name. An appended file stays open. One process has a folder at a
+//! time: another is refused by a lock that the operating system lets go of however the process ends.
+//!
+//! Unlike the simulated disk this one can fail in ways that are not its own: an error of the
+//! operating system is passed on with its words, and stops the node.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use anabranch_storage::media::{Media, MediaError};
+
+/// What keeps other processes out.
+const LOCK: &str = "lock";
+
+/// A folder. See the module.
+#[derive(Debug)]
+pub struct FileDisk {
+    folder: PathBuf,
+    /// Files that were appended to.
+    open: BTreeMap<String, File>,
+    /// Names have changed since the folder was synced.
+    names_changed: bool,
+    _lock: File,
+}
+
+impl FileDisk {
+    /// Takes a folder, and makes it if there is none.
+    ///
+    /// # Errors
+    /// When the operating system refuses, or another process has it.
+    pub fn open(folder: &Path) -> Result<FileDisk, MediaError> {
+        let failed = |error: std::io::Error| failed("open", &folder.display().to_string(), &error);
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(folder.join(LOCK))
+            .map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(MediaError::Failed {
+                    operation: "take",
+                    file: folder.display().to_string(),
+                    reason: "another process has it".to_owned(),
+                });
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let mut disk = FileDisk {
+            folder: folder.to_owned(),
+            open: BTreeMap::new(),
+            names_changed: true,
+            _lock: lock,
+        };
+        disk.sync_names()?;
+        if let Some(above) = folder.parent().filter(|above| above.is_dir()) {
+            File::open(above)
+                .and_then(|f| f.sync_all())
+                .map_err(failed)?;
+        }
+        Ok(disk)
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.folder.join(file)
+    }
+
+    fn sync_names(&mut self) -> Result<(), MediaError> {
+        if std::mem::take(&mut self.names_changed) {
+            let folder = File::open(&self.folder);
+            let synced = folder.and_then(|folder| folder.sync_all());
+            synced.map_err(|error| failed("sync", &self.folder.display().to_string(), &error))?;
+        }
+        Ok(())
+    }
+
+    /// The open file of this name.
+    fn writable(&mut self, file: &str) -> Result<&mut File, MediaError> {
+        if !self.open.contains_key(file) {
+            let opened = OpenOptions::new().append(true).open(self.path(file));
+            let opened = opened.map_err(|error| failed("open", file, &error))?;
+            self.open.insert(file.to_owned(), opened);
+        }
+        self.open.get_mut(file).ok_or_else(|| MediaError::Missing {
+            file: file.to_owned(),
+        })
+    }
+}
+
+impl Media for FileDisk {
+    fn files(&mut self) -> Result<Vec<String>, MediaError> {
+        let failed = |error: std::io::Error| failed("list", "the folder", &error);
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.folder).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            names.extend(name.into_string().ok().filter(|name| name != LOCK));
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn read(&mut self, file: &str, offset: u64, length: usize) -> Result<Vec<u8>, MediaError> {
+        let failed = |error: std::io::Error| failed("read", file, &error);
+        let mut opened = File::open(self.path(file)).map_err(failed)?;
+        opened.seek(SeekFrom::Start(offset)).map_err(failed)?;
+        let mut bytes = Vec::new();
+        let mut part = opened.take(length as u64);
+        part.read_to_end(&mut bytes).map_err(failed)?;
+        Ok(bytes)
+    }
+
+    fn create(&mut self, file: &str) -> Result<(), MediaError> {
+        let path = self.path(file);
+        let created = File::create(path).map_err(|error| failed("create", file, &error))?;
+        drop(created);
+        self.open.remove(file);
+        self.names_changed = true;
+        self.writable(file).map(|_| ())
+    }
+
+    fn append(&mut self, file: &str, bytes: &[u8]) -> Result<(), MediaError> {
+        let written = self.writable(file)?.write_all(bytes);
+        written.map_err(|error| failed("write to", file, &error))
+    }
+
+    fn sync(&mut self, file: &str) -> Result<(), MediaError> {
+        let synced = self.writable(file)?.sync_data();
+        synced.map_err(|error| failed("sync", file, &error))?;
+        self.sync_names()
+    }
+
+    fn cut(&mut self, file: &str, length: u64) -> Result<(), MediaError> {
+        let cut = self.writable(file)?.set_len(length);
+        cut.map_err(|error| failed("shorten", file, &error))
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> Result<(), MediaError> {
+        self.open.remove(from);
+        self.open.remove(to);
+        let renamed = std::fs::rename(self.path(from), self.path(to));
+        renamed.map_err(|error| failed("rename", from, &error))?;
+        self.names_changed = true;
+        self.sync_names()
+    }
+
+    fn remove(&mut self, file: &str) -> Result<(), MediaError> {
+        self.open.remove(file);
+        let removed = std::fs::remove_file(self.path(file));
+        removed.map_err(|error| failed("remove", file, &error))?;
+        self.names_changed = true;
+        Ok(())
+    }
+}
+
+fn failed(operation: &'static str, file: &str, error: &std::io::Error) -> MediaError {
+    let file = file.to_owned();
+    match error.kind() {
+        ErrorKind::NotFound => MediaError::Missing { file },
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => MediaError::Full { file },
+        _ => MediaError::Failed {
+            operation,
+            file,
+            reason: error.to_string(),
+        },
+    }
+}
