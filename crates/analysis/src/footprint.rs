@@ -8,8 +8,8 @@
 
 use anabranch_sql::catalog::{Catalog, ReferentialAction};
 use anabranch_sql::summary::{
-    ColumnWrite, Comparison, ResultUse, Role, StatementId, StatementSummary, TableAccess, Term,
-    TransactionSummary, WriteClass,
+    ColumnWrite, Comparison, Deferral, ResultUse, Role, StatementId, StatementSummary, TableAccess,
+    Term, TransactionSummary, WriteClass,
 };
 use anabranch_types::{ColumnIndex, TableId, TableSchema, Value};
 
@@ -33,7 +33,7 @@ pub(crate) struct Action {
     /// How the statement's result is used.
     pub(crate) result: ResultUse,
     /// Whether the statement's UPDATE can be evaluated by the row's owner at commit.
-    pub(crate) deferrable: bool,
+    pub(crate) deferral: Deferral,
     /// Whether the statement may run more than once a call.
     pub(crate) in_loop: bool,
     /// Whether the statement writes anything.
@@ -195,6 +195,19 @@ impl<'a> Footprint<'a> {
         self.facts(table).updaters[column.index()].is_empty()
     }
 
+    /// Whether the plan has an UPDATE evaluated by the row's owner at commit. One that is read first
+    /// only where nobody changes what it returns of the row: else that would have to be ordered.
+    pub(crate) fn is_deferred(&self, deferral: Deferral, access: &TableAccess) -> bool {
+        match deferral {
+            Deferral::None => false,
+            Deferral::Unread => true,
+            Deferral::AfterReading => {
+                let mut returned = access.columns_returned.iter();
+                returned.all(|column| self.is_settled(access.table, *column))
+            }
+        }
+    }
+
     /// `table.column`, for people.
     pub(crate) fn column_name(&self, table: TableId, column: ColumnIndex) -> String {
         let table = self.table(table);
@@ -262,7 +275,7 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
                 statement: statement.id,
                 access,
                 result: result_use(summary, statement),
-                deferrable: statement.deferrable,
+                deferral: statement.deferral,
                 in_loop: statement.in_loop,
                 writing,
                 cascaded: false,
@@ -306,6 +319,7 @@ fn is_known(catalog: &Catalog, access: &TableAccess) -> bool {
     };
     let fits = |c: ColumnIndex| c.index() < table.columns.len();
     access.columns_read.iter().all(|c| fits(*c))
+        && access.columns_returned.iter().all(|c| fits(*c))
         && access.writes.iter().all(|w| fits(w.column))
         && access.conditions.iter().all(|c| fits(c.column))
 }
@@ -429,13 +443,14 @@ fn cascade(
             table: child,
             role,
             columns_read: key.columns.clone(),
+            columns_returned: Vec::new(),
             writes,
             conditions,
             filtered_otherwise: true,
             span: parent.access.span,
         },
         result: ResultUse::Unused,
-        deferrable: false,
+        deferral: Deferral::None,
         cascaded: true,
         ..parent.clone()
     })

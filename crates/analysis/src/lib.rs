@@ -238,7 +238,10 @@ fn entry(
         deferred: of
             .statements
             .iter()
-            .filter(|s| s.deferrable)
+            .filter(|s| {
+                let update = s.accesses.iter().find(|a| a.role == Role::Update);
+                update.is_some_and(|access| footprint.is_deferred(s.deferral, access))
+            })
             .map(|s| s.id)
             .collect(),
         guarded_reads: list(|h| &h.reads),

@@ -355,11 +355,12 @@ impl Transaction for NodeTransaction {
         for_write: bool,
         reads: Vec<Read>,
     ) -> Result<Vec<Fetched>, TransactionError> {
+        // What is read for a write that is not deferred is written from what was read: it has to be as
+        // it was when the transaction commits, or the update in between would be lost.
+        let written_from = for_write && !self.defers(statement);
         let access = Access {
             for_write,
-            // What is read for a write that is not deferred is written from what was read: it has to
-            // be as it was when the transaction commits, or the update in between would be lost.
-            guard: for_write || self.planned.execution.guards_reads(statement),
+            guard: written_from || self.planned.execution.guards_reads(statement),
         };
         // Keys of points are needed after the reads have gone to the protocol.
         let execution = &self.planned.execution;

@@ -24,7 +24,7 @@ use crate::{
     },
     program::Programs,
     source::SourceFile,
-    summary::{StatementId, TransactionSummary},
+    summary::{Deferral, StatementId, TransactionSummary},
     transaction::Transaction,
 };
 
@@ -280,7 +280,7 @@ impl CompiledStatement {
             constraints: &self.constraints,
             ctes: Vec::new(),
         };
-        let (rows, count) = run.statement(&self.statement.kind, false).await?;
+        let (rows, count) = run.statement(&self.statement.kind, Deferral::None).await?;
         Ok(ResultSet {
             columns: self.columns.clone(),
             rows,

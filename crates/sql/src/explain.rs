@@ -12,6 +12,7 @@ use crate::{
         statement::{Statement, StatementKind},
     },
     procedure::CompiledProcedure,
+    summary::Deferral,
 };
 
 /// What the names in expressions are: the sources of each query around, innermost last, and the
@@ -40,10 +41,10 @@ impl CompiledProcedure {
                 ": {}{}{}",
                 headline(&site.statement),
                 if site.in_loop { " (in a loop)" } else { "" },
-                if site.deferrable {
-                    " (can be deferred)"
-                } else {
-                    ""
+                match site.deferral {
+                    Deferral::None => "",
+                    Deferral::Unread => " (can be deferred)",
+                    Deferral::AfterReading => " (can be deferred once the row is read)",
                 },
             );
             statement(&mut out, &site.statement, &variables);

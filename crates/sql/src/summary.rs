@@ -39,11 +39,27 @@ pub struct StatementSummary {
     pub accesses: Vec<TableAccess>,
     /// How the statement's result is used by the rest of the procedure.
     pub result: ResultUse,
-    /// Set when this is an UPDATE of one row by its full primary key (or of one row for each tuple
-    /// of pure sources: parameters, `unnest` of parameters, constants) whose new values depend on
-    /// the row itself and on values known before the statement runs, and whose result is unused,
-    /// or used only as [`ResultUse::Carried`]: its owner can evaluate it at commit.
-    pub deferrable: bool,
+    /// Whether, and how, the owner of the row can evaluate it at commit.
+    pub deferral: Deferral,
+}
+
+/// Whether the owner of its row can evaluate an UPDATE at commit.
+///
+/// It can when the UPDATE is of one row by its full primary key (or of one row for each tuple of
+/// pure sources: parameters, `unnest` of parameters, constants), when its new values depend on the
+/// row itself and on values known before the statement runs, and when nothing reads the table
+/// afterwards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Deferral {
+    /// It cannot, or it is no UPDATE.
+    #[default]
+    None,
+    /// It can, and the row need not be read: its result is unused, or used only as
+    /// [`ResultUse::Carried`].
+    Unread,
+    /// It can, once the row has been read: what is used of its result depends on columns alone that
+    /// it leaves as they are ([`TableAccess::columns_returned`]), and on whether the row is there.
+    AfterReading,
 }
 
 /// How a statement's result is used.
@@ -68,6 +84,9 @@ pub struct TableAccess {
     /// Columns that are read: returned, compared, joined on, aggregated, or used in a new value.
     /// For an UPDATE, columns used only in their own deferrable new value count too.
     pub columns_read: Vec<ColumnIndex>,
+    /// Of an UPDATE, columns that what it returns depends on; as they are afterwards, if it writes
+    /// them.
+    pub columns_returned: Vec<ColumnIndex>,
     /// Columns that are written, and how. For an INSERT all of them, for a DELETE none.
     pub writes: Vec<ColumnWrite>,
     /// Conjuncts `column op term` that every row touched satisfies.

@@ -3,7 +3,7 @@
 
 use anabranch_sql::{
     Application, SourceFile, load, render,
-    summary::{ResultUse, Role, StatementSummary, Term, WriteClass},
+    summary::{Deferral, ResultUse, Role, StatementSummary, Term, WriteClass},
     testing::{Store, ready},
 };
 use anabranch_types::{Read, Value};
@@ -87,7 +87,11 @@ fn what_a_called_procedure_does_its_caller_does() {
         ]
     );
     assert_eq!(moved[1].result, ResultUse::Used, "the caller decides by it");
-    assert!(moved.iter().all(|s| !s.deferrable && !s.in_loop));
+    assert!(
+        moved
+            .iter()
+            .all(|s| s.deferral == Deferral::None && !s.in_loop)
+    );
     let all = statements(&application, "move_all");
     let shapes: Vec<_> = all.iter().map(shape).collect();
     let added = |negated| {
@@ -103,8 +107,8 @@ fn what_a_called_procedure_does_its_caller_does() {
     );
     assert!(all.iter().all(|s| s.in_loop), "{all:?}");
     // By themselves they are as they were.
-    assert!(statements(&application, "take")[0].deferrable);
-    assert!(statements(&application, "put")[0].deferrable);
+    assert!(statements(&application, "take")[0].deferral == Deferral::Unread);
+    assert!(statements(&application, "put")[0].deferral == Deferral::Unread);
     // Each call's statements have numbers that nothing else has.
     let mut numbers: Vec<u32> = application
         .summaries()

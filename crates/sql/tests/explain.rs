@@ -41,3 +41,54 @@ END $$;";
 ";
     assert_eq!(application.procedures[0].explain(), expected);
 }
+
+/// An UPDATE that returns what it leaves as it is can be evaluated by the row's owner all the same;
+/// one that returns what it changes, and whose result is used, cannot.
+#[test]
+fn plans_say_what_can_be_deferred() {
+    let text = "
+CREATE TABLE t (id integer PRIMARY KEY, kind integer NOT NULL, n integer NOT NULL);
+CREATE TABLE kinds (kind integer PRIMARY KEY, total integer NOT NULL);
+CREATE PROCEDURE add(p integer, amount integer) LANGUAGE plpgsql AS $$
+DECLARE
+    k integer;
+BEGIN
+    UPDATE t SET n = n + amount WHERE id = p RETURNING kind INTO k;
+    UPDATE kinds SET total = total + amount WHERE kind = k;
+END $$;
+CREATE PROCEDURE add_if_there(p integer) LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE t SET n = n + 1 WHERE id = p;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no %', p;
+    END IF;
+END $$;
+CREATE PROCEDURE add_and_look(p integer) LANGUAGE plpgsql AS $$
+DECLARE
+    m integer;
+BEGIN
+    UPDATE t SET n = n + 1 WHERE id = p RETURNING n INTO m;
+    IF m > 10 THEN
+        RAISE EXCEPTION 'too many';
+    END IF;
+END $$;";
+    let catalog = load(vec![SourceFile::new("t.sql", text)]).unwrap();
+    let application = Application::compile(catalog).unwrap();
+    let heads = |name: &str| -> Vec<String> {
+        let explained = application.find(name).unwrap().explain();
+        let heads = explained.lines().filter(|line| !line.starts_with(' '));
+        heads.map(str::to_owned).collect()
+    };
+    assert_eq!(
+        heads("add"),
+        [
+            "0: Update on t (can be deferred once the row is read)",
+            "1: Update on kinds (can be deferred)"
+        ]
+    );
+    assert_eq!(
+        heads("add_if_there"),
+        ["2: Update on t (can be deferred once the row is read)"]
+    );
+    assert_eq!(heads("add_and_look"), ["3: Update on t"]);
+}

@@ -3,7 +3,7 @@
 
 use anabranch_sql::{
     Application, SourceFile, TransactionError, load,
-    summary::{ResultUse, Term, WriteClass},
+    summary::{Deferral, ResultUse, Term, WriteClass},
     testing::{Store, ready},
 };
 use anabranch_types::{Decimal, Value};
@@ -262,7 +262,11 @@ fn the_summaries_tell_what_is_deferred_and_where_values_come_from() {
     let table = |name: &str| schema.tables.iter().find(|t| t.name == name).unwrap().id;
     let mut deferrable = Vec::new();
     for summary in application.summaries() {
-        for statement in summary.statements.iter().filter(|s| s.deferrable) {
+        for statement in summary
+            .statements
+            .iter()
+            .filter(|s| s.deferral == Deferral::Unread)
+        {
             let name = &schema.table(statement.accesses[0].table).name;
             deferrable.push((summary.name.as_str(), name.as_str(), statement.result));
         }

@@ -17,7 +17,7 @@
 //! Reads that only go to the client, and decisions about data that the transaction does not change,
 //! are not guarded: whoever relies on them declares the invariant, or asks for serializability.
 
-use anabranch_sql::summary::{ResultUse, Role, StatementId, Term, WriteClass};
+use anabranch_sql::summary::{Deferral, ResultUse, Role, StatementId, Term, WriteClass};
 use anabranch_types::{ColumnIndex, TableId};
 
 use super::unique::counter_of;
@@ -157,13 +157,21 @@ fn relied_on(footprint: &Footprint<'_>, action: &Action) -> Vec<Aspect> {
             }
             seen
         }
-        // The owner of the row evaluates it as a whole.
-        Role::Update if action.deferrable => Vec::new(),
+        // The owner of the row evaluates it as a whole. What is returned of it does not change, and it
+        // fails if the row has gone; whether there is a row may decide whether one is put there.
+        Role::Update if footprint.is_deferred(action.deferral, &action.access) => {
+            match action.deferral {
+                Deferral::AfterReading if rows_change => vec![Aspect::Rows],
+                _ => Vec::new(),
+            }
+        }
         Role::Update => {
             let mut seen = moving(&mut action.access.conditions.iter().map(|c| c.column));
-            let told = action.result != ResultUse::Unused;
-            if told || (action.access.filtered_otherwise && !action.cascaded) {
+            if action.access.filtered_otherwise && !action.cascaded {
                 seen.extend(moving(&mut read.iter().copied()));
+            }
+            if action.result != ResultUse::Unused {
+                seen.extend(moving(&mut action.access.columns_returned.iter().copied()));
             }
             if used && !facts.deleters.is_empty() {
                 seen.push(Aspect::Rows);

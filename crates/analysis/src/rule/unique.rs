@@ -6,7 +6,7 @@
 //! one. Everything else is chosen, and two replicas may choose alike. All types that insert into a
 //! table must go by the same source: otherwise the one's choice may meet the other's.
 
-use anabranch_sql::summary::{ResultUse, Role, Term, WriteClass};
+use anabranch_sql::summary::{Deferral, ResultUse, Role, Term, WriteClass};
 use anabranch_types::{ColumnIndex, TableId};
 
 use super::{Context, Finding, Need};
@@ -45,7 +45,7 @@ impl CounterUse<'_> {
     /// statement allows it.
     pub(crate) fn need(&self, footprint: &Footprint<'_>) -> Need {
         let mut need = Need::row(footprint, self.action).of(self.column);
-        if self.action.deferrable && self.action.result == ResultUse::Carried {
+        if self.action.deferral == Deferral::Unread && self.action.result == ResultUse::Carried {
             need.keeping = GuardKeeping::AtCommit;
             need.writes.clear();
         } else {

@@ -206,3 +206,63 @@ fn what_a_delete_returns_is_used() {
     expect(&plan, "called", "isolation(t)", No, "read-check-write");
     expect(&plan, "more", "isolation(t)", No, "read-check-write");
 }
+
+const RAISES: &str = "
+CREATE TABLE people (id integer PRIMARY KEY, team integer NOT NULL, pay integer NOT NULL);
+CREATE TABLE teams (id integer PRIMARY KEY, total integer NOT NULL);
+CREATE PROCEDURE pay_more(p integer, amount integer) LANGUAGE plpgsql AS $$
+DECLARE
+    t integer;
+BEGIN
+    UPDATE people SET pay = pay + amount WHERE id = p RETURNING team INTO t;
+    UPDATE teams SET total = total + amount WHERE id = t;
+END $$;";
+
+/// What an UPDATE returns is what it is held to, not all that it reads: an increment whose row's
+/// team is returned needs no guard, and is evaluated by the row's owner.
+#[test]
+fn what_is_returned_is_what_is_used() {
+    let compiled = |more: &str| {
+        let file = SourceFile::new("raises.sql", format!("{RAISES}{more}"));
+        Application::compiled(vec![file]).plan()
+    };
+    let alone = compiled("");
+    expect(
+        &alone,
+        "pay_more",
+        "isolation(people)",
+        Yes,
+        "commutative-update",
+    );
+    assert!(entry(&alone, "pay_more").guards.is_empty());
+    assert_eq!(entry(&alone, "pay_more").deferred.len(), 2);
+    // Where somebody changes teams, what was returned may change before the commit: the row has to be
+    // as it was read, and is not left to its owner.
+    let moving = compiled(
+        "
+CREATE PROCEDURE join_team(p integer, t integer) LANGUAGE SQL BEGIN ATOMIC
+    UPDATE people SET team = t WHERE id = p;
+END;",
+    );
+    assert_eq!(entry(&moving, "pay_more").deferred.len(), 1);
+    // Where the new pay itself is used, it is a guard.
+    let used = compiled(
+        "
+CREATE PROCEDURE pay_less(p integer) LANGUAGE plpgsql AS $$
+DECLARE
+    left_over integer;
+BEGIN
+    UPDATE people SET pay = pay - 1 WHERE id = p RETURNING pay INTO left_over;
+    IF left_over < 0 THEN
+        RAISE EXCEPTION 'too little';
+    END IF;
+END $$;",
+    );
+    expect(
+        &used,
+        "pay_less",
+        "isolation(people)",
+        No,
+        "read-check-write",
+    );
+}

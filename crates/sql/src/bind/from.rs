@@ -366,6 +366,7 @@ impl Binder<'_> {
         self.accesses.push(RawAccess {
             table,
             role,
+            columns_returned: Vec::new(),
             columns_read: Vec::new(),
             writes: Vec::new(),
             conditions: Vec::new(),

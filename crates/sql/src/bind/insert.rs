@@ -44,6 +44,7 @@ impl Binder<'_> {
         self.accesses.push(RawAccess {
             table,
             role: Role::Insert,
+            columns_returned: Vec::new(),
             columns_read: Vec::new(),
             writes: Vec::new(),
             conditions: Vec::new(),
@@ -339,6 +340,7 @@ impl Binder<'_> {
         self.accesses.push(RawAccess {
             table,
             role: Role::Update,
+            columns_returned: Vec::new(),
             columns_read: (0..schema.columns.len())
                 .map(crate::expression::frame::column_index)
                 .collect(),

@@ -89,6 +89,7 @@ pub(crate) struct RawAccess {
     pub(crate) table: TableId,
     pub(crate) role: Role,
     pub(crate) columns_read: Vec<ColumnIndex>,
+    pub(crate) columns_returned: Vec<ColumnIndex>,
     pub(crate) writes: Vec<(ColumnIndex, RawWrite)>,
     pub(crate) conditions: Vec<(ColumnIndex, Comparison, RawTerm)>,
     pub(crate) filtered_otherwise: bool,

@@ -131,6 +131,18 @@ impl Binder<'_> {
             .collect();
         self.accesses[0].writes = writes;
         let (returning, columns, terms) = self.returning(update.returning.as_ref())?;
+        let mut returned = Vec::new();
+        for expression in returning.iter().flatten() {
+            expression.each_column(&mut |source, column| {
+                if source == 1 && !returned.contains(&column_index(column)) {
+                    returned.push(column_index(column));
+                }
+            });
+        }
+        let returns_old = !returned
+            .iter()
+            .any(|column| assignments.iter().any(|(assigned, _)| assigned == column));
+        self.accesses[0].columns_returned = returned;
         let schema = crate::constraint::schema_of(&self.catalog.schema, table);
         let checks = &context.constraints.of(table).checks;
         let assigned: Vec<ColumnIndex> = assignments.iter().map(|(column, _)| *column).collect();
@@ -154,6 +166,7 @@ impl Binder<'_> {
             program,
             moves,
             returning,
+            returns_old,
             deferred,
         };
         Ok(Statement {

@@ -18,6 +18,7 @@ use crate::{
         statement::{Delete, Update},
     },
     program::{not_null, violated},
+    summary::Deferral,
     transaction::Transaction,
 };
 
@@ -28,17 +29,20 @@ type Change = (usize, Key, Row, Vec<(ColumnIndex, Value)>);
 const TARGET: usize = 1;
 
 impl<T: Transaction> Run<'_, T> {
-    /// Runs an UPDATE; deferred if the plan wants that and `deferrable` allows it.
+    /// Runs an UPDATE; deferred if the plan wants that and `deferral` allows it.
     pub(crate) async fn update(
         &mut self,
         update: &Update,
-        deferrable: bool,
+        deferral: Deferral,
     ) -> Result<Changed, TransactionError> {
         if let Some(deferred) = &update.deferred
-            && deferrable
+            && deferral != Deferral::None
             && self.transaction.defers(self.statement)
         {
-            return self.deferred(&update.schema, deferred).await;
+            return match deferral {
+                Deferral::AfterReading => self.deferred_once_read(update, deferred).await,
+                _ => self.deferred(&update.schema, deferred).await,
+            };
         }
         let mut batch = Batch::single(update.stride);
         self.steps(&update.steps, &mut batch).await?;
@@ -242,6 +246,39 @@ impl<T: Transaction> Run<'_, T> {
             self.transaction.write(self.statement, effect)?;
         }
         Ok(Changed { count, rows })
+    }
+
+    /// Reads the rows of an UPDATE, returns what it leaves as it is, and ships the rest to the
+    /// rows' owners. Each row must still be there when it is evaluated.
+    async fn deferred_once_read(
+        &mut self,
+        update: &Update,
+        deferred: &DeferredUpdate,
+    ) -> Result<Changed, TransactionError> {
+        let mut batch = Batch::single(update.stride);
+        self.steps(&update.steps, &mut batch).await?;
+        let chosen = distinct_targets(&batch);
+        let rows = match &update.returning {
+            None => Vec::new(),
+            Some(list) => self.returned_over(list, &batch, chosen.iter().copied())?,
+        };
+        for tuple in &chosen {
+            let frame = self.frame(&batch, *tuple);
+            let arguments = deferred.arguments.iter().map(|a| a.evaluate(&frame));
+            let arguments = arguments.collect::<Result<_, Failure>>()?;
+            let effect = Effect::Update {
+                table: update.schema.id,
+                key: target_of(&batch, *tuple).0,
+                program: deferred.program,
+                arguments,
+                outputs: Some(self.transaction.slots(deferred.outputs)),
+            };
+            self.transaction.write(self.statement, effect)?;
+        }
+        Ok(Changed {
+            count: chosen.len() as u64,
+            rows,
+        })
     }
 
     /// The rows that a deferred UPDATE names: each once, with the first tuple that names it, as in

@@ -78,6 +78,8 @@ pub(crate) struct Update {
     pub(crate) moves: bool,
     /// RETURNING, over the tuple with the new row.
     pub(crate) returning: Option<Vec<Expression>>,
+    /// Whether what is returned is the same over the old row.
+    pub(crate) returns_old: bool,
     pub(crate) deferred: Option<DeferredUpdate>,
 }
 

@@ -7,7 +7,8 @@
 //! An UPDATE can be deferred when its owner can evaluate it at commit without anybody noticing:
 //! its result is unused or only carried into inserted rows and the output, and nothing that runs
 //! after it reads its table, or the tables that its result was carried into. That is more than
-//! need be asked, and simple.
+//! need be asked, and simple. One whose result is used can be deferred once its row has been read,
+//! if it changes no column that it returns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,8 +25,8 @@ use crate::{
         walk,
     },
     summary::{
-        ColumnWrite, Condition, ResultUse, Role, StatementId, StatementSummary, TableAccess, Term,
-        TransactionSummary, WriteClass,
+        ColumnWrite, Condition, Deferral, ResultUse, Role, StatementId, StatementSummary,
+        TableAccess, Term, TransactionSummary, WriteClass,
     },
 };
 
@@ -724,20 +725,20 @@ impl CompiledProcedure {
     /// Decides which UPDATEs can be deferred.
     pub(super) fn settle_deferral(&mut self) {
         let findings = self.walked(&self.by_itself());
-        let deferrable: Vec<bool> = (0..self.statements.len())
-            .map(|site| self.can_defer(site, &findings))
+        let deferrals: Vec<Deferral> = (0..self.statements.len())
+            .map(|site| self.deferral_of(site, &findings))
             .collect();
-        for (site, deferrable) in self.statements.iter_mut().zip(deferrable) {
-            site.deferrable = deferrable;
+        for (site, deferral) in self.statements.iter_mut().zip(deferrals) {
+            site.deferral = deferral;
         }
     }
 
-    fn can_defer(&self, site: usize, findings: &Findings) -> bool {
+    fn deferral_of(&self, site: usize, findings: &Findings) -> Deferral {
         let StatementKind::Update(update) = &self.statements[site].statement.kind else {
-            return false;
+            return Deferral::None;
         };
-        if update.deferred.is_none() || findings.used.contains(&site) || self.calls_others() {
-            return false;
+        if update.deferred.is_none() || self.calls_others() {
+            return Deferral::None;
         }
         // A result of several rows goes into no variable; of the rest of RETURNING nobody asks.
         let own = update.schema.id;
@@ -757,12 +758,19 @@ impl CompiledProcedure {
                     !(later && reads)
                 })
         };
-        clear(site, own)
-            && findings
-                .into
-                .iter()
-                .filter(|(update, ..)| *update == site)
-                .all(|(_, insert, table)| clear(*insert, *table))
+        let carried = || {
+            let mut into = findings.into.iter().filter(|(update, ..)| *update == site);
+            into.all(|(_, insert, table)| clear(*insert, *table))
+        };
+        if !clear(site, own) {
+            Deferral::None
+        } else if !findings.used.contains(&site) && carried() {
+            Deferral::Unread
+        } else if update.returns_old {
+            Deferral::AfterReading
+        } else {
+            Deferral::None
+        }
     }
 
     fn calls_others(&self) -> bool {
@@ -805,7 +813,10 @@ impl CompiledProcedure {
                 in_loop: site.in_loop || calling.in_loop,
                 accesses: self.accesses(place, id, state),
                 result,
-                deferrable: site.deferrable && !calling.within,
+                deferral: match calling.within {
+                    true => Deferral::None,
+                    false => site.deferral,
+                },
             });
         }
         for (offset, call) in findings.calls {
@@ -848,6 +859,7 @@ impl CompiledProcedure {
                 table: access.table,
                 role: access.role,
                 columns_read: access.columns_read.clone(),
+                columns_returned: access.columns_returned.clone(),
                 writes: access
                     .writes
                     .iter()

@@ -27,6 +27,7 @@ use crate::{
     },
     program::Programs,
     source::Span,
+    summary::Deferral,
 };
 
 /// Compiles procedures one after the other; a procedure may call those before it.
@@ -256,7 +257,7 @@ impl Unit<'_> {
         self.sites.push(Site {
             statement,
             in_loop: self.loops > 0,
-            deferrable: false,
+            deferral: Deferral::None,
         });
         self.sites.len() - 1
     }

@@ -16,8 +16,11 @@ use std::sync::Arc;
 use anabranch_types::DataType;
 
 use crate::{
-    constraint::Constraints, expression::Expression, plan::statement::Statement, source::Span,
-    summary::StatementId,
+    constraint::Constraints,
+    expression::Expression,
+    plan::statement::Statement,
+    source::Span,
+    summary::{Deferral, StatementId},
 };
 
 /// A procedure, ready to run.
@@ -52,7 +55,7 @@ pub struct CompiledProcedure {
 pub(crate) struct Site {
     pub(crate) statement: Statement,
     pub(crate) in_loop: bool,
-    pub(crate) deferrable: bool,
+    pub(crate) deferral: Deferral,
 }
 
 /// What a procedure gives its caller.

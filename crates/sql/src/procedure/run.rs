@@ -11,7 +11,7 @@ use crate::{
     execute::Run,
     expression::{Failure, Surroundings, cast, evaluate::evaluate_over, failure, text::write_text},
     plan::statement::StatementKind,
-    summary::StatementId,
+    summary::{Deferral, StatementId},
     transaction::Transaction,
 };
 
@@ -369,8 +369,11 @@ impl<T: Transaction> Machine<'_, T> {
             constraints: &procedure.constraints,
             ctes: Vec::new(),
         };
-        run.statement(&found.statement.kind, found.deferrable && !self.within)
-            .await
+        let deferral = match self.within {
+            true => Deferral::None,
+            false => found.deferral,
+        };
+        run.statement(&found.statement.kind, deferral).await
     }
 
     fn take_into(
@@ -558,7 +561,7 @@ impl<T: Transaction> Run<'_, T> {
     pub(crate) async fn statement(
         &mut self,
         kind: &StatementKind,
-        deferrable: bool,
+        deferral: Deferral,
     ) -> Result<(Vec<Vec<Value>>, u64), TransactionError> {
         let changed = match kind {
             StatementKind::Query(query) => {
@@ -576,7 +579,7 @@ impl<T: Transaction> Run<'_, T> {
                 return Ok((list, count));
             }
             StatementKind::Insert(insert) => self.insert(insert).await?,
-            StatementKind::Update(update) => self.update(update, deferrable).await?,
+            StatementKind::Update(update) => self.update(update, deferral).await?,
             StatementKind::Delete(delete) => self.delete(delete).await?,
         };
         Ok((changed.rows, changed.count))

@@ -11,7 +11,7 @@ use anabranch_analysis::{Guarantee, Topology, analyze};
 use anabranch_sql::catalog::Catalog;
 use anabranch_sql::source::{SourceFile, Span};
 use anabranch_sql::summary::{
-    ColumnWrite, Comparison, Condition, ResultUse, Role, StatementId, StatementSummary,
+    ColumnWrite, Comparison, Condition, Deferral, ResultUse, Role, StatementId, StatementSummary,
     TableAccess, Term, TransactionSummary, WriteClass,
 };
 use anabranch_types::{ColumnIndex, DataType, TableId, Value};
@@ -216,6 +216,7 @@ impl Type<'_> {
         TableAccess {
             table,
             role,
+            columns_returned: Vec::new(),
             columns_read: conditions.iter().map(|c| c.column).collect(),
             writes: Vec::new(),
             conditions,
@@ -232,7 +233,10 @@ impl Type<'_> {
             in_loop: false,
             accesses,
             result: ResultUse::Unused,
-            deferrable,
+            deferral: match deferrable {
+                true => Deferral::Unread,
+                false => Deferral::None,
+            },
         });
         self
     }
@@ -317,7 +321,9 @@ impl Type<'_> {
     pub(crate) fn result(mut self, result: ResultUse) -> Self {
         let last = self.summary.statements.last_mut().expect("a statement");
         last.result = result;
-        last.deferrable &= result != ResultUse::Used;
+        if result == ResultUse::Used {
+            last.deferral = Deferral::None;
+        }
         self
     }
 

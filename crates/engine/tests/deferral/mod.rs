@@ -1,0 +1,124 @@
+//! UPDATEs that are read first and then evaluated by the row's owner: what they return is used, and
+//! nobody else is kept from the row in between.
+
+use anabranch_engine::{AttemptOutcome, NodeOptions};
+use anabranch_types::{Effect, Value};
+
+use crate::support::{args, under_each, under_each_with};
+
+const SHOP: &str = "
+CREATE TABLE goods (id integer PRIMARY KEY, kind integer NOT NULL, sold integer NOT NULL);
+CREATE TABLE kinds (kind integer PRIMARY KEY, total integer NOT NULL);
+
+CREATE PROCEDURE sell(p_id integer, p_count integer) LANGUAGE plpgsql AS $$
+DECLARE
+    k integer;
+BEGIN
+    UPDATE goods SET sold = sold + p_count WHERE id = p_id RETURNING kind INTO k;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'no goods %', p_id USING ERRCODE = 'APP02';
+    END IF;
+    UPDATE kinds SET total = total + p_count WHERE kind = k;
+END;
+$$;
+";
+
+/// What takes goods away, and what counts on how many were sold.
+const CLEAR: &str = "
+CREATE PROCEDURE clear(p_id integer) LANGUAGE plpgsql AS $$
+DECLARE
+    k integer;
+    n integer;
+BEGIN
+    DELETE FROM goods WHERE id = p_id RETURNING kind, sold INTO k, n;
+    UPDATE kinds SET total = total - n WHERE kind = k;
+END;
+$$;
+";
+
+fn rows() -> Vec<(u16, Vec<Value>)> {
+    vec![
+        (0, args([1, 7, 0]).to_vec()),
+        (0, args([2, 7, 0]).to_vec()),
+        (1, args([7, 0]).to_vec()),
+    ]
+}
+
+#[test]
+fn the_result_is_used_and_nobody_is_kept_from_the_row() {
+    for partitions in 1..=3 {
+        let options = NodeOptions {
+            records: true,
+            ..NodeOptions::default()
+        };
+        under_each_with(SHOP, partitions, &rows(), options, |cluster| {
+            let entry = &cluster.planned().plan.entries[0];
+            assert!(entry.guards.is_empty(), "{:?}", entry.guards);
+            assert_eq!(entry.deferred.len(), 2);
+            for count in 1..=10 {
+                let node = count as u16 % partitions;
+                cluster.begin(node, "sell", &args([1, count]));
+            }
+            let outcomes = cluster.run();
+            assert!(outcomes.values().all(|outcome| outcome.result.is_ok()));
+            let goods = "SELECT sold FROM goods ORDER BY id";
+            assert_eq!(cluster.ints(0, goods), [[55], [0]]);
+            assert_eq!(cluster.ints(0, "SELECT total FROM kinds"), [[55]]);
+            let committed = cluster
+                .attempts()
+                .iter()
+                .filter(|attempt| matches!(attempt.outcome, AttemptOutcome::Committed { .. }));
+            // The row's new value is nowhere among what is sent: what is added to it is.
+            let written: Vec<&Effect> = committed
+                .flat_map(|attempt| &attempt.effects)
+                .flat_map(|on| &on.effects)
+                .collect();
+            assert_eq!(written.len(), 20);
+            let small = |value: &Value| matches!(value, Value::Int(1..=10));
+            assert!(written.iter().all(
+                |effect| matches!(effect, Effect::Update { arguments, .. } if arguments.iter().all(small))
+            ));
+        });
+    }
+}
+
+#[test]
+fn a_row_that_is_not_there_is_not_found() {
+    for partitions in 1..=2 {
+        under_each(SHOP, partitions, &rows(), |cluster| {
+            let Err(anabranch_engine::CallError::Failed(error)) =
+                cluster.call(0, "sell", &args([3, 1]))
+            else {
+                panic!("there are no such goods");
+            };
+            assert_eq!((error.code, &*error.message), ("APP02", "no goods 3"));
+            assert_eq!(cluster.ints(0, "SELECT total FROM kinds"), [[0]]);
+        });
+    }
+}
+
+/// A row that goes between the read and the commit takes the sale with it: the total is that of the
+/// goods that are left, whatever comes first.
+#[test]
+fn a_row_that_goes_in_between_is_noticed() {
+    let sql = format!("{SHOP}{CLEAR}");
+    for partitions in 1..=3 {
+        under_each(&sql, partitions, &rows(), |cluster| {
+            for id in [1, 2] {
+                for round in 0..6 {
+                    cluster.begin(round % partitions, "sell", &args([id, 3]));
+                    if round == id as u16 {
+                        cluster.begin((round + 1) % partitions, "clear", &args([id]));
+                    }
+                }
+            }
+            cluster.run();
+            let left: i64 = cluster
+                .ints(0, "SELECT sold FROM goods")
+                .iter()
+                .map(|row| row[0])
+                .sum();
+            assert_eq!(cluster.ints(0, "SELECT total FROM kinds"), [[left]]);
+        });
+    }
+}
