@@ -7,9 +7,10 @@ use std::fmt::Write;
 
 use anabranch_sql::catalog::Catalog;
 use anabranch_sql::source::Span;
-use anabranch_sql::summary::{StatementId, TransactionSummary};
+use anabranch_sql::summary::{Role, TableAccess, TransactionSummary};
 use anabranch_types::{ColumnIndex, Placement};
 
+use super::deferral;
 use super::json::{class_name, merge_name};
 use crate::invariant::names;
 use crate::plan::{
@@ -124,8 +125,22 @@ fn transactions(
                 labelled(out, if i == 0 { "  why" } else { "" }, why);
             }
         }
-        for statement in &entry.deferred {
-            labelled(out, "at commit", &deferred(catalog, summary, *statement));
+        for statement in &summary.statements {
+            if statement.accesses.iter().any(|a| a.role == Role::Insert) {
+                continue;
+            }
+            let updates = |a: &&TableAccess| a.role == Role::Update && !a.writes.is_empty();
+            let Some(update) = statement.accesses.iter().find(updates) else {
+                continue;
+            };
+            let what = updated(catalog, statement.span, update);
+            let why = deferral::reason(entry, catalog, summaries, statement, update);
+            if entry.deferred.contains(&statement.id) {
+                labelled(out, "at commit", &format!("{what}, by the row's owner"));
+            } else {
+                labelled(out, "read first", &what);
+            }
+            labelled(out, "  why", &why);
         }
         if entry.guards.is_empty() {
             labelled(out, "because", &free_reason(plan, entry));
@@ -183,23 +198,16 @@ fn reasons(plan: &Plan, entry: &PlanEntry, guard: &Guard) -> Vec<String> {
         .collect()
 }
 
-fn deferred(catalog: &Catalog, summary: &TransactionSummary, id: StatementId) -> String {
-    let Some(statement) = summary.statements.iter().find(|s| s.id == id) else {
-        return String::new();
-    };
-    let Some(access) = statement.accesses.iter().find(|a| !a.writes.is_empty()) else {
-        return String::new();
-    };
-    let table = catalog.schema.table(access.table);
-    let columns: Vec<ColumnIndex> = access.writes.iter().map(|w| w.column).collect();
-    let place = excerpt_place(catalog, statement.span);
-    let place = if place.is_empty() {
-        String::new()
-    } else {
-        format!(" ({place})")
+/// An UPDATE, in short, with its place.
+fn updated(catalog: &Catalog, span: Span, update: &TableAccess) -> String {
+    let table = catalog.schema.table(update.table);
+    let columns: Vec<ColumnIndex> = update.writes.iter().map(|w| w.column).collect();
+    let place = match excerpt_place(catalog, span) {
+        place if place.is_empty() => place,
+        place => format!(" ({place})"),
     };
     format!(
-        "UPDATE {} SET {}, by the row's owner{place}",
+        "UPDATE {} SET {}{place}",
         table.name,
         names(table, &columns)
     )

@@ -1,0 +1,247 @@
+//! The embedded cluster as its users drive it: threads, queues, an injected delay, and an end.
+//!
+//! Times are compared with lower bounds alone: a slow machine fails no test.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anabranch_analysis::{Guarantee, Topology as Shape, analyze};
+use anabranch_engine::load::Loader;
+use anabranch_engine::{Node, NodeOptions, Outcome, PlannedApplication};
+use anabranch_protocol::Topology;
+use anabranch_protocol::ramp::{RampNode, RampOptions};
+use anabranch_server::cluster::ClusterError;
+use anabranch_server::{Client, Cluster, ClusterOptions, SubmitError};
+use anabranch_sql::{Application, SourceFile};
+use anabranch_storage::{Store, StoreSettings};
+use anabranch_types::{Key, KeyRange, NodeId, PartitionId, Read, TableId, Value};
+
+const COUNTERS: &str = "
+CREATE TABLE counters (id integer PRIMARY KEY, n bigint NOT NULL);
+CREATE PROCEDURE count(p_id integer) LANGUAGE SQL BEGIN ATOMIC
+    UPDATE counters SET n = n + 1 WHERE id = p_id;
+END;
+CREATE PROCEDURE count_two(p_id integer, p_other integer) LANGUAGE SQL BEGIN ATOMIC
+    UPDATE counters SET n = n + 1 WHERE id = p_id;
+    UPDATE counters SET n = n + 1 WHERE id = p_other;
+END;
+";
+const COUNT: usize = 0;
+const COUNT_TWO: usize = 1;
+const IDS: i64 = 12;
+
+fn planned(nodes: u16) -> Arc<PlannedApplication> {
+    let catalog = anabranch_sql::load(vec![SourceFile::new("counters.sql", COUNTERS)]);
+    let application = Application::compile(catalog.expect("it loads")).expect("it compiles");
+    let plan = analyze(
+        application.catalog(),
+        application.summaries(),
+        Shape::Partitioned,
+        Guarantee::Invariants,
+    );
+    PlannedApplication::new(application, plan, nodes)
+}
+
+fn start(planned: &Arc<PlannedApplication>, options: ClusterOptions) -> Cluster<RampNode> {
+    let nodes = planned.execution.router.partitions();
+    let topology = Arc::new(Topology::one_each(nodes));
+    let makers = (0..nodes)
+        .map(|number| {
+            let (planned, topology) = (Arc::clone(planned), Arc::clone(&topology));
+            move || {
+                let home = PartitionId(number);
+                let mut loader = Loader::new(Arc::clone(&planned), home, StoreSettings::default());
+                for id in 0..IDS {
+                    let row = [Value::Int(id), Value::Int(0)];
+                    loader.row(TableId(0), &row).expect("it loads");
+                }
+                let programs = planned.application.programs();
+                let (id, store) = (NodeId(number), loader.into_store());
+                let protocol = RampNode::new(id, topology, store, programs, RampOptions::default());
+                Node::new(id, home, planned, protocol, NodeOptions::default())
+            }
+        })
+        .collect();
+    Cluster::start(makers, options).expect("threads can be had")
+}
+
+fn ids<const N: usize>(ids: [i64; N]) -> Arc<[Value]> {
+    ids.map(Value::Int).into()
+}
+
+/// Takes outcomes until no call is under way.
+fn drain(client: &mut Client<RampNode>) -> Vec<Outcome> {
+    let (mut all, mut taken) = (Vec::new(), Vec::new());
+    while client.under_way() > 0 {
+        let until = Instant::now() + Duration::from_secs(3_600);
+        client.take(until, &mut taken).expect("no node panics");
+        all.append(&mut taken);
+    }
+    all
+}
+
+/// The sum of all counters in a store.
+fn total(store: &Store, planned: &PlannedApplication) -> i64 {
+    let layout = &planned.schema().table(TableId(0)).layout;
+    let all = Read::Range {
+        table: TableId(0),
+        index: None,
+        range: KeyRange::prefix_of(Key::empty()),
+        reverse: false,
+        limit: None,
+    };
+    let mut sum = 0;
+    let visited = store.read(&all, None, &mut |_, _, version| {
+        let row = version.and_then(|version| version.row());
+        sum += row
+            .and_then(|row| row.get_int(layout, anabranch_types::ColumnIndex(1)))
+            .unwrap_or(0);
+    });
+    visited.expect("the newest state can be read");
+    sum
+}
+
+/// Two ids that live on different nodes, and the node of the first.
+fn apart(planned: &PlannedApplication) -> (i64, i64, NodeId) {
+    let home = |id| {
+        planned
+            .execution
+            .home(COUNT, &[Value::Int(id)])
+            .expect("it is routed")
+    };
+    let other = (1..IDS).find(|id| home(*id) != home(0));
+    (
+        0,
+        other.expect("twelve ids are not all together"),
+        NodeId(home(0).0),
+    )
+}
+
+#[test]
+fn three_nodes_answer_and_stop_gives_back_what_they_hold() {
+    let planned = planned(3);
+    let cluster = start(&planned, ClusterOptions::default());
+    assert_eq!(cluster.nodes(), 3);
+    let mut clients = [cluster.client(), cluster.client()];
+    for client in &mut clients {
+        for id in 0..300 {
+            let (id, other) = (id % IDS, (id + 1) % IDS);
+            let submitted = match id % 2 {
+                0 => client.submit_home(&planned.execution, COUNT, ids([id])),
+                _ => client.submit_home(&planned.execution, COUNT_TWO, ids([id, other])),
+            };
+            submitted.expect("there is room");
+        }
+    }
+    let mut counted = 0;
+    for client in &mut clients {
+        let outcomes = drain(client);
+        assert_eq!(outcomes.len(), 300);
+        assert!(outcomes.iter().all(|outcome| outcome.result.is_ok()));
+        counted += 150 + 2 * 150;
+    }
+    let stopped = cluster.stop().expect("every thread ends");
+    assert_eq!(stopped.protocols.len(), 3);
+    let stores = stopped.protocols.iter().map(RampNode::store);
+    let totals: Vec<i64> = stores.map(|store| total(store, &planned)).collect();
+    assert!(totals.iter().all(|total| *total > 0), "{totals:?}");
+    assert_eq!(totals.iter().sum::<i64>(), counted);
+}
+
+/// A call at the wrong node travels there and back; one over two nodes is prepared before that.
+#[test]
+fn an_injected_delay_is_waited_for() {
+    let delay = Duration::from_millis(20);
+    let options = ClusterOptions {
+        delay,
+        ..ClusterOptions::default()
+    };
+    let planned = planned(2);
+    let cluster = start(&planned, options);
+    let (near, far, node) = apart(&planned);
+    let mut client = cluster.client();
+    let mut timed = |procedure, arguments| {
+        let begin = Instant::now();
+        let outcome = client
+            .call(node, procedure, arguments)
+            .expect("nobody panics");
+        assert!(outcome.result.is_ok());
+        begin.elapsed()
+    };
+    assert!(timed(COUNT, ids([far])) >= 2 * delay, "there and back");
+    assert!(
+        timed(COUNT_TWO, ids([near, far])) >= 4 * delay,
+        "two rounds"
+    );
+    cluster.stop().expect("every thread ends");
+}
+
+#[test]
+fn a_client_has_so_many_calls_under_way_and_no_more() {
+    let options = ClusterOptions {
+        calls_max: 8,
+        ..ClusterOptions::default()
+    };
+    let planned = planned(3);
+    let cluster = start(&planned, options);
+    let mut client = cluster.client();
+    let submit = |client: &mut Client<RampNode>, id: i64| {
+        client.submit_home(&planned.execution, COUNT, ids([id % IDS]))
+    };
+    for id in 0..8 {
+        submit(&mut client, id).expect("there is room");
+    }
+    let full = SubmitError::TooManyCalls { calls_max: 8 };
+    assert_eq!(submit(&mut client, 8), Err(full.clone()));
+    assert!(full.to_string().contains("8 calls under way"), "{full}");
+    assert_eq!(client.under_way(), 8, "a refused call is none");
+    assert_eq!(drain(&mut client).len(), 8);
+    // However much there is to do, no more is ever queued at the nodes.
+    let (mut done, mut taken, mut next) = (0, Vec::new(), 0);
+    while done < 1_000 {
+        while next < 1_000 && submit(&mut client, next).is_ok() {
+            next += 1;
+        }
+        client.flush();
+        let queued: usize = cluster
+            .inspect(Node::calls)
+            .expect("no node panics")
+            .into_iter()
+            .sum();
+        assert!(queued <= 8 && client.under_way() <= 8, "{queued} calls");
+        let until = Instant::now() + Duration::from_secs(3_600);
+        client.take(until, &mut taken).expect("no node panics");
+        done += taken.len();
+        taken.clear();
+    }
+    let stopped = cluster.stop().expect("every thread ends");
+    let totals = stopped
+        .protocols
+        .iter()
+        .map(|node| total(node.store(), &planned));
+    assert_eq!(totals.sum::<i64>(), 1_008);
+}
+
+#[test]
+fn a_node_that_panics_is_reported_to_everybody() {
+    let planned = planned(3);
+    let cluster = start(&planned, ClusterOptions::default());
+    let mut client = cluster.client();
+    let (_, far, _) = apart(&planned);
+    let says_so = |reason: &str| assert!(reason.contains("node n0 has panicked"), "{reason}");
+    let looked = cluster.inspect(|_: &Node<RampNode>| -> () { panic!("on purpose") });
+    match looked {
+        Err(ClusterError::Failed(reason)) => says_so(&reason),
+        other => panic!("{:?}", other.map_err(|error| error.to_string())),
+    }
+    // What needs the lost node gets no outcome, and its client is told why.
+    match client.call(NodeId(0), COUNT, ids([far])) {
+        Err(SubmitError::ClusterFailed(reason)) => says_so(&reason),
+        other => panic!("{other:?}"),
+    }
+    match cluster.stop() {
+        Err(ClusterError::Failed(reason)) => says_so(&reason),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("a cluster that lost a node does not stop cleanly"),
+    }
+}
