@@ -35,6 +35,17 @@ fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
     }
 }
 
+/// A node comes back, and what it replays looks older than the window: versions that decide against
+/// a transaction that is still prepared were dropped, and the transaction won a register in one of
+/// its partitions alone.
+#[test]
+fn seed_3134_keeps_what_decides_against_the_prepared_after_a_crash() {
+    let prepared = Prepared::new("register", 4).unwrap();
+    let (network, level) = (Network::lan(), FaultLevel::Storm);
+    let case = Case::new(ProtocolName::RampFast, 3134, 4, 6, 200, network, level);
+    assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
+}
+
 #[test]
 fn register_ramp() {
     sweep("register", ProtocolName::RampFast, 20);

@@ -264,7 +264,7 @@ impl Bench {
         };
         let mut slots = SlotValues::default();
         if !self.snapshots {
-            self.store.forget_past(self.store.last(), Timestamp::MAX);
+            self.store.forget_past(Timestamp::MAX);
         }
         let committed = self
             .store

@@ -54,6 +54,8 @@ pub(crate) struct Trim {
     /// The newest commit that the protocol has spoken of in the same sense, for tables whose past
     /// is not kept.
     decided: CommitSequence,
+    /// What was superseded by later commits than this one stays: see [`Store::hold_back`].
+    held: Option<CommitSequence>,
     /// The newest commit of which something has gone that a look at the newest versions would have
     /// shown: an item, or an entry of a secondary index.
     vanished: CommitSequence,
@@ -71,11 +73,12 @@ const SPARE_MAX: usize = 1 << 14;
 impl Trim {
     /// What was superseded up to here may go, of such a table.
     fn horizon(&self, keeps_past: bool) -> CommitSequence {
-        if keeps_past {
+        let old_enough = if keeps_past {
             self.window
         } else {
             self.window.max(self.decided)
-        }
+        };
+        self.held.map_or(old_enough, |held| old_enough.min(held))
     }
 
     /// See [`Store::forget_snapshots`].
@@ -150,16 +153,22 @@ impl Store {
     /// replaced where they are, or dropped at once, instead of being kept until the window has
     /// passed.
     ///
-    /// `decided`: every transaction that is still to come has a timestamp above those of all that
-    /// were installed up to here, so that collection need not wait for the window. `late`: it has
-    /// one above this, too.
+    /// `late`: every transaction that is still to come has a timestamp above this one.
     ///
     /// Who reads in an older snapshot nevertheless is refused ([`crate::BelowFloor`]), never
     /// answered wrongly. A `late` that is too high may make registers lose to what is older.
-    pub fn forget_past(&mut self, decided: CommitSequence, late: Timestamp) {
+    pub fn forget_past(&mut self, late: Timestamp) {
         let trim = &mut self.collector.trim;
-        trim.decided = trim.decided.max(decided.min(self.last));
+        let decided = trim.held.map_or(self.last, |held| held.min(self.last));
+        trim.decided = trim.decided.max(decided);
         trim.past_forgotten = Some(late);
+    }
+
+    /// From now on, a transaction may come with a timestamp below those of what was installed after
+    /// this commit (`None`: none may). Whatever its age, no version is dropped that decides between
+    /// them.
+    pub fn hold_back(&mut self, after: Option<CommitSequence>) {
+        self.collector.trim.held = after;
     }
 
     /// Whether what a table's rows have been is kept for the window, although

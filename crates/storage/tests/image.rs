@@ -117,7 +117,8 @@ proptest! {
             let Ok(staged) = staged else { continue };
             logged.push((timestamp, staged.images()));
             if step.forget {
-                store.forget_past(CommitSequence::LOADED, Timestamp::ZERO);
+                store.hold_back(Some(CommitSequence::LOADED));
+                store.forget_past(Timestamp::ZERO);
             }
             store.install(now, timestamp, staged);
             store.collect(now, 2);

@@ -229,13 +229,13 @@ fn the_past_of_one_table_is_kept_alone() {
     };
     store.keep_past(TABLE, true);
     for time in 2..20 {
-        store.forget_past(store.last(), Timestamp::MAX);
+        store.forget_past(Timestamp::MAX);
         commit(&mut store, Ticks(time), time, vec![add(1, 1, None)]).unwrap();
         store.collect(Ticks(time), 100);
     }
     assert_eq!(total(&store, 1, Some(snapshot)), Some(10));
     store.keep_past(TABLE, false);
-    store.forget_past(store.last(), Timestamp::MAX);
+    store.forget_past(Timestamp::MAX);
     commit(&mut store, Ticks(20), 20, vec![add(1, 1, None)]).unwrap();
     assert!(store.fetch(&read, Some(snapshot)).is_err());
     store.check_invariants().unwrap();

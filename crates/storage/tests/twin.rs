@@ -319,10 +319,12 @@ impl Run {
                     Forget::Past => self.forget_past(),
                     Forget::Rows => {
                         let late = Timestamp::new(self.now.0 / STEP * 10 - 1, NodeId(0));
-                        self.store.forget_past(CommitSequence::LOADED, late);
+                        self.store.hold_back(Some(CommitSequence::LOADED));
+                        self.store.forget_past(late);
                     }
                 }
                 self.commit(number, changes, *jitter)?;
+                self.store.hold_back(None);
                 if *forget == Forget::Past {
                     // Its timestamp, too, is below all that come.
                     self.now = self.now + Ticks(STEP * JITTER_END);
@@ -351,7 +353,7 @@ impl Run {
     /// Every timestamp from now on is above those installed, and nobody holds a snapshot.
     fn forget_past(&mut self) {
         self.now = self.now + Ticks(STEP * JITTER_END);
-        self.store.forget_past(self.store.last(), Timestamp::MAX);
+        self.store.forget_past(Timestamp::MAX);
     }
 
     fn commit(

@@ -552,7 +552,7 @@ impl Participant {
         }
         let budget = staged.changes().len() + 1;
         // Whoever reads has a lock, and so reads the newest versions; LOCK-I6 says the rest.
-        self.store.forget_past(self.store.last(), Timestamp::MAX);
+        self.store.forget_past(Timestamp::MAX);
         self.probe.within(Activity::Storage, || {
             self.store.install(now, timestamp, staged);
             self.store.collect(now, budget);

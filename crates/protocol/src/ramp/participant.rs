@@ -543,17 +543,22 @@ impl Participant {
             }
             lately
         });
+        let late = self.hold_back();
+        self.store.forget_past(late);
+    }
+
+    /// Keeps what decides between what is installed and what is prepared, which commits above its
+    /// vote, and so above all that was installed by then. Whatever comes to be prepared commits
+    /// above all that is installed by now. Returns the timestamp that all to come will exceed.
+    fn hold_back(&mut self) -> Timestamp {
         while let Some(promise) = self.votes.front()
             && !self.prepared.contains_key(&promise.prepared)
         {
             self.votes.pop_front();
         }
-        // What is prepared commits above its vote; what is to come commits above all installed.
-        let (decided, late) = match self.votes.front() {
-            Some(promise) => (promise.after, promise.vote),
-            None => (self.store.last(), Timestamp::MAX),
-        };
-        self.store.forget_past(decided, late);
+        let oldest = self.votes.front();
+        self.store.hold_back(oldest.map(|promise| promise.after));
+        oldest.map_or(Timestamp::MAX, |promise| promise.vote)
     }
 
     /// Forgets a prepared transaction. One that is not prepared here was refused here.
@@ -568,6 +573,7 @@ impl Participant {
 
     /// Drops versions that nobody can ask for any more, as far as they are due.
     pub(super) fn collect(&mut self, context: &Context) {
+        self.hold_back();
         context.probe.within(Activity::Storage, || {
             self.store.collect(context.now, COLLECT_BUDGET);
         });
