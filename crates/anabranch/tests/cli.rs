@@ -216,6 +216,49 @@ fn a_mistake_in_a_file_is_shown_where_it_is() {
     refused(&["bench", "tpcc", "--files", text(folder)], &says);
 }
 
+/// One diagnostic, with its place and what is wrong there underlined, and nothing done.
+#[test]
+fn each_kind_of_bad_input_is_refused_once_and_where_it_is() {
+    let table = "CREATE TABLE t (a integer PRIMARY KEY, b text NOT NULL);";
+    let atomic = |body: &str| {
+        format!("{table}\nCREATE PROCEDURE p(x integer) LANGUAGE SQL BEGIN ATOMIC\n{body}\nEND;\n")
+    };
+    let block = |body: &str| {
+        format!(
+            "{table}\nCREATE PROCEDURE p(x integer) LANGUAGE plpgsql AS $$ BEGIN\n{body}\nEND $$;\n"
+        )
+    };
+    let cases = [
+        (
+            "malformed",
+            format!("{table}\n\nCREATE TABLE u (a integer b text);\n"),
+        ),
+        ("unknown-table", atomic("UPDATE nosuch SET a = 1;")),
+        (
+            "unknown-column",
+            atomic("UPDATE t SET nosuch = 1 WHERE a = x;"),
+        ),
+        ("type-error", atomic("UPDATE t SET a = a + b WHERE a = x;")),
+        ("wrong-argument-count", atomic("SELECT abs(x, x);")),
+        ("unsupported", block("EXECUTE 'SELECT 1';")),
+    ];
+    let folder = scratch("bad-input");
+    for (name, sql) in cases {
+        let file = folder.join(format!("{name}.sql"));
+        std::fs::write(&file, sql).unwrap();
+        let place = format!("{}:3:", text(&file));
+        for arguments in [
+            &["analyze", text(&file)][..],
+            &["explain", text(&file), "p"],
+        ] {
+            refused(arguments, &[&place, "^"]);
+            let err = anabranch(arguments).err;
+            let errors = err.lines().filter(|line| line.starts_with("error"));
+            assert_eq!(errors.count(), 1, "{name}: {err}");
+        }
+    }
+}
+
 #[test]
 fn files_that_cannot_be_used_are_named() {
     let folder = scratch("files");

@@ -1,0 +1,10 @@
+CREATE TABLE t (a integer PRIMARY KEY, b text NOT NULL, c numeric(4, 1));
+CREATE PROCEDURE adds(x integer) LANGUAGE SQL BEGIN ATOMIC
+    UPDATE t SET a = a + b WHERE a = x;
+END;
+CREATE PROCEDURE assigns(x integer) LANGUAGE SQL BEGIN ATOMIC
+    UPDATE t SET a = true WHERE a = x;
+END;
+CREATE PROCEDURE compares(x boolean) LANGUAGE SQL BEGIN ATOMIC
+    SELECT b FROM t WHERE c = x;
+END;
