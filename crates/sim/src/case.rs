@@ -159,7 +159,7 @@ impl Prepared {
     }
 
     /// One filled store for each node.
-    fn stores(&self, seed: u64, network: &Network) -> Result<Vec<Store>, CaseError> {
+    pub(crate) fn stores(&self, seed: u64, network: &Network) -> Result<Vec<Store>, CaseError> {
         let settings = StoreSettings {
             window: self.kept(network),
         };

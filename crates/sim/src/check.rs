@@ -9,6 +9,7 @@ use anabranch_types::{Placement, TableId, access::whole_table};
 
 use crate::case::Case;
 use crate::cluster::{Cluster, Watch};
+use crate::constraints;
 use crate::protocols::{ProtocolName, Simulated};
 use crate::report::Happenings;
 
@@ -62,6 +63,11 @@ pub(crate) fn after<P: Simulated>(
         }
         checked.push(format!("assertion {}", assertion.name()));
     }
+    let (violated, constraints) = constraints::violated(planned, &stores);
+    found.extend(violated);
+    checked.push(format!(
+        "{constraints} declared constraints on the merged state"
+    ));
     found.extend(copies_that_differ(planned, &stores));
     checked.push("copies are alike".to_owned());
     cluster.violations.extend(found);

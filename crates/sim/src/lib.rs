@@ -15,6 +15,7 @@
 //! * [`minimise`]: a failing case made smaller.
 //! * [`latency`]: how long messages travel.
 //! * `check`: what is checked when all is quiet again.
+//! * `constraints`: what the schema declares, looked at on the merged state.
 //! * [`protocols`]: what the simulator must know of a protocol.
 //! * [`report`]: what a run has been.
 //! * [`history`]: what nodes and stores tell of each attempt, as the checkers want it.
@@ -24,6 +25,7 @@ pub mod case;
 mod check;
 pub mod clients;
 pub mod cluster;
+mod constraints;
 pub mod diagram;
 pub mod fault;
 pub mod file;

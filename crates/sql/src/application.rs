@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use anabranch_types::{DataType, RowPrograms, Schema, Value};
+use anabranch_types::{DataType, Row, RowPrograms, Schema, TableId, Value};
 
 use crate::{
     TransactionError,
@@ -15,7 +15,7 @@ use crate::{
     constraint::Constraints,
     diagnostic::Diagnostic,
     execute::Run,
-    expression::Surroundings,
+    expression::{Frame, Source, Surroundings},
     plan::statement::Statement,
     procedure::{
         CompiledProcedure,
@@ -184,6 +184,19 @@ impl Application {
     /// What it was compiled from.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
+    }
+
+    /// The CHECKs that a row of a table violates, by name: for looking at rows that are stored, since
+    /// every write looks for itself. A CHECK that cannot be evaluated counts as violated.
+    pub fn violated_checks(&self, table: TableId, row: &Row) -> Vec<&str> {
+        let layout = &self.catalog.schema.table(table).layout;
+        let surroundings = Surroundings::default();
+        let sources = [Source::Empty, Source::Row { layout, row }];
+        let frame = Frame::of_rows(&[], &sources, &surroundings);
+        let checks = self.constraints.tables[table.index()].checks.iter();
+        let violated =
+            checks.filter(|check| !matches!(check.expression.test(&frame), Ok(None | Some(true))));
+        violated.map(|check| check.name.as_str()).collect()
     }
 
     /// Its assertions, in order of declaration.
