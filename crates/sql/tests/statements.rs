@@ -426,6 +426,52 @@ fn rows_are_changed_and_returned() {
 }
 
 #[test]
+fn rows_inserted_together_are_held_to_the_rules_one_by_one() {
+    let mut database = Database::new();
+    let refused = [
+        ("1, n, 'p', s", "ARRAY[20, 21], ARRAY[1.5, -1]", "23514"),
+        ("1, n, s, 1", "ARRAY[20, 21], ARRAY['a', NULL]", "23502"),
+        ("t, n, 'p', 1", "ARRAY[20, 21], ARRAY[1, 9]", "23503"),
+        (
+            "1, n + 2147483647, 'p', 1",
+            "ARRAY[0, 1], ARRAY[1, 1]",
+            "22003",
+        ),
+        (
+            "1, n, 'p', s * 1000000",
+            "ARRAY[20, 21], ARRAY[0.5, 1]",
+            "22003",
+        ),
+        ("1, n / s, 'p', 1", "ARRAY[20, 21], ARRAY[1, 0]", "22012"),
+    ];
+    for (row, arrays, code) in refused {
+        let name = if row.starts_with('t') { "t" } else { "s" };
+        let text = format!(
+            "INSERT INTO player (team_id, number, name, salary)
+             SELECT {row} FROM unnest({arrays}) AS l (n, {name})"
+        );
+        let answer = database.run(&text);
+        assert_eq!(
+            answer.as_ref().map_err(|error| &error[..5]),
+            Err(code),
+            "{text}: {answer:?}"
+        );
+    }
+    database.check("SELECT count(*) FROM player", "5");
+    database.check(
+        "INSERT INTO player (team_id, number, name, salary, captain_of)
+         SELECT 3, n, team.name, s, c
+         FROM unnest(ARRAY[20, 21, 22], ARRAY[1.005, 2.5, NULL], ARRAY[2, NULL, 2]) AS l (n, s, c)
+         JOIN team ON id = n - 19",
+        "#3",
+    );
+    database.check(
+        "SELECT number, name, salary, captain_of, born FROM player WHERE team_id = 3",
+        "20|red|1.01|2|2000-01-01;21|blue|2.50|-|2000-01-01;22|empty|-|2|2000-01-01",
+    );
+}
+
+#[test]
 fn foreign_keys_act() {
     let mut database = Database::new();
     database.check("UPDATE player SET captain_of = NULL", "#5");
