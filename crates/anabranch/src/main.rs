@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 /// Messages are made by one node's thread and dropped by another's, which costs the system's allocator
-/// a fifth of what distributed transactions take. Its C compiler is the one that links Rust programs.
+/// a fifth of what distributed transactions take. It is compiled by the C compiler that links Rust programs;
+/// who has none builds with `--no-default-features`.
+#[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,8 +1,9 @@
 //! What comes from outside may be used by everybody and needs no C toolchain.
 //!
 //! Every package that is built for this machine, tests included, has a licence that asks for no
-//! more than a notice, and none compiles C: a Rust toolchain and nothing else is what the README
-//! promises. Read from `cargo tree`, so that features that are off do not count.
+//! more than a notice, and none that is built without default features compiles C: a Rust toolchain
+//! and nothing else must be enough. Read from `cargo tree`, so that features that are off do not
+//! count.
 
 use super::tree::Tree;
 use super::{Finding, toolchain};
@@ -32,6 +33,21 @@ const C_TOOLCHAIN: &[&str] = &["cc", "cmake", "bindgen", "pkg-config", "vcpkg"];
 
 /// Asks cargo for every package that is built, with its licence.
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
+    let mut findings = objections(tree, &[], |_, licence| foreign_licence(licence))?;
+    findings.extend(objections(tree, &["--no-default-features"], |name, _| {
+        c_toolchain(name)
+    })?);
+    findings.sort();
+    findings.dedup();
+    Ok(findings)
+}
+
+/// What is wrong with the packages that `cargo tree` lists with these arguments.
+fn objections(
+    tree: &Tree,
+    arguments: &[&str],
+    objection: impl Fn(&str, &str) -> Option<String>,
+) -> Result<Vec<Finding>, Trouble> {
     let mut command = cargo();
     command.args([
         "tree",
@@ -41,6 +57,7 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
         "--format",
         "{p}|{l}",
     ]);
+    command.args(arguments);
     let output = command
         .current_dir(&tree.root)
         .output()
@@ -51,7 +68,7 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
     let lock = tree
         .file("Cargo.lock")
         .map_or("", |file| file.text.as_str());
-    let mut findings: Vec<Finding> = String::from_utf8_lossy(&output.stdout)
+    let findings = String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| line.split_once('|'))
         .filter_map(|(package, licence)| {
@@ -60,33 +77,30 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
                 path: "Cargo.lock".into(),
                 line: line_of(lock, name),
                 rule: NAME,
-                message: objection(name, licence.trim_end_matches(" (*)").trim())?,
+                message: objection(name, licence.trim_end_matches(" (*)").trim())
+                    .map(|what| format!("`{name}` {what}"))?,
             })
         })
         .collect();
-    findings.sort();
-    findings.dedup();
     Ok(findings)
 }
 
-/// What is wrong with a package, if anything.
-fn objection(name: &str, licence: &str) -> Option<String> {
-    if C_TOOLCHAIN.contains(&name) {
-        Some(format!(
-            "`{name}` compiles or finds C: a Rust toolchain is all that a build may need"
-        ))
-    } else if is_permissive(licence) {
-        None
-    } else {
-        let licence = if licence.is_empty() {
-            "no licence"
-        } else {
-            licence
-        };
-        Some(format!(
-            "`{name}` comes under {licence}, which is not on this rule's list"
-        ))
-    }
+/// What is wrong with a package that is built without default features, if anything.
+fn c_toolchain(name: &str) -> Option<String> {
+    C_TOOLCHAIN.contains(&name).then(|| {
+        "compiles or finds C: without default features a Rust toolchain is all that a build may need"
+            .to_owned()
+    })
+}
+
+/// What is wrong with a licence, if anything.
+fn foreign_licence(licence: &str) -> Option<String> {
+    let named = match licence {
+        "" => "no licence",
+        licence => licence,
+    };
+    (!is_permissive(licence))
+        .then(|| format!("comes under {named}, which is not on this rule's list"))
 }
 
 /// Whether a licence expression can be met with permissive licences alone.
