@@ -2,7 +2,7 @@
 //!
 //! Each UPDATE has an assigning program, whose arguments are the new values that the statement
 //! computed; one that can be deferred has a second, which computes them from the row as it then
-//! is (bumper.txt's delayed actions; see [`crate::summary::StatementSummary::deferrable`]).
+//! is (bumper.txt's delayed actions; see [`crate::summary::StatementSummary::deferral`]).
 
 use std::sync::{Arc, PoisonError, RwLock};
 

@@ -59,7 +59,7 @@ pub trait Transaction {
 
     /// Whether the plan wants this statement's UPDATE evaluated by the owner at commit, without
     /// being read first. Asked only for statements that can be (see
-    /// [`crate::summary::StatementSummary::deferrable`]).
+    /// [`crate::summary::StatementSummary::deferral`]).
     fn defers(&self, statement: StatementId) -> bool;
 
     /// Whether the row with this key is known to exist without asking: the transaction has inserted
