@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anabranch_analysis::{Guarantee, Topology as Shape, analyze};
 use anabranch_engine::load::Loader;
+use anabranch_engine::routing::Target;
 use anabranch_engine::{DurableError, PlannedApplication};
 use anabranch_history::record::Header;
 use anabranch_protocol::Topology;
@@ -14,6 +15,7 @@ use anabranch_sql::application::Application;
 use anabranch_sql::diagnostic;
 use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
+use anabranch_types::row::RowBuilder;
 use anabranch_types::{PartitionId, Ticks, Value};
 use anabranch_workload::{Workload, by_name};
 
@@ -36,6 +38,9 @@ const REST: Ticks = Ticks::from_millis(60_000);
 /// Overwritten versions are kept for at least so many of the longest usual trips of a message.
 const TRIPS_KEPT: u64 = 40;
 
+/// Where nothing goes wrong, they are kept for so long at least.
+const CALM_KEPT: Ticks = Ticks::from_millis(20);
+
 /// A run is stopped as stuck after this many events for each of its calls.
 const EVENTS_A_CALL_MAX: u64 = 100_000;
 
@@ -47,7 +52,7 @@ pub struct Prepared {
     pub planned: Arc<PlannedApplication>,
     /// How many nodes it is planned for.
     pub nodes: u16,
-    procedures: Vec<usize>,
+    pub(crate) procedures: Vec<usize>,
 }
 
 /// Why a case cannot be run.
@@ -71,6 +76,8 @@ pub enum CaseError {
     },
     /// Nodes or disks fail in the plan, and the protocol makes nothing durable.
     NotDurable(DurableError),
+    /// An answer cannot be right, in a run that has no verdict to say so.
+    Wrong(String),
     /// The fault plan does not fit the cluster.
     Plan(crate::fault::PlanError),
 }
@@ -94,6 +101,7 @@ impl std::fmt::Display for CaseError {
             CaseError::NotDurable(error) => {
                 write!(f, "the fault plan takes nodes or disks away: {error}")
             }
+            CaseError::Wrong(what) => write!(f, "an answer is wrong: {what}"),
             CaseError::Plan(error) => write!(f, "the fault plan: {error}"),
         }
     }
@@ -152,21 +160,34 @@ impl Prepared {
     }
 
     /// For how long nodes keep what has been overwritten: a transaction takes several trips, and
-    /// what it reads must be there for that long.
-    fn kept(&self, network: &Network) -> Ticks {
+    /// what it reads must be there for that long. Where nothing goes wrong, that is enough.
+    pub(crate) fn kept(&self, network: &Network, calm: bool) -> Ticks {
         let trips = Ticks(network.longest(self.nodes).0.saturating_mul(TRIPS_KEPT));
-        StoreSettings::default().window.max(trips)
+        if calm {
+            trips.max(CALM_KEPT)
+        } else {
+            trips.max(StoreSettings::default().window)
+        }
     }
 
-    /// One filled store for each node.
-    pub(crate) fn stores(&self, seed: u64, network: &Network) -> Result<Vec<Store>, CaseError> {
+    /// One filled store for each node. `calm` says that nothing will go wrong.
+    ///
+    /// # Errors
+    /// When a row of the workload does not load.
+    pub fn stores(
+        &self,
+        seed: u64,
+        network: &Network,
+        calm: bool,
+    ) -> Result<Vec<Store>, CaseError> {
         let settings = StoreSettings {
-            window: self.kept(network),
+            window: self.kept(network, calm),
         };
         let loader = |node| Loader::new(Arc::clone(&self.planned), PartitionId(node), settings);
         let mut loaders: Vec<Loader> = (0..self.nodes).map(loader).collect();
         let schema = self.planned.schema();
         let mut failed = None;
+        let mut builder = RowBuilder::default();
         self.workload.rows(seed, &mut |name, columns, values| {
             let Some(table) = schema.tables.iter().find(|t| t.name == name) else {
                 failed.get_or_insert(format!("there is no table \"{name}\" to load"));
@@ -180,7 +201,14 @@ impl Prepared {
                     at.map_or(Value::Null, |at| values[at].clone())
                 })
                 .collect();
-            for loader in &mut loaders {
+            // Where it lives nobody else needs to look at it.
+            let target = builder.build(&table.layout, &ordered).ok();
+            let target = target.map(|row| self.planned.execution.router.row(table.id, &row));
+            let owners = match target {
+                Some(Target::One(owner)) => usize::from(owner.0)..usize::from(owner.0) + 1,
+                _ => 0..loaders.len(),
+            };
+            for loader in &mut loaders[owners] {
                 if let Err(error) = loader.row(table.id, &ordered) {
                     failed.get_or_insert(error.to_string());
                 }
@@ -299,7 +327,8 @@ impl Case {
             planned: Arc::clone(&prepared.planned),
             topology: Arc::new(Topology::one_each(prepared.nodes)),
             protocol: self.protocol,
-            kept: prepared.kept(&self.network),
+            kept: prepared.kept(&self.network, self.plan.faults.is_empty()),
+            processor: None,
         };
         let clients = Clients::new(
             Arc::clone(&prepared.workload),
@@ -313,7 +342,7 @@ impl Case {
                 healed_at: self.plan.healed_at(),
             },
         );
-        let stores = prepared.stores(self.seed, &self.network)?;
+        let stores = prepared.stores(self.seed, &self.network, self.plan.faults.is_empty())?;
         let mut cluster: Cluster<P> = Cluster::new(
             self.seed,
             &shared,

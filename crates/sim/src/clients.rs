@@ -54,6 +54,8 @@ pub struct Clients {
     names: u32,
     /// When the last call ended.
     pub(crate) last_answer: Ticks,
+    /// How long calls took that committed, if somebody wants to know.
+    pub(crate) latencies: Option<Vec<Ticks>>,
 }
 
 struct Client {
@@ -111,6 +113,7 @@ impl Clients {
             clients,
             workload,
             last_answer: Ticks(0),
+            latencies: None,
         }
     }
 
@@ -131,6 +134,18 @@ impl Clients {
 
     fn pause(&mut self) -> Ticks {
         latency::sample(self.think, &mut self.random)
+    }
+
+    /// The name of what a call calls.
+    pub(crate) fn procedure_name(&self, work: &Work) -> &'static str {
+        let names = self.workload.procedures().iter();
+        let found = match work {
+            Work::Procedure(called) => names
+                .zip(&self.procedures)
+                .find(|(_, number)| *number == called),
+            Work::Statement(_) => None,
+        };
+        found.map_or("a statement", |(name, _)| name)
     }
 
     /// Calls under way, for a person.
@@ -227,7 +242,10 @@ impl<P: Simulated> Cluster<P> {
             return;
         };
         let client = &mut self.clients.clients[number];
-        let (_, operation, _) = client.current.take().expect("it waits for this call");
+        let (_, operation, since) = client.current.take().expect("it waits for this call");
+        if let (Some(latencies), true) = (&mut self.clients.latencies, outcome.result.is_ok()) {
+            latencies.push(Ticks(self.now.0 - since.0));
+        }
         self.judge(&operation, &outcome);
         let at = self.now + self.clients.pause();
         self.wake(number as u32, at);

@@ -11,7 +11,7 @@ use std::fmt::{Debug, Write as _};
 use std::hash::Hasher;
 
 use anabranch_engine::sequence::SequenceStarts;
-use anabranch_engine::{DurableError, NodeInput, NodeOutbox};
+use anabranch_engine::{DurableError, NodeInput, NodeOutbox, Outcome};
 use anabranch_protocol::Counters;
 use anabranch_protocol::link::{Incarnation, LinkCounters, LinkOptions, Packet};
 use anabranch_storage::{LogPosition, Store};
@@ -19,6 +19,7 @@ use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use rustc_hash::FxHasher;
 
 use crate::clients::Clients;
+use crate::cost::{Meter, Model};
 use crate::diagram::Recorder;
 use crate::fault::{Fault, FaultKind, FaultPlan};
 use crate::history::Recording;
@@ -74,6 +75,14 @@ pub(crate) enum Event<M> {
         life: Incarnation,
         until: LogPosition,
     },
+    /// A core has done its step.
+    CoreFree { node: u16 },
+    /// Answers leave a node; with them the core that has made them may be free.
+    Answers {
+        node: u16,
+        outcomes: Vec<Outcome>,
+        frees: bool,
+    },
     /// A node's timer may have run out.
     Tick { node: u16 },
     /// A client does what it does next.
@@ -118,6 +127,10 @@ pub struct Cluster<P: Simulated> {
     pub(crate) recorder: Option<Recorder>,
     /// What the run's history is made from.
     pub(crate) recording: Option<Recording>,
+    /// What steps cost; without it they take no time.
+    pub(crate) model: Option<Model>,
+    /// Looks at a clock around each step.
+    pub(crate) meter: Option<Box<dyn Meter>>,
 }
 
 impl<P: Simulated> Cluster<P> {
@@ -170,6 +183,11 @@ impl<P: Simulated> Cluster<P> {
             violations: Vec::new(),
             recorder: None,
             recording: watch.history.then(Recording::default),
+            model: shared
+                .processor
+                .as_ref()
+                .map(|processor| Model::new(processor, shared.protocol.declares())),
+            meter: None,
         };
         for node in 0..nodes {
             let links = cluster.make_links(node, Incarnation::FIRST);
@@ -267,6 +285,12 @@ impl<P: Simulated> Cluster<P> {
                     self.give(node, NodeInput::Tick);
                 }
             }
+            Event::CoreFree { node } => self.core_is_free(node),
+            Event::Answers {
+                node,
+                outcomes,
+                frees,
+            } => self.answers_leave(node, outcomes, frees),
             Event::Client(client) => {
                 self.trace.write_u32(1 << 31 | client);
                 self.client_goes_on(client);
@@ -302,6 +326,13 @@ impl<P: Simulated> Cluster<P> {
             host.missed.push_back(input);
             return;
         }
+        if let Some(input) = self.waits_for_core(node, input) {
+            self.step(node, input);
+        }
+    }
+
+    /// Lets a node take an input now, and looks whether all is well.
+    pub(crate) fn step(&mut self, node: u16, input: NodeInput<P::Message>) {
         self.drive(node, input);
         self.check_node(node);
         self.reset_tick(node);
@@ -329,6 +360,9 @@ impl<P: Simulated> Cluster<P> {
     /// Sees to it that a node is woken when its next timer runs out.
     pub(crate) fn reset_tick(&mut self, node: u16) {
         let host = &mut self.hosts[usize::from(node)];
+        if host.cores.timer_waits {
+            return;
+        }
         let Some(alarm) = host.node().and_then(|node| node.next_alarm()) else {
             return;
         };

@@ -22,6 +22,7 @@ use anabranch_types::access::whole_table;
 use anabranch_types::{Fetched, Key, NodeId, PartitionId, Row, TableId, Ticks, Timestamp};
 
 use crate::cluster::{Cluster, Event, local};
+use crate::cost::Cores;
 use crate::fault::DiskTrouble;
 use crate::latency;
 use crate::network;
@@ -60,6 +61,8 @@ pub(crate) struct Host<P: Simulated> {
     /// What a paused node has missed.
     pub(crate) missed: VecDeque<NodeInput<P::Message>>,
     pub(crate) steps: u32,
+    /// What its cores do, where that costs time.
+    pub(crate) cores: Cores<NodeInput<P::Message>>,
     /// How many crashes keep it down.
     pub(crate) crashes: u32,
     /// What is wrong with its disk: how often at once.
@@ -87,6 +90,7 @@ impl<P: Simulated> Host<P> {
             pauses: 0,
             missed: VecDeque::new(),
             steps: 0,
+            cores: Cores::default(),
             crashes: 0,
             troubles: BTreeMap::new(),
             slower: 0,
@@ -190,7 +194,8 @@ impl Revival {
     fn node<P: Simulated>(&self, number: u16, protocol: P, life: Incarnation) -> Node<P> {
         let options = NodeOptions {
             declares: self.shared.protocol.declares(),
-            records: self.records,
+            // Costs look at what attempts have changed.
+            records: self.records || self.shared.processor.is_some(),
             life,
             ..NodeOptions::default()
         };
@@ -254,10 +259,15 @@ impl Revival {
 impl<P: Simulated> Cluster<P> {
     /// Lets a node do something, and sees to what follows from it.
     pub(crate) fn drive(&mut self, node: u16, input: NodeInput<P::Message>) {
+        let costs = self.model.is_some() || self.meter.is_some();
         let host = &mut self.hosts[usize::from(node)];
         let now = local(self.now, host.skew);
         let mut out = std::mem::take(&mut self.out);
         let flushed = match &mut host.seat {
+            Seat::Plain(_) if costs => {
+                self.drive_timed(node, input, &mut out);
+                Ok(())
+            }
             Seat::Plain(plain) => {
                 plain.step(now, input, &mut out);
                 Ok(())

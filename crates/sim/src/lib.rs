@@ -13,6 +13,8 @@
 //! * [`fault`]: the plan of what goes wrong.
 //! * [`mod@file`]: a case as a file.
 //! * [`minimise`]: a failing case made smaller.
+//! * [`cost`]: what processing costs, so that a run tells throughput.
+//! * [`load`]: closed loops for a given time, and the throughput that comes of it.
 //! * [`latency`]: how long messages travel.
 //! * `check`: what is checked when all is quiet again.
 //! * `constraints`: what the schema declares, looked at on the merged state.
@@ -26,12 +28,14 @@ mod check;
 pub mod clients;
 pub mod cluster;
 mod constraints;
+pub mod cost;
 pub mod diagram;
 pub mod fault;
 pub mod file;
 pub mod history;
 mod host;
 pub mod latency;
+pub mod load;
 pub mod minimise;
 mod network;
 pub mod protocols;
@@ -45,5 +49,6 @@ pub use fault::{FaultLevel, FaultPlan};
 pub use file::CaseFile;
 pub use history::{Recording, RunHistory};
 pub use latency::Network;
+pub use load::{Load, Throughput};
 pub use protocols::ProtocolName;
 pub use report::{Report, Verdict};

@@ -4,15 +4,20 @@ use std::sync::Arc;
 
 use anabranch_engine::PlannedApplication;
 use anabranch_history::Model;
-use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
+use anabranch_protocol::locking::{self, LockingNode, LockingOptions, ReadLocks};
 use anabranch_protocol::ramp::message::Message;
+use anabranch_protocol::ramp::nwnr::NwnrMessage;
 use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
 use anabranch_protocol::{Durable, Topology};
 use anabranch_storage::Store;
 use anabranch_types::{NodeId, Placement, TableId, Ticks};
 use serde::{Deserialize, Serialize};
 
+use crate::cost::Processor;
 use crate::diagram::DEMANDING;
+
+/// What messages are called that have no name of their own in a calibration.
+const OTHER: &str = "other";
 
 /// A protocol by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -92,6 +97,8 @@ pub struct Shared {
     pub protocol: ProtocolName,
     /// For how long what has been overwritten is kept, and what tells of it.
     pub kept: Ticks,
+    /// What the nodes' work costs; nothing if there is none.
+    pub processor: Option<Processor>,
 }
 
 /// A protocol's node, as the simulator needs it beyond its protocol.
@@ -104,6 +111,9 @@ pub trait Simulated: Durable + Sized {
 
     /// What it still holds of transactions when none should be left; nothing if all is well.
     fn leftovers(&self) -> Option<String>;
+
+    /// A message's name. Those that are rare, and cost little, share one.
+    fn kind(message: &Self::Message) -> &'static str;
 
     /// A message's name and what matters of it, for a diagram.
     fn label(message: &Self::Message) -> String;
@@ -136,6 +146,21 @@ impl Simulated for RampNode {
                 self.prepared()
             )
         })
+    }
+
+    fn kind(stamped: &Self::Message) -> &'static str {
+        match &stamped.message {
+            Message::Get { .. } => "Get",
+            Message::Got { .. } => "Got",
+            Message::Prepare(_) => "Prepare",
+            Message::Vote { .. } => "Vote",
+            Message::Commit { .. } => "Commit",
+            Message::Committed { .. } => "Committed",
+            Message::CommitAlone(_) => "CommitAlone",
+            Message::CommittedAlone { .. } => "CommittedAlone",
+            Message::Abort { .. } => "Abort",
+            _ => OTHER,
+        }
     }
 
     fn label(stamped: &Self::Message) -> String {
@@ -172,6 +197,15 @@ impl Simulated for NwnrNode {
         (!self.is_idle()).then(|| "a transaction waits for answers".to_owned())
     }
 
+    fn kind(message: &Self::Message) -> &'static str {
+        match message {
+            NwnrMessage::Get { .. } => "Get",
+            NwnrMessage::Got { .. } => "Got",
+            NwnrMessage::Write { .. } => "Write",
+            NwnrMessage::Written { .. } => "Written",
+        }
+    }
+
     fn label(message: &Self::Message) -> String {
         variant(&format!("{message:?}"))
     }
@@ -206,6 +240,21 @@ impl Simulated for LockingNode {
 
     fn leftovers(&self) -> Option<String> {
         (!self.is_idle()).then(|| "locks are still held, or transactions run".to_owned())
+    }
+
+    fn kind(message: &Self::Message) -> &'static str {
+        match message {
+            locking::Message::Lock { .. } => "Lock",
+            locking::Message::Granted { .. } => "Granted",
+            locking::Message::Refused { .. } => "Refused",
+            locking::Message::Prepare { .. } => "Prepare",
+            locking::Message::Prepared { .. } => "Prepared",
+            locking::Message::Commit { .. } => "Commit",
+            locking::Message::Decide { .. } => "Decide",
+            locking::Message::Committed { .. } => "Committed",
+            locking::Message::Release { .. } => "Release",
+            _ => OTHER,
+        }
     }
 
     fn label(message: &Self::Message) -> String {

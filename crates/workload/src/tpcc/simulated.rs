@@ -8,13 +8,15 @@ use super::load::{self, Sink, Table};
 use super::{CallGenerator, Distribution, FILES, Mix, Scale, TransactionType};
 use crate::workload::{Caller, Operation, Place, RowSink, Workload};
 
-/// TPC-C with one warehouse a node.
+/// TPC-C on a simulated cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Tpcc {
     /// How large its database is.
     pub scale: Scale,
     /// How many New-Orders are distributed.
     pub distribution: Distribution,
+    /// Which transactions are made.
+    pub mix: Mix,
 }
 
 impl Tpcc {
@@ -27,6 +29,7 @@ impl Tpcc {
                 customers: 20,
             },
             distribution: Distribution::Percent(50.0),
+            mix: Mix::FULL,
         }
     }
 }
@@ -59,11 +62,16 @@ impl Workload for Tpcc {
     }
 
     fn caller(&self, seed: u64, place: Place) -> Box<dyn Caller> {
-        let calls = CallGenerator::new(self.scale, Mix::FULL, self.distribution, place.nodes, seed);
-        // A terminal stands beside the node that has its warehouse.
+        let calls = CallGenerator::new(self.scale, self.mix, self.distribution, place.nodes, seed);
+        // A terminal stands beside the node that has its warehouse; those of one node go around its
+        // warehouses.
         let nodes = i64::from(place.nodes);
         let warehouses = i64::from(self.scale.warehouses);
-        let warehouse = (1..=warehouses).find(|w| w % nodes == i64::from(place.node));
+        let own: Vec<i64> = (1..=warehouses)
+            .filter(|w| w % nodes == i64::from(place.node))
+            .collect();
+        let turn = place.client as usize / usize::from(place.nodes);
+        let warehouse = own.get(turn % own.len().max(1)).copied();
         Box::new(Terminal {
             calls,
             warehouse: warehouse.unwrap_or(1),
