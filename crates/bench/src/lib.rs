@@ -6,10 +6,12 @@
 //! * [`histories`]: how long the checkers take.
 //! * [`outcome`]: what a run measured, and its JSON form.
 //! * [`table`]: the same for people.
+//! * [`calibrate`]: what the real code costs, for simulated servers.
 //! * [`figure`]: charts, and reports that set a paper's figures beside ours.
 //! * [`reproduce`]: the papers' figures, found again.
 
 pub mod application;
+pub mod calibrate;
 pub mod figure;
 pub mod histories;
 pub mod measure;

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod bench;
+mod calibrate;
 mod check;
 mod demo;
 mod explain;
@@ -36,6 +37,8 @@ enum Command {
     Sim(sim::SimArguments),
     /// Judge a recorded history: is it as isolated as a model demands, and if not, why
     Check(check::CheckArguments),
+    /// Measure what the real code costs on this machine, for simulated servers
+    Calibrate(calibrate::CalibrateArguments),
     /// Show the compiled plan of each statement of a procedure
     Explain(explain::ExplainArguments),
 }
@@ -61,6 +64,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Verdict, Box<dyn Error>> {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
     }
 }

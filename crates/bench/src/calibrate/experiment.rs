@@ -1,0 +1,177 @@
+//! The experiments whose steps are measured.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use anabranch_sim::cost::StepCost;
+use anabranch_sim::{CaseError, Load, Network, Prepared, ProtocolName};
+use anabranch_storage::Store;
+use anabranch_types::Ticks;
+use anabranch_workload::Workload;
+use anabranch_workload::register::Writers;
+use anabranch_workload::tpcc::{Distribution, Mix, Scale, Tpcc};
+
+use super::meter::{Clock, Times, lower_quartile, trimmed_mean};
+use super::{Effort, Measured};
+
+/// An experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// TPC-C's New-Orders, half of them distributed.
+    NewOrder,
+    /// Writes to so many of eight registers on eight nodes.
+    Writes(usize),
+}
+
+/// Registers and nodes of [`Name::Writes`], as in coordination-avoidance.txt, Figure 1.
+const REGISTERS: u16 = 8;
+
+/// The protocols of every experiment.
+const PROTOCOLS: [ProtocolName; 3] = [
+    ProtocolName::RampFast,
+    ProtocolName::Nwnr,
+    ProtocolName::Locking,
+];
+
+/// Every experiment under every protocol.
+pub(super) fn all() -> Vec<(Name, ProtocolName)> {
+    let writes = (1..=usize::from(REGISTERS)).map(Name::Writes);
+    let names = std::iter::once(Name::NewOrder).chain(writes);
+    let pairs = names.flat_map(|name| PROTOCOLS.map(|protocol| (name, protocol)));
+    pairs.collect()
+}
+
+impl Name {
+    /// Its name in a calibration.
+    pub fn text(self) -> String {
+        match self {
+            Name::NewOrder => "new-order".to_owned(),
+            Name::Writes(span) => format!("writes-{span}"),
+        }
+    }
+
+    fn workload(self, effort: Effort) -> (u16, Arc<dyn Workload>) {
+        match self {
+            Name::NewOrder => {
+                let nodes = 2;
+                let scale = if effort.full_size {
+                    Scale::specified(u32::from(nodes))
+                } else {
+                    Scale::small(u32::from(nodes))
+                };
+                let tpcc = Tpcc {
+                    scale,
+                    distribution: Distribution::Percent(50.0),
+                    mix: Mix::NEW_ORDER,
+                };
+                (nodes, Arc::new(tpcc))
+            }
+            Name::Writes(span) => {
+                let registers = i64::from(REGISTERS);
+                (REGISTERS, Arc::new(Writers { registers, span }))
+            }
+        }
+    }
+
+    /// Clients a node: enough that locks are waited for now and then, as they will be.
+    fn clients(self) -> u32 {
+        match self {
+            Name::NewOrder => 16,
+            Name::Writes(_) => 8,
+        }
+    }
+}
+
+/// Measures all experiments, round by round, so that a disturbance hits all alike.
+pub(super) fn measure(
+    effort: Effort,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Vec<Measured>, CaseError> {
+    let all = all();
+    let mut rounds: Vec<Vec<Times>> = vec![Vec::new(); all.len()];
+    progress("loading");
+    let mut filled: Vec<(Name, Filled)> = Vec::new();
+    for (name, _) in &all {
+        if filled.last().is_none_or(|(last, _)| last != name) {
+            filled.push((*name, Filled::new(*name, effort)?));
+        }
+    }
+    for round in 0..effort.rounds {
+        for ((name, protocol), times) in all.iter().zip(&mut rounds) {
+            progress(&format!(
+                "{} under {}, round {} of {}",
+                name.text(),
+                protocol.name(),
+                round + 1,
+                effort.rounds
+            ));
+            let filled = filled.iter().find(|(filled, _)| filled == name);
+            let (_, filled) = filled.expect("each was filled");
+            times.push(filled.run(*name, *protocol, effort, round as u64)?);
+        }
+    }
+    let summed = all.into_iter().zip(rounds);
+    let summed = summed.map(|((name, protocol), rounds)| Measured {
+        experiment: name.text(),
+        protocol: protocol.name().to_owned(),
+        steps: sum(rounds),
+    });
+    Ok(summed.collect())
+}
+
+/// An experiment with its database.
+struct Filled {
+    prepared: Prepared,
+    stores: Vec<Store>,
+}
+
+impl Filled {
+    fn new(name: Name, effort: Effort) -> Result<Filled, CaseError> {
+        let (nodes, workload) = name.workload(effort);
+        let prepared = Prepared::from_workload(workload, nodes)?;
+        let stores = prepared.stores(1, &Network::lan(), true)?;
+        Ok(Filled { prepared, stores })
+    }
+
+    fn run(
+        &self,
+        name: Name,
+        protocol: ProtocolName,
+        effort: Effort,
+        seed: u64,
+    ) -> Result<Times, CaseError> {
+        let times = Rc::new(RefCell::new(Times::new()));
+        let load = Load {
+            protocol,
+            seed,
+            clients: name.clients() * u32::from(self.prepared.nodes),
+            think: Ticks::from_micros(100),
+            network: Network::lan(),
+            processor: None,
+            warmup: Ticks::from_millis(effort.millis / 5),
+            measured: Ticks::from_millis(effort.millis),
+            transactions_max: u64::MAX,
+        };
+        let clock = Clock::new(Rc::clone(&times));
+        load.run(&self.prepared, self.stores.clone(), Some(Box::new(clock)))?;
+        Ok(times.take())
+    }
+}
+
+/// The lower quartile of the rounds' mean of each kind of step.
+fn sum(rounds: Vec<Times>) -> Vec<StepCost> {
+    let mut means: BTreeMap<_, (Vec<f64>, u64)> = BTreeMap::new();
+    for (kind, mut times) in rounds.into_iter().flatten() {
+        let (means, steps) = means.entry(kind).or_default();
+        means.push(trimmed_mean(&mut times));
+        *steps += times.len() as u64;
+    }
+    let costs = means.into_iter().map(|(kind, (means, steps))| StepCost {
+        step: kind.name(),
+        nanos: (lower_quartile(means) * 10.0).round() / 10.0,
+        steps,
+    });
+    costs.collect()
+}

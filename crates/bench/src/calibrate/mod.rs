@@ -1,0 +1,317 @@
+//! What the real code costs on this machine, for the simulator's cost model.
+//!
+//! The engine's nodes run under the simulator, single-threaded and without a cost model, over the
+//! calls of each experiment; a clock is looked at around each of their steps. What a step costs on
+//! average, by its kind, is what [`anabranch_sim::cost`] charges later. Beside it: what it costs to
+//! put a message through a socket and a codec ([`transport`]), and how a New-Order's time divides
+//! over the code ([`paths`]).
+//!
+//! A calibration says where it comes from: the machine, the date, the commit and the command. One is
+//! part of the program ([`Calibration::built_in`]), so that throughput can be simulated anywhere without
+//! measuring first.
+//!
+//! What is measured is the thread's processor time, by rounds; of each kind of step the slowest
+//! hundredth of a round is left out (another process had the core and the caches), and the lower
+//! quartile of the rounds is kept: what others do on the machine can only add.
+
+mod experiment;
+mod meter;
+mod paths;
+mod transport;
+
+use std::path::Path;
+
+use anabranch_sim::CaseError;
+use anabranch_sim::cost::{Costs, StepCost};
+use serde::{Deserialize, Serialize};
+
+pub use experiment::Name;
+pub use paths::CodePaths;
+pub use transport::{Frame, Transport};
+
+/// The version of the form.
+const VERSION: u32 = 1;
+
+/// Measured costs and where they come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calibration {
+    /// The version of the form: 1.
+    pub version: u32,
+    /// Where, when, from what and how it was measured.
+    pub provenance: Provenance,
+    /// What a message costs.
+    pub transport: Transport,
+    /// How a New-Order's time divides.
+    pub paths: CodePaths,
+    /// What steps cost, by experiment and protocol.
+    pub experiments: Vec<Measured>,
+}
+
+/// Where, when, from what and how a calibration was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provenance {
+    /// The processor and how many of it the system has.
+    pub machine: String,
+    /// The day, as YYYY-MM-DD.
+    pub date: String,
+    /// The commit that the program was built from.
+    pub commit: String,
+    /// The command that measured.
+    pub command: String,
+}
+
+/// What the steps of one experiment cost under one protocol.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// Which.
+    pub experiment: String,
+    /// Under which protocol.
+    pub protocol: String,
+    /// What its steps cost.
+    pub steps: Vec<StepCost>,
+}
+
+/// Why there is no calibration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CalibrationError {
+    /// A file cannot be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// Which.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file is no calibration.
+    #[error("{path} is no calibration of version {VERSION}: {reason}")]
+    Form {
+        /// Which.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A calibration lacks an experiment.
+    #[error("the calibration has no costs of {experiment} under {protocol}: measure again")]
+    Lacking {
+        /// Which.
+        experiment: String,
+        /// Under which protocol.
+        protocol: String,
+    },
+    /// An experiment could not be run.
+    #[error("calibrating: {0}")]
+    Run(#[from] CaseError),
+    /// A socket of this machine could not be used.
+    #[error("calibrating sockets: {0}")]
+    Socket(std::io::Error),
+    /// What was encoded did not decode.
+    #[error("calibrating the codec: {0}")]
+    Codec(String),
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// Rounds of each experiment.
+    pub rounds: usize,
+    /// Virtual milliseconds of each round.
+    pub millis: u64,
+    /// Whether TPC-C's database has the specification's size, and not a thousand items.
+    pub full_size: bool,
+}
+
+impl Effort {
+    /// Nine rounds at full size.
+    pub const FULL: Effort = Effort {
+        rounds: 9,
+        millis: 30,
+        full_size: true,
+    };
+    /// Enough to see that it works.
+    pub const QUICK: Effort = Effort {
+        rounds: 1,
+        millis: 3,
+        full_size: false,
+    };
+}
+
+impl Calibration {
+    /// The calibration that is part of the program.
+    ///
+    /// # Panics
+    /// Never: a test reads it.
+    pub fn built_in() -> Calibration {
+        let text = include_str!("../../calibration.json");
+        Calibration::from_text("the built-in calibration", text)
+            .expect("the built-in calibration is one")
+    }
+
+    /// Measures; `progress` is told what comes next.
+    ///
+    /// # Errors
+    /// When an experiment or a socket fails.
+    pub fn measure(
+        provenance: Provenance,
+        effort: Effort,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Calibration, CalibrationError> {
+        progress("code paths of a New-Order");
+        let (paths, effects) = paths::measure(effort)?;
+        progress("messages");
+        let transport = transport::measure(effort, &effects)?;
+        let experiments = experiment::measure(effort, progress)?;
+        Ok(Calibration {
+            version: VERSION,
+            provenance,
+            transport,
+            paths,
+            experiments,
+        })
+    }
+
+    /// Reads one from its text; `path` names it in errors.
+    ///
+    /// # Errors
+    /// When it is none, or of another version.
+    pub fn from_text(path: &str, text: &str) -> Result<Calibration, CalibrationError> {
+        let form = |reason: String| CalibrationError::Form {
+            path: path.to_owned(),
+            reason,
+        };
+        let found: Calibration =
+            serde_json::from_str(text).map_err(|error| form(error.to_string()))?;
+        if found.version != VERSION {
+            return Err(form(format!("its version is {}", found.version)));
+        }
+        let all = found.experiments.iter().flat_map(|found| &found.steps);
+        for cost in all {
+            if !(cost.nanos.is_finite() && cost.nanos > 0.0) {
+                let step = &cost.step;
+                return Err(form(format!("\"{step}\" costs {} ns", cost.nanos)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Reads one from a file.
+    ///
+    /// # Errors
+    /// When it cannot be read or is none.
+    pub fn read(path: &Path) -> Result<Calibration, CalibrationError> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|source| CalibrationError::File {
+            path: name.clone(),
+            source,
+        })?;
+        Calibration::from_text(&name, &text)
+    }
+
+    /// Its text.
+    ///
+    /// # Panics
+    /// Never: it is plain data.
+    pub fn to_text(&self) -> String {
+        let text = serde_json::to_string_pretty(self).expect("a calibration is plain data");
+        text + "\n"
+    }
+
+    /// Its name in what is printed from it.
+    pub fn name(&self) -> String {
+        let Provenance {
+            machine,
+            date,
+            commit,
+            ..
+        } = &self.provenance;
+        format!("calibration of {date}, {machine}, commit {commit}")
+    }
+
+    /// What the steps of an experiment cost under a protocol.
+    ///
+    /// # Errors
+    /// When that was not measured.
+    pub fn costs(&self, experiment: Name, protocol: &str) -> Result<Costs, CalibrationError> {
+        let experiment = experiment.text();
+        let mut all = self.experiments.iter();
+        let found = all.find(|found| found.experiment == experiment && found.protocol == protocol);
+        let found = found.ok_or_else(|| CalibrationError::Lacking {
+            experiment: experiment.clone(),
+            protocol: protocol.to_owned(),
+        })?;
+        Ok(Costs {
+            calibration: self.name(),
+            message_nanos: self.transport.message.nanos(),
+            client_nanos: self.transport.client.nanos(),
+            guard_nanos: self.paths.guard_nanos,
+            steps: found.steps.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_calibration_has_every_experiment() {
+        let built_in = Calibration::built_in();
+        for (name, protocol) in experiment::all() {
+            built_in.costs(name, protocol.name()).expect("it is there");
+        }
+        let lacking = built_in.costs(Name::NewOrder, "paxos");
+        assert!(matches!(lacking, Err(CalibrationError::Lacking { .. })));
+    }
+
+    #[test]
+    fn a_calibration_survives_its_text_and_nonsense_is_refused() {
+        let built_in = Calibration::built_in();
+        let text = built_in.to_text();
+        let read = Calibration::from_text("a", &text).expect("it is one");
+        assert_eq!(read.name(), built_in.name());
+        assert_eq!(read.to_text(), text);
+        let first = &built_in.experiments[0].steps[0];
+        let nanos = format!("\"nanos\": {}", serde_json::json!(first.nanos));
+        for (from, to) in [
+            ("\"version\": 1", "\"version\": 2"),
+            ("\"steps\"", "\"stairs\""),
+            (nanos.as_str(), "\"nanos\": -1.0"),
+        ] {
+            assert!(text.contains(from), "{from}");
+            let refused = Calibration::from_text("a", &text.replacen(from, to, 1));
+            assert!(
+                matches!(refused, Err(CalibrationError::Form { .. })),
+                "{to}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_short_measurement_comes_to_an_end() {
+        let provenance = Provenance {
+            machine: "a machine".into(),
+            date: "a day".into(),
+            commit: "a commit".into(),
+            command: "a command".into(),
+        };
+        let found = Calibration::measure(provenance, Effort::QUICK, &mut |_| ());
+        let found = found.expect("it can be measured");
+        let costs = found
+            .costs(Name::NewOrder, "ramp-fast")
+            .expect("it was measured");
+        let local = costs.steps.iter();
+        let mut local = local.filter(|cost| cost.step == "call new_order, answers");
+        assert!(local.next().is_some_and(|cost| cost.nanos > 1_000.0));
+        assert!(found.transport.message.nanos() > 10.0 && found.transport.client.nanos() > 10.0);
+        let CodePaths {
+            storage,
+            protocol,
+            procedure,
+            ..
+        } = found.paths;
+        assert!(storage > 0.0 && protocol > 0.0 && procedure > 0.0);
+    }
+}
