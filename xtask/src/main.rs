@@ -6,12 +6,14 @@
 //!   ARCHITECTURE.md, one file a rule. See [`tidy`].
 //! * `cargo xtask mutants` plants the bugs under `tests/mutants`, one after the other, and holds
 //!   the tests to catching each. See [`mutants`].
+//! * `cargo xtask soak` runs the simulator for as long as it is told. See [`soak`].
 //!
 //! Exit codes are those of the `anabranch` binary: 0 for nothing to report, 1 for a finding or a
 //! failed test, 2 for misuse or a tool that could not run.
 
 mod mutants;
 mod scratch;
+mod soak;
 mod test;
 mod tidy;
 
@@ -31,6 +33,9 @@ Commands:
                             Plants each bug under tests/mutants in a copy of the working tree;
                             the tests that it names must fail. --only takes a part of a name, and
                             may be repeated; --seconds is each command's time limit (300).
+  soak --minutes N [--fresh]
+                            The simulator over every workload, protocol and level of faults, from
+                            where the last soak of this commit has ended; a summary in target/soak.
   help                      This text.
 
 Options:
@@ -83,13 +88,16 @@ fn run(arguments: &[String]) -> Result<Outcome, Trouble> {
             print!("{HELP}");
             Ok(Outcome::Clean)
         }
-        "test" | "tidy" | "mutants" if rest.iter().any(|argument| argument == "--help") => {
+        "test" | "tidy" | "mutants" | "soak"
+            if rest.iter().any(|argument| argument == "--help") =>
+        {
             print!("{HELP}");
             Ok(Outcome::Clean)
         }
         "test" => test::run(&root()?, &test::Options::parse(rest)?),
         "tidy" => tidy::run(&root()?, tidy::Depth::parse(rest)?),
         "mutants" => mutants::run(&root()?, &mutants::Options::parse(rest)?),
+        "soak" => soak::run(&root()?, &soak::Options::parse(rest)?),
         other => Err(Trouble::Misuse(format!("there is no command `{other}`"))),
     }
 }

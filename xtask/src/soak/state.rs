@@ -1,0 +1,331 @@
+//! Where a soak stands: what each combination has run, and what was found.
+
+use std::fmt;
+use std::time::Duration;
+
+/// About how long a shift is meant to take.
+const SHIFT: Duration = Duration::from_secs(10);
+
+/// Where a soak stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    /// Of which program.
+    pub(super) commit: String,
+    pub(super) combinations: Vec<Combination>,
+    pub(super) failures: Vec<Failure>,
+}
+
+/// A workload under a protocol and a level of faults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Combination {
+    workload: String,
+    protocol: String,
+    level: String,
+    /// The first seed that has not been run.
+    pub(super) next: u64,
+    /// How many the next shift runs.
+    pub(super) shift: u64,
+    failed: u64,
+    weak: u64,
+    committed: u64,
+    /// In tenths of a second of virtual time.
+    simulated: u64,
+}
+
+/// A seed that fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// What repeats it.
+    pub(super) command: String,
+    /// What was wrong.
+    pub(super) what: String,
+    /// Where the minimised case of its shift is.
+    pub(super) case: String,
+}
+
+/// What the command has said about a shift.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) weak: u64,
+    pub(super) committed: u64,
+    pub(super) simulated: u64,
+    /// Seeds, and what was wrong.
+    pub(super) failed: Vec<(u64, String)>,
+}
+
+impl Told {
+    /// Reads the sum over many seeds that `anabranch sim` prints.
+    pub(super) fn read(text: &str) -> Option<Told> {
+        let mut told = Told::default();
+        let mut seeds = false;
+        for line in text.lines().map(str::trim) {
+            let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+            let rest = rest.trim();
+            let mut numbers = rest.split(|c: char| !(c.is_ascii_digit() || c == ',' || c == '.'));
+            let mut number = || numbers.find_map(parse);
+            match name {
+                "seeds" => {
+                    seeds = true;
+                    // How many there were and how many failed is known.
+                    let weak = std::iter::from_fn(&mut number).nth(2);
+                    told.weak = weak?.0;
+                }
+                "transactions" => told.committed = number()?.0,
+                "time" => {
+                    let (whole, tenths) = number()?;
+                    told.simulated = whole * 10 + tenths;
+                }
+                "seed" => {
+                    let (seed, what) = rest.split_once(' ').unwrap_or((rest, ""));
+                    told.failed
+                        .push((seed.parse().ok()?, what.trim().to_owned()));
+                }
+                _ => {}
+            }
+        }
+        seeds.then_some(told)
+    }
+}
+
+/// A number like `1,234.5`: its whole part and its tenths.
+fn parse(text: &str) -> Option<(u64, u64)> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let whole = whole.replace(',', "").parse().ok()?;
+    let tenths = fraction.get(..1).and_then(|digit| digit.parse().ok());
+    Some((whole, tenths.unwrap_or(0)))
+}
+
+impl Combination {
+    pub(super) fn new(workload: &str, protocol: &str, level: &str) -> Combination {
+        Combination {
+            workload: workload.to_owned(),
+            protocol: protocol.to_owned(),
+            level: level.to_owned(),
+            next: 0,
+            shift: 20,
+            failed: 0,
+            weak: 0,
+            committed: 0,
+            simulated: 0,
+        }
+    }
+
+    pub(super) fn name(&self) -> String {
+        format!("{}-{}-{}", self.workload, self.protocol, self.level)
+    }
+
+    /// For `anabranch`.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let words = [
+            "sim",
+            &self.workload,
+            "--protocol",
+            &self.protocol,
+            "--faults",
+            &self.level,
+        ];
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    pub(super) fn add(&mut self, told: &Told) {
+        self.weak += told.weak;
+        self.failed += told.failed.len() as u64;
+        self.committed += told.committed;
+        self.simulated += told.simulated;
+    }
+
+    /// Makes the next shift as long as one is meant to be.
+    pub(super) fn take_about(&mut self, took: Duration) {
+        let share = SHIFT.as_secs_f64() / took.as_secs_f64().max(0.01);
+        let wanted = self.shift as f64 * share.clamp(0.25, 4.0);
+        self.shift = (wanted as u64).clamp(1, 100_000);
+    }
+
+    fn fields(&self) -> [u64; 6] {
+        [
+            self.next,
+            self.shift,
+            self.failed,
+            self.weak,
+            self.committed,
+            self.simulated,
+        ]
+    }
+}
+
+impl fmt::Display for Combination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:<9} {:<9} {:<5} {:>9} seeds, {:>7} weak, {:>3} failed",
+            self.workload, self.protocol, self.level, self.next, self.weak, self.failed
+        )
+    }
+}
+
+impl State {
+    /// Nothing has been run of this program.
+    pub(super) fn new(commit: &str) -> State {
+        State {
+            commit: commit.to_owned(),
+            combinations: super::combinations(),
+            failures: Vec::new(),
+        }
+    }
+
+    /// For the next soak.
+    pub(super) fn to_text(&self) -> String {
+        let mut text = format!("commit\t{}\n", self.commit);
+        for combination in &self.combinations {
+            let Combination {
+                workload,
+                protocol,
+                level,
+                ..
+            } = combination;
+            let fields = combination
+                .fields()
+                .map(|field| field.to_string())
+                .join("\t");
+            text.push_str(&format!("run\t{workload}\t{protocol}\t{level}\t{fields}\n"));
+        }
+        for failure in &self.failures {
+            let Failure {
+                command,
+                what,
+                case,
+            } = failure;
+            text.push_str(&format!("failure\t{command}\t{case}\t{what}\n"));
+        }
+        text
+    }
+
+    /// Reads what [`State::to_text`] writes.
+    ///
+    /// # Errors
+    /// The first line that does not fit, counted from 1.
+    pub(super) fn from_text(text: &str) -> Result<State, usize> {
+        let mut state = State::default();
+        for (line, number) in text.lines().zip(1..) {
+            let words: Vec<&str> = line.split('\t').collect();
+            match words[..] {
+                ["commit", commit] => state.commit = commit.to_owned(),
+                ["run", workload, protocol, level, ref fields @ ..] => {
+                    let fields = fields.iter().map(|field| field.parse().ok());
+                    let fields: Option<Vec<u64>> = fields.collect();
+                    let Some([next, shift, failed, weak, committed, simulated]) = fields.as_deref()
+                    else {
+                        return Err(number);
+                    };
+                    state.combinations.push(Combination {
+                        next: *next,
+                        shift: (*shift).max(1),
+                        failed: *failed,
+                        weak: *weak,
+                        committed: *committed,
+                        simulated: *simulated,
+                        ..Combination::new(workload, protocol, level)
+                    });
+                }
+                ["failure", command, case, what] => state.failures.push(Failure {
+                    command: command.to_owned(),
+                    what: what.to_owned(),
+                    case: case.to_owned(),
+                }),
+                _ => return Err(number),
+            }
+        }
+        Ok(state)
+    }
+
+    /// For people.
+    pub(super) fn summary(&self) -> String {
+        let sum = |of: fn(&Combination) -> u64| self.combinations.iter().map(of).sum::<u64>();
+        let mut text = format!(
+            "# Soak of commit {}\n\n{} seeds, {} transactions, {} s of virtual time, {} failures.\n\n\
+             | workload | protocol | faults | seeds | weak | failed | transactions | virtual s |\n\
+             |---|---|---|--:|--:|--:|--:|--:|\n",
+            self.commit,
+            sum(|c| c.next),
+            sum(|c| c.committed),
+            sum(|c| c.simulated) / 10,
+            self.failures.len()
+        );
+        for combination in &self.combinations {
+            let [next, _, failed, weak, committed, simulated] = combination.fields();
+            text.push_str(&format!(
+                "| {} | {} | {} | {next} | {weak} | {failed} | {committed} | {}.{} |\n",
+                combination.workload,
+                combination.protocol,
+                combination.level,
+                simulated / 10,
+                simulated % 10
+            ));
+        }
+        for failure in &self.failures {
+            text.push_str(&format!(
+                "\n- `{}`: {}\n  (the minimised case of its shift: {})\n",
+                failure.command, failure.what, failure.case
+            ));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOLD: &str = "\
+register under ramp-fast, simulated: 3 nodes (lan), 6 clients, faults storm
+
+  seeds         1,200, of which 1 failed and 17 were weak
+  transactions  261,450 committed
+  aborts        fractured, tried again 85
+  time          1,342.6 s simulated, 9,876,543 events, in 3.1 s
+  seed 77       violated: n0 at 12 us: RAMP-I2: something
+";
+
+    #[test]
+    fn what_the_command_says_is_understood() {
+        let told = Told::read(TOLD).expect("it is a sum");
+        assert_eq!(
+            (told.weak, told.committed, told.simulated),
+            (17, 261_450, 13_426)
+        );
+        let what = "violated: n0 at 12 us: RAMP-I2: something".to_owned();
+        assert_eq!(told.failed, [(77, what)]);
+        assert_eq!(Told::read("error: no"), None);
+    }
+
+    #[test]
+    fn a_soak_goes_on_where_the_last_one_ended() {
+        let mut state = State::new("abc");
+        let told = Told::read(TOLD).expect("it is a sum");
+        state.combinations[3].next = 1_200;
+        state.combinations[3].add(&told);
+        state.failures.push(Failure {
+            command: "anabranch sim --seed 77".into(),
+            what: "violated".into(),
+            case: "a-0.jsonl".into(),
+        });
+        let read = State::from_text(&state.to_text());
+        assert_eq!(read.as_ref(), Ok(&state));
+        let summary = state.summary();
+        assert!(
+            summary.contains("1200 seeds, 261450 transactions, 1342 s"),
+            "{summary}"
+        );
+        assert!(summary.contains("sim --seed 77`: violated"), "{summary}");
+        assert_eq!(State::from_text("commit\tabc\nrun\tregister\n"), Err(2));
+    }
+
+    #[test]
+    fn shifts_grow_and_shrink_towards_their_time() {
+        let mut combination = Combination::new("tpcc", "locking", "mild");
+        combination.take_about(Duration::from_secs(1));
+        assert_eq!(combination.shift, 80);
+        combination.take_about(Duration::from_secs(100));
+        assert_eq!(combination.shift, 20);
+    }
+}
