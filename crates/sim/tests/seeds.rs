@@ -1,5 +1,4 @@
-//! Seeds of every workload under every protocol and level of faults, each run twice: some 3,600 in
-//! all, or a tenth of them where `ANABRANCH_QUICK` is set. `cargo xtask soak` runs more.
+//! Seeds of every workload under every protocol and level of faults, each run twice.
 
 use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Verdict};
 
@@ -15,21 +14,13 @@ fn case(protocol: ProtocolName, level: FaultLevel, seed: u64) -> Case {
 /// Runs seeds of all levels of faults, each twice.
 fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
     let prepared = Prepared::new(workload, NODES).unwrap();
-    let quick = std::env::var_os("ANABRANCH_QUICK").is_some();
-    let seeds = if quick { seeds.div_ceil(10) } else { seeds };
     for level in FaultLevel::ALL {
         let mut sometimes = std::collections::BTreeMap::new();
         for seed in 0..seeds {
             let case = case(protocol, level, seed);
             let first = case.run(&prepared).unwrap();
             let what = format!("{workload} {} {} {seed}", protocol.name(), level.name());
-            if protocol.is_read_atomic() {
-                assert_eq!(first.verdict, Verdict::Fine, "{what}");
-            } else {
-                // What it promises less shows in answers, not in hangs and panics.
-                let ended = matches!(first.verdict, Verdict::Fine | Verdict::Violated(_));
-                assert!(ended, "{what}: {:?}", first.verdict);
-            }
+            assert_eq!(first.verdict, Verdict::Fine, "{what}");
             let second = case.run(&prepared).unwrap();
             assert_eq!(first, second, "{what}: two runs of one seed differ");
             for (name, count) in first.happened.sometimes {
@@ -57,59 +48,51 @@ fn seed_3134_keeps_what_decides_against_the_prepared_after_a_crash() {
 
 #[test]
 fn register_ramp() {
-    sweep("register", ProtocolName::RampFast, 100);
+    sweep("register", ProtocolName::RampFast, 20);
 }
 #[test]
 fn counter_ramp() {
-    sweep("counter", ProtocolName::RampFast, 100);
+    sweep("counter", ProtocolName::RampFast, 20);
 }
 #[test]
 fn bank_ramp() {
-    sweep("bank", ProtocolName::RampFast, 100);
+    sweep("bank", ProtocolName::RampFast, 20);
 }
 #[test]
 fn smallbank_ramp() {
-    sweep("smallbank", ProtocolName::RampFast, 100);
+    sweep("smallbank", ProtocolName::RampFast, 20);
 }
 #[test]
 fn payroll_ramp() {
-    sweep("payroll", ProtocolName::RampFast, 100);
+    sweep("payroll", ProtocolName::RampFast, 20);
 }
 #[test]
 fn tpcc_ramp() {
-    sweep("tpcc", ProtocolName::RampFast, 15);
+    sweep("tpcc", ProtocolName::RampFast, 3);
 }
 #[test]
 fn register_locking() {
-    sweep("register", ProtocolName::Locking, 100);
+    sweep("register", ProtocolName::Locking, 20);
 }
 #[test]
 fn counter_locking() {
-    sweep("counter", ProtocolName::Locking, 100);
+    sweep("counter", ProtocolName::Locking, 20);
 }
 #[test]
 fn bank_locking() {
-    sweep("bank", ProtocolName::Locking, 100);
+    sweep("bank", ProtocolName::Locking, 20);
 }
 #[test]
 fn smallbank_locking() {
-    sweep("smallbank", ProtocolName::Locking, 100);
+    sweep("smallbank", ProtocolName::Locking, 20);
 }
 #[test]
 fn payroll_locking() {
-    sweep("payroll", ProtocolName::Locking, 100);
+    sweep("payroll", ProtocolName::Locking, 20);
 }
 #[test]
 fn tpcc_locking() {
-    sweep("tpcc", ProtocolName::Locking, 15);
-}
-
-#[test]
-fn what_promises_less_ends_too() {
-    for workload in ["register", "bank", "payroll"] {
-        sweep(workload, ProtocolName::Nwnr, 30);
-        sweep(workload, ProtocolName::LockingShort, 30);
-    }
+    sweep("tpcc", ProtocolName::Locking, 3);
 }
 
 #[test]

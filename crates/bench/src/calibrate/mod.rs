@@ -306,12 +306,6 @@ mod tests {
         let mut local = local.filter(|cost| cost.step == "call new_order, answers");
         assert!(local.next().is_some_and(|cost| cost.nanos > 1_000.0));
         assert!(found.transport.message.nanos() > 10.0 && found.transport.client.nanos() > 10.0);
-        let CodePaths {
-            storage,
-            protocol,
-            procedure,
-            ..
-        } = found.paths;
-        assert!(storage > 0.0 && protocol > 0.0 && procedure > 0.0);
+        assert!(found.paths.storage > 0.0 && found.paths.procedure > 0.0);
     }
 }
