@@ -149,7 +149,9 @@ mod tests {
     /// What is violated once the first row of a table has this in a column.
     fn damaged(workload: &str, damage: Option<(&str, &str, Value)>) -> Vec<String> {
         let prepared = Prepared::new(workload, 2).expect("it compiles");
-        let stores = prepared.stores(1, &Network::lan(), false).expect("its rows load");
+        let stores = prepared
+            .stores(1, &Network::lan(), false)
+            .expect("its rows load");
         let stores: Vec<&Store> = stores.iter().collect();
         let mut merged = Merged::new(&prepared.planned, &stores);
         if let Some((table, column, value)) = damage {

@@ -48,23 +48,23 @@ fn seed_3134_keeps_what_decides_against_the_prepared_after_a_crash() {
 
 #[test]
 fn register_ramp() {
-    sweep("register", ProtocolName::RampFast, 20);
+    sweep("register", ProtocolName::RampFast, 100);
 }
 #[test]
 fn counter_ramp() {
-    sweep("counter", ProtocolName::RampFast, 20);
+    sweep("counter", ProtocolName::RampFast, 100);
 }
 #[test]
 fn bank_ramp() {
-    sweep("bank", ProtocolName::RampFast, 20);
+    sweep("bank", ProtocolName::RampFast, 100);
 }
 #[test]
 fn smallbank_ramp() {
-    sweep("smallbank", ProtocolName::RampFast, 20);
+    sweep("smallbank", ProtocolName::RampFast, 100);
 }
 #[test]
 fn payroll_ramp() {
-    sweep("payroll", ProtocolName::RampFast, 20);
+    sweep("payroll", ProtocolName::RampFast, 100);
 }
 #[test]
 fn tpcc_ramp() {
@@ -72,23 +72,23 @@ fn tpcc_ramp() {
 }
 #[test]
 fn register_locking() {
-    sweep("register", ProtocolName::Locking, 20);
+    sweep("register", ProtocolName::Locking, 100);
 }
 #[test]
 fn counter_locking() {
-    sweep("counter", ProtocolName::Locking, 20);
+    sweep("counter", ProtocolName::Locking, 100);
 }
 #[test]
 fn bank_locking() {
-    sweep("bank", ProtocolName::Locking, 20);
+    sweep("bank", ProtocolName::Locking, 100);
 }
 #[test]
 fn smallbank_locking() {
-    sweep("smallbank", ProtocolName::Locking, 20);
+    sweep("smallbank", ProtocolName::Locking, 100);
 }
 #[test]
 fn payroll_locking() {
-    sweep("payroll", ProtocolName::Locking, 20);
+    sweep("payroll", ProtocolName::Locking, 100);
 }
 #[test]
 fn tpcc_locking() {
