@@ -79,6 +79,7 @@ impl World {
                     self.restarts_noticed += 1;
                     let sent = self.nodes[at.index()].sent[node.index()];
                     let me = &mut self.nodes[at.index()];
+                    me.links.noticed(node);
                     me.start.insert((node, incarnation), sent);
                     let before = me.known[node.index()].replace(incarnation);
                     assert!(before < Some(incarnation), "seed {}", self.seed);
@@ -288,6 +289,33 @@ fn what_was_meant_for_a_life_that_has_ended_is_reported_and_not_delivered() {
     world.send(a, b).expect("there is room");
     world.heal();
     assert_eq!(world.nodes[1].links.counters().delivered, 1);
+}
+
+#[test]
+fn what_a_node_says_before_it_hears_of_a_restart_is_for_the_dead() {
+    let (a, b, now) = (NodeId(0), NodeId(1), Ticks(0));
+    let mut links: Links<&str> = Links::new(a, Incarnation::FIRST, 2, LinkOptions::default());
+    let mut out = LinkOutbox::default();
+    for life in [1, 2, 3] {
+        let question = Packet {
+            from: Incarnation(life),
+            to: None,
+            received: 0,
+            first: 1,
+            messages: Vec::new(),
+        };
+        links.receive(now, b, question, &mut out);
+    }
+    assert_eq!(out.events.len(), 2, "it has come back twice");
+    links.send(b, "to its first life").expect("there is room");
+    links.noticed(b);
+    links.send(b, "to its second life").expect("there is room");
+    links.noticed(b);
+    links.send(b, "to its third life").expect("there is room");
+    links.flush(now, &mut out);
+    let sent = out.packets.iter().flat_map(|(_, packet)| &packet.messages);
+    assert_eq!(sent.collect::<Vec<_>>(), [&"to its third life"]);
+    assert_eq!(links.counters().misdirected, 2);
 }
 
 #[test]

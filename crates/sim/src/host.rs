@@ -262,6 +262,9 @@ impl<P: Simulated> Cluster<P> {
         let costs = self.model.is_some() || self.meter.is_some();
         let host = &mut self.hosts[usize::from(node)];
         let now = local(self.now, host.skew);
+        if let (NodeInput::Restarted { node: back }, Some(links)) = (&input, &mut host.links) {
+            links.noticed(*back);
+        }
         let mut out = std::mem::take(&mut self.out);
         let flushed = match &mut host.seat {
             Seat::Plain(_) if costs => {

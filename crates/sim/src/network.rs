@@ -272,4 +272,5 @@ pub(crate) fn add(sum: &mut LinkCounters, other: &LinkCounters) {
     sum.duplicates += other.duplicates;
     sum.fenced += other.fenced;
     sum.restarts += other.restarts;
+    sum.misdirected += other.misdirected;
 }

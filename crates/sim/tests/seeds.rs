@@ -46,6 +46,17 @@ fn seed_3134_keeps_what_decides_against_the_prepared_after_a_crash() {
     assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
 }
 
+/// A node sleeps while two others die and come back. Its links, which are awake, hear of their new
+/// lives before it does: what it says in between must not reach them, for what it says next to take
+/// that back is dropped when it hears of their restart, and one of them kept it prepared for ever.
+#[test]
+fn seed_3033_says_nothing_to_a_life_that_the_node_has_not_heard_of() {
+    let prepared = Prepared::new("payroll", 4).unwrap();
+    let (network, level) = (Network::lan(), FaultLevel::Storm);
+    let case = Case::new(ProtocolName::RampFast, 3033, 4, 6, 200, network, level);
+    assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
+}
+
 #[test]
 fn register_ramp() {
     sweep("register", ProtocolName::RampFast, 100);

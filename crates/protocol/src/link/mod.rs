@@ -13,7 +13,9 @@
 //!    before the first packet leaves; after a restart it calls [`Links::greet`];
 //! 2. hands every message that the node sends to [`Links::send`] and, once a batch,
 //!    calls [`Links::flush`], which also acknowledges what the batch has received;
-//! 3. hands every packet to [`Links::receive`], and gives the node the [`LinkEvent`]s in order;
+//! 3. hands every packet to [`Links::receive`], and gives the node the [`LinkEvent`]s in order, as
+//!    soon as it can: between everything that the node says before it hears of a restart and
+//!    everything after that, it calls [`Links::noticed`];
 //! 4. calls [`Links::tick`] when [`Links::next_alarm`] has come.
 //!
 //! Acknowledged means received, not durable: who needs to know that something is durable waits for
@@ -78,7 +80,7 @@ pub enum LinkEvent<M> {
     },
     /// A node has come back to life. What it knew and had not made durable is gone. Messages to
     /// it that are not known to have arrived are dropped: some of them may have been received.
-    /// Comes before every message of its new life.
+    /// Comes before every message of its new life. Answered by [`Links::noticed`].
     Restarted {
         /// Which node.
         node: NodeId,
@@ -174,6 +176,8 @@ pub struct LinkCounters {
     pub fenced: u64,
     /// Peers that came back to life.
     pub restarts: u64,
+    /// Messages that a node gave to its links before it heard that their receiver had died.
+    pub misdirected: u64,
 }
 
 /// One node's links to all others, in one of its lives.
@@ -248,12 +252,26 @@ impl<M: Clone> Links<M> {
         self.flush(now, out);
     }
 
-    /// Takes a message; the next [`Links::flush`] sends it, if there is room for it under way.
+    /// The node is about to hear of a peer's restart, told by [`LinkEvent::Restarted`]: what it says
+    /// from now on is meant for the new life. What it has said since the links knew of that life was
+    /// meant for the dead, and was dropped (LINK-I7).
+    pub fn noticed(&mut self, node: NodeId) {
+        let peer = &mut self.peers[node.index()];
+        debug_assert!(peer.untold > 0, "LINK-I7: {node} has not come back");
+        peer.untold = peer.untold.saturating_sub(1);
+    }
+
+    /// Takes a message; the next [`Links::flush`] sends it, if there is room for it under way. One
+    /// to a peer of whose restart the node has yet to hear is dropped.
     ///
     /// # Errors
     /// [`Backlogged`], and the message is not taken.
     pub fn send(&mut self, to: NodeId, message: M) -> Result<(), Backlogged> {
         let peer = &mut self.peers[to.index()];
+        if peer.untold > 0 {
+            self.counters.misdirected += 1;
+            return Ok(());
+        }
         let kept = peer.outgoing.len();
         if kept >= self.options.queue_max {
             return Err(Backlogged { node: to, kept });

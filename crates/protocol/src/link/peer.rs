@@ -33,6 +33,9 @@ pub(super) struct Peer<M> {
     pub(super) owes_answer: bool,
     /// It is in the list of those to be flushed.
     pub(super) dirty: bool,
+    /// Of how many of its restarts the node has not been told: what the node says meanwhile is meant
+    /// for the dead.
+    pub(super) untold: u32,
 }
 
 impl<M> Default for Peer<M> {
@@ -50,6 +53,7 @@ impl<M> Default for Peer<M> {
             early: BTreeMap::new(),
             owes_answer: false,
             dirty: false,
+            untold: 0,
         }
     }
 }
@@ -65,10 +69,11 @@ impl<M: Clone> Peer<M> {
     /// Returns how many messages to the old life are dropped.
     pub(super) fn restart(&mut self, incarnation: Incarnation) -> usize {
         let dropped = self.outgoing.len();
-        let (dirty, greeting) = (self.dirty, self.greeting);
+        let (dirty, greeting, untold) = (self.dirty, self.greeting, self.untold + 1);
         *self = Peer {
             dirty,
             greeting,
+            untold,
             incarnation: Some(incarnation),
             ..Peer::default()
         };
