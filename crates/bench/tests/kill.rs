@@ -85,7 +85,7 @@ fn start(planned: &Arc<PlannedApplication>, folder: &Path) -> Cluster<RampNode> 
         }
     });
     let cluster = Cluster::start_durable(makers.collect(), ClusterOptions::default()).unwrap();
-    data.claim(DESCRIPTION).unwrap();
+    data.claim().unwrap();
     cluster
 }
 

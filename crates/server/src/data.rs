@@ -10,6 +10,9 @@ use crate::files::FileDisk;
 /// The file that says what cluster the folder belongs to.
 const CLUSTER: &str = "cluster";
 
+/// The same file, until every node has its first checkpoint: what lies beside it may be removed.
+const PARTIAL: &str = "cluster.partial";
+
 /// A data folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataFolder {
@@ -30,6 +33,13 @@ pub enum DataError {
         /// What was asked for.
         wanted: String,
     },
+    /// It holds files, and nothing says that they are a cluster's.
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// One of the files.
+        file: String,
+    },
     /// The operating system refuses.
     Refused {
         /// The folder.
@@ -49,6 +59,12 @@ impl std::fmt::Display for DataError {
             } => write!(
                 f,
                 "{} holds the data of another cluster: {holds}, not {wanted}",
+                path.display()
+            ),
+            DataError::Foreign { path, file } => write!(
+                f,
+                "{} holds {file} and no file \"{CLUSTER}\" that says whose data it is; \
+                 name an empty or a new folder",
                 path.display()
             ),
             DataError::Refused { path, reason } => {
@@ -85,8 +101,41 @@ impl DataFolder {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
             Err(error) => return Err(refused(error)),
         };
-        let path = path.to_owned();
-        Ok(DataFolder { path, is_new })
+        let folder = DataFolder {
+            path: path.to_owned(),
+            is_new,
+        };
+        if is_new {
+            folder.begin(description)?;
+        }
+        Ok(folder)
+    }
+
+    /// Marks an empty folder, or one that an unfinished start has left behind, as about to hold a
+    /// cluster's data.
+    fn begin(&self, description: &str) -> Result<(), DataError> {
+        let refused = |error| self.refused(error);
+        let partial = self.path.join(PARTIAL);
+        if !partial.exists() {
+            let mut entries = std::fs::read_dir(&self.path).map_err(refused)?;
+            if let Some(entry) = entries.next() {
+                let file = entry.map_err(refused)?.file_name();
+                return Err(DataError::Foreign {
+                    path: self.path.clone(),
+                    file: file.to_string_lossy().into_owned(),
+                });
+            }
+        }
+        std::fs::write(&partial, format!("{description}\n")).map_err(refused)?;
+        let sync = |path: &Path| std::fs::File::open(path)?.sync_all();
+        sync(&partial).and_then(|()| sync(&self.path)).map_err(refused)
+    }
+
+    fn refused(&self, error: std::io::Error) -> DataError {
+        DataError::Refused {
+            path: self.path.clone(),
+            reason: error.to_string(),
+        }
     }
 
     /// Whether no cluster has been here, or none that came so far as to hold all its data.
@@ -98,32 +147,98 @@ impl DataFolder {
     ///
     /// # Errors
     /// When the operating system refuses.
-    pub fn claim(&self, description: &str) -> Result<(), DataError> {
-        let write = || {
-            let partial = self.path.join("cluster.partial");
-            std::fs::write(&partial, format!("{description}\n"))?;
-            std::fs::File::open(&partial)?.sync_all()?;
-            std::fs::rename(&partial, self.path.join(CLUSTER))?;
+    pub fn claim(&self) -> Result<(), DataError> {
+        let rename = || {
+            std::fs::rename(self.path.join(PARTIAL), self.path.join(CLUSTER))?;
             std::fs::File::open(&self.path)?.sync_all()
         };
-        write().map_err(|error| DataError::Refused {
-            path: self.path.clone(),
-            reason: error.to_string(),
-        })
+        rename().map_err(|error| self.refused(error))
     }
 
     /// A node's part. In a new folder, what an earlier start has left unfinished is removed.
     ///
     /// # Errors
-    /// When the operating system refuses, or another process has it.
+    /// When the operating system refuses, another process has it, or it should be there and is not.
     pub fn disk(&self, node: NodeId) -> Result<FileDisk, MediaError> {
         use anabranch_storage::media::Media;
-        let mut disk = FileDisk::open(&self.path.join(format!("node-{}", node.0)))?;
+        let path = self.path.join(format!("node-{}", node.0));
+        if !self.is_new && !path.is_dir() {
+            return Err(MediaError::Failed {
+                operation: "find",
+                file: path.display().to_string(),
+                reason: "it held a node's data; put it back, or name a new folder".to_owned(),
+            });
+        }
+        let mut disk = FileDisk::open(&path)?;
         if self.is_new {
             for file in disk.files()? {
                 disk.remove(&file)?;
             }
         }
         Ok(disk)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let name = format!("anabranch-data-{}-{name}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            let _ = std::fs::remove_dir_all(&path);
+            Scratch(path)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// A folder that holds a cluster of one node.
+    fn claimed(name: &str) -> Scratch {
+        let scratch = Scratch::new(name);
+        let folder = DataFolder::open(&scratch.0, "a cluster").unwrap();
+        assert!(folder.is_new());
+        folder.disk(NodeId(0)).unwrap();
+        folder.claim().unwrap();
+        scratch
+    }
+
+    #[test]
+    fn a_node_that_is_lost_is_not_made_anew() {
+        let scratch = claimed("lost");
+        let open = || DataFolder::open(&scratch.0, "a cluster").unwrap();
+        assert!(!open().is_new());
+        open().disk(NodeId(0)).unwrap();
+        std::fs::remove_dir_all(scratch.0.join("node-0")).unwrap();
+        let error = open().disk(NodeId(0)).unwrap_err().to_string();
+        assert!(error.contains("node-0: it held a node's data"), "{error}");
+        assert!(!scratch.0.join("node-0").exists());
+    }
+
+    #[test]
+    fn files_of_nobody_knows_whom_are_left_alone() {
+        let scratch = claimed("foreign");
+        std::fs::remove_file(scratch.0.join(CLUSTER)).unwrap();
+        let error = DataFolder::open(&scratch.0, "a cluster").unwrap_err();
+        assert!(matches!(error, DataError::Foreign { .. }), "{error}");
+        assert!(scratch.0.join("node-0").exists());
+    }
+
+    #[test]
+    fn a_start_that_was_cut_off_is_begun_again() {
+        let scratch = Scratch::new("partial");
+        let folder = DataFolder::open(&scratch.0, "a cluster").unwrap();
+        folder.disk(NodeId(0)).unwrap();
+        assert!(DataFolder::open(&scratch.0, "a cluster").unwrap().is_new());
+        let other = claimed("other");
+        let error = DataFolder::open(&other.0, "another cluster").unwrap_err();
+        assert!(matches!(error, DataError::Other { .. }), "{error}");
     }
 }
