@@ -128,7 +128,9 @@ impl DataFolder {
         }
         std::fs::write(&partial, format!("{description}\n")).map_err(refused)?;
         let sync = |path: &Path| std::fs::File::open(path)?.sync_all();
-        sync(&partial).and_then(|()| sync(&self.path)).map_err(refused)
+        sync(&partial)
+            .and_then(|()| sync(&self.path))
+            .map_err(refused)
     }
 
     fn refused(&self, error: std::io::Error) -> DataError {

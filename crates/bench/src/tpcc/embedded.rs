@@ -309,8 +309,7 @@ where
     });
     let cluster = Cluster::start_durable(makers.collect(), options).map_err(RunError::Cluster)?;
     if data.is_new() {
-        data.claim()
-            .map_err(RunError::Data)?;
+        data.claim().map_err(RunError::Data)?;
     }
     Ok(cluster)
 }
