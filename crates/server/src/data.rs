@@ -145,11 +145,15 @@ impl DataFolder {
         self.is_new
     }
 
-    /// Every node has its first checkpoint: from now on the folder holds this cluster's data.
+    /// Every node has its first checkpoint: from now on the folder holds this cluster's data, if
+    /// it did not before.
     ///
     /// # Errors
     /// When the operating system refuses.
     pub fn claim(&self) -> Result<(), DataError> {
+        if !self.is_new {
+            return Ok(());
+        }
         let rename = || {
             std::fs::rename(self.path.join(PARTIAL), self.path.join(CLUSTER))?;
             std::fs::File::open(&self.path)?.sync_all()
