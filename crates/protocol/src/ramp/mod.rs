@@ -1,9 +1,8 @@
 //! RAMP-Fast (ramp.txt §4.1), for read-write transactions, ranges, counters and guards.
 //!
 //! Readers see all of a transaction's effects or none, and nobody waits for anybody. A transaction
-//! over several partitions is *prepared* on each of them before it is shown on any, and every
-//! version that it writes names what it wrote elsewhere. So a reader that meets it on one
-//! partition knows where else to look, and what it misses there is prepared at least: the owner
+//! over several partitions is *prepared* on each of them before it is shown on any, and each of them
+//! keeps what it wrote elsewhere. So a reader that meets it on one partition knows where else to look, and what it misses there is prepared at least: the owner
 //! shows it on demand.
 //!
 //! What differs from the paper, in short (the page `docs/protocols/ramp.md` has the reasons, the

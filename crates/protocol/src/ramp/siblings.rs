@@ -28,12 +28,6 @@ impl Siblings {
             Err(_) => &[],
         }
     }
-
-    /// About how many bytes it takes in memory.
-    pub fn approximate_bytes(&self) -> usize {
-        let tags: usize = self.partitions.iter().map(|(_, tags)| tags.len()).sum();
-        48 + self.partitions.len() * 40 + tags * size_of::<ItemTag>()
-    }
 }
 
 /// Items in 16 bytes, so that most transactions that have nothing to do with a read are passed over
