@@ -541,6 +541,34 @@ fn bench_runs_tpcc_and_writes_what_its_schema_says() {
 }
 
 #[test]
+fn bench_records_a_history_that_check_judges() {
+    let file = scratch("bench-history").join("run.jsonl");
+    let bench = ["bench", "tpcc", "--history", text(&file), "--protocol"];
+    let both = [&bench[..], &["ramp-fast,locking"]].concat();
+    refused_in_one_line(&both, &["--history", "once"]);
+    let short = [
+        "locking",
+        "--warehouses",
+        "1",
+        "--clients",
+        "8",
+        "--seconds",
+        "0.2",
+        "--warmup-seconds",
+        "0.1",
+    ];
+    let ran = anabranch(&[&bench[..], &short].concat());
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let ran = anabranch(&["check", text(&file)]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(
+        ran.out.contains("strict-serializable  satisfied"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
 fn networks_come_from_files() {
     for (file, nodes) in [("conveyor-belt", "5"), ("ec2-regions", "8")] {
         let net = format!("wan:examples/networks/{file}.txt");

@@ -14,7 +14,9 @@ use crate::client::Client;
 use crate::files::FileDisk;
 use crate::inbox::Inbox;
 use crate::profile::Profiler;
-use crate::thread::{CLIENT_BITS, Clock, Driven, Envelope, NodeThread, Report};
+use crate::thread::{
+    CLIENT_BITS, Clock, Driven, Ended, EndedAttempt, Envelope, NodeThread, Report,
+};
 
 /// Settings of an embedded cluster.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +43,8 @@ impl Default for ClusterOptions {
 /// A running cluster. Dropped without [`Cluster::stop`], its threads end with the process.
 pub struct Cluster<P: Protocol> {
     inboxes: Arc<[Inbox<Envelope<P>>]>,
-    threads: Vec<JoinHandle<Option<P>>>,
+    threads: Vec<JoinHandle<Option<Ended<P>>>>,
+    clock: Clock,
     probes: Vec<ActivityProbe>,
     options: ClusterOptions,
     clients: AtomicU32,
@@ -96,10 +99,14 @@ impl Drop for Watch {
     }
 }
 
-/// What is left of a cluster that was stopped: its nodes' protocols, with their stores.
+/// What is left of a cluster that was stopped.
 pub struct Stopped<P> {
-    /// One a node, in order.
+    /// The nodes' protocols, with their stores, in order.
     pub protocols: Vec<P>,
+    /// What each node has told of its attempts, if it was made to record them
+    /// ([`anabranch_engine::NodeOptions::records`]).
+    /// None is open, since a cluster stops when no call is under way.
+    pub attempts: Vec<Vec<EndedAttempt>>,
 }
 
 /// Why a cluster did not start, or did not stop cleanly.
@@ -252,6 +259,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         Ok(Cluster {
             inboxes,
             threads,
+            clock,
             probes,
             options,
             clients: AtomicU32::new(0),
@@ -262,6 +270,11 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
     /// How many nodes there are.
     pub fn nodes(&self) -> u16 {
         self.inboxes.len() as u16
+    }
+
+    /// The clock by which nodes, and records of attempts, tell the time.
+    pub fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// A new client. Give each thread that makes calls its own.
@@ -364,14 +377,19 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
         for inbox in self.inboxes.iter() {
             inbox.put(Envelope::Halt);
         }
-        let mut protocols = Vec::with_capacity(self.threads.len());
+        let mut left = Stopped {
+            protocols: Vec::with_capacity(self.threads.len()),
+            attempts: Vec::with_capacity(self.threads.len()),
+        };
         for thread in self.threads {
-            let protocol = thread
+            let ended = thread
                 .join()
                 .map_err(|_| ClusterError::Failed("a node's thread has panicked".to_owned()))?;
             let stopped = "a node has stopped".to_owned();
-            protocols.push(protocol.ok_or(ClusterError::Failed(stopped))?);
+            let ended = ended.ok_or(ClusterError::Failed(stopped))?;
+            left.protocols.push(ended.protocol);
+            left.attempts.push(ended.attempts);
         }
-        Ok(Stopped { protocols })
+        Ok(left)
     }
 }

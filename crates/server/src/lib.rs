@@ -21,3 +21,4 @@ pub use cluster::{Cluster, ClusterOptions, Stopped};
 pub use data::{DataError, DataFolder};
 pub use files::FileDisk;
 pub use profile::{Profile, Profiler};
+pub use thread::{Clock, EndedAttempt};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use anabranch_engine::{Call, DurableNode, Node, NodeInput, NodeOutbox, Outcome};
+use anabranch_engine::{AttemptRecord, Call, DurableNode, Node, NodeInput, NodeOutbox, Outcome};
 use anabranch_protocol::{Durable, Protocol};
 use anabranch_storage::LogError;
 use anabranch_types::{Activity, ActivityProbe, NodeId, Ticks};
@@ -50,15 +50,38 @@ pub(crate) struct Report {
     pub received: u64,
 }
 
+/// An attempt that a node has recorded ([`anabranch_engine::NodeOptions::records`]).
+#[derive(Clone, Debug)]
+pub struct EndedAttempt {
+    /// What the node tells of it; times are the cluster's ([`crate::Cluster::clock`]), taken before
+    /// the step in question.
+    pub record: AttemptRecord,
+    /// A time of the cluster's clock between its end and the moment when its client could know.
+    pub ended: Ticks,
+}
+
+/// What is left of a node's thread.
+pub(crate) struct Ended<P> {
+    pub protocol: P,
+    /// In the order in which they ended.
+    pub attempts: Vec<EndedAttempt>,
+}
+
 /// The clock that all threads of a cluster share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
-    pub start: Instant,
+pub struct Clock {
+    pub(crate) start: Instant,
 }
 
 impl Clock {
     fn now(&self) -> Ticks {
-        Ticks(self.start.elapsed().as_nanos() as u64)
+        self.ticks(Instant::now())
+    }
+
+    /// The time at an instant; 0 before the cluster was started.
+    pub fn ticks(&self, instant: Instant) -> Ticks {
+        let since = instant.saturating_duration_since(self.start);
+        Ticks(since.as_nanos() as u64)
     }
 
     fn instant(&self, ticks: Ticks) -> Instant {
@@ -166,6 +189,8 @@ pub(crate) struct NodeThread<P: Protocol, N> {
     order: u64,
     out: NodeOutbox<P::Message>,
     outgoing: Vec<Vec<P::Message>>,
+    /// Those that have ended, if the node records them.
+    attempts: Vec<EndedAttempt>,
     sent: u64,
     received: u64,
     probe: ActivityProbe,
@@ -200,6 +225,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             order: 0,
             out: NodeOutbox::default(),
             outgoing,
+            attempts: Vec::new(),
             sent: 0,
             received: 0,
             probe,
@@ -211,7 +237,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
     ///
     /// # Errors
     /// When its log has failed: nothing that it has not made durable has been said.
-    pub(crate) fn run(mut self) -> Result<P, LogError> {
+    pub(crate) fn run(mut self) -> Result<Ended<P>, LogError> {
         let inboxes = Arc::clone(&self.inboxes);
         let inbox = &inboxes[self.id.index()];
         let mut batch = Vec::new();
@@ -220,7 +246,10 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
         loop {
             for envelope in batch.drain(..) {
                 if self.open(envelope) {
-                    return Ok(self.node.into_protocol());
+                    return Ok(Ended {
+                        protocol: self.node.into_protocol(),
+                        attempts: self.attempts,
+                    });
                 }
             }
             self.arrive();
@@ -334,6 +363,12 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
                     messages,
                 });
             }
+        }
+        if !self.out.attempts.is_empty() {
+            let ended = self.clock.now();
+            let attempts = self.out.attempts.drain(..);
+            self.attempts
+                .extend(attempts.map(|record| EndedAttempt { record, ended }));
         }
         for outcome in self.out.outcomes.drain(..) {
             let client = (outcome.id.0 >> (64 - CLIENT_BITS)) as usize;

@@ -29,7 +29,7 @@ use anabranch_types::{
     Fetched, IndexId, Key, KeyRange, PartitionId, Placement, Read, Recorded, Row, TableId, Ticks,
     Timestamp,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cluster::Cluster;
 use crate::protocols::Simulated;
@@ -100,42 +100,47 @@ impl Recording {
         self.installed.extend(each);
     }
 
-    /// Everything as transactions of a history, in the order in which they ended. What nobody
-    /// answers for, an effect without a transaction or the other way round, is a violation.
-    pub fn finish(mut self, planned: &PlannedApplication, header: Header) -> RunHistory {
+    /// Everything as a history.
+    pub fn finish(self, planned: &PlannedApplication, header: Header) -> RunHistory {
+        let mut transactions = Vec::with_capacity(self.attempts.len());
+        let violations = self.each(planned, |transaction| transactions.push(transaction));
+        RunHistory {
+            header,
+            transactions,
+            violations,
+        }
+    }
+
+    /// Gives everything to `take` as transactions of a history, in the order in which they ended.
+    /// What nobody answers for, an effect without a transaction or the other way round, is returned:
+    /// a violation, each in words.
+    pub fn each(
+        mut self,
+        planned: &PlannedApplication,
+        mut take: impl FnMut(Transaction),
+    ) -> Vec<String> {
         self.attempts.sort_by_key(|attempt| attempt.ended);
         let joining = Joining::new(planned, &self.installed);
         let mut violations = Vec::new();
-        let mut committed: FxHashMap<Timestamp, usize> = FxHashMap::default();
-        for (place, attempt) in self.attempts.iter().enumerate() {
+        let mut committed: FxHashSet<Timestamp> = FxHashSet::default();
+        for attempt in &self.attempts {
             if let AttemptOutcome::Committed(timestamp) = attempt.record.outcome {
-                committed.insert(timestamp, place);
+                committed.insert(timestamp);
                 violations.extend(joining.not_installed(&attempt.record, timestamp));
             }
+            take(joining.transaction(attempt));
         }
-        let mut transactions: Vec<Transaction> = self
-            .attempts
-            .iter()
-            .map(|attempt| joining.transaction(attempt))
-            .collect();
-        for timestamp in joining
-            .order
-            .iter()
-            .filter(|ts| !committed.contains_key(ts))
-        {
+        let orphans = joining.order.iter();
+        for timestamp in orphans.filter(|timestamp| !committed.contains(timestamp)) {
             // Who is lost may have committed without having told anybody.
             if !self.has_lost {
                 violations.push(format!(
                     "{timestamp} was installed, and no transaction has committed as it"
                 ));
             }
-            transactions.push(joining.orphan(*timestamp));
+            take(joining.orphan(*timestamp));
         }
-        RunHistory {
-            header,
-            transactions,
-            violations,
-        }
+        violations
     }
 }
 

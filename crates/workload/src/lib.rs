@@ -5,6 +5,7 @@
 //! * [`tpcc`]: the order-entry benchmark TPC-C.
 //! * [`register`], [`counter`], [`bank`]: three small applications, each around one thing that a
 //!   protocol may get wrong, whose every answer can be judged by itself.
+//! * [`ycsb`]: reads and writes of single items, several at a time, as the papers' benchmarks have them.
 //! * [`smallbank`] and [`payroll`]: two examples from the literature.
 
 pub mod bank;
@@ -14,5 +15,6 @@ pub mod register;
 pub mod smallbank;
 pub mod tpcc;
 pub mod workload;
+pub mod ycsb;
 
 pub use workload::{Caller, NAMES, Operation, Place, Workload, by_name};

@@ -65,8 +65,9 @@ pub struct Place {
 }
 
 /// The workloads that [`by_name`] knows.
-pub const NAMES: [&str; 6] = [
+pub const NAMES: [&str; 7] = [
     "register",
+    "ycsb",
     "counter",
     "bank",
     "smallbank",
@@ -79,6 +80,7 @@ pub const NAMES: [&str; 6] = [
 pub fn by_name(name: &str, nodes: u16) -> Option<Arc<dyn Workload>> {
     Some(match name {
         "register" => Arc::new(crate::register::Register::new(nodes)),
+        "ycsb" => Arc::new(crate::ycsb::Ycsb::new(nodes)),
         "counter" => Arc::new(crate::counter::Counter::new(nodes)),
         "bank" => Arc::new(crate::bank::Bank::new(nodes)),
         "smallbank" => Arc::new(crate::smallbank::SmallBank::new(nodes)),

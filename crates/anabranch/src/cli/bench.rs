@@ -1,6 +1,8 @@
 //! `anabranch bench …`
 
 use std::error::Error;
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -10,7 +12,9 @@ use anabranch_bench::application;
 use anabranch_bench::histories;
 use anabranch_bench::outcome::{Outcome, Run};
 use anabranch_bench::table::{Table, grouped};
+use anabranch_bench::tpcc::embedded::Ran;
 use anabranch_bench::tpcc::experiment::{Experiment, ProtocolChoice};
+use anabranch_bench::tpcc::recorded::Recorded;
 use anabranch_bench::tpcc::{embedded, fill, postgres};
 use anabranch_engine::PlannedApplication;
 use anabranch_server::DataFolder;
@@ -98,6 +102,11 @@ pub(crate) struct TpccArguments {
     /// protocol, once; at present ramp-fast
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
+    /// Record a history of all of the run, warm-up included, for `anabranch check`
+    /// (docs/histories.md). One protocol, once; some kilobytes a transaction, held in memory until
+    /// the end
+    #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["data", "versus"])]
+    pub(crate) history: Option<PathBuf>,
     /// Write the result to this file (docs/schemas/bench.schema.json)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -139,8 +148,11 @@ fn duration(name: &str, seconds: f64) -> Result<Duration, String> {
 }
 
 impl TpccArguments {
-    /// Refuses what cannot be done with a data folder.
-    fn check_data(&self) -> Result<(), String> {
+    /// Refuses what cannot be done with a data folder, or recorded.
+    fn check_once(&self) -> Result<(), String> {
+        if self.history.is_some() && (self.protocol.len() > 1 || self.repeat > 1) {
+            return Err("error: --history: the history is one protocol's, run once".to_owned());
+        }
         if self.data.is_none() {
             return Ok(());
         }
@@ -173,6 +185,7 @@ impl TpccArguments {
             delay: duration("--delay-ms", self.delay_ms / 1_000.0)?,
             seed: self.seed,
             code_path: self.code_path,
+            recorded: self.history.is_some(),
         };
         experiment.check()?;
         if self.repeat == 0 {
@@ -204,7 +217,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>>
         Workload::Check(arguments) => return run_check(arguments),
     };
     let experiment = arguments.experiment()?;
-    arguments.check_data()?;
+    arguments.check_once()?;
     let planned = application::plan(arguments.sources()?, experiment.partitions)?;
     let runs = run_all(&planned, &experiment, arguments)?;
     print!("{}", summary(&runs));
@@ -274,7 +287,13 @@ pub(crate) fn run_all(
         };
         for (runs, choice) in rounds.iter_mut().zip(&arguments.protocol) {
             let data = arguments.data.as_deref();
-            runs.push(run_one(planned, experiment, *choice, &of, data)?);
+            let Ran { mut run, recorded } = run_one(planned, experiment, *choice, &of, data)?;
+            if let (Some(path), Some(recorded)) = (&arguments.history, recorded)
+                && let Some(wrong) = write_history(planned, path, recorded)?
+            {
+                run.conditions.insert(format!("history: {wrong}"), false);
+            }
+            runs.push(run);
         }
         if let Some(Versus::Postgres) = arguments.versus {
             let catalog = planned.application.catalog();
@@ -296,7 +315,7 @@ pub(crate) fn run_one(
     choice: ProtocolChoice,
     of: &str,
     data: Option<&Path>,
-) -> Result<Run, Box<dyn Error>> {
+) -> Result<Ran, Box<dyn Error>> {
     let data = data
         .map(|path| DataFolder::open(path, &embedded::description(planned, experiment, choice)))
         .transpose()
@@ -325,6 +344,18 @@ pub(crate) fn run_one(
     Ok(progress::steps(&name, |step| {
         embedded::run(planned, experiment, choice, stores, data.as_ref(), step)
     })?)
+}
+
+/// Writes what was recorded; the first thing in it that cannot be.
+fn write_history(
+    planned: &PlannedApplication,
+    path: &Path,
+    recorded: Recorded,
+) -> Result<Option<String>, String> {
+    let written = File::create(path).and_then(|file| recorded.write(planned, BufWriter::new(file)));
+    let violations =
+        written.map_err(|error| format!("error: cannot write {}: {error}", path.display()))?;
+    Ok(violations.into_iter().next())
 }
 
 /// The run with the median New-Order rate; its conditions hold only if every run's did.

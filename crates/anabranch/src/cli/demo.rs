@@ -45,6 +45,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Verdict, Box<dyn Error>> 
         versus: None,
         data: None,
         json: None,
+        history: None,
         files: None,
     };
     let experiment = tpcc.experiment()?;

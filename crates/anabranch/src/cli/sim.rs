@@ -24,7 +24,7 @@ use super::Verdict;
 /// the faults had ended, 4 that a node panicked.
 #[derive(Debug, Args)]
 pub(crate) struct SimArguments {
-    /// The application: register, counter, bank, smallbank, payroll or tpcc
+    /// The application: register, ycsb, counter, bank, smallbank, payroll or tpcc
     #[arg(value_name = "WORKLOAD", required_unless_present = "replay")]
     workload: Option<String>,
     /// The protocol: ramp-fast, nwnr, locking or locking-short

@@ -10,6 +10,7 @@ use anabranch_engine::{
     Beginning, CallError, DurableNode, DurableOptions, Node, NodeOptions, Outcome,
     PlannedApplication,
 };
+use anabranch_history::record::Header;
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
 use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
@@ -27,6 +28,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use super::conditions;
 use super::experiment::{Experiment, ProtocolChoice};
 use super::fill::{self, FillError};
+use super::recorded::{Calls, Recorded};
 use crate::measure::Measurement;
 use crate::outcome::{Latency, Run};
 
@@ -92,6 +94,15 @@ pub fn description(
     )
 }
 
+/// What a run has come to.
+#[derive(Debug)]
+pub struct Ran {
+    /// What was measured.
+    pub run: Run,
+    /// What was recorded, if the experiment asks for it.
+    pub recorded: Option<Recorded>,
+}
+
 /// Runs one protocol over filled stores, then checks the conditions. With a data folder, nodes keep
 /// their logs there; one that is not new has the rows, and `stores` are to be empty.
 ///
@@ -104,7 +115,7 @@ pub fn run(
     stores: Vec<Store>,
     data: Option<&DataFolder>,
     progress: &mut dyn FnMut(&str),
-) -> Result<Run, RunError> {
+) -> Result<Ran, RunError> {
     let setting = Setting {
         planned,
         experiment,
@@ -174,11 +185,11 @@ struct Setting<'s> {
 
 fn run_with<P>(
     setting: &Setting<'_>,
-    stores: Vec<Store>,
+    mut stores: Vec<Store>,
     make: impl Fn(NodeId, Store) -> P + Clone + Send + 'static,
     into_store: impl Fn(P) -> Store,
     progress: &mut dyn FnMut(&str),
-) -> Result<Run, RunError>
+) -> Result<Ran, RunError>
 where
     P: Durable + Send + 'static,
     P::Message: 'static,
@@ -189,6 +200,9 @@ where
         choice,
         ..
     } = *setting;
+    if experiment.recorded {
+        stores.iter_mut().for_each(Store::record);
+    }
     let cluster = start(setting, stores, make, progress)?;
     progress("warming up");
     let mut driver = Driver::new(planned, experiment, cluster.client())?;
@@ -206,8 +220,15 @@ where
     driver.measurement.measured_for(elapsed);
     let measurement = std::mem::take(&mut driver.measurement);
     driver.drain()?;
+    let clock = cluster.clock();
     let stopped = cluster.stop().map_err(RunError::Cluster)?;
-    let stores: Vec<Store> = stopped.protocols.into_iter().map(into_store).collect();
+    let protocols = stopped.protocols.into_iter();
+    let mut stores: Vec<Store> = protocols.map(into_store).collect();
+    let recorded = driver.calls_made.map(|calls| {
+        let installed = stores.iter_mut().map(Store::take_installed).collect();
+        let header = header(setting);
+        Recorded::new(header, &calls, clock, stopped.attempts, installed)
+    });
     progress("checking the conditions");
     let held = conditions::check(planned, &stores.iter().collect::<Vec<_>>(), |_| {})
         .map_err(RunError::Condition)?;
@@ -215,7 +236,7 @@ where
     let seconds = measurement.elapsed().as_secs_f64();
     let (mean, p50, p99) = measurement.latency_ms();
     let since = |count: fn(&Counters) -> u64| (count(&after) - count(&before)) as f64;
-    Ok(Run {
+    let run = Run {
         protocol: choice.name().to_owned(),
         transactions_per_s: measurement.committed() as f64 / seconds,
         new_orders_per_s: measurement.committed_of(TransactionType::NewOrder.procedure()) as f64
@@ -229,7 +250,20 @@ where
         transactions: measurement.committed(),
         conditions: held,
         code_path: profile.as_ref().map(code_path),
-    })
+    };
+    Ok(Ran { run, recorded })
+}
+
+/// What a history's first line says.
+fn header(setting: &Setting<'_>) -> Header {
+    Header {
+        protocol: setting.choice.name().to_owned(),
+        workload: "tpcc".to_owned(),
+        seed: setting.experiment.seed,
+        nodes: setting.experiment.partitions,
+        models: setting.choice.models().to_vec(),
+        ..Header::default()
+    }
 }
 
 /// How often a node is looked at to see what it is at.
@@ -267,11 +301,13 @@ where
         calls_max: experiment.clients,
         profiled: experiment.code_path,
     };
+    let records = experiment.recorded;
     let node = |id: NodeId| {
         let (planned, numbers) = (Arc::clone(planned), numbers.clone());
         move |protocol: P, life| {
             let options = NodeOptions {
                 declares: choice.takes_locks(),
+                records,
                 life,
                 ..NodeOptions::default()
             };
@@ -338,6 +374,8 @@ struct Driver<P: Protocol> {
     under_way: FxHashMap<u64, (TransactionType, Instant)>,
     measurement: Measurement,
     taken: Vec<Outcome>,
+    /// In a run that is recorded.
+    calls_made: Option<Calls>,
 }
 
 impl<P: Protocol> Driver<P> {
@@ -373,18 +411,22 @@ impl<P: Protocol> Driver<P> {
             under_way: FxHashMap::default(),
             measurement: Measurement::default(),
             taken: Vec::new(),
+            calls_made: experiment.recorded.then(Calls::default),
         })
     }
 
     fn submit(&mut self) -> Result<(), RunError> {
         let call = self.calls.next_call();
         let procedure = self.procedures[call.transaction as usize];
+        let now = Instant::now();
         let id = self
             .client
             .submit_home(&self.planned.execution, procedure, call.arguments)
             .map_err(RunError::Submit)?;
-        self.under_way
-            .insert(id.0, (call.transaction, Instant::now()));
+        self.under_way.insert(id.0, (call.transaction, now));
+        if let Some(calls) = &mut self.calls_made {
+            calls.made(id, now);
+        }
         Ok(())
     }
 
@@ -426,6 +468,9 @@ impl<P: Protocol> Driver<P> {
         let Some((transaction, started)) = self.under_way.remove(&outcome.id.0) else {
             unreachable!("{:?} was never submitted", outcome.id)
         };
+        if let Some(calls) = &mut self.calls_made {
+            calls.answered(outcome.id);
+        }
         let retries = &outcome.retries;
         self.measurement
             .abort("conflict", u64::from(retries.conflict));

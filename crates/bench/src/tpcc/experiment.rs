@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anabranch_history::Model;
 use anabranch_workload::tpcc::{Distribution, Mix, Scale};
 
 /// How the embedded cluster coordinates.
@@ -46,6 +47,16 @@ impl ProtocolChoice {
         matches!(self, ProtocolChoice::RampFast)
     }
 
+    /// What the history of a run is held against if nobody says otherwise. Of the session guarantees
+    /// none is promised: clients go from node to node.
+    pub fn models(self) -> &'static [Model] {
+        match self {
+            ProtocolChoice::RampFast | ProtocolChoice::Nwnr => &[Model::ReadAtomic],
+            ProtocolChoice::Locking => &[Model::StrictSerializable],
+            ProtocolChoice::LockingShort => &[Model::ReadCommitted],
+        }
+    }
+
     /// The protocol with this name.
     pub fn by_name(name: &str) -> Option<ProtocolChoice> {
         ProtocolChoice::ALL
@@ -77,6 +88,8 @@ pub struct Experiment {
     pub seed: u64,
     /// Whether to take samples of what the nodes are at while they are measured.
     pub code_path: bool,
+    /// Whether to record a history of all of the run, warm-up included.
+    pub recorded: bool,
 }
 
 /// Why an experiment cannot be run.
@@ -219,6 +232,7 @@ mod tests {
             delay: Duration::ZERO,
             seed: 1,
             code_path: false,
+            recorded: false,
         }
     }
 

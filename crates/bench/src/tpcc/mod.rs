@@ -5,5 +5,6 @@ pub mod embedded;
 pub mod experiment;
 pub mod fill;
 pub mod postgres;
+pub mod recorded;
 
 pub use experiment::{Experiment, ExperimentError, ProtocolChoice};
