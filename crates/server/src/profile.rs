@@ -37,10 +37,11 @@ pub struct Profiler {
 }
 
 impl Profiler {
-    pub(crate) fn start(
-        probes: Vec<ActivityProbe>,
-        every: Duration,
-    ) -> Result<Profiler, std::io::Error> {
+    /// Looks at these probes every so often, from a thread of its own.
+    ///
+    /// # Errors
+    /// When there is no thread to be had.
+    pub fn start(probes: Vec<ActivityProbe>, every: Duration) -> Result<Profiler, std::io::Error> {
         let stopping = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopping);
         let thread = std::thread::Builder::new()

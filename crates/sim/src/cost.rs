@@ -40,8 +40,8 @@ use crate::protocols::Simulated;
 pub struct StepKind {
     /// What the node was given.
     pub input: InputKind,
-    /// Whether some call ended with it.
-    pub answers: bool,
+    /// How many calls ended with it: what lets go of a lock may run whoever waited for it, too.
+    pub answers: u16,
     /// Whether it sent messages.
     pub sends: bool,
 }
@@ -58,7 +58,7 @@ pub enum InputKind {
 }
 
 impl StepKind {
-    /// Its name in a calibration: `call new_order, answers`.
+    /// Its name in a calibration: `call new_order, answers`, or `message Committed, answers 3`.
     pub fn name(&self) -> String {
         let mut name = match self.input {
             InputKind::Call(procedure) => format!("call {procedure}"),
@@ -68,8 +68,10 @@ impl StepKind {
         if self.sends {
             name.push_str(", sends");
         }
-        if self.answers {
-            name.push_str(", answers");
+        match self.answers {
+            0 => {}
+            1 => name.push_str(", answers"),
+            more => name.push_str(&format!(", answers {more}")),
         }
         name
     }
@@ -206,8 +208,6 @@ pub(crate) struct Step {
     pub(crate) kind: StepKind,
     /// Messages that go with it.
     pub(crate) sent: usize,
-    /// Calls that ended with it.
-    pub(crate) calls: usize,
 }
 
 /// Rows are forgotten, when so many are held, if their time is over.
@@ -245,23 +245,32 @@ impl Model {
         nanos
     }
 
-    /// The kind's own cost, else that of the nearest kind with the same input, else the mean.
+    /// The kind's own cost; else that of the nearest kind with the same input, with what a call costs
+    /// for each call that it has answered less; else the mean.
     fn look_up(&self, kind: StepKind) -> (u64, bool) {
         if let Some(nanos) = self.named.get(&kind.name()) {
             return (*nanos, true);
         }
-        let others = [
-            (!kind.sends, kind.answers),
-            (kind.sends, !kind.answers),
-            (!kind.sends, !kind.answers),
-        ];
-        for (sends, answers) in others {
-            let near = StepKind {
-                input: kind.input,
+        for answers in (0..=kind.answers).rev() {
+            for sends in [kind.sends, !kind.sends] {
+                let near = StepKind {
+                    input: kind.input,
+                    sends,
+                    answers,
+                };
+                if let Some(nanos) = self.named.get(&near.name()) {
+                    let more = u64::from(kind.answers - answers.max(1).min(kind.answers));
+                    return (nanos + more * self.call_nanos(), false);
+                }
+            }
+        }
+        for sends in [kind.sends, !kind.sends] {
+            let more = StepKind {
                 sends,
-                answers,
+                answers: kind.answers + 1,
+                ..kind
             };
-            if let Some(nanos) = self.named.get(&near.name()) {
+            if let Some(nanos) = self.named.get(&more.name()) {
                 return (*nanos, false);
             }
         }
@@ -279,19 +288,15 @@ impl Model {
         attempts: &[AttemptRecord],
         cores: &mut Cores<I>,
     ) -> End {
-        let Step { kind, sent, calls } = step;
+        let Step { kind, sent } = step;
         let mut cost = self.step(kind);
-        // Calls that the same step woke and ended: each costs what a call costs.
-        if let (InputKind::Message(_) | InputKind::Tick, 2..) = (kind.input, calls) {
-            let own = self.call_nanos();
-            cost += own * (calls as u64 - 1);
-        }
         let (came, called) = match kind.input {
             InputKind::Call(_) => (0, 1),
             InputKind::Message(_) => (1, 0),
             InputKind::Tick => (0, 0),
         };
-        let transport = self.message * (sent as u64 + came) + self.client * (calls as u64 + called);
+        let transport =
+            self.message * (sent as u64 + came) + self.client * (u64::from(kind.answers) + called);
         cost += transport;
         self.usage.steps += 1;
         self.usage.transport += transport;
@@ -327,10 +332,12 @@ impl Model {
         }
     }
 
-    /// What a call that runs by itself costs, about: the dearest kind of step that is one.
+    /// What a call costs that runs by itself: the dearest of those that a step took and answered.
     fn call_nanos(&self) -> u64 {
-        let calls = self.named.iter();
-        let calls = calls.filter(|(name, _)| name.starts_with("call "));
+        let alone = |name: &str| {
+            name.starts_with("call ") && name.ends_with(", answers") && !name.contains(", sends")
+        };
+        let calls = self.named.iter().filter(|(name, _)| alone(name));
         calls.map(|(_, nanos)| *nanos).max().unwrap_or_default()
     }
 }
@@ -409,7 +416,7 @@ impl<P: Simulated> Cluster<P> {
         if let Some(meter) = &mut self.meter {
             meter.end(StepKind {
                 input: kind,
-                answers: !out.outcomes.is_empty(),
+                answers: out.outcomes.len() as u16,
                 sends: !out.messages.is_empty(),
             });
         }
@@ -435,13 +442,12 @@ impl<P: Simulated> Cluster<P> {
         };
         let kind = StepKind {
             input,
-            answers: !out.outcomes.is_empty(),
+            answers: out.outcomes.len() as u16,
             sends: !out.messages.is_empty(),
         };
         let step = Step {
             kind,
             sent: out.messages.len(),
-            calls: out.outcomes.len(),
         };
         let cores = &mut self.hosts[usize::from(node)].cores;
         let end = model.end(self.now, PartitionId(node), step, &out.attempts, cores);

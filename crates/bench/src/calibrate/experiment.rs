@@ -75,10 +75,11 @@ impl Name {
         }
     }
 
-    /// Clients a node: enough that locks are waited for now and then, as they will be.
+    /// Clients a node: enough that locks are waited for now and then, and that several calls may wait
+    /// for one, as they will.
     fn clients(self) -> u32 {
         match self {
-            Name::NewOrder => 16,
+            Name::NewOrder => 32,
             Name::Writes(_) => 8,
         }
     }
@@ -150,7 +151,10 @@ impl Filled {
             think: Ticks::from_micros(100),
             network: Network::lan(),
             processor: None,
-            warmup: Ticks::from_millis(effort.millis / 5),
+            warmup: Ticks::from_millis(match name {
+                Name::NewOrder => effort.warmup_millis,
+                Name::Writes(_) => effort.millis / 5,
+            }),
             measured: Ticks::from_millis(effort.millis),
             transactions_max: u64::MAX,
         };

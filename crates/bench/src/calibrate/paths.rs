@@ -1,21 +1,21 @@
 //! How the time of a New-Order divides over the code: the rows of coordination-avoidance.txt §6.2's
 //! table that can be told apart by measuring.
 //!
-//! One node, one warehouse, no messages. The protocol is wrapped in one that looks at a clock, so
-//! what the engine and the procedure take is the rest. The same reads and effects are then done once
-//! more on a copy of the store alone: that is the store's share of the protocol's time.
+//! One node, one warehouse, no messages. The node says what it is at, and a thread beside it looks
+//! every so often, as `bench tpcc --code-path` does with the embedded cluster.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anabranch_engine::{
-    AttemptRecord, Call, CallId, Node, NodeInput, NodeOptions, NodeOutbox, Work,
+    AttemptOutcome, AttemptRecord, Call, CallId, Node, NodeInput, NodeOptions, NodeOutbox, Work,
 };
-use anabranch_protocol::ramp::message::Stamped;
+use anabranch_protocol::Topology;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
-use anabranch_protocol::{Counters, Input, Outbox, PartitionEffects, Protocol, Topology};
+use anabranch_server::Profiler;
 use anabranch_sim::{Network, Prepared};
 use anabranch_storage::{Commit, SlotValues, Store};
-use anabranch_types::{ActivityProbe, Effect, NodeId, PartitionId, RowPrograms, Ticks, Timestamp};
+use anabranch_types::{Activity, ActivityProbe, Effect, NodeId, PartitionId, RowPrograms, Ticks};
 use anabranch_workload::tpcc::{CallGenerator, Distribution, Mix, Scale, Tpcc};
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ use super::{CalibrationError, Effort};
 pub struct CodePaths {
     /// In the store: reading, checking, installing and collecting versions.
     pub storage: f64,
-    /// In the protocol around it.
+    /// In the protocol around it, guards included.
     pub protocol: f64,
     /// In the engine and the procedure's statements.
     pub procedure: f64,
@@ -40,35 +40,8 @@ pub struct CodePaths {
 /// Effects that are kept as samples.
 const SAMPLES: usize = 256;
 
-/// A protocol that looks at the clock.
-struct Timed {
-    inner: RampNode,
-    nanos: u64,
-    steps: u64,
-}
-
-impl Protocol for Timed {
-    type Message = Stamped;
-
-    fn step(&mut self, at: Ticks, input: Input<Stamped>, out: &mut Outbox<Stamped>) {
-        let began = now();
-        self.inner.step(at, input, out);
-        self.nanos += now() - began;
-        self.steps += 1;
-    }
-
-    fn counters(&self) -> &Counters {
-        self.inner.counters()
-    }
-
-    fn check_invariants(&self) -> Result<(), String> {
-        self.inner.check_invariants()
-    }
-
-    fn observe(&mut self, probe: ActivityProbe) {
-        self.inner.observe(probe);
-    }
-}
+/// How often the node is looked at.
+const SAMPLE_EVERY: Duration = Duration::from_micros(100);
 
 /// What a New-Order is spent on, and effects of some on single rows.
 pub(super) fn measure(effort: Effort) -> Result<(CodePaths, Vec<Effect>), CalibrationError> {
@@ -89,7 +62,7 @@ pub(super) fn measure(effort: Effort) -> Result<(CodePaths, Vec<Effect>), Calibr
     let mut rounds: [Vec<f64>; 4] = Default::default();
     let mut samples = Vec::new();
     for round in 0..effort.rounds {
-        let found = once(&prepared, &store, scale, count, round as u64, &mut samples);
+        let found = once(&prepared, &store, scale, count, round as u64, &mut samples)?;
         for (all, one) in rounds.iter_mut().zip(found) {
             all.push(one);
         }
@@ -112,28 +85,23 @@ fn once(
     count: u64,
     seed: u64,
     samples: &mut Vec<Effect>,
-) -> [f64; 4] {
+) -> Result<[f64; 4], CalibrationError> {
     let programs = prepared.planned.application.programs();
     let make = |records| {
         let topology = Arc::new(Topology::one_each(1));
-        let inner = RampNode::new(
+        let protocol = RampNode::new(
             NodeId(0),
             topology,
             store.clone(),
             Arc::clone(&programs),
             RampOptions::default(),
         );
-        let timed = Timed {
-            inner,
-            nanos: 0,
-            steps: 0,
-        };
         let options = NodeOptions {
             records,
             ..NodeOptions::default()
         };
         let planned = Arc::clone(&prepared.planned);
-        Node::new(NodeId(0), PartitionId(0), planned, timed, options)
+        Node::new(NodeId(0), PartitionId(0), planned, protocol, options)
     };
     let procedures = &prepared.planned.application.procedures;
     let number = procedures.iter().position(|p| p.name() == "new_order");
@@ -147,18 +115,17 @@ fn once(
             arguments: calls.next_call().arguments,
         })
     };
-    // What is measured first warms up what comes after: so everything is done twice, and the second
-    // time counts.
+    // The first orders warm up what comes after; the same again counts.
     let mut node = make(false);
     drive(&mut node, calls(), &mut |_| ());
-    let mut node = make(false);
-    let own = own_nanos() as f64;
+    let probe = ActivityProbe::listening();
+    node.observe(probe.clone());
+    let again: Vec<Call> = calls().collect();
+    let profiler = Profiler::start(vec![probe], SAMPLE_EVERY).map_err(CalibrationError::Sampler)?;
     let began = now();
-    drive(&mut node, calls(), &mut |_| ());
-    let total = (now() - began) as f64;
-    let timed = node.protocol();
-    let clock = own * timed.steps as f64;
-    let in_protocol = (timed.nanos as f64 - clock / 2.0).max(1.0);
+    drive(&mut node, again.into_iter(), &mut |_| ());
+    let total = (now() - began) as f64 / count as f64;
+    let profile = profiler.stop();
     let mut attempts: Vec<AttemptRecord> = Vec::new();
     drive(&mut make(true), calls(), &mut |attempt| {
         attempts.push(attempt)
@@ -167,22 +134,22 @@ fn once(
     let updates = parts.flat_map(|part| &part.effects);
     let updates = updates.filter(|effect| matches!(effect, Effect::Update { .. }));
     *samples = updates.take(SAMPLES).cloned().collect();
-    let mut replay = store.clone();
-    let storage = again(&mut replay, &attempts, &*programs, false);
-    let mut replay = store.clone();
-    let guard = again(&mut replay, &attempts, &*programs, true);
-    let each = |nanos: f64| nanos.max(1.0) / count as f64;
-    [
-        each(storage),
-        each(in_protocol - storage),
-        each(total - clock - in_protocol),
-        each(guard),
-    ]
+    let guards = guarded_again(&mut store.clone(), &attempts, &*programs);
+    let spent = |activities: &[Activity]| {
+        let shares = activities.iter().map(|activity| profile.share(*activity));
+        total * shares.sum::<f64>()
+    };
+    Ok([
+        spent(&[Activity::Storage]),
+        spent(&[Activity::Protocol, Activity::Guard]),
+        spent(&[Activity::Procedure]),
+        guards / count as f64,
+    ])
 }
 
 /// Makes calls one after the other; what they leave goes to `taken`.
 fn drive(
-    node: &mut Node<Timed>,
+    node: &mut Node<RampNode>,
     calls: impl Iterator<Item = Call>,
     taken: &mut dyn FnMut(AttemptRecord),
 ) {
@@ -200,47 +167,25 @@ fn drive(
     }
 }
 
-/// Nanoseconds of doing the reads and effects of attempts on a store alone; of the guarded effects
-/// only, where `guards`.
-fn again(
-    store: &mut Store,
-    attempts: &[AttemptRecord],
-    programs: &dyn RowPrograms,
-    guards: bool,
-) -> f64 {
-    let chosen = |part: &PartitionEffects| -> Vec<Effect> {
-        let effects = part.effects.iter().zip(0..);
-        effects
-            .filter(|(_, at)| !guards || part.guards.contains(at))
-            .map(|(effect, _)| effect.clone())
-            .collect()
-    };
-    let mut failed = 0;
+/// Nanoseconds of doing the guarded effects of attempts on a store alone.
+fn guarded_again(store: &mut Store, attempts: &[AttemptRecord], programs: &dyn RowPrograms) -> f64 {
     let mut nanos = 0;
     for attempt in attempts {
-        let at = attempt.began;
-        // Fresh, as the procedure hands them over.
-        let effects: Vec<Effect> = attempt.effects.iter().flat_map(chosen).collect();
-        let timestamp = match attempt.outcome {
-            anabranch_engine::AttemptOutcome::Committed(timestamp) => timestamp,
-            _ => Timestamp::ZERO,
+        let AttemptOutcome::Committed(timestamp) = attempt.outcome else {
+            continue;
         };
+        let parts = attempt.effects.iter().flat_map(|part| {
+            let effects = part.effects.iter().zip(0..);
+            effects.filter(|(_, at)| part.guards.contains(at))
+        });
+        // Fresh, as the procedure hands them over.
+        let effects: Vec<Effect> = parts.map(|(effect, _)| effect.clone()).collect();
+        let commit = Commit { timestamp, effects };
+        let mut slots = SlotValues::default();
         let began = now();
-        if !guards {
-            let mut fetched = Vec::with_capacity(attempt.reads.len());
-            let reads = attempt.reads.iter().map(|read| &read.read);
-            let touched = &mut Default::default();
-            let done = store.fetch_all(reads, None, None, &mut fetched, touched);
-            failed += u64::from(done.is_err());
-        }
-        if timestamp > Timestamp::ZERO {
-            let commit = Commit { timestamp, effects };
-            let mut slots = SlotValues::default();
-            let done = store.apply(at, commit, &mut slots, programs);
-            failed += u64::from(done.is_err());
-        }
+        let done = store.apply(attempt.began, commit, &mut slots, programs);
         nanos += now() - began;
+        assert!(done.is_ok(), "what was done once can be done again");
     }
-    assert_eq!(failed, 0, "what was done once can be done again");
     (nanos as f64 - own_nanos() as f64 * attempts.len() as f64).max(1.0)
 }

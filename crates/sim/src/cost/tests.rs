@@ -105,11 +105,10 @@ fn messages_are_paid_for_on_both_sides() {
     let step = Step {
         kind: StepKind {
             input: InputKind::Message("Get"),
-            answers: false,
+            answers: 0,
             sends: true,
         },
         sent: 3,
-        calls: 0,
     };
     let end = model.end(
         Ticks(0),
@@ -128,6 +127,48 @@ fn a_kind_that_was_never_measured_takes_the_nearest_and_is_counted() {
     });
     near(found.per_second, 100_000.0);
     assert_eq!(found.usage.guessed, found.usage.steps);
+}
+
+/// What lets go of a lock runs whoever waited for it, in the same step.
+#[test]
+fn a_step_that_answers_more_calls_costs_what_that_has_cost() {
+    let nanos = [
+        ("call a, answers", 100.0),
+        ("call a, answers 2", 900.0),
+        ("message Go", 1.0),
+        ("message Go, answers 2", 30.0),
+        ("message Stop, sends, answers 3", 500.0),
+    ];
+    let mut named = costs(&nanos.map(|(name, _)| name));
+    for (cost, (_, nanos)) in named.steps.iter_mut().zip(nanos) {
+        cost.nanos = nanos;
+    }
+    let processor = Processor {
+        cores: 1,
+        costs: named,
+    };
+    let mut model = Model::new(&processor, true);
+    let mut step = |message, answers| {
+        model.step(StepKind {
+            input: InputKind::Message(message),
+            answers,
+            sends: false,
+        })
+    };
+    for (message, answers, expected) in [
+        ("Go", 0, 1),
+        ("Go", 2, 30),
+        // One call more than was ever seen costs what one costs that runs by itself.
+        ("Go", 3, 130),
+        ("Go", 5, 330),
+        // Its own call is the message's; no other was answered.
+        ("Go", 1, 1),
+        ("Stop", 2, 500),
+        ("Stop", 4, 600),
+    ] {
+        assert_eq!(step(message, answers), expected, "{message} {answers}");
+    }
+    assert_eq!(model.usage.guessed, 5);
 }
 
 #[test]
@@ -150,11 +191,10 @@ fn a_guard_makes_later_steps_spin_for_their_turn() {
     let step = Step {
         kind: StepKind {
             input: InputKind::Call("a"),
-            answers: true,
+            answers: 1,
             sends: false,
         },
         sent: 0,
-        calls: 1,
     };
     let attempt = guarded();
     let mut end = |at, attempts: &[AttemptRecord]| {
