@@ -495,6 +495,44 @@ fn conforms(value: &Value, schema: &Value, root: &Value, place: &str) {
     }
 }
 
+/// The figure that needs no simulated cluster; the others' numbers are `bench`'s own tests.
+#[test]
+fn reproduce_writes_a_page_charts_and_what_its_schema_says() {
+    let folder = scratch("reproduce");
+    let asked = ["reproduce", "coordination-avoidance", "--quick"];
+    let ran = anabranch(&[&asked[..], &["--figure", "2", "--out", text(&folder)]].concat());
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    for words in [
+        "C-2PC, 8 servers of one datacenter",
+        "321 /s",
+        "calibration of",
+        "1 of 1 targets met",
+    ] {
+        assert!(ran.out.contains(words), "{words}: {}", ran.out);
+    }
+    let written = std::fs::read_to_string(folder.join("report.json")).expect("it is written");
+    let report: Value = serde_json::from_str(&written).expect("it is JSON");
+    let schema: Value =
+        serde_json::from_str(include_str!("../../../docs/schemas/reproduce.schema.json"))
+            .expect("the schema is JSON");
+    conforms(&report, &schema, &schema, "report");
+    let page = std::fs::read_to_string(folder.join("index.html")).expect("it is written");
+    assert!(page.contains("<svg") && !page.contains("src=") && !page.contains("href="));
+    for chart in ["figure-2a", "figure-2b"] {
+        for form in ["svg", "png"] {
+            assert!(
+                folder.join(format!("{chart}.{form}")).exists(),
+                "{chart}.{form}"
+            );
+        }
+    }
+    let nothing = folder.join("nothing.json");
+    let lacking = [&asked[..], &["--calibration", text(&nothing)]].concat();
+    refused_in_one_line(&lacking, &["nothing.json"]);
+    std::fs::write(&nothing, "{}").expect("the file can be written");
+    refused_in_one_line(&lacking, &["is no calibration of version 1"]);
+}
+
 #[test]
 fn bench_runs_tpcc_and_writes_what_its_schema_says() {
     let file = scratch("bench").join("runs.json");

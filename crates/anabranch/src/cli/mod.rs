@@ -7,6 +7,7 @@ mod check;
 mod demo;
 mod explain;
 mod progress;
+mod reproduce;
 mod sim;
 
 use std::error::Error;
@@ -22,7 +23,7 @@ pub(crate) struct Arguments {
 }
 
 const AFTER_HELP: &str = "Exit codes: 0 all is well, 1 there is a finding (a transaction that \
-needs coordination, a condition that does not hold), 2 misuse, or the tool could not do its work; \
+needs coordination, a condition that does not hold, a figure that is not reached), 2 misuse, or the tool could not do its work; \
 of a simulation also: 3 no progress after the faults had ended, 4 a node crashed by itself.";
 
 #[derive(Debug, Subcommand)]
@@ -39,6 +40,8 @@ enum Command {
     Check(check::CheckArguments),
     /// Measure what the real code costs on this machine, for simulated servers
     Calibrate(calibrate::CalibrateArguments),
+    /// Find a paper's figures again in simulation, and set them beside the published ones
+    Reproduce(reproduce::ReproduceArguments),
     /// Show the compiled plan of each statement of a procedure
     Explain(explain::ExplainArguments),
 }
@@ -65,6 +68,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Verdict, Box<dyn Error>> {
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
+        Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
     }
 }

@@ -1,12 +1,13 @@
 //! A chart: series of points over two axes, drawn as SVG and as PNG.
 //!
 //! The drawing is `kuva`'s; what is here is the look that all of our charts share, so that a colour
-//! means the same thing on each: one tone for each way of running transactions, whole lines for our
-//! numbers, dashes for those of a paper and dots for formulas.
+//! means the same thing on each: one tone for each way of running transactions; lines with dots for
+//! our numbers, diamonds for those of a paper and dotted lines for formulas.
 
 use kuva::backend::png::PngBackend;
 use kuva::backend::svg::SvgBackend;
-use kuva::plot::legend::LegendPosition;
+use kuva::plot::legend::{LegendEntry, LegendPosition, LegendShape};
+use kuva::plot::scatter::MarkerShape;
 use kuva::plot::{LinePlot, ScatterPlot};
 use kuva::render::layout::{Layout, TickFormat};
 use kuva::render::plots::Plot;
@@ -17,8 +18,10 @@ use super::Origin;
 
 /// How wide a chart is, in pixels; PNGs have twice as many.
 const WIDTH: f64 = 560.0;
-/// How high.
-const HEIGHT: f64 = 380.0;
+/// How high, without its legend.
+const HEIGHT: f64 = 360.0;
+/// How high a line of the legend is, about.
+const LEGEND_LINE: f64 = 20.0;
 
 /// A chart that can be drawn.
 #[derive(Clone, Debug)]
@@ -33,6 +36,21 @@ pub struct Chart {
     pub y: Axis,
     /// The lines.
     pub series: Vec<Series>,
+    /// Heights to compare with, all the way across.
+    pub levels: Vec<Level>,
+}
+
+/// A height to compare with, such as a published peak.
+#[derive(Clone, Debug)]
+pub struct Level {
+    /// Its name in the legend; where its number comes from is put behind it.
+    pub name: String,
+    /// Where its number comes from.
+    pub origin: Origin,
+    /// Its colour.
+    pub tone: Tone,
+    /// Where it lies.
+    pub y: f64,
 }
 
 /// An axis.
@@ -167,17 +185,48 @@ impl Chart {
             return Err(ChartError::Empty(self.name.clone()));
         }
         let mut plots: Vec<Plot> = Vec::new();
-        for (series, points) in &visible {
-            plots.push(line(series, points).into());
-            if series.origin != Origin::Computed {
-                plots.push(marks(series, points).into());
-            }
-        }
+        let all = || visible.iter().flat_map(|(_, points)| points);
         let lowest = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
-        let least_y = lowest(&mut visible.iter().flat_map(|(_, p)| p.iter().map(|p| p.1)));
+        let least_x = lowest(&mut all().map(|(x, _)| *x));
+        let most_x = -lowest(&mut all().map(|(x, _)| -x));
+        let least_y = lowest(&mut all().map(|(_, y)| *y));
+        let mut entries: Vec<LegendEntry> = Vec::new();
+        for level in &self.levels {
+            let ends = [(least_x, level.y), (most_x, level.y)];
+            plots.push(line(level.tone, &ends).with_dashed().into());
+        }
+        for (series, points) in &visible {
+            let (tone, circle) = (series.tone, MarkerShape::Circle);
+            let shape = match series.origin {
+                Origin::Measured | Origin::Simulated => {
+                    plots.push(line(tone, points).into());
+                    plots.push(marks(tone, points, circle, 3.5).into());
+                    LegendShape::Line
+                }
+                Origin::Computed => {
+                    plots.push(line(tone, points).with_dotted().into());
+                    LegendShape::Line
+                }
+                Origin::Drawn => {
+                    plots.push(marks(tone, points, circle, 3.5).into());
+                    LegendShape::Marker(circle)
+                }
+                Origin::Published => {
+                    plots.push(marks(tone, points, MarkerShape::Diamond, 6.0).into());
+                    LegendShape::Marker(MarkerShape::Diamond)
+                }
+            };
+            let dots = (series.origin == Origin::Computed).then(|| "2 3".to_owned());
+            entries.push(legend(&series.name, series.origin, tone, shape, dots));
+        }
+        for level in &self.levels {
+            let (shape, dashes) = (LegendShape::Line, Some("5 3".to_owned()));
+            entries.push(legend(&level.name, level.origin, level.tone, shape, dashes));
+        }
+        let legend_height = LEGEND_LINE * entries.len().div_ceil(2) as f64;
         let mut layout = Layout::auto_from_plots(&plots)
             .with_width(WIDTH)
-            .with_height(HEIGHT)
+            .with_height(HEIGHT + legend_height)
             .with_title(self.title.clone())
             .with_title_size(15)
             .with_label_size(12)
@@ -188,7 +237,10 @@ impl Chart {
             .with_tick_format(TickFormat::Custom(std::sync::Arc::new(tick)))
             .with_theme(theme())
             .with_show_grid(true)
+            .with_legend_entries(entries)
             .with_legend_position(LegendPosition::OutsideBottomColumns)
+            .with_legend_col_limit(2)
+            .with_legend_box(false)
             .with_font_family("DejaVu Sans, Verdana, sans-serif");
         if self.x.scale == Scale::Logarithmic {
             layout = layout.with_log_x();
@@ -202,24 +254,34 @@ impl Chart {
     }
 }
 
-fn line(series: &Series, points: &[(f64, f64)]) -> LinePlot {
-    let plot = LinePlot::new()
-        .with_data(points.iter().copied())
-        .with_color(series.tone.colour())
-        .with_legend(format!("{} ({})", series.name, series.origin.name()))
-        .with_stroke_width(2.0);
-    match series.origin {
-        Origin::Measured | Origin::Simulated => plot,
-        Origin::Published => plot.with_dashed(),
-        Origin::Computed => plot.with_dotted(),
+fn legend(
+    name: &str,
+    origin: Origin,
+    tone: Tone,
+    shape: LegendShape,
+    dasharray: Option<String>,
+) -> LegendEntry {
+    LegendEntry {
+        label: format!("{name} ({})", origin.name()),
+        color: tone.colour().into(),
+        shape,
+        dasharray,
     }
 }
 
-fn marks(series: &Series, points: &[(f64, f64)]) -> ScatterPlot {
+fn line(tone: Tone, points: &[(f64, f64)]) -> LinePlot {
+    LinePlot::new()
+        .with_data(points.iter().copied())
+        .with_color(tone.colour())
+        .with_stroke_width(2.0)
+}
+
+fn marks(tone: Tone, points: &[(f64, f64)], shape: MarkerShape, size: f64) -> ScatterPlot {
     ScatterPlot::new()
         .with_data(points.iter().copied())
-        .with_color(series.tone.colour())
-        .with_size(3.5)
+        .with_color(tone.colour())
+        .with_marker(shape)
+        .with_size(size)
 }
 
 fn theme() -> Theme {
@@ -263,6 +325,12 @@ mod tests {
                 tone: Tone::Locking,
                 points,
             }],
+            levels: vec![Level {
+                name: "the peak".into(),
+                origin: Origin::Published,
+                tone: Tone::Locking,
+                y: 4.0,
+            }],
         }
     }
 
@@ -285,7 +353,13 @@ mod tests {
     fn a_drawing_names_its_series_and_axes() {
         let chart = chart(vec![(1.0, 2.0), (2.0, 3.0)], Axis::linear("per second"));
         let svg = chart.svg().expect("there are points");
-        for text in ["Throughput", "clients", "per second", "locking (published)"] {
+        for text in [
+            "Throughput",
+            "clients",
+            "per second",
+            "locking (published)",
+            "the peak (published)",
+        ] {
             assert!(svg.contains(text), "{text} is missing");
         }
         let png = chart.png().expect("there are points");

@@ -2,7 +2,8 @@
 //! beside ours as one HTML page, a table for the terminal, and JSON.
 //!
 //! Every number on a page says where it comes from ([`Origin`]): measured on this machine,
-//! simulated with a named calibration, computed from a formula, or published in a paper.
+//! simulated with a named calibration, drawn from a distribution, computed from a formula, or published
+//! in a paper.
 //!
 //! * [`chart`]: lines over two axes.
 //! * [`report`]: sections of text, charts and comparisons, and how they are written to a folder.
@@ -12,8 +13,8 @@ pub mod chart;
 mod page;
 pub mod report;
 
-pub use chart::{Axis, Chart, ChartError, Scale, Series, Tone};
-pub use report::{Comparison, Report, ReportError, Section, Target};
+pub use chart::{Axis, Chart, ChartError, Level, Scale, Series, Tone};
+pub use report::{Comparison, Report, ReportError, Section, SimulatedRun, Target};
 
 /// Where a number comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -25,6 +26,8 @@ pub enum Origin {
     Measured,
     /// Of a run in virtual time, with costs from a calibration.
     Simulated,
+    /// Of many draws from a distribution.
+    Drawn,
     /// From a formula.
     Computed,
 }
@@ -36,6 +39,7 @@ impl Origin {
             Origin::Published => "published",
             Origin::Measured => "measured",
             Origin::Simulated => "simulated",
+            Origin::Drawn => "drawn",
             Origin::Computed => "computed",
         }
     }

@@ -1,7 +1,7 @@
 //! A report as one HTML page that needs nothing beside it: charts are inline SVG.
 
 use super::chart::ChartError;
-use super::report::{Comparison, HEADS, Report, Section};
+use super::report::{Comparison, HEADS, Report, Section, SimulatedRun};
 
 const STYLE: &str = "
 :root { color-scheme: light; --ink: #1c2430; --soft: #5b6675; --line: #dfe4ea; --accent: #0072b2; }
@@ -23,6 +23,9 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { padding: .35rem .7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { color: var(--soft); font-weight: 600; font-size: .85rem; }
 th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 12rem; }
+details { margin-top: .9rem; color: var(--soft); }
+summary { cursor: pointer; }
+.parameters td { white-space: normal; text-align: left; }
 .met { color: #00704f; } .missed { color: #b3261e; font-weight: 600; }
 ";
 
@@ -36,6 +39,9 @@ pub(super) fn render(report: &Report) -> Result<String, ChartError> {
         title = escaped(&report.title)
     );
     paragraphs(&mut page, &report.preface);
+    if let (all @ 1.., met) = report.targets() {
+        page.push_str(&format!("<p>{met} of {all} targets are met.</p>\n"));
+    }
     page.push_str("</header>\n");
     for section in &report.sections {
         put_section(&mut page, section)?;
@@ -64,6 +70,7 @@ fn put_section(page: &mut String, section: &Section) -> Result<(), ChartError> {
     if !section.comparisons.is_empty() {
         put_table(page, &section.comparisons);
     }
+    put_details(page, section);
     page.push_str("</section>\n");
     Ok(())
 }
@@ -90,6 +97,36 @@ fn put_table(page: &mut String, comparisons: &[Comparison]) {
         page.push_str("</tr>\n");
     }
     page.push_str("</table></div>\n");
+}
+
+/// What the numbers were found with, and the runs behind them.
+fn put_details(page: &mut String, section: &Section) {
+    if !section.parameters.is_empty() {
+        page.push_str("<details><summary>Parameters</summary><table class=\"parameters\">\n");
+        for (name, value) in &section.parameters {
+            let (name, value) = (escaped(name), escaped(value));
+            page.push_str(&format!("<tr><td>{name}</td><td>{value}</td></tr>\n"));
+        }
+        page.push_str("</table></details>\n");
+    }
+    if section.runs.is_empty() {
+        return;
+    }
+    let count = section.runs.len();
+    page.push_str(&format!(
+        "<details><summary>Simulated runs ({count})</summary><div class=\"scroll\"><table>\n<tr>"
+    ));
+    for head in SimulatedRun::HEADS {
+        page.push_str(&format!("<th>{head}</th>"));
+    }
+    page.push_str("</tr>\n");
+    for run in &section.runs {
+        let cells = run
+            .cells()
+            .map(|cell| format!("<td>{}</td>", escaped(&cell)));
+        page.push_str(&format!("<tr>{}</tr>\n", cells.concat()));
+    }
+    page.push_str("</table></div></details>\n");
 }
 
 fn paragraphs(page: &mut String, paragraphs: &[String]) {

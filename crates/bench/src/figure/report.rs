@@ -28,14 +28,84 @@ pub struct Section {
     pub title: String,
     /// Paragraphs above the charts.
     pub text: Vec<String>,
+    /// What its numbers were found with: names and values.
+    pub parameters: Vec<(String, String)>,
     /// Its charts.
     pub charts: Vec<Chart>,
     /// Numbers beside each other.
     pub comparisons: Vec<Comparison>,
+    /// The runs behind them.
+    pub runs: Vec<SimulatedRun>,
+}
+
+/// What came of one simulated run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SimulatedRun {
+    /// What was run.
+    pub what: String,
+    /// Under which protocol.
+    pub protocol: &'static str,
+    /// Servers.
+    pub servers: u16,
+    /// Clients, each with one call under way, in all.
+    pub clients: u32,
+    /// Transactions that committed while they were counted.
+    pub committed: u64,
+    /// The same a second of virtual time.
+    pub per_second: f64,
+    /// The mean time from call to answer, in milliseconds.
+    pub mean_ms: f64,
+    /// The time that 99 of 100 calls take at most, in milliseconds.
+    pub p99_ms: f64,
+    /// The share of the cores that was busy.
+    pub utilization: f64,
+    /// Messages between servers, a committed transaction.
+    pub messages: f64,
+    /// Attempts that were made again, a committed transaction.
+    pub retries: f64,
+    /// Milliseconds for which requests waited for others' locks, a committed transaction.
+    pub lock_wait_ms: f64,
+    /// The share of steps whose kind the calibration had not met.
+    pub guessed: f64,
+}
+
+impl SimulatedRun {
+    /// The heads of a table of runs.
+    pub(super) const HEADS: [&'static str; 11] = [
+        "run",
+        "protocol",
+        "clients",
+        "a second",
+        "mean ms",
+        "p99 ms",
+        "cores busy",
+        "messages",
+        "retries",
+        "lock wait ms",
+        "steps guessed",
+    ];
+
+    /// Its cells.
+    pub(super) fn cells(&self) -> [String; 11] {
+        let percent = |share: f64| format!("{:.1}%", 100.0 * share);
+        [
+            self.what.clone(),
+            self.protocol.into(),
+            quantity(f64::from(self.clients)),
+            quantity(self.per_second),
+            quantity(self.mean_ms),
+            quantity(self.p99_ms),
+            percent(self.utilization),
+            quantity(self.messages),
+            quantity(self.retries),
+            quantity(self.lock_wait_ms),
+            percent(self.guessed),
+        ]
+    }
 }
 
 /// A published number beside ours.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Comparison {
     /// What is compared.
     pub what: String,
@@ -112,6 +182,25 @@ impl Comparison {
     }
 }
 
+/// A paragraph in lines of at most so many letters, but for longer words.
+fn folded(paragraph: &str, width: usize) -> String {
+    let mut folded = String::new();
+    let mut length = 0;
+    for word in paragraph.split_whitespace() {
+        let letters = word.chars().count();
+        if length > 0 && length + 1 + letters > width {
+            folded.push('\n');
+            length = 0;
+        } else if length > 0 {
+            folded.push(' ');
+            length += 1;
+        }
+        folded.push_str(word);
+        length += letters;
+    }
+    folded
+}
+
 /// The heads of a table of comparisons.
 pub(super) const HEADS: [&str; 6] = ["", "published", "ours", "ratio", "ours is", "target"];
 
@@ -146,9 +235,18 @@ impl Report {
             .all(|found| found.is_met() != Some(false))
     }
 
+    /// How many targets there are, and how many of them are met.
+    pub fn targets(&self) -> (usize, usize) {
+        let judged = self.comparisons().filter_map(Comparison::is_met);
+        judged.fold((0, 0), |(all, met), is| (all + 1, met + usize::from(is)))
+    }
+
     /// The report for a terminal: published, ours, ratio.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.title);
+        for paragraph in &self.preface {
+            text.push_str(&format!("\n{}\n", folded(paragraph, 100)));
+        }
         for section in self.sections.iter().filter(|s| !s.comparisons.is_empty()) {
             let mut table = Table::new(HEADS);
             for comparison in &section.comparisons {
@@ -156,11 +254,22 @@ impl Report {
             }
             text.push_str(&format!("\n{}\n\n{table}", section.title));
         }
+        if let (all @ 1.., met) = self.targets() {
+            text.push_str(&format!("\n{met} of {all} targets met.\n"));
+        }
         text
     }
 
-    /// The report for other programs.
+    /// The report for other programs (`docs/schemas/reproduce.schema.json`).
     pub fn json(&self) -> serde_json::Value {
+        let compared = |comparison: &Comparison| {
+            serde_json::json!({
+                "what": comparison.what, "unit": comparison.unit,
+                "published": comparison.published, "ours": comparison.ours,
+                "ratio": comparison.ratio(), "origin": comparison.origin,
+                "target": comparison.target, "met": comparison.is_met(),
+            })
+        };
         let section = |section: &Section| {
             let series = |chart: &Chart| {
                 let lines = chart.series.iter().map(|series| {
@@ -168,16 +277,22 @@ impl Report {
                         "name": series.name, "origin": series.origin, "points": series.points,
                     })
                 });
+                let levels = chart.levels.iter().map(|level| {
+                    serde_json::json!({ "name": level.name, "origin": level.origin, "y": level.y })
+                });
                 serde_json::json!({
                     "name": chart.name, "title": chart.title,
                     "x": chart.x.label, "y": chart.y.label,
                     "series": lines.collect::<Vec<_>>(),
+                    "levels": levels.collect::<Vec<_>>(),
                 })
             };
             serde_json::json!({
                 "title": section.title,
-                "comparisons": section.comparisons,
+                "parameters": section.parameters,
+                "comparisons": section.comparisons.iter().map(compared).collect::<Vec<_>>(),
                 "charts": section.charts.iter().map(series).collect::<Vec<_>>(),
+                "runs": section.runs,
             })
         };
         serde_json::json!({
@@ -252,11 +367,18 @@ mod tests {
         ]);
         assert!(!missed.is_met());
         assert!(missed.text().contains("at most 99: MISSED"));
+        assert!(missed.text().ends_with("0 of 1 targets met.\n"));
         assert!(
             missed.text().contains("2.00"),
             "the ratio: {}",
             missed.text()
         );
+    }
+
+    #[test]
+    fn a_paragraph_is_folded_between_words() {
+        assert_eq!(folded("one two  three", 7), "one two\nthree");
+        assert_eq!(folded("incomprehensible", 7), "incomprehensible");
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! The papers' figures, found again and set beside the published ones.
 //!
-//! * [`atomic_commit`]: the bound that atomic commitment sets (coordination-avoidance.txt,
-//!   Figure 2).
+//! * [`coordination_avoidance`]: Figures 1, 2, 5 and 6 of coordination-avoidance.txt, and the table of
+//!   its code paths.
+//! * [`atomic_commit`]: the bound that atomic commitment sets (its Figure 2).
+//! * `simulation`: simulated runs as they are described, shared and run on all cores.
 
 pub mod atomic_commit;
+pub mod coordination_avoidance;
+mod simulation;

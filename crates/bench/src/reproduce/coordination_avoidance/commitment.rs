@@ -1,0 +1,199 @@
+//! Figure 2: atomic commitment bounds the throughput of transactions that conflict.
+//!
+//! No simulated cluster: the bounds follow from the network alone ([`super::super::atomic_commit`]).
+
+use anabranch_sim::Network;
+
+use super::super::atomic_commit::{Commit, Commitment, LAN};
+use super::{Effort, published};
+use crate::figure::{Axis, Chart, Comparison, Origin, Section, Series, Target, Tone};
+
+/// The regions in the order in which the paper's Figure 2b adds them; Virginia coordinates.
+const REGIONS: [&str; 8] = [
+    "virginia",
+    "oregon",
+    "california",
+    "ireland",
+    "sao-paulo",
+    "tokyo",
+    "singapore",
+    "sydney",
+];
+
+/// Both ways to agree, and how they are drawn.
+const WAYS: [(Commitment, &str, Tone); 2] = [
+    (Commitment::Decentralized, "D-2PC", Tone::Avoiding),
+    (Commitment::Classic, "C-2PC", Tone::Locking),
+];
+
+/// A bound, found in both ways.
+struct Bound {
+    servers: usize,
+    computed: f64,
+    drawn: f64,
+}
+
+fn bounds(effort: &Effort, seed: u64, commit: impl Fn(usize) -> Commit) -> Vec<Bound> {
+    let bound = |servers: usize| {
+        let commit = commit(servers);
+        Bound {
+            servers,
+            computed: commit.bound(),
+            drawn: commit.simulated(effort.commits, seed + servers as u64),
+        }
+    };
+    (2..=8).map(bound).collect()
+}
+
+/// The figure.
+pub(super) fn section(effort: &Effort, seed: u64) -> Section {
+    let text = include_str!("../../../../../examples/networks/ec2-regions.txt");
+    let regions = Network::matrix("ec2-regions", text).expect("a test of its reads it");
+    let sites: Vec<usize> = REGIONS
+        .iter()
+        .map(|name| {
+            let mut all = regions.sites().iter();
+            all.position(|site| site == name)
+                .expect("the file has the paper's regions")
+        })
+        .collect();
+    let far = |a: usize, b: usize| 2.0 * regions.median(a as u16, b as u16).0 as f64 / 1e6;
+    let local =
+        WAYS.map(|(way, ..)| bounds(effort, seed, |servers| Commit::among(way, servers, LAN)));
+    let wide = WAYS.map(|(way, ..)| {
+        bounds(effort, seed, |servers| {
+            Commit::over(way, &sites[..servers], far)
+        })
+    });
+    let mut comparisons = Vec::new();
+    for (servers, decentralized, classic) in published::COMMITS_LAN {
+        for ((_, name, _), (found, published)) in
+            WAYS.iter().zip(local.iter().zip([decentralized, classic]))
+        {
+            comparisons.push(compared(
+                format!("{name}, {servers} servers of one datacenter"),
+                published,
+                at(found, servers),
+            ));
+        }
+    }
+    comparisons.push(compared(
+        "D-2PC, Virginia and Oregon".into(),
+        published::COMMITS_OREGON,
+        at(&wide[0], 2),
+    ));
+    for ((_, name, _), found) in WAYS.iter().zip(&wide) {
+        comparisons.push(compared(
+            format!("{name}, eight regions"),
+            published::COMMITS_ALL,
+            at(found, 8),
+        ));
+    }
+    let all = local.iter().chain(&wide).flatten();
+    let off = all.map(|bound| (bound.drawn / bound.computed - 1.0).abs());
+    comparisons.push(Comparison {
+        what: "drawn bounds beside their closed forms: largest difference".into(),
+        unit: "%",
+        published: None,
+        ours: 100.0 * off.fold(0.0, f64::max),
+        origin: Origin::Drawn,
+        target: Some(Target::AtMost(10.0)),
+    });
+    Section {
+        title: "Figure 2: atomic commitment bounds throughput".into(),
+        text: vec![
+            "Transactions that conflict follow each other, and each holds its items until its servers have \
+             agreed: at most 1 / E[delay] commit a second. Classic two-phase commit (C-2PC) waits for two \
+             round trips to the slowest server, the decentralized one (D-2PC) for the slowest of all pairs."
+                .into(),
+            "The trace behind Figure 2a is not printed. One lognormal explains its two D-2PC bounds, and is \
+             then asked for the C-2PC ones. Figure 2b has its round trips from examples/networks/\
+             ec2-regions.txt. Lines are the closed form, E[max] integrated; points are commits drawn message \
+             by message."
+                .into(),
+        ],
+        parameters: vec![
+            ("commits drawn a bound".into(), effort.commits.to_string()),
+            (
+                "exchange in one datacenter".into(),
+                format!("lognormal, median {} ms, sigma {}", LAN.median, LAN.sigma),
+            ),
+        ],
+        charts: vec![
+            chart(
+                "figure-2a",
+                "Bounds within one datacenter (Figure 2a)",
+                "servers",
+                &local,
+                [
+                    published::COMMITS_LAN.map(|(servers, d, _)| (servers as f64, d)).to_vec(),
+                    published::COMMITS_LAN.map(|(servers, _, c)| (servers as f64, c)).to_vec(),
+                ],
+            ),
+            chart(
+                "figure-2b",
+                "Bounds between regions of EC2 (Figure 2b)",
+                "regions: Virginia, then OR, CA, IR, SP, TO, SI, SY",
+                &wide,
+                [
+                    vec![(2.0, published::COMMITS_OREGON), (8.0, published::COMMITS_ALL)],
+                    vec![(8.0, published::COMMITS_ALL)],
+                ],
+            ),
+        ],
+        comparisons,
+        runs: Vec::new(),
+    }
+}
+
+fn at(bounds: &[Bound], servers: usize) -> f64 {
+    let mut all = bounds.iter();
+    let found = all.find(|bound| bound.servers == servers);
+    found.expect("there is one from two to eight").computed
+}
+
+fn compared(what: String, published: f64, ours: f64) -> Comparison {
+    Comparison {
+        what,
+        unit: "/s",
+        published: Some(published),
+        ours,
+        origin: Origin::Computed,
+        target: None,
+    }
+}
+
+fn chart(
+    name: &str,
+    title: &str,
+    axis: &str,
+    found: &[Vec<Bound>; 2],
+    published: [Vec<(f64, f64)>; 2],
+) -> Chart {
+    let mut series = Vec::new();
+    for ((_, way, tone), (bounds, published)) in WAYS.iter().zip(found.iter().zip(published)) {
+        let points = |value: fn(&Bound) -> f64| {
+            let each = bounds.iter().map(|b| (b.servers as f64, value(b)));
+            each.collect::<Vec<_>>()
+        };
+        let mut add = |origin, points| {
+            series.push(Series {
+                name: (*way).into(),
+                origin,
+                tone: *tone,
+                points,
+            });
+        };
+        add(Origin::Computed, points(|b| b.computed));
+        add(Origin::Drawn, points(|b| b.drawn));
+        add(Origin::Published, published);
+    }
+    Chart {
+        name: name.into(),
+        title: title.into(),
+        x: Axis::linear(axis),
+        y: Axis::logarithmic("commits a second, at most"),
+        series,
+        levels: Vec::new(),
+    }
+}

@@ -1,0 +1,176 @@
+//! Figure 1: transactions that write one to eight of eight registers, each on a server of its own.
+
+use anabranch_sim::ProtocolName;
+
+use super::super::simulation::{Calls, Database, Job, Results};
+use super::{Effort, MEDIAN_ROUND_TRIP_MICROS, called, published, run_line, tone};
+use crate::figure::{Axis, Chart, Comparison, Origin, Section, Series};
+
+/// Locks over eight servers let a few hundred transactions pass a second: so long they are counted.
+const MILLIS_MAX: u64 = 2_000;
+
+const PROTOCOLS: [ProtocolName; 3] = [
+    ProtocolName::RampFast,
+    ProtocolName::Nwnr,
+    ProtocolName::Locking,
+];
+
+/// The runs of a point, of which the best counts.
+fn choices(effort: &Effort, protocol: ProtocolName, span: usize) -> Vec<Job> {
+    let [free, locking] = effort.writers_distributed;
+    let clients = match (span, protocol) {
+        (1, _) => std::slice::from_ref(&effort.writers),
+        (_, ProtocolName::Locking) => locking,
+        _ => free,
+    };
+    let job = |clients: &u32| Job {
+        servers: published::SERVERS,
+        cores: effort.cores,
+        database: Database::Registers,
+        calls: Calls::Writes(span),
+        protocol,
+        clients: *clients,
+        round_trip_micros: MEDIAN_ROUND_TRIP_MICROS,
+        transactions: effort.writes,
+        millis_max: MILLIS_MAX,
+    };
+    clients.iter().map(job).collect()
+}
+
+/// The runs that the figure needs.
+pub(super) fn jobs(effort: &Effort) -> Vec<Job> {
+    let each = effort
+        .spans
+        .iter()
+        .flat_map(|span| PROTOCOLS.map(|protocol| (protocol, *span)));
+    each.flat_map(|(protocol, span)| choices(effort, protocol, span))
+        .collect()
+}
+
+/// The figure.
+pub(super) fn section(effort: &Effort, results: &Results) -> Section {
+    let rate = |protocol, span| {
+        let choices = choices(effort, protocol, span);
+        results.best(&choices).1.per_second
+    };
+    let last = effort.spans[effort.spans.len() - 1];
+    let simulated = |what: String, unit, published, ours| Comparison {
+        what,
+        unit,
+        published,
+        ours,
+        origin: Origin::Simulated,
+        target: None,
+    };
+    let drop = |protocol| rate(protocol, 1) / rate(protocol, last);
+    let comparisons = vec![
+        simulated(
+            "one item, without coordination".into(),
+            "/s",
+            Some(published::WRITES_FREE),
+            rate(ProtocolName::RampFast, 1),
+        ),
+        simulated(
+            "one item, two-phase locking".into(),
+            "/s",
+            Some(published::WRITES_LOCKING),
+            rate(ProtocolName::Locking, 1),
+        ),
+        simulated(
+            "one item, the first over the second".into(),
+            "x",
+            Some(published::WRITES_FREE / published::WRITES_LOCKING),
+            rate(ProtocolName::RampFast, 1) / rate(ProtocolName::Locking, 1),
+        ),
+        simulated(
+            format!("from one item to {last}, without coordination: falls by"),
+            "x",
+            Some(published::WRITES_FREE_DROP),
+            drop(ProtocolName::RampFast),
+        ),
+        simulated(
+            format!("from one item to {last}, two-phase locking: falls by"),
+            "x",
+            Some(published::WRITES_LOCKING_DROP),
+            drop(ProtocolName::Locking),
+        ),
+        simulated(
+            format!("{last} items, the first over the second"),
+            "x",
+            None,
+            rate(ProtocolName::RampFast, last) / rate(ProtocolName::Locking, last),
+        ),
+    ];
+    let mut series: Vec<Series> = PROTOCOLS
+        .iter()
+        .map(|protocol| Series {
+            name: called(*protocol).into(),
+            origin: Origin::Simulated,
+            tone: tone(*protocol),
+            points: effort
+                .spans
+                .iter()
+                .map(|span| (*span as f64, rate(*protocol, *span)))
+                .collect(),
+        })
+        .collect();
+    let drop = published::WRITES_LOCKING_DROP;
+    for (protocol, first, drop) in [
+        (
+            ProtocolName::RampFast,
+            published::WRITES_FREE,
+            published::WRITES_FREE_DROP,
+        ),
+        (ProtocolName::Locking, published::WRITES_LOCKING, drop),
+    ] {
+        series.push(Series {
+            name: called(protocol).into(),
+            origin: Origin::Published,
+            tone: tone(protocol),
+            points: vec![(1.0, first), (8.0, first / drop)],
+        });
+    }
+    let runs = jobs(effort);
+    Section {
+        title: "Figure 1: what coordination costs transactions of growing size".into(),
+        text: vec![
+            "Eight registers on eight servers; a transaction writes one at its own server and the others at \
+             random. Without coordination the processors are the limit; under locking every transaction holds \
+             its registers over a round trip to each server, in order, and two for the commit."
+                .into(),
+            "The paper's published points for eight items are its words: a linear decrease, and a drop by \
+             more than three orders of magnitude."
+                .into(),
+        ],
+        parameters: vec![
+            ("servers".into(), published::SERVERS.to_string()),
+            (
+                "clients a server".into(),
+                format!(
+                    "{} for one item; for more {:?}, and the best of {:?} under locking",
+                    effort.writers, effort.writers_distributed[0], effort.writers_distributed[1]
+                ),
+            ),
+            ("transactions counted".into(), effort.writes.to_string()),
+        ],
+        charts: vec![Chart {
+            name: "figure-1".into(),
+            title: "Writes to one to eight servers (Figure 1)".into(),
+            x: Axis::linear("items written, each on another server"),
+            y: Axis::logarithmic("transactions a second"),
+            series,
+            levels: Vec::new(),
+        }],
+        comparisons,
+        runs: runs
+            .iter()
+            .map(|job| {
+                let what = match job.calls {
+                    Calls::Writes(span) => format!("writes to {span}"),
+                    _ => String::new(),
+                };
+                run_line(what, job, results.of(job))
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,336 @@
+//! Simulated runs: described by values, so that figures can share one, and run on all cores.
+//!
+//! A [`Job`] says everything that decides a run but its seed and its costs. Jobs over the same
+//! database are run together: it is filled once, and each of them begins with a copy of it. Each is
+//! deterministic by itself, so that it does not matter which core has run it, and when.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+
+use anabranch_sim::cost::Processor;
+use anabranch_sim::{CaseError, Load, Network, Prepared, ProtocolName, Throughput};
+use anabranch_storage::Store;
+use anabranch_types::Ticks;
+use anabranch_workload::Workload;
+use anabranch_workload::register::Writers;
+use anabranch_workload::tpcc::{Distribution, Mix, Scale, Tpcc};
+
+use crate::calibrate::{Calibration, CalibrationError, Name};
+
+/// What is in the stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Database {
+    /// TPC-C's, with so many warehouses a server, each with so many items.
+    Warehouses {
+        /// A server.
+        each: u16,
+        /// Items, and so rows of stock a warehouse.
+        items: u32,
+    },
+    /// One register a server.
+    Registers,
+}
+
+/// What clients call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Calls {
+    /// New-Orders, one in ten of them distributed, as TPC-C specifies.
+    OrdersAsSpecified,
+    /// New-Orders, of which so many of 100 are distributed.
+    OrdersDistributed(u8),
+    /// Writes to so many registers, one of them at home.
+    Writes(usize),
+}
+
+/// One simulated run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Job {
+    /// How many servers.
+    pub(super) servers: u16,
+    /// Cores of each, which share its store.
+    pub(super) cores: u16,
+    /// What they hold.
+    pub(super) database: Database,
+    /// What clients call.
+    pub(super) calls: Calls,
+    /// Under which protocol.
+    pub(super) protocol: ProtocolName,
+    /// Clients a server, each with one call under way.
+    pub(super) clients: u32,
+    /// The median time from server to server and back, and from a server to a client and back.
+    pub(super) round_trip_micros: u32,
+    /// Transactions that are counted, after half as many that are not.
+    pub(super) transactions: u64,
+    /// Virtual milliseconds that are counted at most, after a quarter as many that are not.
+    pub(super) millis_max: u64,
+}
+
+/// How many customers a district has. New-Order only reads one of them.
+const CUSTOMERS: u32 = 30;
+
+impl Job {
+    fn workload(&self) -> Arc<dyn Workload> {
+        let distribution = match self.calls {
+            Calls::Writes(span) => {
+                let registers = i64::from(self.servers);
+                return Arc::new(Writers { registers, span });
+            }
+            Calls::OrdersAsSpecified => Distribution::Specified,
+            Calls::OrdersDistributed(percent) => Distribution::Percent(f64::from(percent)),
+        };
+        let (warehouses, items) = match self.database {
+            Database::Warehouses { each, items } => (u32::from(each), items),
+            Database::Registers => (1, 1),
+        };
+        Arc::new(Tpcc {
+            scale: Scale {
+                warehouses: u32::from(self.servers) * warehouses,
+                items,
+                customers: CUSTOMERS,
+            },
+            distribution,
+            mix: Mix::NEW_ORDER,
+        })
+    }
+
+    /// The experiment of a calibration that has its costs.
+    fn experiment(&self) -> Name {
+        match self.calls {
+            Calls::Writes(span) => Name::Writes(span),
+            _ => Name::NewOrder,
+        }
+    }
+
+    /// The network between its servers.
+    pub(super) fn network(&self) -> Network {
+        let millis = f64::from(self.round_trip_micros) / 1_000.0;
+        let matrix = format!("sites lan\nlan {millis}\n");
+        Network::matrix("lan", &matrix).expect("one site with its round trip is a matrix")
+    }
+
+    fn prepared(&self) -> Result<Prepared, CaseError> {
+        Prepared::from_workload(self.workload(), self.servers)
+    }
+
+    /// Runs it over a filled database.
+    fn run(
+        &self,
+        stores: Vec<Store>,
+        calibration: &Calibration,
+        seed: u64,
+    ) -> Result<Throughput, SimulationError> {
+        let load = Load {
+            protocol: self.protocol,
+            seed,
+            clients: self.clients * u32::from(self.servers),
+            think: Ticks::from_micros(u64::from(self.round_trip_micros)),
+            network: self.network(),
+            processor: Some(Processor {
+                cores: self.cores,
+                costs: calibration.costs(self.experiment(), self.protocol.name())?,
+            }),
+            warmup: Ticks::from_millis(self.millis_max / 4),
+            measured: Ticks::from_millis(self.millis_max),
+            transactions_max: self.transactions,
+        };
+        Ok(load.run(&self.prepared()?, stores, None)?)
+    }
+}
+
+/// Why a run could not be simulated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimulationError {
+    /// The simulator refused it, or found a wrong answer.
+    #[error(transparent)]
+    Case(#[from] CaseError),
+    /// The calibration has no costs for it.
+    #[error(transparent)]
+    Calibration(#[from] CalibrationError),
+}
+
+/// What came of jobs.
+#[derive(Debug, Default)]
+pub(super) struct Results(BTreeMap<Job, Throughput>);
+
+impl Results {
+    /// What came of this one.
+    ///
+    /// # Panics
+    /// When it was never asked for.
+    pub(super) fn of(&self, job: &Job) -> &Throughput {
+        self.0.get(job).expect("a figure asks for its own jobs")
+    }
+
+    /// The job that did most a second, and what came of it.
+    ///
+    /// # Panics
+    /// When there is none, or one was never asked for.
+    pub(super) fn best<'j>(&self, jobs: &'j [Job]) -> (&'j Job, &Throughput) {
+        let all = jobs.iter().map(|job| (job, self.of(job)));
+        let best = all.max_by(|(_, a), (_, b)| a.per_second.total_cmp(&b.per_second));
+        best.expect("a figure offers some")
+    }
+
+    /// Runs all of them once, on as many cores as there are; `progress` is told how far it is.
+    ///
+    /// # Errors
+    /// The first that a job meets.
+    pub(super) fn run(
+        jobs: impl IntoIterator<Item = Job>,
+        calibration: &Calibration,
+        seed: u64,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Results, SimulationError> {
+        let mut groups: BTreeMap<(u16, Database), Vec<Job>> = BTreeMap::new();
+        let mut count = 0;
+        for job in jobs {
+            let group = groups.entry((job.servers, job.database)).or_default();
+            if !group.contains(&job) {
+                group.push(job);
+                count += 1;
+            }
+        }
+        let mut results = Results::default();
+        for ((servers, _), jobs) in groups {
+            progress(&format!(
+                "{} of {count} runs, filling {servers} servers",
+                results.0.len()
+            ));
+            let first = &jobs[0];
+            let stores = first.prepared()?.stores(seed, &first.network(), true)?;
+            run_group(&jobs, stores, calibration, seed, &mut |job, found| {
+                results.0.insert(job, found);
+                let done = results.0.len();
+                progress(&format!("{done} of {count} runs, {servers} servers"));
+            })?;
+        }
+        Ok(results)
+    }
+}
+
+/// Runs jobs over copies of one database; each result goes to `take`.
+fn run_group(
+    jobs: &[Job],
+    stores: Vec<Store>,
+    calibration: &Calibration,
+    seed: u64,
+    take: &mut dyn FnMut(Job, Throughput),
+) -> Result<(), SimulationError> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    // Which comes next, and what it begins with.
+    let next = Mutex::new((0, Some(stores)));
+    let (sender, done) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..cores.min(jobs.len()) {
+            let (next, sender) = (&next, sender.clone());
+            scope.spawn(move || {
+                while let Some((job, stores)) = take_next(jobs, next) {
+                    let found = job.run(stores, calibration, seed);
+                    if sender.send((job.clone(), found)).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (job, found) in done {
+            match found {
+                Ok(found) => take(job, found),
+                // With the receiver gone, the others stop after what they are at.
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The next job that nobody has taken, and its stores; the last one needs no copy of them.
+fn take_next<'j>(
+    jobs: &'j [Job],
+    next: &Mutex<(usize, Option<Vec<Store>>)>,
+) -> Option<(&'j Job, Vec<Store>)> {
+    let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+    let job = jobs.get(next.0)?;
+    next.0 += 1;
+    let stores = if next.0 == jobs.len() {
+        next.1.take()
+    } else {
+        next.1.clone()
+    };
+    Some((job, stores?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(protocol: ProtocolName, calls: Calls) -> Job {
+        Job {
+            servers: 2,
+            cores: 2,
+            database: Database::Warehouses {
+                each: 1,
+                items: 100,
+            },
+            calls,
+            protocol,
+            clients: 8,
+            round_trip_micros: 100,
+            transactions: 60,
+            millis_max: 50,
+        }
+    }
+
+    fn run(jobs: &[Job], seed: u64) -> Vec<Throughput> {
+        let calibration = Calibration::built_in();
+        let results = Results::run(jobs.to_vec(), &calibration, seed, &mut |_| ());
+        let results = results.expect("they can be run");
+        jobs.iter().map(|job| results.of(job).clone()).collect()
+    }
+
+    /// Together or alone, on whichever core: the seed gives the run.
+    #[test]
+    fn a_job_gives_the_same_whoever_runs_beside_it() {
+        let jobs = [
+            job(ProtocolName::RampFast, Calls::OrdersAsSpecified),
+            job(ProtocolName::Locking, Calls::OrdersDistributed(100)),
+            job(ProtocolName::Nwnr, Calls::OrdersDistributed(0)),
+        ];
+        let together = run(&jobs, 7);
+        for (job, found) in jobs.iter().zip(&together) {
+            assert_eq!(&run(std::slice::from_ref(job), 7)[0], found);
+            assert!(found.committed > 0, "{job:?}");
+        }
+        assert_ne!(run(&jobs[..1], 8)[0], together[0]);
+    }
+
+    #[test]
+    fn what_jobs_ask_for_is_run() {
+        let [none, all] = [0, 100].map(|percent| {
+            let calls = Calls::OrdersDistributed(percent);
+            run(&[job(ProtocolName::RampFast, calls)], 1).remove(0)
+        });
+        assert_eq!(none.messages, 0.0);
+        assert!(all.messages > 4.0, "{}", all.messages);
+        let far = Job {
+            round_trip_micros: 2_000,
+            ..job(ProtocolName::Locking, Calls::OrdersDistributed(100))
+        };
+        let near = Job {
+            round_trip_micros: 100,
+            ..far.clone()
+        };
+        let found = run(&[near, far], 1);
+        assert!(found[0].mean_ms + 2.0 < found[1].mean_ms, "{found:?}");
+    }
+
+    #[test]
+    fn a_calibration_without_the_costs_is_an_error() {
+        let mut calibration = Calibration::built_in();
+        calibration.experiments.clear();
+        let jobs = vec![job(ProtocolName::Nwnr, Calls::OrdersAsSpecified)];
+        let found = Results::run(jobs, &calibration, 1, &mut |_| ());
+        assert!(matches!(found, Err(SimulationError::Calibration(_))));
+    }
+}
