@@ -212,7 +212,7 @@ impl Chart {
                     LegendShape::Marker(circle)
                 }
                 Origin::Published => {
-                    plots.push(marks(tone, points, MarkerShape::Diamond, 6.0).into());
+                    plots.push(marks(tone, points, MarkerShape::Diamond, 5.0).into());
                     LegendShape::Marker(MarkerShape::Diamond)
                 }
             };

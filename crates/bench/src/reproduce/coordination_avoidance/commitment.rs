@@ -170,23 +170,25 @@ fn chart(
     found: &[Vec<Bound>; 2],
     published: [Vec<(f64, f64)>; 2],
 ) -> Chart {
+    let points = |bounds: &[Bound], value: fn(&Bound) -> f64| -> Vec<(f64, f64)> {
+        let each = bounds.iter().map(|b| (b.servers as f64, value(b)));
+        each.collect()
+    };
+    // The legend has two columns: one a way.
     let mut series = Vec::new();
-    for ((_, way, tone), (bounds, published)) in WAYS.iter().zip(found.iter().zip(published)) {
-        let points = |value: fn(&Bound) -> f64| {
-            let each = bounds.iter().map(|b| (b.servers as f64, value(b)));
-            each.collect::<Vec<_>>()
-        };
-        let mut add = |origin, points| {
+    for origin in [Origin::Computed, Origin::Drawn, Origin::Published] {
+        for ((_, way, tone), (bounds, published)) in WAYS.iter().zip(found.iter().zip(&published)) {
             series.push(Series {
                 name: (*way).into(),
                 origin,
                 tone: *tone,
-                points,
+                points: match origin {
+                    Origin::Computed => points(bounds, |b| b.computed),
+                    Origin::Drawn => points(bounds, |b| b.drawn),
+                    _ => published.clone(),
+                },
             });
-        };
-        add(Origin::Computed, points(|b| b.computed));
-        add(Origin::Drawn, points(|b| b.drawn));
-        add(Origin::Published, published);
+        }
     }
     Chart {
         name: name.into(),

@@ -27,8 +27,16 @@ pub(super) fn specified(effort: &Effort, protocol: ProtocolName, clients: u32) -
         clients,
         round_trip_micros: MEDIAN_ROUND_TRIP_MICROS,
         // Few clients need not be watched for as long.
-        transactions: effort.orders.min(u64::from(clients) * 1_000),
+        transactions: orders(effort, protocol).min(u64::from(clients) * 1_000),
         millis_max: 10_000,
+    }
+}
+
+fn orders(effort: &Effort, protocol: ProtocolName) -> u64 {
+    let [free, locking] = effort.orders;
+    match protocol {
+        ProtocolName::Locking => locking,
+        _ => free,
     }
 }
 
@@ -40,12 +48,22 @@ pub(super) fn loaded(effort: &Effort, protocol: ProtocolName) -> Vec<Job> {
         .collect()
 }
 
-/// The same point with several numbers of clients, of which the best counts.
-fn choices(effort: &Effort, protocol: ProtocolName, warehouses: u16) -> Vec<Job> {
+/// From so many of 100 on, distributed orders need more clients to fill the servers.
+const DISTRIBUTED_MANY: u8 = 25;
+
+/// The same point with several numbers of clients, of which the best counts; more of them where
+/// `answers_take_long`.
+fn choices(
+    effort: &Effort,
+    protocol: ProtocolName,
+    warehouses: u16,
+    answers_take_long: bool,
+) -> Vec<Job> {
     let [free, locking, spread] = effort.clients;
     let clients = match (protocol, warehouses) {
         (ProtocolName::Locking, 1) => locking,
         (ProtocolName::Locking, _) => spread,
+        _ if answers_take_long => effort.clients_waiting,
         _ => free,
     };
     let job = |clients: &u32| specified(effort, protocol, *clients);
@@ -53,7 +71,7 @@ fn choices(effort: &Effort, protocol: ProtocolName, warehouses: u16) -> Vec<Job>
 }
 
 fn spread(effort: &Effort, protocol: ProtocolName, (each, items): (u16, u32)) -> Vec<Job> {
-    let mut jobs = choices(effort, protocol, each);
+    let mut jobs = choices(effort, protocol, each, false);
     for job in &mut jobs {
         job.database = Database::Warehouses { each, items };
     }
@@ -61,7 +79,7 @@ fn spread(effort: &Effort, protocol: ProtocolName, (each, items): (u16, u32)) ->
 }
 
 fn distributed(effort: &Effort, protocol: ProtocolName, percent: u8) -> Vec<Job> {
-    let mut jobs = choices(effort, protocol, 1);
+    let mut jobs = choices(effort, protocol, 1, percent >= DISTRIBUTED_MANY);
     for job in &mut jobs {
         job.calls = Calls::OrdersDistributed(percent);
     }
@@ -69,7 +87,7 @@ fn distributed(effort: &Effort, protocol: ProtocolName, percent: u8) -> Vec<Job>
 }
 
 fn far(effort: &Effort, protocol: ProtocolName, micros: u32) -> Vec<Job> {
-    let mut jobs = choices(effort, protocol, 1);
+    let mut jobs = choices(effort, protocol, 1, micros > MEDIAN_ROUND_TRIP_MICROS);
     for job in &mut jobs {
         job.round_trip_micros = micros;
     }
@@ -167,13 +185,20 @@ pub(super) fn section(effort: &Effort, results: &Results) -> Section {
             (
                 "clients a server: the best of".into(),
                 format!(
-                    "{:?}; {:?} under locking, {:?} with more than one warehouse",
-                    effort.clients[0], effort.clients[1], effort.clients[2]
+                    "{:?}, {:?} where answers take long; {:?} under locking, {:?} with more than one \
+                     warehouse",
+                    effort.clients[0],
+                    effort.clients_waiting,
+                    effort.clients[1],
+                    effort.clients[2]
                 ),
             ),
             ("warehouses a server, but where they vary".into(), "1".into()),
             ("items, but where warehouses vary".into(), effort.items.to_string()),
-            ("transactions counted".into(), effort.orders.to_string()),
+            (
+                "transactions counted, without locks and with".into(),
+                format!("{:?}", effort.orders),
+            ),
         ],
         charts: charts(effort, &rate),
         comparisons: comparisons(effort, &rate),

@@ -9,10 +9,11 @@ fn tiny() -> Settings {
         figures: Figure::ALL.to_vec(),
         effort: Effort {
             name: "tiny",
-            orders: 150,
+            orders: [150, 100],
             items: 200,
             loads: &[1, 4],
             clients: [&[4], &[2, 4], &[3]],
+            clients_waiting: &[6],
             warehouses: &[(1, 200), (2, 100)],
             distributed: &[0, 100],
             round_trips: &[100, MEDIAN_ROUND_TRIP_MICROS],
