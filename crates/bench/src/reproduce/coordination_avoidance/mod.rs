@@ -152,9 +152,9 @@ impl Effort {
         clients_each: 256,
         orders_each: 1_500,
         items_each: 5_000,
-        writes: 150_000,
+        writes: 80_000,
         writers: 4_096,
-        writers_distributed: [&[4_096], &[2, 16, 128]],
+        writers_distributed: [&[64], &[2, 16, 64]],
         spans: &[1, 2, 3, 4, 5, 6, 7, 8],
         commits: 200_000,
     };
@@ -173,8 +173,8 @@ impl Effort {
         clients_each: 128,
         orders_each: 600,
         items_each: 1_000,
-        writes: 50_000,
-        writers_distributed: [&[2_048], &[16]],
+        writes: 40_000,
+        writers_distributed: [&[32], &[16]],
         spans: &[1, 2, 8],
         commits: 50_000,
         ..Effort::FULL
