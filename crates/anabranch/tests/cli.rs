@@ -319,12 +319,7 @@ fn explain_shows_plans_and_what_can_be_deferred() {
 }
 
 /// ramp.txt's History (4), as another program might write it.
-const HISTORY_4: &str = r#"{"anabranch_history":1,"models":["read-atomic"]}
-{"transaction":"T1","outcome":"committed","operations":[{"write":"x"},{"write":"y"}]}
-{"transaction":"T2","outcome":"committed","operations":[{"read":"y","version":"T1"},{"write":"z"}]}
-{"transaction":"T3","outcome":"committed","operations":[{"read":"x"},{"read":"z","version":"T2"}]}
-{"end":{"transactions":3}}
-"#;
+const HISTORY_4: &str = include_str!("../../../examples/histories/ramp-history-4.jsonl");
 
 #[test]
 fn check_judges_a_history_and_draws_what_it_finds() {
@@ -369,6 +364,25 @@ fn check_judges_a_history_and_draws_what_it_finds() {
             .expect("the schema is JSON");
     conforms(&value, &schema, &schema, "verdicts");
     assert_eq!(value["verdicts"][1]["phenomena"]["missing dependency"], 1);
+}
+
+/// The commands of `examples/histories/README.md`.
+#[test]
+fn histories_written_by_hand_are_judged() {
+    let history_4 = "examples/histories/ramp-history-4.jsonl";
+    let ran = anabranch(&["check", history_4]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let ran = anabranch(&["check", history_4, "--model", "causal,serializable"]);
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    for words in ["missing dependency", "G-single"] {
+        assert!(ran.out.contains(words), "{}", ran.out);
+    }
+    let jepsen = "examples/histories/jepsen-g-single.edn";
+    let ran = anabranch(&["check", jepsen, "--model", "read-atomic,serializable"]);
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    for words in ["read-atomic          satisfied", "G-single"] {
+        assert!(ran.out.contains(words), "{}", ran.out);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -376,20 +376,18 @@ impl<P: Protocol> Node<P> {
 
     /// Delivers what the protocol has answered to whom it concerns, until nothing is left to do.
     fn settle(&mut self, now: Ticks, out: &mut NodeOutbox<P::Message>) {
-        let mut replies: VecDeque<(TransactionId, Reply)> = VecDeque::new();
-        loop {
-            replies.extend(self.out.replies.drain(..));
-            let Some((transaction, reply)) = replies.pop_front() else {
-                break;
-            };
+        // One at most, nearly always; what follows from one comes behind the others.
+        while !self.out.replies.is_empty() {
+            let (transaction, reply) = self.out.replies.remove(0);
             // A reply to an attempt that is gone answers a request that was overtaken by its end.
             if let Some(attempt) = self.waiting.remove(&transaction.sequence) {
                 self.drive(now, attempt, Next::Take(reply), out);
             }
         }
-        out.records.append(&mut self.out.records);
-        out.messages.append(&mut self.out.messages);
-        for (at, timer) in std::mem::take(&mut self.out.timers) {
+        hand_on(&mut self.out.records, &mut out.records);
+        hand_on(&mut self.out.messages, &mut out.messages);
+        while !self.out.timers.is_empty() {
+            let (at, timer) = self.out.timers.remove(0);
             self.set_alarm(at, AlarmKind::Protocol(timer));
         }
     }
@@ -710,6 +708,15 @@ impl<P: Durable> Node<P> {
 /// A transaction's number has so many bits below those of the node's life: enough for 68 thousand
 /// million attempts in each of 4,096 lives, in the 48 bits that a unique number leaves for it.
 const LIFE_SHIFT: u32 = 36;
+
+/// Appends all of `from` to `to`.
+fn hand_on<T>(from: &mut Vec<T>, to: &mut Vec<T>) {
+    if to.is_empty() {
+        std::mem::swap(from, to);
+    } else if !from.is_empty() {
+        to.append(from);
+    }
+}
 
 /// The values of slots, indexed by slot; NULL where none was produced.
 fn by_slot(slots: Vec<(SlotId, Value)>) -> Vec<Value> {

@@ -77,7 +77,7 @@ fn transactions_that_read_each_other_are_g1c() {
 #[test]
 fn a_missed_dependency_is_g_single() {
     for text in [
-        include_str!("jepsen/list-append-g-single.edn"),
+        include_str!("../../../examples/histories/jepsen-g-single.edn"),
         include_str!("jepsen/rw-register-g-single.edn"),
     ] {
         assert_eq!(found(text, Model::ReadAtomic), []);

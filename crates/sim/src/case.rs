@@ -27,7 +27,7 @@ use crate::fault::{FaultLevel, FaultPlan};
 use crate::history::RunHistory;
 use crate::latency::Network;
 use crate::protocols::{ProtocolName, Shared, Simulated};
-use crate::report::{Report, Verdict};
+use crate::report::{Checked, Report, Verdict};
 
 /// Virtual time without an answer, with calls under way, after which a healed cluster is stuck.
 const PATIENCE: Ticks = Ticks::from_millis(60_000);
@@ -355,7 +355,7 @@ impl Case {
         .map_err(CaseError::NotDurable)?;
         cluster.recorder = recorder;
         let ended = catch_unwind(AssertUnwindSafe(|| self.drive(&mut cluster)));
-        let mut checked = Vec::new();
+        let mut checked = Checked::default();
         let verdict = match ended {
             Err(panic) => Verdict::Crashed(words(panic.as_ref())),
             Ok(Some(stuck)) if cluster.violations.is_empty() => Verdict::Stuck(stuck),
@@ -418,7 +418,7 @@ impl Case {
         cluster: &mut Cluster<P>,
         prepared: &Prepared,
         verdict: Verdict,
-        checked: &mut Vec<String>,
+        checked: &mut Checked,
     ) -> (Verdict, Option<RunHistory>) {
         if let Verdict::Crashed(_) = verdict {
             return (verdict, None);
@@ -445,11 +445,8 @@ impl Case {
             _ => history.judge(),
         };
         let names: Vec<&str> = models.iter().map(|model| model.name()).collect();
-        checked.push(format!(
-            "the history of {} attempts: {}",
-            history.transactions.len(),
-            names.join(", ")
-        ));
+        let what = format!("attempts in the history: {}", names.join(", "));
+        checked.add(what, history.transactions.len() as u64);
         match found.is_empty() {
             true => (Verdict::Fine, Some(history)),
             false => (Verdict::Violated(found), Some(history)),

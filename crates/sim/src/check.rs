@@ -1,5 +1,6 @@
 //! What is checked when a run has come to rest, and what a good run has seen.
 
+use std::num::NonZero;
 use std::sync::Arc;
 
 use anabranch_engine::PlannedApplication;
@@ -11,20 +12,23 @@ use crate::case::Case;
 use crate::cluster::{Cluster, Watch};
 use crate::constraints;
 use crate::protocols::{ProtocolName, Simulated};
-use crate::report::Happenings;
+use crate::report::{Checked, Happenings};
 
-/// Checks a cluster at rest; what is wrong joins its violations. The names of what was checked.
+/// Checks a cluster at rest; what is wrong joins its violations. What was checked.
 pub(crate) fn after<P: Simulated>(
     cluster: &mut Cluster<P>,
     planned: &Arc<PlannedApplication>,
     watch: Watch,
-) -> Vec<String> {
+) -> Checked {
     let mut found = Vec::new();
-    let mut checked = Vec::new();
-    if watch.invariants_every > 0 {
-        checked.push("the protocol's invariants after each step".to_owned());
+    let mut checked = Checked::default();
+    if let Some(every) = NonZero::new(watch.invariants_every) {
+        let looks = cluster.hosts.iter().map(|host| host.steps / every);
+        let looks = looks.map(u64::from).sum();
+        checked.add("looks at a node's invariants after a step", looks);
     }
-    checked.push("every answer".to_owned());
+    checked.add("answers", cluster.happened.answers);
+    let nodes = cluster.hosts.len() as u64;
     if cluster.calls() > 0 {
         found.push(format!(
             "{} calls are still running at a node",
@@ -46,10 +50,12 @@ pub(crate) fn after<P: Simulated>(
     }
     if cluster.revival.is_durable() {
         found.extend(cluster.missing_commits());
-        checked.push("every acknowledged commit, and every store that came back".to_owned());
+        let acknowledged = cluster.acknowledged.len() as u64;
+        checked.add("acknowledged commits looked for", acknowledged);
+        checked.add("stores that came back", cluster.compared);
     }
-    checked.push("nothing is left prepared or locked".to_owned());
-    checked.push("the stores' invariants".to_owned());
+    checked.add("nodes with nothing left prepared or locked", nodes);
+    checked.add("stores' invariants", nodes);
     let stores: Vec<&Store> = cluster.protocols().map(Simulated::store).collect();
     for assertion in planned.application.assertions() {
         let mut view = StoresView::new(Arc::clone(planned), &stores);
@@ -61,24 +67,27 @@ pub(crate) fn after<P: Simulated>(
                 assertion.name()
             )),
         }
-        checked.push(format!("assertion {}", assertion.name()));
+        checked.add(format!("assertion {}", assertion.name()), 1);
     }
     let (violated, constraints) = constraints::violated(planned, &stores);
     found.extend(violated);
-    checked.push(format!(
-        "{constraints} declared constraints on the merged state"
-    ));
-    found.extend(copies_that_differ(planned, &stores));
-    checked.push("copies are alike".to_owned());
+    checked.add(
+        "declared constraints on the merged state",
+        constraints as u64,
+    );
+    let (differ, copied) = copies_that_differ(planned, &stores);
+    found.extend(differ);
+    checked.add("tables with copies alike on all nodes", copied);
     cluster.violations.extend(found);
     checked
 }
 
-/// Tables that are on every partition and differ.
-fn copies_that_differ(planned: &PlannedApplication, stores: &[&Store]) -> Vec<String> {
+/// Tables that are on every partition and differ, and how many are on every partition.
+fn copies_that_differ(planned: &PlannedApplication, stores: &[&Store]) -> (Vec<String>, u64) {
     let router = &planned.execution.router;
     let tables = (0..planned.schema().tables.len() as u16).map(TableId);
     let copied = tables.filter(|t| *router.placement(*t) == Placement::Replicated);
+    let copied: Vec<TableId> = copied.collect();
     let rows = |store: &Store, table| {
         let fetched = store.fetch(&whole_table(table), None);
         format!(
@@ -92,13 +101,11 @@ fn copies_that_differ(planned: &PlannedApplication, stores: &[&Store]) -> Vec<St
         let first = rows(stores[0], *table);
         stores[1..].iter().any(|store| rows(store, *table) != first)
     };
-    copied
-        .filter(differ)
-        .map(|table| {
-            let name = &planned.schema().table(table).name;
-            format!("the copies of table \"{name}\" differ")
-        })
-        .collect()
+    let found = copied.iter().filter(|table| differ(table)).map(|table| {
+        let name = &planned.schema().table(*table).name;
+        format!("the copies of table \"{name}\" differ")
+    });
+    (found.collect(), copied.len() as u64)
 }
 
 /// What a run of this case should have seen, and has not.

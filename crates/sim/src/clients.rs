@@ -267,6 +267,7 @@ impl<P: Simulated> Cluster<P> {
     fn judge(&mut self, operation: &Operation, outcome: &Outcome) {
         let workload = &self.clients.workload;
         let name = workload.procedures()[operation.procedure];
+        self.happened.answers += 1;
         let wrong = match &outcome.result {
             Ok(result) => {
                 self.happened.committed += 1;

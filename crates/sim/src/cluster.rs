@@ -110,11 +110,14 @@ pub struct Cluster<P: Simulated> {
     pub(crate) disk_random: Random,
     /// In a run with logs: what clients were told has committed, and where it wrote.
     pub(crate) acknowledged: BTreeMap<Timestamp, Vec<PartitionId>>,
+    /// Stores that have come back and were compared with what they had been.
+    pub(crate) compared: u64,
     pub(crate) queue: Queue<Event<P::Message>>,
     pub(crate) clients: Clients,
     faults: Vec<Fault>,
     pub(crate) watch: Watch,
-    pub(crate) out: NodeOutbox<P::Message>,
+    /// What follows from a step, between steps; kept for its room.
+    pub(crate) out: Option<Box<NodeOutbox<P::Message>>>,
     trace: FxHasher,
     text: String,
     /// Events so far.
@@ -171,11 +174,12 @@ impl<P: Simulated> Cluster<P> {
             revival,
             disk_random: Random::stream(seed, "disks", 0),
             acknowledged: BTreeMap::new(),
+            compared: 0,
             queue,
             clients,
             faults: plan.faults.clone(),
             watch,
-            out: NodeOutbox::default(),
+            out: None,
             trace: FxHasher::default(),
             text: String::new(),
             events: 0,

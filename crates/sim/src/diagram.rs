@@ -117,11 +117,24 @@ impl Recorder {
         for node in 0..nodes {
             canvas.site(&mut svg, node);
         }
+        let mut written = Vec::new();
         for call in &self.calls {
-            canvas.call(&mut svg, call);
+            canvas.call(&mut svg, call, &mut written);
         }
-        for message in &self.messages {
-            canvas.message(&mut svg, message);
+        let mut arrows: Vec<Arrow<'_>> = self
+            .messages
+            .iter()
+            .filter_map(|message| canvas.arrow(message))
+            .collect();
+        for arrow in &arrows {
+            arrow.line(&mut svg);
+        }
+        // What the picture is about finds its place first; words stand above all lines.
+        arrows.sort_by_key(|arrow| !arrow.label.starts_with(DEMANDING));
+        for (number, arrow) in arrows.iter().enumerate() {
+            let others = arrows.iter().enumerate();
+            let others = others.filter(|(other, _)| *other != number);
+            arrow.words(&mut svg, others.map(|(_, other)| other), &mut written);
         }
         canvas.axis(&mut svg);
         svg.push_str("</svg>\n");
@@ -190,7 +203,7 @@ impl Canvas {
         );
     }
 
-    fn call(&self, svg: &mut String, call: &Call) {
+    fn call(&self, svg: &mut String, call: &Call, written: &mut Vec<Point>) {
         let ended = call.ended.unwrap_or(self.to);
         if ended < self.from || call.began > self.to {
             return;
@@ -207,38 +220,25 @@ impl Canvas {
             call.name
         );
         if call.began >= self.from {
+            let (x, y) = (self.x(from), y - 2.0 - (call.id >> 32) as f64 % 3.0 * 5.0);
             let _ = writeln!(
                 svg,
-                "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"10\" fill=\"#8a6d1d\">{}</text>",
-                self.x(from),
-                y - 2.0 - (call.id >> 32) as f64 % 3.0 * 5.0,
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"10\" fill=\"#8a6d1d\">{}</text>",
                 call.name
             );
+            let end = Point(x + call.name.len() as f64 * LETTER, y - 4.0);
+            written.extend(Point(x, y - 4.0).to(end));
         }
     }
 
-    fn message(&self, svg: &mut String, message: &Message) {
-        let Some(received) = message.received else {
-            return;
-        };
-        if !self.shows(message.sent, received) {
-            return;
-        }
-        let (x1, y1) = (self.x(message.sent), self.y(message.from));
-        let (x2, y2) = (self.x(received), self.y(message.to));
-        let colour = colour(&message.label);
-        let angle = (y2 - y1).atan2(x2 - x1).to_degrees();
-        // Nearer to the sender, so that arrows that cross leave each other's words alone.
-        let (x, y) = (x1 + (x2 - x1) * 0.4, y1 + (y2 - y1) * 0.4);
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" \
-             stroke=\"{colour}\" stroke-width=\"1.4\" marker-end=\"url(#tip)\"/>\
-             <text transform=\"translate({x:.1},{y:.1}) rotate({angle:.1})\" dy=\"-4\" \
-             text-anchor=\"middle\" font-size=\"10\" fill=\"{colour}\" stroke=\"#ffffff\" \
-             stroke-width=\"3\" paint-order=\"stroke\">{}</text>",
-            escape(&message.label)
-        );
+    /// The arrow of a message that travels within the window.
+    fn arrow<'m>(&self, message: &'m Message) -> Option<Arrow<'m>> {
+        let received = message.received?;
+        self.shows(message.sent, received).then(|| Arrow {
+            from: Point(self.x(message.sent), self.y(message.from)),
+            to: Point(self.x(received), self.y(message.to)),
+            label: &message.label,
+        })
     }
 
     fn axis(&self, svg: &mut String) {
@@ -252,6 +252,107 @@ impl Canvas {
             WIDTH - RIGHT,
             self.to.as_micros()
         );
+    }
+}
+
+/// A place on the page.
+#[derive(Clone, Copy, Debug)]
+struct Point(f64, f64);
+
+impl Point {
+    fn distance(self, other: Point) -> f64 {
+        (self.0 - other.0).hypot(self.1 - other.1)
+    }
+
+    /// So far on the way to another point.
+    fn towards(self, other: Point, share: f64) -> Point {
+        let part = |from: f64, to: f64| from + (to - from) * share;
+        Point(part(self.0, other.0), part(self.1, other.1))
+    }
+
+    /// Points on the way to another, near enough to each other that no word fits between.
+    fn to(self, other: Point) -> impl Iterator<Item = Point> {
+        let steps = (self.distance(other) / 8.0).ceil().max(1.0);
+        (0..=steps as u32).map(move |step| self.towards(other, f64::from(step) / steps))
+    }
+}
+
+/// A message on its way.
+struct Arrow<'m> {
+    from: Point,
+    to: Point,
+    label: &'m str,
+}
+
+/// How wide a letter of a label is, about.
+const LETTER: f64 = 5.6;
+
+/// Where on its way a message's words may stand, the best places first: nearer to the sender, so
+/// that arrows that cross leave each other's words alone.
+const PLACES: [f64; 9] = [0.4, 0.34, 0.46, 0.28, 0.54, 0.62, 0.22, 0.7, 0.78];
+
+impl Arrow<'_> {
+    fn line(&self, svg: &mut String) {
+        let (Point(x1, y1), Point(x2, y2), colour) = (self.from, self.to, colour(self.label));
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" \
+             stroke=\"{colour}\" stroke-width=\"1.4\" marker-end=\"url(#tip)\"/>"
+        );
+    }
+
+    /// The words, where they lie on as few others, and on as few other arrows, as possible.
+    fn words<'a>(
+        &self,
+        svg: &mut String,
+        others: impl Iterator<Item = &'a Arrow<'a>>,
+        written: &mut Vec<Point>,
+    ) {
+        let lines: Vec<Point> = others.flat_map(|other| other.from.to(other.to)).collect();
+        let near = |points: &[Point], at: Point, distance: f64| {
+            points.iter().any(|point| point.distance(at) < distance)
+        };
+        let crowded = |place: &f64| {
+            let covered = self.covered(*place);
+            let words = covered.iter().filter(|at| near(written, **at, 11.0));
+            let arrows = covered.iter().filter(|at| near(&lines, **at, 6.0));
+            let half = self.half();
+            let sticks_out = *place < half || place + half > 1.0;
+            words.count() * 4 + arrows.count() + usize::from(sticks_out) * 20
+        };
+        let place = PLACES.into_iter().min_by_key(crowded).unwrap_or(0.4);
+        written.extend(self.covered(place));
+        let Point(x, y) = self.from.towards(self.to, place);
+        let angle = (self.to.1 - self.from.1).atan2(self.to.0 - self.from.0);
+        let _ = writeln!(
+            svg,
+            "<text transform=\"translate({x:.1},{y:.1}) rotate({:.1})\" dy=\"-4\" \
+             text-anchor=\"middle\" font-size=\"10\" fill=\"{}\" stroke=\"#ffffff\" \
+             stroke-width=\"3\" paint-order=\"stroke\">{}</text>",
+            angle.to_degrees(),
+            colour(self.label),
+            escape(self.label)
+        );
+    }
+
+    /// What the words cover if they stand at a place.
+    fn covered(&self, place: f64) -> Vec<Point> {
+        let length = self.from.distance(self.to).max(1.0);
+        let half = self.half();
+        let end = |share: f64| self.from.towards(self.to, share);
+        // Above the arrow, as one reads.
+        let across = (
+            (self.to.1 - self.from.1) / length,
+            (self.from.0 - self.to.0) / length,
+        );
+        let lift = |point: Point| Point(point.0 + across.0 * 8.0, point.1 + across.1 * 8.0);
+        end(place - half).to(end(place + half)).map(lift).collect()
+    }
+
+    /// Half the words' length, as a share of the arrow's.
+    fn half(&self) -> f64 {
+        let length = self.from.distance(self.to).max(1.0);
+        self.label.len() as f64 * LETTER / 2.0 / length
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{
     AttemptOutcome, AttemptRecord, Beginning, DurableError, DurableNode, DurableOptions, Node,
-    NodeInput, NodeOptions, NodeOutbox,
+    NodeInput, NodeOptions,
 };
 use anabranch_protocol::link::{Incarnation, Links};
 use anabranch_storage::media::memory::{DiskFaults, MemoryDisk};
@@ -265,7 +265,7 @@ impl<P: Simulated> Cluster<P> {
         if let (NodeInput::Restarted { node: back }, Some(links)) = (&input, &mut host.links) {
             links.noticed(*back);
         }
-        let mut out = std::mem::take(&mut self.out);
+        let mut out = self.out.take().unwrap_or_default();
         let flushed = match &mut host.seat {
             Seat::Plain(_) if costs => {
                 self.drive_timed(node, input, &mut out);
@@ -281,7 +281,7 @@ impl<P: Simulated> Cluster<P> {
             }
             Seat::Down(_) => Ok(()),
         };
-        self.out = out;
+        self.out = Some(out);
         self.after_step(node, flushed);
     }
 
@@ -293,14 +293,14 @@ impl<P: Simulated> Cluster<P> {
             host.synced = Some(until);
             return;
         }
-        let mut out = std::mem::take(&mut self.out);
+        let mut out = self.out.take().unwrap_or_default();
         let synced = match &mut host.seat {
             Seat::Logged(durable) if durable.life() == life => durable
                 .end_sync(until, &mut out)
                 .and_then(|()| durable.checkpoint_if_due(&mut out)),
             _ => Ok(false),
         };
-        self.out = out;
+        self.out = Some(out);
         if synced == Ok(true) {
             self.happened.sometimes("a node wrote a checkpoint");
         }
@@ -334,7 +334,7 @@ impl<P: Simulated> Cluster<P> {
 
     /// Sends and answers what a node has let out.
     fn let_out(&mut self, node: u16) {
-        let mut out: NodeOutbox<P::Message> = std::mem::take(&mut self.out);
+        let mut out = self.out.take().unwrap_or_default();
         for (to, message) in out.messages.drain(..) {
             self.send(node, to.0, message);
         }
@@ -347,7 +347,7 @@ impl<P: Simulated> Cluster<P> {
         for outcome in out.outcomes.drain(..) {
             self.client_answered(node, outcome);
         }
-        self.out = out;
+        self.out = Some(out);
     }
 
     /// Takes note of what must never be gone.
@@ -491,18 +491,19 @@ impl<P: Simulated> Cluster<P> {
         let links = self.make_links(node, life);
         self.hosts[usize::from(node)].links = links;
         self.use_links(node, |links, now, out| links.greet(now, out));
-        let mut out = std::mem::take(&mut self.out);
+        let mut out = self.out.take().unwrap_or_default();
         let flushed = match &mut self.hosts[usize::from(node)].seat {
             Seat::Logged(durable) => durable.flush(&mut out),
             _ => Ok(()),
         };
-        self.out = out;
+        self.out = Some(out);
         self.after_step(node, flushed);
         self.reset_tick(node);
     }
 
     /// DUR-I2: a store that has come back is what it was after some prefix of its commits.
     fn compare(&mut self, node: u16) {
+        self.compared += 1;
         let host = &mut self.hosts[usize::from(node)];
         let lost = std::mem::take(&mut host.lost);
         let (Some(base), Seat::Logged(durable)) = (&host.base, &host.seat) else {

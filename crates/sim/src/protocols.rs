@@ -166,6 +166,7 @@ impl Simulated for RampNode {
     fn label(stamped: &Self::Message) -> String {
         match &stamped.message {
             Message::Get { reads, require, .. } => match require.first() {
+                None if reads.len() == 1 => "Get 1 item".to_owned(),
                 None => format!("Get {} items", reads.len()),
                 Some(first) => format!("{DEMANDING} {}", first.prepared),
             },

@@ -11,7 +11,9 @@ use crate::random::mix;
 /// seed gives, not in the order in which it was put in.
 #[derive(Debug)]
 pub struct Queue<E> {
-    heap: BinaryHeap<Reverse<(Ticks, u32, u32)>>,
+    /// Of each event its time, its tie-break and its place, from the highest bits to the lowest: one
+    /// number is compared faster than three.
+    heap: BinaryHeap<Reverse<u128>>,
     /// Events by place; the heap holds places alone, so that it moves little.
     events: Vec<Option<E>>,
     free: Vec<u32>,
@@ -45,12 +47,14 @@ impl<E> Queue<E> {
                 (self.events.len() - 1) as u32
             }
         };
-        self.heap.push(Reverse((at, tie, place)));
+        let key = u128::from(at.0) << 64 | u128::from(tie) << 32 | u128::from(place);
+        self.heap.push(Reverse(key));
     }
 
     /// Takes the next event out.
     pub fn pop(&mut self) -> Option<(Ticks, E)> {
-        let Reverse((at, _, place)) = self.heap.pop()?;
+        let Reverse(key) = self.heap.pop()?;
+        let (at, place) = (Ticks((key >> 64) as u64), key as u32);
         self.free.push(place);
         let event = self.events[place as usize].take();
         Some((at, event.expect("a place in the heap holds an event")))

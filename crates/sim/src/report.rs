@@ -25,7 +25,9 @@ pub struct Happenings {
     pub faults: BTreeMap<&'static str, u64>,
     /// What a good run has seen sometimes.
     pub sometimes: BTreeMap<&'static str, u64>,
-    /// Answers that cannot be right.
+    /// Answers that were looked at.
+    pub answers: u64,
+    /// Those of them that cannot be right.
     pub wrong_answers: u64,
 }
 
@@ -65,6 +67,26 @@ impl Happenings {
     }
 }
 
+/// What was checked, and how often, in the order in which it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked(Vec<(String, u64)>);
+
+impl Checked {
+    /// So many of these were checked.
+    pub fn add(&mut self, what: impl AsRef<str>, count: u64) {
+        let what = what.as_ref();
+        match self.0.iter_mut().find(|(name, _)| name == what) {
+            Some((_, sum)) => *sum += count,
+            None => self.0.push((what.to_owned(), count)),
+        }
+    }
+
+    /// What was checked, and how often.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().map(|(what, count)| (what.as_str(), *count))
+    }
+}
+
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -99,7 +121,7 @@ pub struct Report {
     /// What the nodes counted.
     pub counters: Counters,
     /// What was checked.
-    pub checked: Vec<String>,
+    pub checked: Checked,
     /// Which of [`Happenings::sometimes`] this run should have seen and did not.
     pub missing: Vec<&'static str>,
     /// Virtual time at the end.

@@ -40,12 +40,16 @@ fn the_history_of_every_run_is_judged() {
         .report
         .checked
         .iter()
-        .find(|what| what.contains("history"));
-    let judged = judged.expect("it is told");
+        .find(|(what, _)| what.contains("history"));
+    let (judged, attempts) = judged.expect("it is told");
     assert!(
         judged.ends_with("strict-serializable, sessions"),
         "{judged}"
     );
+    let recorded = run.history.as_ref().map(|run| run.transactions.len());
+    assert_eq!(recorded, Some(attempts as usize));
+    let looks = run.report.checked.iter().next();
+    assert!(looks.is_some_and(|(_, steps)| steps > 1_000), "{looks:?}");
     let mut case = Case::new(
         ProtocolName::Locking,
         1,

@@ -227,7 +227,8 @@ impl Store {
                 _ => None,
             };
             let keys = std::iter::once(key).chain(std::iter::from_fn(next_key));
-            let found = self.find_points(*table, keys, snapshot)?;
+            let mut found = SmallVec::new();
+            self.find_points(*table, keys, snapshot, &mut found)?;
             if let Some(since) = since {
                 let places = (fetched.len()..).zip(&found);
                 let changed = places
@@ -235,32 +236,30 @@ impl Store {
                 touched.extend(changed.map(|(place, _)| place));
             }
             let row = |item: &Item| live(item, snapshot).and_then(row_of);
-            fetched.extend(
-                found
-                    .into_iter()
-                    .map(|item| Fetched::Point(item.and_then(row))),
-            );
+            let points = found.iter().map(|item| item.and_then(row));
+            fetched.extend(points.map(Fetched::Point));
         }
         Ok(())
     }
 
-    /// The items of a table that have these keys, their rows on the way into the processor's
-    /// caches.
-    fn find_points<'k>(
-        &self,
+    /// Adds to `found` the items of a table that have these keys, their rows on the way into the
+    /// processor's caches.
+    fn find_points<'s, 'k>(
+        &'s self,
         table: TableId,
         keys: impl Iterator<Item = &'k Key>,
         snapshot: Option<CommitSequence>,
-    ) -> Result<SmallVec<[Option<&Item>; 32]>, BelowFloor> {
+        found: &mut SmallVec<[Option<&'s Item>; 32]>,
+    ) -> Result<(), BelowFloor> {
         self.check_floor(table, snapshot)?;
         let items = &self.tables[table.index()].items;
-        let mut found: SmallVec<[Option<&Item>; 32]> = SmallVec::new();
         items.find_in_step(keys, |at| found.push(at.map(|at| items.at(at))));
         if found.len() > 1 {
             touch(found.iter().copied().flatten());
         }
-        Ok(found)
+        Ok(())
     }
+
     fn check_floor(
         &self,
         table: TableId,

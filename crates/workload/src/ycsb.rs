@@ -27,7 +27,12 @@ pub struct Ycsb {
     /// The weights of the items up to each, itself included. Those whose numbers are one apart lie
     /// on different partitions, so what is drawn often is spread over them.
     up_to: Arc<[u64]>,
+    /// For each of [`PARTS`] parts of the numbers: the item that its least number draws.
+    first: Arc<[u32]>,
 }
+
+/// How many parts the numbers that are drawn are divided into, so that a search is short.
+const PARTS: u64 = 4_096;
 
 impl Ycsb {
     /// A thousand items a node.
@@ -38,15 +43,25 @@ impl Ycsb {
             sum += weight;
             sum
         });
+        let up_to: Arc<[u64]> = up_to.collect();
+        let all = up_to.last().copied().unwrap_or(1);
+        let first = (0..=PARTS).map(|part| {
+            let least = part * (all / PARTS + 1);
+            up_to.partition_point(|up_to| *up_to <= least) as u32
+        });
         Ycsb {
-            up_to: up_to.collect(),
+            first: first.collect(),
+            up_to,
         }
     }
 
     fn draw(&self, rng: &mut Rng) -> i64 {
         let all = self.up_to.last().copied().unwrap_or(1);
         let drawn = rng.u64(0..all);
-        self.up_to.partition_point(|up_to| *up_to <= drawn) as i64
+        let part = (drawn / (all / PARTS + 1)) as usize;
+        let (first, last) = (self.first[part] as usize, self.first[part + 1] as usize);
+        let within = &self.up_to[first..last.min(self.up_to.len() - 1)];
+        (first + within.partition_point(|up_to| *up_to <= drawn)) as i64
     }
 }
 

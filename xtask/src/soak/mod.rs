@@ -101,8 +101,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
             let combination = &mut state.combinations[number];
             combination.take_about(took);
             println!("  {combination}");
-            std::fs::write(&path, state.to_text()).map_err(tool)?;
-            std::fs::write(folder.join("summary.md"), state.summary()).map_err(tool)?;
+            replace(&path, &state.to_text()).map_err(tool)?;
+            replace(&folder.join("summary.md"), &state.summary()).map_err(tool)?;
         }
     }
     print!("\n{}", state.summary());
@@ -111,6 +111,13 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
     } else {
         Outcome::Findings
     })
+}
+
+/// Writes a file in the place of another: whoever is killed meanwhile leaves one of the two whole.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let new = path.with_extension("new");
+    std::fs::write(&new, text)?;
+    std::fs::rename(&new, path)
 }
 
 /// One combination's next seeds.
@@ -144,7 +151,8 @@ fn shift(binary: &Path, folder: &Path, state: &mut State, number: usize) -> Resu
     let told = told.unwrap_or_default();
     let arguments = combination.arguments().join(" ");
     let combination = &mut state.combinations[number];
-    combination.next = to;
+    // It gives up after many failures.
+    combination.next = from + told.seeds;
     combination.add(&told);
     for (seed, what) in told.failed {
         state.failures.push(Failure {

@@ -46,6 +46,8 @@ pub(super) struct Failure {
 /// What the command has said about a shift.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
+    /// How many have been run.
+    pub(super) seeds: u64,
     pub(super) weak: u64,
     pub(super) committed: u64,
     pub(super) simulated: u64,
@@ -66,9 +68,10 @@ impl Told {
             match name {
                 "seeds" => {
                     seeds = true;
-                    // How many there were and how many failed is known.
-                    let weak = std::iter::from_fn(&mut number).nth(2);
-                    told.weak = weak?.0;
+                    told.seeds = number()?.0;
+                    // How many failed is known from the lines below.
+                    let _ = number()?;
+                    told.weak = number()?.0;
                 }
                 "transactions" => told.committed = number()?.0,
                 "time" => {
@@ -290,8 +293,8 @@ register under ramp-fast, simulated: 3 nodes (lan), 6 clients, faults storm
     fn what_the_command_says_is_understood() {
         let told = Told::read(TOLD).expect("it is a sum");
         assert_eq!(
-            (told.weak, told.committed, told.simulated),
-            (17, 261_450, 13_426)
+            (told.seeds, told.weak, told.committed, told.simulated),
+            (1_200, 17, 261_450, 13_426)
         );
         let what = "violated: n0 at 12 us: RAMP-I2: something".to_owned();
         assert_eq!(told.failed, [(77, what)]);

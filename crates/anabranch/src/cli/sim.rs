@@ -11,7 +11,7 @@ use std::time::Instant;
 use anabranch_bench::table;
 use anabranch_sim::diagram::Recorder;
 use anabranch_sim::minimise::minimise;
-use anabranch_sim::report::Verdict as Ending;
+use anabranch_sim::report::{Checked, Verdict as Ending};
 use anabranch_sim::{
     Case, CaseFile, FaultLevel, FaultPlan, Network, Prepared, ProtocolName, Report, Watch,
 };
@@ -247,6 +247,27 @@ fn counts<K: AsRef<str>>(counts: &BTreeMap<K, u64>) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
+/// What was checked, each behind its count.
+fn checked(checked: &Checked) -> String {
+    let each = checked
+        .iter()
+        .map(|(what, count)| format!("{} {what}", grouped(count)));
+    each.collect::<Vec<_>>().join("; ")
+}
+
+/// Messages, and the packets that carried them.
+fn messages(messages: u64, packets: u64, resent: u64) -> String {
+    match packets {
+        0 => grouped(messages),
+        packets => format!(
+            "{} in {} packets, {} of them again",
+            grouped(messages),
+            grouped(packets),
+            grouped(resent)
+        ),
+    }
+}
+
 fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
     let case = &file.case;
     let happened = &report.happened;
@@ -268,15 +289,7 @@ fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
         ("aborts", counts(&happened.aborts)),
         (
             "messages",
-            match happened.packets {
-                0 => grouped(happened.messages),
-                packets => format!(
-                    "{} in {} packets, {} of them again",
-                    grouped(happened.messages),
-                    grouped(packets),
-                    grouped(happened.resent)
-                ),
-            },
+            messages(happened.messages, happened.packets, happened.resent),
         ),
         ("faults", counts(&happened.faults)),
         (
@@ -288,7 +301,7 @@ fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
         ),
         ("trace", format!("{:016x}", report.trace)),
         ("sometimes", counts(&happened.sometimes)),
-        ("checked", report.checked.join("; ")),
+        ("checked", checked(&report.checked)),
     ];
     for (name, value) in lines {
         let _ = writeln!(text, "  {name:<13} {value}");
@@ -372,6 +385,12 @@ struct Sum {
     committed: u64,
     events: u64,
     simulated_us: u64,
+    messages: u64,
+    packets: u64,
+    resent: u64,
+    checked: Checked,
+    /// What runs should have seen, and how many have not.
+    missing: BTreeMap<&'static str, u64>,
     sometimes: BTreeMap<&'static str, u64>,
     faults: BTreeMap<&'static str, u64>,
     aborts: BTreeMap<String, u64>,
@@ -385,6 +404,15 @@ impl Sum {
         self.committed += report.happened.committed;
         self.events += report.events;
         self.simulated_us += report.elapsed.as_micros();
+        self.messages += report.happened.messages;
+        self.packets += report.happened.packets;
+        self.resent += report.happened.resent;
+        for (what, count) in report.checked.iter() {
+            self.checked.add(what, count);
+        }
+        for name in &report.missing {
+            *self.missing.entry(name).or_insert(0) += 1;
+        }
         for (name, count) in &report.happened.sometimes {
             *self.sometimes.entry(name).or_insert(0) += count;
         }
@@ -491,8 +519,11 @@ fn print_sum(arguments: &SimArguments, sum: &Sum, seconds: f64) {
             format!("{} committed", grouped(sum.committed)),
         ),
         ("aborts", counts(&sum.aborts)),
+        ("messages", messages(sum.messages, sum.packets, sum.resent)),
         ("faults", counts(&sum.faults)),
         ("sometimes", counts(&sum.sometimes)),
+        ("never", counts(&sum.missing)),
+        ("checked", checked(&sum.checked)),
         (
             "time",
             format!(

@@ -82,7 +82,7 @@ pub(super) enum Phase {
 /// One batch of reads, none of whose rows the procedure has been given.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Batch {
-    pub(super) parts: SmallVec<[Part; 2]>,
+    pub(super) parts: Vec<Part>,
     /// Answers to come.
     pub(super) waiting: usize,
     /// Repairs so far.

@@ -83,7 +83,7 @@ impl RampNode {
     fn prepare(
         &mut self,
         transaction: TransactionId,
-        mut attempt: Attempt,
+        mut attempt: Box<Attempt>,
         works: Vec<(PartitionId, Work)>,
         out: &mut Outbox<Stamped>,
     ) {

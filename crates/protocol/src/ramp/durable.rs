@@ -157,10 +157,10 @@ impl RampNode {
             slots: Slots::new(),
             refused: None,
         };
-        let attempt = Attempt {
+        let attempt = Box::new(Attempt {
             phase: Phase::Committing(Box::new(deciding)),
             ..Attempt::default()
-        };
+        });
         self.attempts.insert(transaction, attempt);
     }
 

@@ -88,8 +88,8 @@ pub struct RampNode {
     participant: Participant,
     /// The attempt that was answered last within its step. A transaction that stays on this
     /// partition is found here and never enters the map.
-    current: Option<(TransactionId, Attempt)>,
-    attempts: FxHashMap<TransactionId, Attempt>,
+    current: Option<(TransactionId, Box<Attempt>)>,
+    attempts: FxHashMap<TransactionId, Box<Attempt>>,
     announcing: bool,
     counters: Counters,
 }

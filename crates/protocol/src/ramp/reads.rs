@@ -13,7 +13,7 @@ use crate::{AbortReason, Outbox, PartitionRead, Reply, TransactionId};
 impl RampNode {
     // Attempts
 
-    pub(super) fn take(&mut self, transaction: TransactionId) -> Option<Attempt> {
+    pub(super) fn take(&mut self, transaction: TransactionId) -> Option<Box<Attempt>> {
         match &self.current {
             Some((current, _)) if *current == transaction => self.current.take().map(|(_, a)| a),
             _ if self.attempts.is_empty() => None,
@@ -22,14 +22,14 @@ impl RampNode {
     }
 
     /// Keeps an attempt that waits for its procedure.
-    fn keep(&mut self, transaction: TransactionId, attempt: Attempt) {
+    fn keep(&mut self, transaction: TransactionId, attempt: Box<Attempt>) {
         if let Some((other, idle)) = self.current.replace((transaction, attempt)) {
             self.attempts.insert(other, idle);
         }
     }
 
     /// Keeps an attempt that waits for other nodes.
-    pub(super) fn wait(&mut self, transaction: TransactionId, attempt: Attempt) {
+    pub(super) fn wait(&mut self, transaction: TransactionId, attempt: Box<Attempt>) {
         self.attempts.insert(transaction, attempt);
     }
 
@@ -76,7 +76,7 @@ impl RampNode {
     fn read_here(
         &mut self,
         transaction: TransactionId,
-        mut attempt: Attempt,
+        mut attempt: Box<Attempt>,
         reads: Vec<PartitionRead>,
         out: &mut Outbox<Stamped>,
     ) {
@@ -116,7 +116,7 @@ impl RampNode {
     fn read_batch(
         &mut self,
         transaction: TransactionId,
-        mut attempt: Attempt,
+        mut attempt: Box<Attempt>,
         reads: Vec<PartitionRead>,
         out: &mut Outbox<Stamped>,
     ) {
@@ -285,14 +285,14 @@ impl RampNode {
     fn close(
         &mut self,
         transaction: TransactionId,
-        mut attempt: Attempt,
+        mut attempt: Box<Attempt>,
         mut batch: Box<Batch>,
         out: &mut Outbox<Stamped>,
     ) {
         loop {
             let missing = self.missing(&attempt, &batch);
             if missing.is_empty() {
-                return self.deliver(transaction, attempt, batch, out);
+                return self.deliver(transaction, attempt, *batch, out);
             }
             batch.rounds += 1;
             self.counters.second_rounds += 1;
@@ -400,8 +400,8 @@ impl RampNode {
     fn deliver(
         &mut self,
         transaction: TransactionId,
-        mut attempt: Attempt,
-        batch: Box<Batch>,
+        mut attempt: Box<Attempt>,
+        batch: Batch,
         out: &mut Outbox<Stamped>,
     ) {
         let began = attempt
@@ -412,7 +412,8 @@ impl RampNode {
             // Owners may have forgotten what these answers should have told (RAMP-I6).
             return self.abort(transaction, AbortReason::BelowFloor, out);
         }
-        let mut fetched = Vec::new();
+        let reads = batch.parts.iter().map(|part| part.reads.len());
+        let mut fetched = Vec::with_capacity(reads.sum());
         for part in batch.parts {
             let got = part.got.expect("every part is answered before delivery");
             fetched.extend(got.fetched);
@@ -497,8 +498,12 @@ fn collect(evidence: &mut Vec<Evidence>, includes: &mut Includes, seen: Vec<Evid
 }
 
 /// A batch by partition. The reads come sorted by partition.
-fn parts(attempt: &Attempt, reads: Vec<PartitionRead>) -> SmallVec<[Part; 2]> {
-    let mut parts: SmallVec<[Part; 2]> = SmallVec::new();
+fn parts(attempt: &Attempt, reads: Vec<PartitionRead>) -> Vec<Part> {
+    let neighbours = reads.windows(2);
+    let count = 1 + neighbours
+        .filter(|pair| pair[0].partition != pair[1].partition)
+        .count();
+    let mut parts: Vec<Part> = Vec::with_capacity(count);
     for read in reads {
         let partition = read.partition;
         if parts.last().is_none_or(|part| part.partition != partition) {
