@@ -13,7 +13,8 @@ use crate::{
     diagnostic::Diagnostic,
     expression::{
         Expression, Failure, Frame, Sequence,
-        integer::{RowCells, Shapes, Truth},
+        integer::{Shapes, Truth},
+        registers::{RowCells, RowLanes},
     },
     program::{Program, Programs},
 };
@@ -57,6 +58,12 @@ impl Check {
     pub(crate) fn holds(&self, row: &Row) -> Option<bool> {
         let arguments = &[];
         self.truth.as_ref()?.holds(&RowCells { row, arguments })
+    }
+
+    /// Whether it holds of all of some rows, no more than go together; `None` where an evaluation
+    /// must tell.
+    pub(crate) fn hold(&self, rows: &[Row]) -> Option<bool> {
+        self.truth.as_ref()?.holds_of_all(&RowLanes(rows))
     }
 }
 

@@ -17,7 +17,8 @@ use crate::{
     diagnostic::Diagnostic,
     expression::{
         Domain, Expression, Failure, Frame, Function, Operator, Source, Surroundings, failure,
-        integer::{Integer, RowCells, Shapes},
+        integer::{Integers, Shapes},
+        registers::{REGISTERS, Register, RowCells},
     },
     interval,
 };
@@ -45,15 +46,15 @@ pub(crate) struct Program {
     /// Whether each column is set to what does not depend on the row, or moved by it.
     pub(crate) only_moves: bool,
     /// The assignments once more, where all are of integers.
-    integers: Option<Box<[IntegerAssignment]>>,
+    integers: Option<IntegerAssignments>,
 }
 
-/// An integer assigned to a column.
+/// Integers assigned to columns.
 #[derive(Debug)]
-struct IntegerAssignment {
-    column: ColumnIndex,
-    at: StoredInt,
-    value: Integer,
+struct IntegerAssignments {
+    values: Integers,
+    /// Each column, where rows have it, and the register with its value.
+    columns: Vec<(ColumnIndex, StoredInt, Register)>,
 }
 
 impl Programs {
@@ -145,12 +146,8 @@ impl Program {
         let only_moves = assignments
             .iter()
             .all(|(column, expression)| !reads_row(expression) || is_move(expression, *column));
-        let integers = assignments
-            .iter()
-            .map(|(column, value)| IntegerAssignment::compile(&schema, *column, value))
-            .collect();
         Program {
-            integers,
+            integers: IntegerAssignments::compile(&schema, &assignments),
             schema,
             assignments,
             outputs,
@@ -163,7 +160,7 @@ impl Program {
 
     fn apply(&self, row: &Row, arguments: &[Value], skip: ColumnSet) -> Result<Applied, Failure> {
         if let Some(integers) = &self.integers
-            && let Some(row) = assign(integers, row, arguments, skip)
+            && let Some(row) = integers.assign(row, arguments, skip)
         {
             return self.checked(row, arguments);
         }
@@ -211,39 +208,36 @@ impl Program {
     }
 }
 
-impl IntegerAssignment {
-    /// `None` when the column is none of an integer, or the value is not compiled to one.
+impl IntegerAssignments {
+    /// `None` when some column is none of an integer, or some value is not compiled to one.
     fn compile(
         schema: &TableSchema,
-        column: ColumnIndex,
-        value: &Expression,
-    ) -> Option<IntegerAssignment> {
-        let data_type = &schema.columns[column.index()].data_type;
-        Some(IntegerAssignment {
-            column,
-            at: schema.layout.stored_int(column)?,
-            value: Shapes::row(schema).stored(value, data_type)?,
-        })
-    }
-}
-
-/// A row with integers assigned; `None` where it has to be found out in another way.
-fn assign(
-    integers: &[IntegerAssignment],
-    row: &Row,
-    arguments: &[Value],
-    skip: ColumnSet,
-) -> Option<Row> {
-    let cells = RowCells { row, arguments };
-    let mut changes: SmallVec<[(StoredInt, i64); 8]> = SmallVec::new();
-    for assignment in integers {
-        if !skip.is_empty() && skip.contains(assignment.column) {
-            continue;
+        assignments: &[(ColumnIndex, Expression)],
+    ) -> Option<IntegerAssignments> {
+        let shapes = Shapes::row(schema);
+        let mut values = Integers::default();
+        let mut columns = Vec::with_capacity(assignments.len());
+        for (column, value) in assignments {
+            let at = schema.layout.stored_int(*column)?;
+            let to = &schema.columns[column.index()].data_type;
+            columns.push((*column, at, shapes.stored_among(&mut values, value, to)?));
         }
-        let int = assignment.value.value(&cells)?;
-        changes.push((assignment.at, int));
+        Some(IntegerAssignments { values, columns })
     }
-    row.with_stored(&changes)
+
+    /// A row with the integers assigned; `None` where it has to be found out in another way.
+    fn assign(&self, row: &Row, arguments: &[Value], skip: ColumnSet) -> Option<Row> {
+        let mut registers = [0; REGISTERS];
+        let cells = RowCells { row, arguments };
+        self.values.values(&cells, &mut registers)?;
+        let mut changes: SmallVec<[(StoredInt, i64); 8]> = SmallVec::new();
+        for (column, at, register) in &self.columns {
+            if skip.is_empty() || !skip.contains(*column) {
+                changes.push((*at, registers[usize::from(*register)]));
+            }
+        }
+        row.with_stored(&changes)
+    }
 }
 
 impl RowPrograms for Programs {

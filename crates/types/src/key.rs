@@ -239,15 +239,18 @@ impl Key {
     /// When the integer needs more bytes.
     #[inline]
     pub fn push_int(&mut self, width: usize, int: i64) -> Result<(), Unrepresentable> {
-        if !int_fits(width, int) {
-            return Err(Unrepresentable);
-        }
-        let encoded = encode_int(int, width);
         // The common widths: of a constant length each, so that none is a call.
         match width {
-            4 => self.0.push_array((encoded as u32).to_be_bytes()),
-            8 => self.0.push_array(encoded.to_be_bytes()),
-            _ => self.0.extend(&encoded.to_be_bytes()[8 - width..]),
+            4 => {
+                let int = i32::try_from(int).map_err(|_| Unrepresentable)?;
+                self.0.push_array((int as u32 ^ 1 << 31).to_be_bytes());
+            }
+            8 => self.0.push_array(encode_int(int, 8).to_be_bytes()),
+            _ if int_fits(width, int) => {
+                self.0
+                    .extend(&encode_int(int, width).to_be_bytes()[8 - width..]);
+            }
+            _ => return Err(Unrepresentable),
         }
         Ok(())
     }

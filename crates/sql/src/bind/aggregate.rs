@@ -7,7 +7,10 @@ use super::{
     Bind, Binder, Bound,
     convert::{Context, unbounded},
 };
-use crate::{expression::Expression, plan::integers::Summand};
+use crate::{
+    expression::{Expression, integer::Integer},
+    plan::integers::Summand,
+};
 
 /// An aggregate in a query.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +26,9 @@ pub(crate) struct Aggregate {
     pub(crate) input: Option<DataType>,
     /// The argument once more, where it is an integer; settled when the plan is.
     pub(crate) summand: Option<Summand>,
+    /// The one key of an ascending ORDER BY once more, where it is an integer; settled when the
+    /// plan is.
+    pub(crate) ascending: Option<Integer>,
 }
 
 /// The aggregate functions.
@@ -189,6 +195,7 @@ impl Binder<'_> {
             order,
             input,
             summand: None,
+            ascending: None,
         };
         Ok((aggregate, result))
     }

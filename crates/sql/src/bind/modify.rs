@@ -17,7 +17,7 @@ use crate::{
     diagnostic::Diagnostic,
     expression::{Expression, Operator, Relation, frame::column_index, integer::Shapes},
     plan::{
-        DeferredUpdate, Finish, KeyPart, OutputColumn,
+        Argument, DeferredUpdate, Finish, KeyPart, OutputColumn,
         join::{self, Arrangement},
         statement::{Delete, Statement, StatementKind, Update},
     },
@@ -509,7 +509,7 @@ impl Binder<'_> {
             steps,
             key,
             program,
-            arguments: hoist.arguments,
+            arguments: hoist.arguments.into_iter().map(argument).collect(),
             outputs: output_count,
         }))
     }
@@ -580,6 +580,14 @@ fn free_columns(
                 .iter()
                 .any(|child| child.parent_columns.contains(column))
     })
+}
+
+/// An argument of a deferred UPDATE: what it is computed from is no table's.
+fn argument(value: Expression) -> Argument {
+    Argument {
+        integer: Shapes::default().typed(&value),
+        value,
+    }
 }
 
 /// Moves what does not depend on the row out of a program, into its arguments.

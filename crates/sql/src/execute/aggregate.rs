@@ -12,7 +12,8 @@ use crate::{
         arithmetic::decimal_failure,
         compare::{Fingerprint, push_fingerprint},
         failure,
-        frame::Indices,
+        frame::{Indices, Tuples},
+        registers::LANES,
     },
     plan::integers::Summand,
     transaction::Transaction,
@@ -142,6 +143,7 @@ impl State {
             | AggregateFunction::Max
             | AggregateFunction::BoolAnd
             | AggregateFunction::BoolOr => Ok(self.value.unwrap_or(Value::Null)),
+            AggregateFunction::ArrayAgg if self.together => Ok(self.value.unwrap_or(Value::Null)),
             AggregateFunction::ArrayAgg => {
                 self.sort(aggregate);
                 let values = self.collected.into_iter().map(|one| one.value);
@@ -304,7 +306,13 @@ impl<T: Transaction> Run<'_, T> {
                 state.together = self.add_together(aggregate, batch, state);
             }
         }
-        for tuple in 0..batch.len() {
+        // Where all is added, the one group lacks no more than the tuple that stands for it.
+        let complete = grand && owners.is_none() && states.iter().all(|state| state.together);
+        let count = match complete {
+            true => batch.len().min(1),
+            false => batch.len(),
+        };
+        for tuple in 0..count {
             let frame = self.frame(batch, tuple);
             let own = batch.tuple(tuple);
             let group = if grand {
@@ -364,15 +372,25 @@ impl<T: Transaction> Run<'_, T> {
             state.count = count;
             return true;
         }
+        if aggregate.function == AggregateFunction::ArrayAgg {
+            let Some(array) = self.array_together(aggregate, batch) else {
+                return false;
+            };
+            state.count = count;
+            state.value = Some(array);
+            return true;
+        }
         let Some(Summand { value, scale }) = &aggregate.summand else {
             return false;
         };
         let mut total = 0i128;
-        for tuple in 0..batch.len() {
-            match value.value(&self.frame(batch, tuple)) {
-                Some(int) => total += i128::from(int),
-                None => return false,
+        let mut column = [0; LANES];
+        for tuples in Tuples::of(batch, self.variables) {
+            if value.column(&tuples, &mut column).is_none() {
+                return false;
             }
+            let ints = column[..tuples.len()].iter();
+            total += ints.map(|int| i128::from(*int)).sum::<i128>();
         }
         state.count = count;
         state.total = match scale {
@@ -380,5 +398,34 @@ impl<T: Transaction> Run<'_, T> {
             Some(scale) => Total::Scaled(total, *scale),
         };
         true
+    }
+
+    /// What `array_agg` makes of all tuples, where they come in the order asked for.
+    fn array_together(&self, aggregate: &Aggregate, batch: &Batch<'_>) -> Option<Value> {
+        let unordered = aggregate.order.is_empty();
+        if aggregate.distinct || !(unordered || aggregate.ascending.is_some()) {
+            return None;
+        }
+        if let Some(key) = &aggregate.ascending {
+            let mut before = i64::MIN;
+            let mut column = [0; LANES];
+            for tuples in Tuples::of(batch, self.variables) {
+                key.column(&tuples, &mut column)?;
+                for key in &column[..tuples.len()] {
+                    if *key < before {
+                        return None;
+                    }
+                    before = *key;
+                }
+            }
+        }
+        let argument = aggregate.arguments.first()?;
+        let mut values = Vec::with_capacity(batch.len());
+        for tuple in 0..batch.len() {
+            let frame = self.frame(batch, tuple);
+            let mut held = Value::Null;
+            values.push(argument.operand(&frame, &mut held).ok()?.to_value());
+        }
+        Some(Value::Array(values.into()))
     }
 }

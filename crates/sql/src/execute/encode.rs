@@ -15,7 +15,11 @@ use crate::{
     TransactionError,
     constraint::Check,
     expression::{
-        Batch, Expression, Frame, Source, evaluate::chosen, frame::column_index, integer::Integer,
+        Batch, Expression, Frame, Source,
+        evaluate::chosen,
+        frame::{Tuples, column_index},
+        integer::Integer,
+        registers::{Column, LANES},
     },
     plan::rows::{Making, RowPlan},
     transaction::Transaction,
@@ -41,6 +45,7 @@ enum Part<'p> {
 
 /// What all rows at hand have in common, and what not.
 struct Parts<'p> {
+    schema: &'p TableSchema,
     template: RowTemplate<'p>,
     patches: SmallVec<[Patch; 1]>,
     /// Where all is said by the template, there is none.
@@ -64,25 +69,69 @@ impl<T: Transaction> Run<'_, T> {
                 patches,
             });
         }
-        let Parts {
-            template,
-            patches,
-            parts,
-        } = self.parts(schema, plan, projection, batch)?;
+        let parts = self.parts(schema, plan, projection, batch)?;
+        let patched = parts.patches.iter().map(|patch| patch.column);
         let checks = &self.constraints.of(schema.id).checks;
-        let pending = |check: &Check| patches.iter().any(|p| check.columns.contains(p.column));
+        let pending = |check: &Check| patched.clone().any(|column| check.columns.contains(column));
         if checks.iter().any(pending) {
             return None;
         }
         let mut builder = RowBuilder::default();
         let mut rows = Vec::with_capacity(batch.len());
-        for tuple in 0..batch.len() {
-            let frame = self.frame(batch, tuple);
-            let mut writer = builder.start_like(&template);
-            for (column, part) in &parts {
+        for tuples in Tuples::of(batch, self.variables) {
+            let first = rows.len();
+            self.encode(&parts, batch, &tuples, &mut builder, &mut rows)?;
+            for check in checks {
+                // What is the same in all rows need not be tested again.
+                let tested = match check.columns.0 & !plan.same.0 {
+                    0 if first > 0 => &[],
+                    0 => &rows[..1],
+                    _ => &rows[first..],
+                };
+                if !self.hold(schema, check, tested) {
+                    return None;
+                }
+            }
+        }
+        Some(Encoded {
+            schema,
+            rows,
+            patches: parts.patches,
+        })
+    }
+
+    /// Appends the rows that the next tuples make; `None` where they have to be evaluated as values.
+    fn encode(
+        &self,
+        parts: &Parts<'_>,
+        batch: &Batch<'_>,
+        tuples: &Tuples<'_>,
+        builder: &mut RowBuilder,
+        rows: &mut Vec<Row>,
+    ) -> Option<()> {
+        let Parts {
+            schema,
+            template,
+            parts,
+            ..
+        } = parts;
+        let mut integers: SmallVec<[Column; 8]> = SmallVec::new();
+        for (_, part) in parts {
+            if let Part::Integer(_, integer) = part {
+                let mut column = [0; LANES];
+                integer.column(tuples, &mut column)?;
+                integers.push(column);
+            }
+        }
+        let first = rows.len();
+        for lane in 0..tuples.len() {
+            let tuple = first + lane;
+            let mut integers = integers.iter();
+            let mut writer = builder.start_like(template);
+            for (column, part) in parts {
                 match part {
-                    Part::Integer(at, integer) => {
-                        if !writer.set_int(*at, integer.value(&frame)?) {
+                    Part::Integer(at, _) => {
+                        if !writer.set_int(*at, integers.next()?[lane]) {
                             return None;
                         }
                     }
@@ -100,6 +149,7 @@ impl<T: Transaction> Run<'_, T> {
                     }
                     Part::Same(value) => writer.push(*column, value.borrowed()).ok()?,
                     Part::Each(expression) => {
+                        let frame = self.frame(batch, tuple);
                         let mut held = Value::Null;
                         let value = expression.operand(&frame, &mut held).ok()?;
                         let refused = value.is_null() && !schema.columns[column.index()].nullable;
@@ -113,21 +163,9 @@ impl<T: Transaction> Run<'_, T> {
                     }
                 }
             }
-            let row = writer.finish().ok()?;
-            for check in checks {
-                // What is the same in all rows need not be tested again.
-                let again = tuple > 0 && check.columns.0 & !plan.same.0 == 0;
-                if !again && !self.holds(schema, check, &row) {
-                    return None;
-                }
-            }
-            rows.push(row);
+            rows.push(writer.finish().ok()?);
         }
-        Some(Encoded {
-            schema,
-            rows,
-            patches,
-        })
+        Some(())
     }
 
     fn parts<'p>(
@@ -180,19 +218,25 @@ impl<T: Transaction> Run<'_, T> {
             }
         }
         Some(Parts {
+            schema,
             template,
             patches,
             parts,
         })
     }
 
-    /// Whether a CHECK is certain to allow a row.
-    fn holds(&self, schema: &TableSchema, check: &Check, row: &Row) -> bool {
+    /// Whether a CHECK is certain to allow some rows.
+    fn hold(&self, schema: &TableSchema, check: &Check, rows: &[Row]) -> bool {
+        if rows.len() > 1 && check.hold(rows) == Some(true) {
+            return true;
+        }
         let layout = &schema.layout;
-        check.holds(row).unwrap_or_else(|| {
-            let sources = [Source::Empty, Source::Row { layout, row }];
-            let frame = Frame::of_rows(self.variables, &sources, self.surroundings);
-            matches!(check.expression.test(&frame), Ok(truth) if truth != Some(false))
+        rows.iter().all(|row| {
+            check.holds(row).unwrap_or_else(|| {
+                let sources = [Source::Empty, Source::Row { layout, row }];
+                let frame = Frame::of_rows(self.variables, &sources, self.surroundings);
+                matches!(check.expression.test(&frame), Ok(truth) if truth != Some(false))
+            })
         })
     }
 
@@ -214,8 +258,11 @@ impl<T: Transaction> Run<'_, T> {
             if schema.primary_key.is_empty() {
                 key = Key::from_bytes(&self.transaction.unique().to_be_bytes());
             }
-            for column in different {
-                push_column(schema, row, *column, &mut key);
+            let integers = plan.key_integers.as_deref();
+            if !integers.is_some_and(|integers| push_integers(row, integers, &mut key)) {
+                for column in different {
+                    push_column(schema, row, *column, &mut key);
+                }
             }
             let effect = Effect::Insert {
                 table: schema.id,
@@ -227,6 +274,19 @@ impl<T: Transaction> Run<'_, T> {
         }
         Ok(())
     }
+}
+
+/// Appends integers that a row has to a key. False, and nothing is appended, if one of them is NULL.
+fn push_integers(row: &Row, integers: &[(StoredInt, usize)], key: &mut Key) -> bool {
+    let before = key.len();
+    for (at, width) in integers {
+        let pushed = row.stored(*at).map(|int| key.push_int(*width, int));
+        if !matches!(pushed, Some(Ok(()))) {
+            key.truncate(before);
+            return false;
+        }
+    }
+    true
 }
 
 /// How an expression is evaluated for each row.

@@ -6,16 +6,19 @@ use anabranch_types::{Fetched, Key, Read, Row, Value, access::whole_table};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::{BATCH_TUPLES, Run, key};
+use super::{
+    BATCH_TUPLES, Run,
+    key::{self, KeyColumns},
+};
 use crate::{
     TransactionError,
     expression::{
         Batch, Expression, Failure, Frame, NONE, Source, Surroundings,
         compare::{Fingerprint, push_fingerprint},
         failure,
-        frame::Indices,
+        frame::{Indices, Tuples},
     },
-    plan::{FunctionStep, Join, Path, QueryStep, RowsOf, TableFunction, TableRead},
+    plan::{FunctionStep, Join, KeyPart, Path, QueryStep, RowsOf, TableFunction, TableRead},
     transaction::Transaction,
 };
 
@@ -92,29 +95,56 @@ impl<T: Transaction> Run<'_, T> {
     fn point_reads(
         &self,
         read: &TableRead,
-        parts: &[crate::plan::KeyPart],
+        parts: &[KeyPart],
         batch: &Batch<'_>,
     ) -> Result<Option<Vec<Read>>, Failure> {
         let table = read.schema.id;
         let mut reads = Vec::with_capacity(batch.len());
-        for tuple in 0..batch.len() {
+        self.each_key(parts, batch, |_, key| {
+            if let Some(key) = key {
+                reads.push(Read::Point { table, key });
+            }
+        })?;
+        Ok((reads.len() == batch.len()).then_some(reads))
+    }
+
+    /// Calls `take` with each tuple and its key, `None` where no stored key can equal it.
+    pub(super) fn each_key(
+        &self,
+        parts: &[KeyPart],
+        batch: &Batch<'_>,
+        mut take: impl FnMut(usize, Option<Key>),
+    ) -> Result<(), Failure> {
+        let mut done = 0;
+        if batch.len() > 1 {
+            for tuples in Tuples::of(batch, self.variables) {
+                let Some(columns) = KeyColumns::of(parts, &tuples) else {
+                    break;
+                };
+                for lane in 0..tuples.len() {
+                    take(done + lane, columns.key(lane));
+                }
+                done += tuples.len();
+            }
+        }
+        // The others each by itself.
+        for tuple in done..batch.len() {
             let frame = self.frame(batch, tuple);
             let mut key = Key::empty();
+            let mut known = true;
             for part in parts {
-                if !key::push(&mut key, part, &frame)? {
-                    return Ok(None);
-                }
+                known = known && key::push(&mut key, part, &frame)?;
             }
-            reads.push(Read::Point { table, key });
+            take(tuple, known.then_some(key));
         }
-        Ok(Some(reads))
+        Ok(())
     }
 
     /// Reads one row for each tuple.
     async fn points(
         &mut self,
         read: &TableRead,
-        parts: &[crate::plan::KeyPart],
+        parts: &[KeyPart],
         batch: &Batch<'_>,
         rows: &mut Vec<Row>,
         keys: &mut Vec<Key>,
@@ -514,6 +544,15 @@ fn stretch(source: usize, stretches: &[(u32, u32)], batch: &mut Batch<'_>) {
             kept += 1;
         }
         batch.indices.truncate(kept * stride);
+        return;
+    }
+    if let ([(begin, end)], true) = (stretches, batch.indices.iter().all(|index| *index == NONE)) {
+        // The first source of a query without a parent.
+        let mut indices = Indices::from_elem(NONE, (end - begin) as usize * stride);
+        for (row, place) in (*begin..*end).zip(indices.chunks_exact_mut(stride)) {
+            place[source] = row;
+        }
+        batch.indices = indices;
         return;
     }
     let rows = stretches.iter().map(|(begin, end)| (end - begin) as usize);

@@ -6,9 +6,14 @@
 use std::ops::Bound;
 
 use anabranch_types::{DataType, Decimal, Key, KeyRange, Value};
+use smallvec::SmallVec;
 
 use crate::{
-    expression::{Expression, Failure, Frame, failure},
+    expression::{
+        Expression, Failure, Frame, failure,
+        frame::Tuples,
+        registers::{Column, LANES},
+    },
     plan::{KeyPart, RangePath},
 };
 
@@ -21,6 +26,38 @@ pub(crate) fn push(key: &mut Key, part: &KeyPart, frame: &Frame<'_>) -> Result<b
     {
         return Ok(key.push_int(integer.width, int).is_ok());
     }
+    push_evaluated(key, part, frame)
+}
+
+/// The columns of the keys of some tuples, where all are integers.
+pub(crate) struct KeyColumns<'p> {
+    parts: &'p [KeyPart],
+    columns: SmallVec<[Column; 4]>,
+}
+
+impl<'p> KeyColumns<'p> {
+    /// `None` where some column has to be found out for each tuple by itself.
+    pub(crate) fn of(parts: &'p [KeyPart], tuples: &Tuples<'_>) -> Option<KeyColumns<'p>> {
+        let mut columns: SmallVec<[Column; 4]> = SmallVec::from_elem([0; LANES], parts.len());
+        for (part, column) in parts.iter().zip(&mut columns) {
+            part.integer.as_ref()?.value.column(tuples, column)?;
+        }
+        Some(KeyColumns { parts, columns })
+    }
+
+    /// The key of a tuple; `None` when no stored key can equal it.
+    #[inline]
+    pub(crate) fn key(&self, lane: usize) -> Option<Key> {
+        let mut key = Key::empty();
+        for (part, column) in self.parts.iter().zip(&self.columns) {
+            let width = part.integer.as_ref()?.width;
+            key.push_int(width, column[lane]).ok()?;
+        }
+        Some(key)
+    }
+}
+
+fn push_evaluated(key: &mut Key, part: &KeyPart, frame: &Frame<'_>) -> Result<bool, Failure> {
     let mut held = Value::Null;
     let value = part.value.operand(frame, &mut held)?;
     push_value(key, part, &value.to_value())

@@ -7,12 +7,15 @@ use smallvec::SmallVec;
 use super::{
     Run,
     insert::{Changed, primary_key, too_long},
-    key,
     referential::RowValues,
 };
 use crate::{
     TransactionError,
-    expression::{Batch, Failure, Frame, Source},
+    expression::{
+        Batch, Failure, Frame, Source,
+        frame::Tuples,
+        registers::{Column, LANES},
+    },
     plan::{
         DeferredUpdate,
         statement::{Delete, Update},
@@ -24,6 +27,9 @@ use crate::{
 
 /// What an UPDATE does to one row: the tuple, the row's key, the row, and the new values.
 type Change = (usize, Key, Row, Vec<(ColumnIndex, Value)>);
+
+/// By place of the argument, and once for every [`LANES`] tuples.
+type ArgumentColumns = SmallVec<[Option<Column>; 4]>;
 
 /// The target's source in an UPDATE or DELETE.
 const TARGET: usize = 1;
@@ -215,13 +221,10 @@ impl<T: Transaction> Run<'_, T> {
         let targets = self.deferred_targets(deferred, &batch)?;
         let mut rows = Vec::new();
         let count = targets.len() as u64;
+        let columns = self.argument_columns(deferred, &batch);
         for (tuple, key) in targets {
             let frame = self.frame(&batch, tuple);
-            let mut arguments = Vec::with_capacity(deferred.arguments.len());
-            for argument in &deferred.arguments {
-                arguments.push(argument.evaluate(&frame)?);
-            }
-            let arguments = arguments.into_boxed_slice();
+            let arguments = arguments(deferred, &columns, &frame, tuple)?;
             let outputs = match deferred.outputs {
                 0 => None,
                 count => Some(self.transaction.slots(count)),
@@ -262,10 +265,10 @@ impl<T: Transaction> Run<'_, T> {
             None => Vec::new(),
             Some(list) => self.returned_over(list, &batch, chosen.iter().copied())?,
         };
+        let columns = self.argument_columns(deferred, &batch);
         for tuple in &chosen {
             let frame = self.frame(&batch, *tuple);
-            let arguments = deferred.arguments.iter().map(|a| a.evaluate(&frame));
-            let arguments = arguments.collect::<Result<_, Failure>>()?;
+            let arguments = arguments(deferred, &columns, &frame, *tuple)?;
             let effect = Effect::Update {
                 table: update.schema.id,
                 key: target_of(&batch, *tuple).0,
@@ -281,6 +284,20 @@ impl<T: Transaction> Run<'_, T> {
         })
     }
 
+    /// The arguments of a deferred UPDATE that are integers, a column of some tuples after the other.
+    fn argument_columns(&self, deferred: &DeferredUpdate, batch: &Batch<'_>) -> ArgumentColumns {
+        let mut columns = SmallVec::new();
+        for tuples in Tuples::of(batch, self.variables) {
+            for argument in &deferred.arguments {
+                let mut column = [0; LANES];
+                let integer = argument.integer.as_ref();
+                let all = integer.and_then(|integer| integer.column(&tuples, &mut column));
+                columns.push(all.map(|()| column));
+            }
+        }
+        columns
+    }
+
     /// The rows that a deferred UPDATE names: each once, with the first tuple that names it, as in
     /// an UPDATE that reads.
     fn deferred_targets(
@@ -289,17 +306,9 @@ impl<T: Transaction> Run<'_, T> {
         batch: &Batch<'_>,
     ) -> Result<Vec<(usize, Key)>, Failure> {
         let mut targets: Vec<(usize, Key)> = Vec::with_capacity(batch.len());
-        for tuple in 0..batch.len() {
-            let frame = self.frame(batch, tuple);
-            let mut key = Key::empty();
-            let mut known = true;
-            for part in &deferred.key {
-                known = known && key::push(&mut key, part, &frame)?;
-            }
-            if known {
-                targets.push((tuple, key));
-            }
-        }
+        self.each_key(&deferred.key, batch, |tuple, key| {
+            targets.extend(key.map(|key| (tuple, key)));
+        })?;
         // Often they come in order, and then none is there twice.
         if !targets.is_sorted_by(|(_, a), (_, b)| a < b) {
             let mut seen: FxHashSet<Key> = FxHashSet::default();
@@ -325,6 +334,25 @@ impl<T: Transaction> Run<'_, T> {
         self.delete_rows(&delete.schema, targets).await?;
         Ok(Changed { count, rows })
     }
+}
+
+/// What a deferred UPDATE's row program is given for a tuple.
+fn arguments(
+    deferred: &DeferredUpdate,
+    columns: &ArgumentColumns,
+    frame: &Frame<'_>,
+    tuple: usize,
+) -> Result<Box<[Value]>, Failure> {
+    let count = deferred.arguments.len();
+    let columns = &columns[tuple / LANES * count..][..count];
+    let mut arguments = Vec::with_capacity(count);
+    for (argument, column) in deferred.arguments.iter().zip(columns) {
+        arguments.push(match column {
+            Some(column) => Value::Int(column[tuple % LANES]),
+            None => argument.value.evaluate(frame)?,
+        });
+    }
+    Ok(arguments.into_boxed_slice())
 }
 
 /// The first tuple of each target row.

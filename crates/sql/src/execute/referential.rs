@@ -31,6 +31,11 @@ pub(super) trait ChildRows {
     /// does not have the value.
     fn push(&self, row: usize, column: ColumnIndex, as_of: &ColumnSchema, key: &mut Key) -> bool;
 
+    /// Whether a part of some row's parent's key may be known only at commit.
+    fn may_wait(&self, _parent: &ParentReference) -> bool {
+        true
+    }
+
     /// The key of a row's parent, where it is known to be of integers and none is NULL.
     fn integer_key(&self, _row: usize, _parent: &ParentReference) -> Option<Key> {
         None
@@ -115,10 +120,17 @@ impl ChildRows for Encoded<'_> {
             .is_ok()
     }
 
+    fn may_wait(&self, parent: &ParentReference) -> bool {
+        let concerned = |patch: &Patch| parent.columns.contains(&patch.column);
+        self.patches.iter().any(concerned)
+    }
+
+    #[inline]
     fn integer_key(&self, row: usize, parent: &ParentReference) -> Option<Key> {
+        let row = &self.rows[row];
         let mut key = Key::empty();
         for (at, width) in parent.integers.as_ref()? {
-            key.push_int(*width, self.rows[row].stored(*at)?).ok()?;
+            key.push_int(*width, row.stored(*at)?).ok()?;
         }
         Some(key)
     }
@@ -184,6 +196,7 @@ impl<T: Transaction> Run<'_, T> {
                 count => count,
             };
             let columns = || parent.columns.iter();
+            let may_wait = rows.may_wait(parent);
             let mut before: Option<Key> = None;
             for row in 0..count {
                 // Rows of one statement often share a parent.
@@ -203,7 +216,10 @@ impl<T: Transaction> Run<'_, T> {
                         }
                     }
                 };
-                let pending = pending_of(rows, row, parent);
+                let pending = match may_wait {
+                    true => pending_of(rows, row, parent),
+                    false => SmallVec::new(),
+                };
                 let table = parent.parent.id;
                 if parent.index.is_none() && self.transaction.is_known(table, &key, &pending) {
                     continue;

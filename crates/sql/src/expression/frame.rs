@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::{
     Surroundings,
-    integer::{Cell, Cells},
+    registers::{Cells, Column, LANES, Lanes, Operand, pad, raised, scaled},
 };
 
 /// The index of a source that a tuple has no row of: an outer join's missing side.
@@ -59,10 +59,13 @@ impl Source<'_> {
             Source::Row { layout, row } => row.get(layout, column_index(column)),
             Source::Values { width, values } => values[row as usize * width + column].clone(),
             Source::Shared { width, values } => values[row as usize * width + column].clone(),
-            Source::Arrays { .. } => {
-                let mut held = Value::Null;
-                self.borrow(row, column, &mut held).to_value()
-            }
+            Source::Arrays { arrays, ordinality } => match arrays.get(column) {
+                Some(Value::Array(list)) => {
+                    list.get(row as usize).map_or(Value::Null, Value::clone)
+                }
+                None if *ordinality => Value::Int(i64::from(row) + 1),
+                _ => Value::Null,
+            },
             Source::Empty => unreachable!("a source is read before its columns are"),
         }
     }
@@ -94,34 +97,123 @@ impl Source<'_> {
 
 impl Cells for Frame<'_> {
     #[inline]
-    fn variable(&self, slot: usize) -> &Value {
-        &self.variables[slot]
-    }
-
-    #[inline]
-    fn row(&self, source: usize) -> Option<&Row> {
-        match &self.sources[source] {
-            // The row that a tuple has not is beyond the last.
-            Source::Rows { rows, .. } => rows.get(self.tuple[source] as usize),
-            Source::Row { row, .. } => Some(row),
-            _ => None,
-        }
-    }
-
-    #[inline]
-    fn cell(&self, source: usize, column: usize) -> Option<Cell<'_>> {
-        let row = self.tuple[source];
-        match &self.sources[source] {
-            Source::Arrays { arrays, ordinality } => match arrays.get(column) {
-                Some(Value::Array(list)) => list.get(row as usize).map(Cell::Value),
-                None if *ordinality => Some(Cell::Int(i64::from(row) + 1)),
+    fn load(&self, operand: &Operand) -> Option<i64> {
+        match operand {
+            Operand::Constant(int) => Some(*int),
+            Operand::Variable { slot, scale } => scaled(&self.variables[*slot], *scale),
+            Operand::Stored { source, at } => match &self.sources[*source] {
+                // The row that a tuple has not is beyond the last.
+                Source::Rows { rows, .. } => rows.get(self.tuple[*source] as usize)?.stored(*at),
+                Source::Row { row, .. } => row.stored(*at),
                 _ => None,
             },
-            Source::Values { width, values } if row != NONE => {
-                values.get(row as usize * width + column).map(Cell::Value)
+            Operand::Cell {
+                source,
+                column,
+                scale,
+            } => {
+                let row = self.tuple[*source];
+                match &self.sources[*source] {
+                    Source::Arrays { arrays, ordinality } => match arrays.get(*column) {
+                        Some(Value::Array(list)) => scaled(list.get(row as usize)?, *scale),
+                        None if *ordinality => raised(i64::from(row) + 1, *scale),
+                        _ => None,
+                    },
+                    Source::Values { width, values } if row != NONE => {
+                        scaled(values.get(row as usize * width + column)?, *scale)
+                    }
+                    _ => None,
+                }
             }
-            _ => None,
         }
+    }
+}
+
+/// Some consecutive tuples of a batch, at most [`LANES`] of them.
+#[derive(Clone, Copy)]
+pub(crate) struct Tuples<'a> {
+    variables: &'a [Value],
+    sources: &'a [Source<'a>],
+    stride: usize,
+    indices: &'a [u32],
+    count: usize,
+}
+
+impl<'a> Tuples<'a> {
+    /// All tuples of a batch, in order.
+    pub(crate) fn of(
+        batch: &'a Batch<'a>,
+        variables: &'a [Value],
+    ) -> impl Iterator<Item = Tuples<'a>> {
+        let chunks = batch.indices.chunks(LANES * batch.stride);
+        chunks.map(move |indices| Tuples {
+            variables,
+            sources: &batch.sources,
+            stride: batch.stride,
+            indices,
+            count: indices.len() / batch.stride,
+        })
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Puts what `of` gives for each tuple's row of a source into a column.
+    #[inline(always)]
+    fn fill(
+        &self,
+        source: usize,
+        column: &mut Column,
+        of: impl Fn(u32) -> Option<i64>,
+    ) -> Option<()> {
+        let mut at = source;
+        for lane in column.iter_mut().take(self.count) {
+            *lane = of(*self.indices.get(at)?)?;
+            at += self.stride;
+        }
+        pad(column, self.count);
+        Some(())
+    }
+}
+
+impl Lanes for Tuples<'_> {
+    fn load(&self, operand: &Operand, to: &mut Column) -> Option<()> {
+        match operand {
+            Operand::Constant(int) => *to = [*int; LANES],
+            Operand::Variable { slot, scale } => {
+                *to = [scaled(&self.variables[*slot], *scale)?; LANES];
+            }
+            Operand::Stored { source, at } => {
+                let Source::Rows { rows, .. } = &self.sources[*source] else {
+                    return None;
+                };
+                // The row that a tuple has not is beyond the last.
+                self.fill(*source, to, |row| rows.get(row as usize)?.stored(*at))?;
+            }
+            Operand::Cell {
+                source,
+                column,
+                scale,
+            } => match &self.sources[*source] {
+                Source::Arrays { arrays, ordinality } => match arrays.get(*column) {
+                    Some(Value::Array(list)) => {
+                        self.fill(*source, to, |row| scaled(list.get(row as usize)?, *scale))?;
+                    }
+                    None if *ordinality => {
+                        self.fill(*source, to, |row| raised(i64::from(row) + 1, *scale))?;
+                    }
+                    _ => return None,
+                },
+                Source::Values { width, values } => self.fill(*source, to, |row| match row {
+                    NONE => None,
+                    row => scaled(values.get(row as usize * width + column)?, *scale),
+                })?,
+                _ => return None,
+            },
+        }
+        Some(())
     }
 }
 

@@ -1,209 +1,72 @@
 //! Expressions whose values are integers of 64 bits, compiled once more.
 //!
 //! Most of what a transaction computes is integers, and decimals that fit one: a `numeric(p, s)`
-//! times 10^s. [`Integer`] knows where each operand lies and what it is, so a step of it is a few
-//! instructions, and a value travels in a register. It is never the only way to evaluate an
+//! times 10^s. [`Integer`] knows where each operand lies and what it is, and is computed in registers
+//! ([`super::registers`]), for one row or for sixteen at once. It is never the only way to evaluate an
 //! expression: whatever is out of the ordinary (a NULL, an overflow, a value out of its type's
 //! range, a decimal with more digits than expected, a value known only at commit) gives `None`,
 //! and then [`Expression::evaluate`] says what the value is or which error there is. So nothing
 //! here decides about an error, or which of two comes first.
 
-use std::cmp::Ordering;
+use anabranch_types::{DataType, NumericBounds, TableSchema, Value};
 
-use anabranch_types::{DataType, NumericBounds, Row, StoredInt, TableSchema, Value};
-
-use super::{Domain, Expression, Operator, Relation, frame::column_index};
-
-/// Powers of ten that an `i64` holds.
-const POWERS: [i64; 19] = {
-    let mut powers = [1i64; 19];
-    let mut power = 1;
-    while power < 19 {
-        powers[power] = powers[power - 1] * 10;
-        power += 1;
-    }
-    powers
+use super::{
+    Domain, Expression, Operator, Relation,
+    frame::column_index,
+    registers::{
+        Cells, Code, Column, LANES, Lanes, Operand, Operation, POWERS, Register, Registers, scaled,
+    },
 };
-
-/// What an expression's operands lie in: a tuple of a query, or a row and arguments.
-pub(crate) trait Cells {
-    /// A parameter or variable.
-    fn variable(&self, slot: usize) -> &Value;
-    /// The row that a source of table rows has here.
-    fn row(&self, source: usize) -> Option<&Row>;
-    /// A column of a source that has values.
-    fn cell(&self, source: usize, column: usize) -> Option<Cell<'_>>;
-}
-
-/// What a source that has values has in a column.
-#[derive(Clone, Copy)]
-pub(crate) enum Cell<'c> {
-    Int(i64),
-    Value(&'c Value),
-}
-
-/// The one row that a row program or a CHECK looks at, and arguments.
-#[derive(Clone, Copy)]
-pub(crate) struct RowCells<'r> {
-    pub(crate) row: &'r Row,
-    pub(crate) arguments: &'r [Value],
-}
-
-impl Cells for RowCells<'_> {
-    #[inline]
-    fn variable(&self, slot: usize) -> &Value {
-        &self.arguments[slot]
-    }
-
-    #[inline]
-    fn row(&self, _: usize) -> Option<&Row> {
-        Some(self.row)
-    }
-
-    #[inline]
-    fn cell(&self, _: usize, _: usize) -> Option<Cell<'_>> {
-        None
-    }
-}
 
 /// An expression with an integer's value: a number times 10^scale, for the scale that it was
 /// compiled for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Integer {
-    Constant(i64),
-    /// A variable, as an integer or a decimal with at most `scale` digits after the point.
-    Variable {
-        slot: usize,
-        scale: u16,
-    },
-    /// A column of a table.
-    Stored {
-        source: usize,
-        at: StoredInt,
-    },
-    /// A column of another source.
-    Cell {
-        source: usize,
-        column: usize,
-        scale: u16,
-    },
-    Add(Box<(Integer, Integer)>),
-    Subtract(Box<(Integer, Integer)>),
-    Multiply(Box<(Integer, Integer)>),
-    /// The value times a constant.
-    Times(Box<Integer>, i64),
-    /// The value, if it is neither below the one nor above the other.
-    Within(Box<Integer>, i64, i64),
-    /// CASE: the first whose condition is true, or the second.
-    Choice(Box<(Truth, Integer, Integer)>),
-}
-
-/// A condition on integers.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Truth {
-    Compare(Relation, Box<(Integer, Integer)>),
-    And(Vec<Truth>),
-    Or(Vec<Truth>),
-    Not(Box<Truth>),
-    /// IN a list.
-    OneOf(Integer, Vec<Integer>),
-}
+pub(crate) struct Integer(Code);
 
 impl Integer {
     /// The value; `None` where it has to be found out in another way.
     #[inline]
     pub(crate) fn value<C: Cells>(&self, cells: &C) -> Option<i64> {
-        match self {
-            Integer::Constant(int) => Some(*int),
-            Integer::Variable { slot, scale } => scaled(cells.variable(*slot), *scale),
-            Integer::Stored { source, at } => cells.row(*source)?.stored(*at),
-            Integer::Cell {
-                source,
-                column,
-                scale,
-            } => match cells.cell(*source, *column)? {
-                Cell::Int(int) if *scale == 0 => Some(int),
-                Cell::Int(int) => raised(int, *scale),
-                Cell::Value(value) => scaled(value, *scale),
-            },
-            _ => self.computed(cells),
-        }
+        self.0.value(cells)
     }
 
-    fn computed<C: Cells>(&self, cells: &C) -> Option<i64> {
-        match self {
-            Integer::Add(pair) => pair.0.value(cells)?.checked_add(pair.1.value(cells)?),
-            Integer::Subtract(pair) => pair.0.value(cells)?.checked_sub(pair.1.value(cells)?),
-            Integer::Multiply(pair) => pair.0.value(cells)?.checked_mul(pair.1.value(cells)?),
-            Integer::Times(operand, factor) => operand.value(cells)?.checked_mul(*factor),
-            Integer::Within(operand, least, greatest) => operand
-                .value(cells)
-                .filter(|int| least <= int && int <= greatest),
-            Integer::Choice(parts) => {
-                let (condition, result, otherwise) = &**parts;
-                if condition.holds(cells)? {
-                    result.value(cells)
-                } else {
-                    otherwise.value(cells)
-                }
-            }
-            leaf => leaf.value(cells),
-        }
+    /// The values for some rows; `None` where one of them has to be found out in another way.
+    #[inline]
+    pub(crate) fn column<L: Lanes>(&self, lanes: &L, column: &mut Column) -> Option<()> {
+        self.0.column(lanes, column)
     }
 }
+
+/// A condition on integers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Truth(Code);
 
 impl Truth {
     /// Whether it is true; `None` where that has to be found out in another way.
+    #[inline]
     pub(crate) fn holds<C: Cells>(&self, cells: &C) -> Option<bool> {
-        match self {
-            Truth::Compare(relation, pair) => {
-                let (left, right) = (pair.0.value(cells)?, pair.1.value(cells)?);
-                Some(relation.holds(left.cmp(&right)))
-            }
-            Truth::And(list) => {
-                for part in list {
-                    if !part.holds(cells)? {
-                        return Some(false);
-                    }
-                }
-                Some(true)
-            }
-            Truth::Or(list) => {
-                for part in list {
-                    if part.holds(cells)? {
-                        return Some(true);
-                    }
-                }
-                Some(false)
-            }
-            Truth::Not(part) => part.holds(cells).map(|truth| !truth),
-            Truth::OneOf(operand, list) => {
-                let operand = operand.value(cells)?;
-                for element in list {
-                    if element.value(cells)?.cmp(&operand) == Ordering::Equal {
-                        return Some(true);
-                    }
-                }
-                Some(false)
-            }
-        }
+        self.0.value(cells).map(|truth| truth == 1)
+    }
+
+    /// Whether it is true of all of some rows; `None` where that has to be found out in another way.
+    #[inline]
+    pub(crate) fn holds_of_all<L: Lanes>(&self, lanes: &L) -> Option<bool> {
+        let mut column = [0; LANES];
+        self.0.column(lanes, &mut column)?;
+        Some(column.iter().all(|truth| *truth == 1))
     }
 }
 
-/// A number times 10^scale.
-#[inline]
-fn scaled(value: &Value, scale: u16) -> Option<i64> {
-    match value {
-        Value::Int(int) if scale == 0 => Some(*int),
-        Value::Int(int) => raised(*int, scale),
-        Value::Numeric(decimal) => decimal.to_scaled(scale),
-        _ => None,
-    }
-}
+/// Several integers for columns of one row, computed together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Integers(Code);
 
-/// An integer times 10^scale.
-fn raised(int: i64, scale: u16) -> Option<i64> {
-    int.checked_mul(*POWERS.get(usize::from(scale))?)
+impl Integers {
+    /// Puts each into its register; `None` where they have to be found out in another way.
+    #[inline]
+    pub(crate) fn values<C: Cells>(&self, cells: &C, registers: &mut Registers) -> Option<()> {
+        self.0.run(cells, registers)
+    }
 }
 
 /// What is known of a query's sources when an expression is compiled.
@@ -227,13 +90,44 @@ impl Shapes<'_> {
 
     /// An expression whose values go into a column of this type, as the column stores them.
     pub(crate) fn stored(&self, expression: &Expression, to: &DataType) -> Option<Integer> {
+        let mut code = Code::default();
+        let register = self.column(expression, to, &mut code)?;
+        Some(Integer(code.ending_with(register)))
+    }
+
+    /// As [`Shapes::stored`], beside others: the register that it will be in.
+    pub(crate) fn stored_among(
+        &self,
+        others: &mut Integers,
+        expression: &Expression,
+        to: &DataType,
+    ) -> Option<Register> {
+        self.column(expression, to, &mut others.0)
+    }
+
+    fn column(&self, expression: &Expression, to: &DataType, code: &mut Code) -> Option<Register> {
         let scale = if to.is_integer() {
             0
         } else {
             to.scaled_width()?.1
         };
+        let before = code.len();
         // A variable by itself may be of any kind.
-        self.compile(expression, scale)
+        let register = self.register(expression, scale, code)?;
+        // Whoever stores an integer sees whether the column holds it.
+        let unbound = match int_range(Domain::of(to)) {
+            // Its own last operation: nothing else needs it.
+            Some(bounds) if usize::from(register) >= before => code.unbound(bounds),
+            _ => None,
+        };
+        Some(unbound.unwrap_or(register))
+    }
+
+    /// An expression that is certain to have an integer's type, and no other number's; `None` for a
+    /// column or a variable by itself, which are as quickly taken as they are.
+    pub(crate) fn typed(&self, expression: &Expression) -> Option<Integer> {
+        let is_integer = computes_integer(expression);
+        is_integer.then(|| self.compile(expression, 0)).flatten()
     }
 
     /// An expression's scale, where it is a number whose scale is the same for all its values; 0
@@ -299,110 +193,106 @@ impl Shapes<'_> {
     /// An expression, its values times 10^scale; `None` if it is not among those that this module
     /// knows. An expression that is not a number gives one that never has a value, or none.
     pub(crate) fn compile(&self, expression: &Expression, scale: u16) -> Option<Integer> {
-        let boxed = |left, right| Box::new((left, right));
-        Some(match expression {
-            Expression::Constant(value) => Integer::Constant(scaled(value, scale)?),
-            Expression::Variable(slot) => Integer::Variable { slot: *slot, scale },
+        let mut code = Code::default();
+        let register = self.register(expression, scale, &mut code)?;
+        Some(Integer(code.ending_with(register)))
+    }
+
+    /// The register that an expression's value will be in.
+    fn register(&self, expression: &Expression, scale: u16, code: &mut Code) -> Option<Register> {
+        match expression {
+            Expression::Constant(value) => {
+                code.push(Operation::Load(Operand::Constant(scaled(value, scale)?)))
+            }
+            Expression::Variable(slot) => {
+                let slot = *slot;
+                code.push(Operation::Load(Operand::Variable { slot, scale }))
+            }
             Expression::Column {
                 depth: 0,
                 source,
                 column,
-            } => match self.table(*source) {
-                Some(schema) => {
-                    let at = schema.layout.stored_int(column_index(*column))?;
-                    let own = self.scale(expression)?;
-                    let stored = Integer::Stored {
-                        source: *source,
-                        at,
+            } => {
+                let (source, column) = (*source, *column);
+                let Some(schema) = self.table(source) else {
+                    let cell = Operand::Cell {
+                        source,
+                        column,
+                        scale,
                     };
-                    times(stored, scale.checked_sub(own)?)?
-                }
-                None => Integer::Cell {
-                    source: *source,
-                    column: *column,
-                    scale,
-                },
-            },
+                    return code.push(Operation::Load(cell));
+                };
+                let at = schema.layout.stored_int(column_index(column))?;
+                let own = self.scale(expression)?;
+                let stored = code.push(Operation::Load(Operand::Stored { source, at }))?;
+                times(stored, scale.checked_sub(own)?, code)
+            }
             Expression::Arithmetic {
                 operator,
                 domain,
                 left,
                 right,
             } => {
-                let range = int_range(*domain);
                 // Integers are computed as such: their range is that of the result.
-                let own = if range.is_some() { 0 } else { scale };
-                let result = match operator {
-                    Operator::Add => {
-                        Integer::Add(boxed(self.compile(left, own)?, self.compile(right, own)?))
-                    }
-                    Operator::Subtract => {
-                        let (left, right) = (self.compile(left, own)?, self.compile(right, own)?);
-                        Integer::Subtract(boxed(left, right))
-                    }
-                    Operator::Multiply => {
-                        let of_left = match (self.scale(left), self.scale(right)) {
-                            _ if own == 0 => 0,
-                            (Some(of_left), _) => of_left,
-                            (None, Some(of_right)) => own.checked_sub(of_right)?,
-                            (None, None) => return None,
-                        };
-                        let left = self.compile(left, of_left)?;
-                        let right = self.compile(right, own.checked_sub(of_left)?)?;
-                        Integer::Multiply(boxed(left, right))
-                    }
-                    _ => return None,
+                let own = own_scale(*domain, scale);
+                let of_left = match operator {
+                    Operator::Multiply if own > 0 => match (self.scale(left), self.scale(right)) {
+                        (Some(of_left), _) => of_left,
+                        (None, Some(of_right)) => own.checked_sub(of_right)?,
+                        (None, None) => return None,
+                    },
+                    _ => own,
                 };
-                match (domain, range) {
-                    (_, Some((least, greatest))) => {
-                        times(Integer::Within(Box::new(result), least, greatest), scale)?
-                    }
-                    (Domain::Numeric, None) => result,
+                let of_right = match operator {
+                    Operator::Multiply => own.checked_sub(of_left)?,
+                    _ => own,
+                };
+                let left = self.register(left, of_left, code)?;
+                let right = self.register(right, of_right, code)?;
+                let result = code.push(match operator {
+                    Operator::Add => Operation::Add(left, right),
+                    Operator::Subtract => Operation::Subtract(left, right),
+                    Operator::Multiply => Operation::Multiply(left, right),
                     _ => return None,
-                }
+                })?;
+                bounded(result, *domain, scale, code)
             }
             Expression::Negate { domain, operand } => {
-                let range = int_range(*domain);
-                let own = if range.is_some() { 0 } else { scale };
-                let zero = Integer::Constant(0);
-                let result = Integer::Subtract(boxed(zero, self.compile(operand, own)?));
-                match (domain, range) {
-                    (_, Some((least, greatest))) => {
-                        times(Integer::Within(Box::new(result), least, greatest), scale)?
-                    }
-                    (Domain::Numeric, None) => result,
-                    _ => return None,
-                }
+                let zero = code.push(Operation::Load(Operand::Constant(0)))?;
+                let operand = self.register(operand, own_scale(*domain, scale), code)?;
+                let result = code.push(Operation::Subtract(zero, operand))?;
+                bounded(result, *domain, scale, code)
             }
             Expression::Cast {
                 operand, from, to, ..
-            } => self.cast(operand, from, to, scale)?,
+            } => self.cast(operand, from, to, scale, code),
             Expression::Case {
                 branches,
                 otherwise,
             } => {
-                let mut result = self.compile(otherwise, scale)?;
+                let mut result = self.register(otherwise, scale, code)?;
                 for (condition, then) in branches.iter().rev() {
-                    let parts = (self.truth(condition)?, self.compile(then, scale)?, result);
-                    result = Integer::Choice(Box::new(parts));
+                    let condition = self.condition(condition, code)?;
+                    let then = self.register(then, scale, code)?;
+                    result = code.push(Operation::Select(condition, then, result))?;
                 }
-                result
+                Some(result)
             }
             Expression::Switch {
                 operand,
                 branches,
                 otherwise,
             } => {
-                let mut result = self.compile(otherwise, scale)?;
+                let mut result = self.register(otherwise, scale, code)?;
                 for (value, then) in branches.iter().rev() {
-                    let condition = self.comparison(Relation::Equal, operand, value)?;
-                    let parts = (condition, self.compile(then, scale)?, result);
-                    result = Integer::Choice(Box::new(parts));
+                    let condition = self.comparison(Relation::Equal, operand, value, code)?;
+                    let then = self.register(then, scale, code)?;
+                    result = code.push(Operation::Select(condition, then, result))?;
                 }
-                result
+                Some(result)
             }
-            _ => return None,
-        })
+            _ => None,
+        }
     }
 
     fn comparison(
@@ -410,13 +300,16 @@ impl Shapes<'_> {
         relation: Relation,
         left: &Expression,
         right: &Expression,
-    ) -> Option<Truth> {
+        code: &mut Code,
+    ) -> Option<Register> {
         let scale = match (self.scale(left), self.scale(right)) {
             (Some(left), Some(right)) => left.max(right),
-            (known, None) | (None, known) => known?,
+            // Where neither tells, both are integers, or one has no value here.
+            (known, None) | (None, known) => known.unwrap_or(0),
         };
-        let pair = (self.compile(left, scale)?, self.compile(right, scale)?);
-        Some(Truth::Compare(relation, Box::new(pair)))
+        let left = self.register(left, scale, code)?;
+        let right = self.register(right, scale, code)?;
+        code.push(Operation::Test(relation, left, right))
     }
 
     fn cast(
@@ -425,30 +318,28 @@ impl Shapes<'_> {
         from: &DataType,
         to: &DataType,
         scale: u16,
-    ) -> Option<Integer> {
+        code: &mut Code,
+    ) -> Option<Register> {
         let number = |t: &DataType| t.is_integer() || matches!(t, DataType::Numeric(_));
         if !number(from) {
             return None;
         }
         match to {
             DataType::Int2 | DataType::Int4 | DataType::Int8 if from.is_integer() => {
-                let (least, greatest) = int_range(Domain::of(to)?)?;
-                let operand = Box::new(self.compile(operand, 0)?);
-                times(Integer::Within(operand, least, greatest), scale)
+                let operand = self.register(operand, 0, code)?;
+                bounded(operand, Domain::of(to)?, scale, code)
             }
-            DataType::Numeric(None) => self.compile(operand, scale),
+            DataType::Numeric(None) => self.register(operand, scale, code),
             DataType::Numeric(Some(NumericBounds {
                 precision,
                 scale: own,
             })) if *precision <= 18 => {
                 // With more digits than the type has there is no such integer, and then it is
                 // rounded elsewhere.
-                let operand = Box::new(self.compile(operand, *own)?);
                 let greatest = POWERS[usize::from(*precision)] - 1;
-                times(
-                    Integer::Within(operand, -greatest, greatest),
-                    scale.checked_sub(*own)?,
-                )
+                let operand = self.register(operand, *own, code)?;
+                let within = code.push(Operation::Within(operand, -greatest, greatest))?;
+                times(within, scale.checked_sub(*own)?, code)
             }
             _ => None,
         }
@@ -456,43 +347,120 @@ impl Shapes<'_> {
 
     /// A condition on integers; `None` for any other.
     pub(crate) fn truth(&self, expression: &Expression) -> Option<Truth> {
-        let list = |list: &[Expression]| -> Option<Vec<Truth>> {
-            list.iter().map(|part| self.truth(part)).collect()
-        };
-        Some(match expression {
-            Expression::And(parts) => Truth::And(list(parts)?),
-            Expression::Or(parts) => Truth::Or(list(parts)?),
-            Expression::Not(part) => Truth::Not(Box::new(self.truth(part)?)),
+        let mut code = Code::default();
+        let register = self.condition(expression, &mut code)?;
+        Some(Truth(code.ending_with(register)))
+    }
+
+    fn condition(&self, expression: &Expression, code: &mut Code) -> Option<Register> {
+        match expression {
+            Expression::And(parts) => {
+                let mut parts = parts.iter();
+                let mut all = self.condition(parts.next()?, code)?;
+                for part in parts {
+                    let part = self.condition(part, code)?;
+                    all = code.push(Operation::And(all, part))?;
+                }
+                Some(all)
+            }
+            Expression::Or(parts) => {
+                let mut parts = parts.iter();
+                let mut any = self.condition(parts.next()?, code)?;
+                for part in parts {
+                    let part = self.condition(part, code)?;
+                    any = code.push(Operation::Or(any, part))?;
+                }
+                Some(any)
+            }
+            Expression::Not(part) => {
+                let part = self.condition(part, code)?;
+                code.push(Operation::Not(part))
+            }
             Expression::Compare {
                 relation,
                 left,
                 right,
-            } => self.comparison(*relation, left, right)?,
+            } => self.comparison(*relation, left, right, code),
             Expression::InList {
                 operand,
                 list,
                 negated: false,
             } => {
                 let scale = self.scale(operand)?;
-                let list = list.iter().map(|element| self.compile(element, scale));
-                Truth::OneOf(self.compile(operand, scale)?, list.collect::<Option<_>>()?)
+                let operand = self.register(operand, scale, code)?;
+                let mut any = None;
+                for element in list {
+                    let element = self.register(element, scale, code)?;
+                    let equal = code.push(Operation::Test(Relation::Equal, operand, element))?;
+                    any = Some(match any {
+                        Some(before) => code.push(Operation::Or(before, equal))?,
+                        None => equal,
+                    });
+                }
+                any
             }
-            _ => return None,
-        })
+            _ => None,
+        }
+    }
+}
+
+/// The scale at which a domain's values are computed.
+fn own_scale(domain: Domain, scale: u16) -> u16 {
+    match int_range(Some(domain)) {
+        Some(_) => 0,
+        None => scale,
     }
 }
 
 /// The value times a power of ten.
-fn times(value: Integer, power: u16) -> Option<Integer> {
-    Some(match power {
-        0 => value,
-        power => Integer::Times(Box::new(value), *POWERS.get(usize::from(power))?),
-    })
+fn times(value: Register, power: u16, code: &mut Code) -> Option<Register> {
+    if power == 0 {
+        return Some(value);
+    }
+    let factor = Operand::Constant(*POWERS.get(usize::from(power))?);
+    let factor = code.push(Operation::Load(factor))?;
+    code.push(Operation::Multiply(value, factor))
+}
+
+/// The value of a domain of integers, in its range and times 10^scale, or of numerics as it is.
+fn bounded(value: Register, domain: Domain, scale: u16, code: &mut Code) -> Option<Register> {
+    match (domain, int_range(Some(domain))) {
+        // All that a register holds.
+        (Domain::Int8, _) => times(value, scale, code),
+        (_, Some((least, greatest))) => {
+            let within = code.push(Operation::Within(value, least, greatest))?;
+            times(within, scale, code)
+        }
+        (Domain::Numeric, None) => Some(value),
+        _ => None,
+    }
+}
+
+/// Whether an expression that is computed can only have an integer's type.
+fn computes_integer(expression: &Expression) -> bool {
+    let result =
+        |e: &Expression| matches!(e, Expression::Constant(Value::Int(_))) || computes_integer(e);
+    match expression {
+        Expression::Arithmetic { domain, .. } | Expression::Negate { domain, .. } => {
+            int_range(Some(*domain)).is_some()
+        }
+        Expression::Cast { to, .. } => to.is_integer(),
+        Expression::Case {
+            branches,
+            otherwise,
+        }
+        | Expression::Switch {
+            branches,
+            otherwise,
+            ..
+        } => branches.iter().all(|(_, then)| result(then)) && result(otherwise),
+        _ => false,
+    }
 }
 
 /// The least and the greatest integer of a domain of integers.
-fn int_range(domain: Domain) -> Option<(i64, i64)> {
-    match domain {
+fn int_range(domain: Option<Domain>) -> Option<(i64, i64)> {
+    match domain? {
         Domain::Int2 => Some((i64::from(i16::MIN), i64::from(i16::MAX))),
         Domain::Int4 => Some((i64::from(i32::MIN), i64::from(i32::MAX))),
         Domain::Int8 => Some((i64::MIN, i64::MAX)),
@@ -504,10 +472,13 @@ fn int_range(domain: Domain) -> Option<(i64, i64)> {
 mod tests {
     //! The twin is [`Expression::evaluate`]: whenever there is an integer, it must be the value.
 
-    use anabranch_types::{ColumnSchema, Decimal, RowLayout, TableId};
+    use anabranch_types::{ColumnSchema, Decimal, Row, RowLayout, TableId};
 
     use super::*;
-    use crate::expression::{Frame, Source, Surroundings};
+    use crate::expression::{
+        Frame, Source, Surroundings,
+        registers::{RowCells, RowLanes},
+    };
 
     /// splitmix64: a seed gives the same numbers everywhere.
     struct Chance(u64);
@@ -687,7 +658,8 @@ mod tests {
         let shapes = Shapes::row(&schema);
         let surroundings = Surroundings::default();
         let mut chance = Chance(7);
-        let (mut values, mut truths) = (0, 0);
+        let (mut values, mut truths, mut columns) = (0, 0, 0);
+        let mut rows: Vec<Row> = Vec::new();
         for round in 0..60_000 {
             let column = |chance: &mut Chance, nullable: bool, scale: Option<u16>| match scale {
                 _ if nullable && chance.below(4) == 0 => Value::Null,
@@ -745,6 +717,25 @@ mod tests {
                     "round {round}: {of:?} at scale {scale}"
                 );
             }
+            // Rows together: what each of them gives, or nothing if one gives nothing.
+            rows.insert(0, row.clone());
+            rows.truncate(LANES);
+            if let Some(integer) = shapes.compile(&of, scale)
+                && !of.any(&mut |e| matches!(e, Expression::Variable(_)))
+            {
+                let alone = |row| {
+                    integer.value(&RowCells {
+                        row,
+                        arguments: &[],
+                    })
+                };
+                let expected: Option<Vec<i64>> = rows.iter().map(alone).collect();
+                let mut column = [0; LANES];
+                let all = integer.column(&RowLanes(&rows), &mut column);
+                columns += usize::from(expected.is_some());
+                let found = all.map(|()| &column[..rows.len()]);
+                assert_eq!(found, expected.as_deref(), "round {round}: {of:?}");
+            }
             let of = condition(&mut chance, 2);
             if let Some(truth) = shapes.truth(&of).and_then(|e| e.holds(&cells)) {
                 truths += 1;
@@ -752,6 +743,9 @@ mod tests {
                 assert_eq!(Some(truth), expected, "round {round}: {of:?}");
             }
         }
-        assert!(values > 10_000 && truths > 10_000, "{values}, {truths}");
+        assert!(
+            values > 10_000 && truths > 10_000 && columns > 1_000,
+            "{values}, {truths}, {columns}"
+        );
     }
 }

@@ -14,6 +14,7 @@ pub(crate) mod frame;
 pub(crate) mod function;
 pub(crate) mod integer;
 pub(crate) mod pattern;
+pub(crate) mod registers;
 pub mod text;
 
 use std::{cell::RefCell, rc::Rc, sync::Arc};

@@ -64,6 +64,9 @@ pub(crate) fn settle(steps: &mut [Step]) {
             Step::Group { aggregates, .. } => {
                 for aggregate in aggregates {
                     aggregate.summand = summand(aggregate, &shapes);
+                    if let [(key, false, _)] = &aggregate.order[..] {
+                        aggregate.ascending = shapes.compile(key, 0);
+                    }
                 }
             }
             _ => {}

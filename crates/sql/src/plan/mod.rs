@@ -18,7 +18,7 @@ use anabranch_types::{ColumnIndex, DataType, IndexId, ProgramId, TableSchema};
 
 use crate::{
     bind::{aggregate::Aggregate, term::RawTerm},
-    expression::{Expression, Relation},
+    expression::{Expression, Relation, integer::Integer},
 };
 
 /// A result column: its name and type.
@@ -282,7 +282,15 @@ pub(crate) struct DeferredUpdate {
     pub(crate) key: Vec<KeyPart>,
     pub(crate) program: ProgramId,
     /// The program's arguments, over a tuple.
-    pub(crate) arguments: Vec<Expression>,
+    pub(crate) arguments: Vec<Argument>,
     /// How many outputs the program has.
     pub(crate) outputs: u16,
+}
+
+/// What a row program is given.
+#[derive(Clone, Debug)]
+pub(crate) struct Argument {
+    pub(crate) value: Expression,
+    /// The value once more, where it is computed and of an integer's type.
+    pub(crate) integer: Option<Integer>,
 }

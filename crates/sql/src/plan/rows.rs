@@ -5,7 +5,7 @@
 //! compiled; [`crate::execute::encode`] encodes the first kind once, computes the second in
 //! registers, and evaluates only what is left, a row at a time and straight into the encoded row.
 
-use anabranch_types::{ColumnIndex, ColumnSet, StoredInt, TableSchema};
+use anabranch_types::{ColumnIndex, ColumnSet, StoredInt, TableSchema, key::int_width};
 
 use super::{Body, Distinct, Query, Select, Step};
 use crate::expression::{
@@ -23,6 +23,9 @@ pub(crate) struct RowPlan {
     pub(crate) same: ColumnSet,
     /// How many leading columns of the primary key are.
     pub(crate) key_same: usize,
+    /// The other columns of the primary key, where all of them are integers: where the rows have
+    /// each, and the bytes that it takes in the key.
+    pub(crate) key_integers: Option<Vec<(StoredInt, usize)>>,
 }
 
 /// How one column comes by its value.
@@ -69,8 +72,17 @@ impl RowPlan {
         }
         let key = schema.primary_key.iter();
         let key_same = key.take_while(|c| matches!(columns[c.index()], Making::Same));
+        let key_same = key_same.count();
+        let integer = |column: &ColumnIndex| {
+            let described = &schema.columns[column.index()];
+            let plain = described.data_type.is_integer() && !described.nullable;
+            let at = schema.layout.stored_int(*column)?;
+            plain.then(|| (at, int_width(&described.data_type)))
+        };
+        let different_key = schema.primary_key[key_same..].iter();
         Some(RowPlan {
-            key_same: key_same.count(),
+            key_same,
+            key_integers: different_key.map(integer).collect(),
             same: ColumnSet(same.0 & !different.0),
             columns,
         })
