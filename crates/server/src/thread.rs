@@ -1,8 +1,11 @@
-//! The loop of one node's thread: take everything that has come, step the node through it, send
-//! everything that follows, sleep.
+//! The loop of one node's thread: take everything that has come, step the node through it, begin
+//! some of the calls that wait, send everything that follows, sleep.
+//!
+//! Messages go before calls. They are of transactions that have begun, somewhere: to finish these
+//! first keeps few open at a time, and what they need in the processor's caches.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
@@ -119,6 +122,10 @@ impl<M> Ord for Travelling<M> {
 
 /// What a thread drives: a node, with or without a log.
 pub(crate) trait Driven<P: Protocol> {
+    /// The most calls that are begun before what they ask of others is sent and messages are looked
+    /// for.
+    const CALLS_A_TURN: usize;
+
     /// Takes one input. What follows from it may be in `out` only after [`Driven::flush`].
     fn step(&mut self, now: Ticks, input: NodeInput<P::Message>, out: &mut NodeOutbox<P::Message>);
 
@@ -133,6 +140,8 @@ pub(crate) trait Driven<P: Protocol> {
 }
 
 impl<P: Protocol> Driven<P> for Node<P> {
+    const CALLS_A_TURN: usize = 8;
+
     #[inline]
     fn step(&mut self, now: Ticks, input: NodeInput<P::Message>, out: &mut NodeOutbox<P::Message>) {
         Node::step(self, now, input, out);
@@ -152,8 +161,10 @@ impl<P: Protocol> Driven<P> for Node<P> {
 }
 
 /// One sync makes durable what all inputs of a batch have come to; what arrives while it lasts is
-/// the next batch.
+/// the next batch. A sync costs more than any number of open calls: all that have come are begun.
 impl<P: Durable> Driven<P> for DurableNode<P, FileDisk> {
+    const CALLS_A_TURN: usize = usize::MAX;
+
     fn step(&mut self, now: Ticks, input: NodeInput<P::Message>, _: &mut NodeOutbox<P::Message>) {
         DurableNode::step(self, now, input);
     }
@@ -185,6 +196,10 @@ pub(crate) struct NodeThread<P: Protocol, N> {
     pub delay: Duration,
     /// Outcomes for each client, by its number.
     clients: Vec<Option<ClientEnd>>,
+    /// How many of them are not handed over yet.
+    outcomes: usize,
+    /// Calls that have come and are not begun, in order.
+    calls: VecDeque<Call>,
     travelling: BinaryHeap<Reverse<Travelling<P::Message>>>,
     order: u64,
     out: NodeOutbox<P::Message>,
@@ -200,6 +215,10 @@ struct ClientEnd {
     inbox: Arc<Inbox<Outcome>>,
     outcomes: Vec<Outcome>,
 }
+
+/// While calls wait, clients are woken for so many outcomes: each of them may have to wait for a
+/// processor that a node is at.
+const OUTCOMES_AT_ONCE: usize = 32;
 
 /// The bits of a [`anabranch_engine::CallId`] that number a client; the rest number its calls.
 pub(crate) const CLIENT_BITS: u32 = 20;
@@ -221,6 +240,8 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             clock,
             delay,
             clients: Vec::new(),
+            outcomes: 0,
+            calls: VecDeque::new(),
             travelling: BinaryHeap::new(),
             order: 0,
             out: NodeOutbox::default(),
@@ -244,6 +265,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
         self.node.node().observe(self.probe.clone());
         self.probe.enter(Activity::Transport);
         loop {
+            let received_before = self.received;
             for envelope in batch.drain(..) {
                 if self.open(envelope) {
                     return Ok(Ended {
@@ -253,6 +275,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
                 }
             }
             self.arrive();
+            self.begin_calls(self.received > received_before);
             let now = self.clock.now();
             if self.node.node().next_alarm().is_some_and(|at| at <= now) {
                 self.node.step(now, NodeInput::Tick, &mut self.out);
@@ -260,7 +283,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             self.node.flush(&mut self.out)?;
             self.flush();
             inbox.take(&mut batch);
-            if batch.is_empty() {
+            if batch.is_empty() && self.calls.is_empty() {
                 self.probe.enter(Activity::Idle);
                 inbox.wait(self.next_due(), &mut batch);
                 self.probe.enter(Activity::Transport);
@@ -296,10 +319,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
                         .get(client as usize)
                         .is_some_and(Option::is_some)
                 );
-                for call in calls {
-                    let now = self.clock.now();
-                    self.node.step(now, NodeInput::Call(call), &mut self.out);
-                }
+                self.calls.extend(calls);
             }
             Envelope::Client { client, outcomes } => {
                 let client = client as usize;
@@ -315,7 +335,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             Envelope::Report(report) => {
                 // Whoever asked may have gone.
                 let _ = report.send(Report {
-                    calls: self.node.node().calls(),
+                    calls: self.node.node().calls() + self.calls.len(),
                     sent: self.sent,
                     received: self.received,
                 });
@@ -323,6 +343,20 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             Envelope::Halt => return true,
         }
         false
+    }
+
+    /// Begins calls that wait: some, or if messages have come and more may be on their way, one, so
+    /// that no stream of them keeps calls out. What is open at a time is then what covers the way
+    /// of messages, be it short or long.
+    fn begin_calls(&mut self, has_received: bool) {
+        let most = match has_received && N::CALLS_A_TURN < usize::MAX {
+            true => 1,
+            false => N::CALLS_A_TURN,
+        };
+        for call in self.calls.drain(..most.min(self.calls.len())) {
+            let now = self.clock.now();
+            self.node.step(now, NodeInput::Call(call), &mut self.out);
+        }
     }
 
     fn receive(&mut self, from: NodeId, messages: Vec<P::Message>) {
@@ -374,10 +408,14 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             let client = (outcome.id.0 >> (64 - CLIENT_BITS)) as usize;
             if let Some(Some(end)) = self.clients.get_mut(client) {
                 end.outcomes.push(outcome);
+                self.outcomes += 1;
             }
         }
-        for end in self.clients.iter_mut().flatten() {
-            end.inbox.put_all(&mut end.outcomes);
+        if self.calls.is_empty() || self.outcomes >= OUTCOMES_AT_ONCE {
+            self.outcomes = 0;
+            for end in self.clients.iter_mut().flatten() {
+                end.inbox.put_all(&mut end.outcomes);
+            }
         }
     }
 
@@ -393,5 +431,103 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_engine::call::Retries;
+    use anabranch_engine::{CallError, CallId, Work};
+    use anabranch_protocol::ramp::RampNode;
+
+    use super::*;
+
+    type Message = <RampNode as Protocol>::Message;
+
+    /// Counts the calls that are begun, and answers each at once.
+    struct Counting<const CALLS_A_TURN: usize>(usize);
+
+    impl<const MOST: usize> Driven<RampNode> for Counting<MOST> {
+        const CALLS_A_TURN: usize = MOST;
+
+        fn step(&mut self, _: Ticks, input: NodeInput<Message>, out: &mut NodeOutbox<Message>) {
+            if let NodeInput::Call(call) = input {
+                self.0 += 1;
+                out.outcomes.push(Outcome {
+                    id: call.id,
+                    result: Err(CallError::InDoubt),
+                    retries: Retries::default(),
+                });
+            }
+        }
+
+        fn flush(&mut self, _: &mut NodeOutbox<Message>) -> Result<(), LogError> {
+            Ok(())
+        }
+
+        fn node(&mut self) -> &mut Node<RampNode> {
+            unreachable!("nobody looks at it")
+        }
+
+        fn into_protocol(self) -> RampNode {
+            unreachable!("nobody stops it")
+        }
+    }
+
+    type Thread<const MOST: usize> = NodeThread<RampNode, Counting<MOST>>;
+
+    /// A thread to which so many calls of a client have come, and the client's inbox.
+    fn with_calls<const MOST: usize>(count: u64) -> (Thread<MOST>, Arc<Inbox<Outcome>>) {
+        let inboxes: Arc<[Inbox<Envelope<RampNode>>]> = [Inbox::default()].into();
+        let start = Instant::now();
+        let clock = Clock { start };
+        let (node, probe) = (Counting(0), ActivityProbe::default());
+        let mut thread = NodeThread::new(NodeId(0), node, inboxes, clock, Duration::ZERO, probe);
+        let (client, outcomes) = (0, Arc::new(Inbox::default()));
+        let arrival = Envelope::Client {
+            client,
+            outcomes: Arc::clone(&outcomes),
+        };
+        let call = |number| Call {
+            id: CallId(number),
+            work: Work::Procedure(0),
+            arguments: [].into(),
+        };
+        let calls = (0..count).map(call).collect();
+        for envelope in [arrival, Envelope::Calls { client, calls }] {
+            assert!(!thread.open(envelope));
+        }
+        (thread, outcomes)
+    }
+
+    #[test]
+    fn calls_wait_for_messages_and_none_for_ever() {
+        let (mut thread, _) = with_calls::<3>(10);
+        let begun = [true, true, false, false, false, false].map(|has_received| {
+            thread.begin_calls(has_received);
+            thread.node.0
+        });
+        assert_eq!(begun, [1, 2, 5, 8, 10, 10]);
+    }
+
+    /// A durable node would sync for each turn.
+    #[test]
+    fn where_turns_are_dear_all_calls_that_have_come_are_begun() {
+        let (mut thread, _) = with_calls::<{ usize::MAX }>(10);
+        thread.begin_calls(true);
+        assert_eq!(thread.node.0, 10);
+    }
+
+    #[test]
+    fn outcomes_wait_for_each_other_while_calls_wait() {
+        let (mut thread, inbox) = with_calls::<10>(50);
+        let handed_over = [(); 5].map(|()| {
+            let mut taken = Vec::new();
+            thread.begin_calls(false);
+            thread.flush();
+            inbox.take(&mut taken);
+            taken.len()
+        });
+        assert_eq!(handed_over, [0, 0, 0, 40, 10]);
     }
 }
