@@ -15,7 +15,7 @@ use crate::collection::{Queued, Trim};
 use crate::index;
 use crate::store::{Store, Table, row_bytes, touch};
 use crate::tree::Position;
-use crate::version::{CommitSequence, Item, Version, hash_bytes};
+use crate::version::{CommitSequence, Item, Version, hash_key};
 
 /// What one transaction does on this partition.
 #[derive(Clone, Debug)]
@@ -635,7 +635,7 @@ impl<'s> Staging<'s> {
 
     /// The change that the transaction has made to this item, and the hash to file one under.
     fn staged(&self, table: TableId, key: &Key) -> (Option<usize>, u64) {
-        let hash = hash_bytes(key.as_bytes()).wrapping_add(u64::from(table.0));
+        let hash = hash_key(key).wrapping_add(u64::from(table.0));
         let (word, bit) = filtered(hash);
         if self.filter[word] & bit == 0 {
             return (None, hash);

@@ -56,6 +56,33 @@ impl Uniform {
     fn tells(self, key: &Key) -> bool {
         self == Uniform::Length(key.len())
     }
+
+    /// How a key with this head can be compared with the others.
+    #[inline]
+    fn width(self, head: u128) -> Width {
+        match self {
+            Uniform::Length(len) if len <= size_of::<u64>() && head as u64 == 0 => Width::Half,
+            _ => Width::Whole,
+        }
+    }
+}
+
+/// How much of heads a search has to compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Width {
+    Whole,
+    /// The first 8 bytes: the rest of the head looked for, and of all others, is zeros.
+    Half,
+}
+
+/// How many of these heads, which ascend, are below this one.
+#[inline]
+fn count_below(heads: &[u128], head: u128, width: Width) -> usize {
+    let half = |head: u128| (head >> 64) as u64;
+    match width {
+        Width::Whole => heads.partition_point(|held| *held < head),
+        Width::Half => heads.partition_point(|held| half(*held) < half(head)),
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -139,9 +166,8 @@ impl Keys {
 
     /// The child of an inner node that holds the key: the last one whose key is not above it.
     #[inline]
-    fn child(&self, head: u128, key: &Key) -> usize {
-        let separators = &self.heads[1..];
-        let first = 1 + separators.partition_point(|held| *held < head);
+    fn child(&self, head: u128, key: &Key, width: Width) -> usize {
+        let first = 1 + count_below(&self.heads[1..], head, width);
         let mut slot = first;
         while self.heads.get(slot) == Some(&head) && self.keys[slot] <= *key {
             slot += 1;
@@ -187,7 +213,7 @@ impl<V> Leaf<V> {
         near: usize,
         head: u128,
         key: &Key,
-        heads_tell: bool,
+        uniform: Uniform,
     ) -> Result<usize, usize> {
         let heads = &self.keys.heads;
         for slot in [near, self.inserted.wrapping_add(1)] {
@@ -197,7 +223,7 @@ impl<V> Leaf<V> {
                 return Err(slot);
             }
         }
-        self.search(head, key, heads_tell)
+        self.search(head, key, uniform)
     }
 
     /// Whether a key belongs to this leaf for sure: no other leaf can have it.
@@ -206,14 +232,14 @@ impl<V> Leaf<V> {
         self.keys.heads.first().is_some_and(|first| *first < head) && head < self.fence
     }
 
-    /// The slot of the key, or where it would go. `heads_tell`: no other key has its head.
+    /// The slot of the key, or where it would go.
     #[inline]
-    fn search(&self, head: u128, key: &Key, heads_tell: bool) -> Result<usize, usize> {
-        let slot = self.keys.heads.partition_point(|held| *held < head);
+    fn search(&self, head: u128, key: &Key, uniform: Uniform) -> Result<usize, usize> {
+        let slot = count_below(&self.keys.heads, head, uniform.width(head));
         if self.keys.heads.get(slot) != Some(&head) {
             return Err(slot);
         }
-        if heads_tell {
+        if uniform.tells(key) {
             return Ok(slot);
         }
         let slot = self.keys.among_equals(slot, head, key);
@@ -243,7 +269,7 @@ impl<V> Tree<V> {
     pub(crate) fn get(&self, key: &Key) -> Option<&V> {
         let head = key.head();
         let leaf = &self.leaves[self.leaf_of(head, key) as usize];
-        leaf.search(head, key, self.uniform.tells(key))
+        leaf.search(head, key, self.uniform)
             .ok()
             .map(|slot| &leaf.values[slot])
     }
@@ -253,7 +279,7 @@ impl<V> Tree<V> {
         let head = key.head();
         let leaf = self.leaf_of(head, key);
         let leaf = &mut self.leaves[leaf as usize];
-        leaf.search(head, key, self.uniform.tells(key))
+        leaf.search(head, key, self.uniform)
             .ok()
             .map(|slot| &mut leaf.values[slot])
     }
@@ -278,11 +304,11 @@ impl<V> Tree<V> {
             for _ in 0..self.height {
                 for (head, key, node) in &mut *searches {
                     let inner = &self.inners[*node as usize];
-                    *node = inner.children[inner.keys.child(*head, key)];
+                    *node = inner.children[inner.keys.child(*head, key, self.uniform.width(*head))];
                 }
             }
             for (head, key, leaf) in searches {
-                let slot = self.leaves[*leaf as usize].search(*head, key, self.uniform.tells(key));
+                let slot = self.leaves[*leaf as usize].search(*head, key, self.uniform);
                 found(slot.ok().map(|slot| Position::new(*leaf, slot)));
             }
         }
@@ -294,7 +320,7 @@ impl<V> Tree<V> {
         let head = key.head();
         let number = self.leaf_of(head, key);
         let leaf = &self.leaves[number as usize];
-        match leaf.search(head, key, self.uniform.tells(key)) {
+        match leaf.search(head, key, self.uniform) {
             Ok(slot) => Ok(Position::new(number, slot)),
             Err(slot) => Err(Position::new(number, slot)),
         }
@@ -306,8 +332,7 @@ impl<V> Tree<V> {
         let head = key.head();
         match self.leaves.get(near.leaf as usize) {
             Some(leaf) if leaf.spans(head) => {
-                let heads_tell = self.uniform.tells(key);
-                match leaf.search_near(near.slot as usize, head, key, heads_tell) {
+                match leaf.search_near(near.slot as usize, head, key, self.uniform) {
                     Ok(slot) => Ok(Position::new(near.leaf, slot)),
                     Err(slot) => Err(Position::new(near.leaf, slot)),
                 }
@@ -349,10 +374,11 @@ impl<V> Tree<V> {
 
     #[inline]
     fn leaf_of(&self, head: u128, key: &Key) -> u32 {
+        let width = self.uniform.width(head);
         let mut node = self.root;
         for _ in 0..self.height {
             let inner = &self.inners[node as usize];
-            node = inner.children[inner.keys.child(head, key)];
+            node = inner.children[inner.keys.child(head, key, width)];
         }
         node
     }
@@ -364,7 +390,7 @@ impl<V> Tree<V> {
         let mut node = self.root;
         for _ in 0..self.height {
             let inner = &self.inners[node as usize];
-            let child = inner.keys.child(head, key);
+            let child = inner.keys.child(head, key, Width::Whole);
             path.push((node, child));
             node = inner.children[child];
         }
@@ -499,7 +525,7 @@ impl<V> Tree<V> {
         let head = key.head();
         let number = self.leaf_of(head, key);
         let leaf = &mut self.leaves[number as usize];
-        let slot = leaf.search(head, key, self.uniform.tells(key)).ok()?;
+        let slot = leaf.search(head, key, self.uniform).ok()?;
         leaf.keys.remove(slot);
         let value = leaf.values.remove(slot);
         leaf.inserted = usize::MAX - 1;
@@ -784,6 +810,25 @@ mod tests {
                 .map(|(_, number)| *number)
                 .eq(0..20_000)
         );
+    }
+
+    /// Halves of heads tell short keys from each other, and not from a longer one.
+    #[test]
+    fn a_longer_key_comes_behind_the_short_one_it_begins_with() {
+        let mut short = Tree::default();
+        for number in 0..200u32 {
+            short.insert(Key::from_bytes(&number.to_be_bytes()), number);
+        }
+        for number in 0..200u32 {
+            let mut bytes = number.to_be_bytes().to_vec();
+            bytes.extend(1u64.to_be_bytes());
+            let mut tree = short.clone();
+            assert_eq!(tree.insert(Key::from_bytes(&bytes), 1_000), None);
+            let mut expected: Vec<u32> = (0..200).collect();
+            expected.insert(number as usize + 1, 1_000);
+            let held = tree.range(&Key::empty(), None).map(|(_, value)| *value);
+            assert!(held.eq(expected), "behind {number}");
+        }
     }
 
     #[test]

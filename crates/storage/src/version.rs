@@ -128,7 +128,7 @@ const HASH_MASK: u64 = (1 << HASH_BITS) - 1;
 impl ItemTag {
     /// The tag of an item.
     pub fn of(table: TableId, key: &Key) -> ItemTag {
-        let hash = hash_bytes(key.as_bytes()) & HASH_MASK;
+        let hash = hash_key(key) & HASH_MASK;
         // 0 is kept for the items whose key is not yet known.
         ItemTag(u64::from(table.0) << HASH_BITS | hash.max(1))
     }
@@ -165,14 +165,27 @@ impl fmt::Debug for ItemTag {
     }
 }
 
-/// A hash that is the same on every machine: multiply and fold, eight bytes at a time.
-pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
-    const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
-    let fold = |hash: u64, word: u64| {
-        let wide = u128::from(hash ^ word) * u128::from(MULTIPLIER);
-        (wide >> 64) as u64 ^ wide as u64
+/// A hash of a key that is the same on every machine: multiply and fold, eight bytes at a time, the
+/// last ones filled up with zeros. Most keys are short and have the zeros already.
+#[inline]
+pub(crate) fn hash_key(key: &Key) -> u64 {
+    let length = key.len();
+    let begin = fold(MULTIPLIER, length as u64);
+    let head = key.head();
+    let (first, second) = ((head >> 64) as u64, head as u64);
+    let (first, second) = (first.swap_bytes(), second.swap_bytes());
+    let next = |hash: u64, word| fold(hash.rotate_left(5), word);
+    let last = match length {
+        0..8 => next(begin, first),
+        8..16 => next(next(begin, first), second),
+        16 => next(next(next(begin, first), second), 0),
+        _ => return hash_long(begin, key.as_bytes()),
     };
-    let mut hash = fold(MULTIPLIER, bytes.len() as u64);
+    fold(last, MULTIPLIER)
+}
+
+fn hash_long(begin: u64, bytes: &[u8]) -> u64 {
+    let mut hash = begin;
     let mut words = bytes.chunks_exact(8);
     for word in &mut words {
         hash = fold(
@@ -186,4 +199,27 @@ pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
         fold(hash.rotate_left(5), u64::from_le_bytes(last)),
         MULTIPLIER,
     )
+}
+
+const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+
+#[inline]
+fn fold(hash: u64, word: u64) -> u64 {
+    let wide = u128::from(hash ^ word) * u128::from(MULTIPLIER);
+    (wide >> 64) as u64 ^ wide as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_keys_are_hashed_as_long_ones() {
+        for length in 0..=24u8 {
+            let bytes: Vec<u8> = (1..=length).collect();
+            let begin = fold(MULTIPLIER, u64::from(length));
+            let hash = hash_key(&Key::from_bytes(&bytes));
+            assert_eq!(hash, hash_long(begin, &bytes), "{length} bytes");
+        }
+    }
 }
