@@ -17,6 +17,7 @@
 //! 4. An abort that is nobody's fault is retried after a [backoff]; anything else is the
 //!    [`Outcome`].
 
+mod answers;
 pub mod application;
 pub mod backoff;
 pub mod call;

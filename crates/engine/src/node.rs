@@ -112,7 +112,9 @@ impl<M> Default for NodeOutbox<M> {
 pub struct Node<P: Protocol> {
     id: NodeId,
     home: PartitionId,
-    planned: Arc<PlannedApplication>,
+    /// Counted twice: the outer count is this thread's alone, so that calls of different nodes do not
+    /// meet at the inner one.
+    planned: Rc<Arc<PlannedApplication>>,
     options: NodeOptions,
     protocol: P,
     out: Outbox<P::Message>,
@@ -249,7 +251,7 @@ impl<P: Protocol> Node<P> {
         Node {
             id,
             home,
-            planned,
+            planned: Rc::new(planned),
             options,
             protocol,
             out: Outbox::default(),
@@ -425,12 +427,12 @@ impl<P: Protocol> Node<P> {
             deferral,
         };
         let mut procedure_transaction = NodeTransaction::new(
-            Arc::clone(&self.planned),
+            Rc::clone(&self.planned),
             identity,
             Rc::clone(&mailbox),
             Rc::clone(&self.sequences),
         );
-        let planned = Arc::clone(&self.planned);
+        let planned = Rc::clone(&self.planned);
         let (work, arguments) = (call.work.clone(), Arc::clone(&call.arguments));
         let declared = if self.options.declares {
             self.declared(&call)

@@ -20,6 +20,7 @@ use anabranch_types::{
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use crate::answers::Answers;
 use crate::application::PlannedApplication;
 use crate::overlay::{self, OwnWrite};
 use crate::routing::Target;
@@ -59,7 +60,7 @@ impl Mailbox {
                 None => {
                     partitions.push(PartitionEffects {
                         partition: write.partition,
-                        effects: Vec::with_capacity(32),
+                        effects: Vec::with_capacity(ROWS_EXPECTED),
                         guards: Vec::new(),
                     });
                     partitions.len() - 1
@@ -91,12 +92,12 @@ pub(crate) struct AttemptIdentity {
 
 /// A [`Transaction`] over a node.
 pub struct NodeTransaction {
-    planned: Arc<PlannedApplication>,
+    planned: Rc<Arc<PlannedApplication>>,
     identity: AttemptIdentity,
     mailbox: Rc<RefCell<Mailbox>>,
-    /// Rows known to exist, searched by hash.
-    known: Vec<KnownRow>,
-
+    known: KnownRows,
+    /// What other partitions have answered.
+    answers: Answers,
     /// Where rows with hidden keys were found.
     hidden: FxHashMap<(TableId, Key), PartitionId>,
     /// The partition that produces each slot; `None` until the effect is written.
@@ -107,7 +108,7 @@ pub struct NodeTransaction {
 
 impl NodeTransaction {
     pub(crate) fn new(
-        planned: Arc<PlannedApplication>,
+        planned: Rc<Arc<PlannedApplication>>,
         identity: AttemptIdentity,
         mailbox: Rc<RefCell<Mailbox>>,
         sequences: Rc<NodeSequences>,
@@ -116,7 +117,8 @@ impl NodeTransaction {
             planned,
             identity,
             mailbox,
-            known: Vec::new(),
+            known: KnownRows::default(),
+            answers: Answers::default(),
             hidden: FxHashMap::default(),
             slots: Vec::new(),
             uniques: 0,
@@ -127,27 +129,8 @@ impl NodeTransaction {
     /// Takes note of a row that was read, if its table loses none.
     fn remember(&mut self, table: TableId, key: &Key) {
         if self.planned.execution.is_permanent(table) {
-            self.know(table, key, &[]);
+            self.known.note(table, key, &[]);
         }
-    }
-
-    fn know(&mut self, table: TableId, key: &Key, pending: &[Patch]) {
-        let hash = identify(table, key);
-        if !self.finds(hash, table, key, pending) {
-            let pending = SmallVec::from_slice(pending);
-            self.known.push(KnownRow {
-                hash,
-                table,
-                key: key.clone(),
-                pending,
-            });
-        }
-    }
-
-    fn finds(&self, hash: u64, table: TableId, key: &Key, pending: &[Patch]) -> bool {
-        self.known.iter().any(|row| {
-            row.hash == hash && row.table == table && row.key == *key && *row.pending == *pending
-        })
     }
 
     /// Takes note of what an own effect says about the existence of its row.
@@ -162,11 +145,10 @@ impl NodeTransaction {
                 let keys = &self.planned.schema().table(*table).primary_key;
                 let of_key = patches.iter().filter(|patch| keys.contains(&patch.column));
                 let pending: SmallVec<[Patch; 1]> = of_key.copied().collect();
-                self.know(*table, key, &pending);
+                self.known.note(*table, key, &pending);
             }
             Effect::Delete { table, key } => {
-                self.known
-                    .retain(|row| row.table != *table || row.key != *key);
+                self.known.forget(*table, key);
             }
             Effect::Insert { .. } | Effect::Update { .. } => {}
         }
@@ -195,12 +177,22 @@ impl NodeTransaction {
         if reads.is_empty() {
             return Ok(Vec::new());
         }
+        let asks_rows_alone = !access.guard && !access.for_write;
+        if asks_rows_alone && let Some(known) = self.answers.to_all(&reads) {
+            return Ok(known);
+        }
         let router = &self.planned.execution.router;
         let first = router.read(&reads[0]);
         let together =
             first != Target::Everywhere && reads[1..].iter().all(|read| router.read(read) == first);
         if together {
             let partition = PartitionId(self.partitions(first).start);
+            let kept = match &reads[..] {
+                [range @ Read::Range { .. }] if partition != self.identity.home => {
+                    Some(range.clone())
+                }
+                _ => None,
+            };
             let requests = reads
                 .into_iter()
                 .map(|read| PartitionRead {
@@ -209,7 +201,11 @@ impl NodeTransaction {
                     access,
                 })
                 .collect();
-            return Ok(self.ask(requests).await);
+            let answers = self.ask(requests).await;
+            if let Some(range) = kept {
+                self.answers.keep(range, &answers[0]);
+            }
+            return Ok(answers);
         }
         let mut requests: Vec<(PartitionId, usize)> = Vec::with_capacity(reads.len());
         for (place, read) in reads.iter().enumerate() {
@@ -226,7 +222,7 @@ impl NodeTransaction {
             })
             .collect();
         let answers = self.ask(asked).await;
-        let planned = Arc::clone(&self.planned);
+        let planned = Rc::clone(&self.planned);
         let schema = planned.application.schema();
         let mut gathered: Vec<Option<Fetched>> = vec![None; reads.len()];
         for ((partition, place), answer) in requests.into_iter().zip(answers) {
@@ -407,7 +403,11 @@ impl Transaction for NodeTransaction {
         self.check_slots(partition, &effect)?;
         self.note_own(&effect);
         let guard = self.planned.execution.guards_writes(statement);
-        self.mailbox.borrow_mut().writes.push(OwnWrite {
+        let writes = &mut self.mailbox.borrow_mut().writes;
+        if writes.is_empty() {
+            writes.reserve(ROWS_EXPECTED);
+        }
+        writes.push(OwnWrite {
             partition,
             effect,
             guard,
@@ -420,7 +420,7 @@ impl Transaction for NodeTransaction {
     }
 
     fn is_known(&mut self, table: TableId, key: &Key, pending: &[Patch]) -> bool {
-        let known = self.finds(identify(table, key), table, key, pending);
+        let known = self.known.has(table, key, pending);
         if !known && !pending.is_empty() {
             // It cannot be looked up either: the next attempt has to know the value in time.
             self.mailbox.borrow_mut().deferral_failed = true;
@@ -467,23 +467,88 @@ fn refuse(message: String) -> TransactionError {
     })
 }
 
-fn identify(table: TableId, key: &Key) -> u64 {
-    let mut hash = u64::from(table.0);
-    for chunk in key.as_bytes().chunks(8) {
-        let mut word = [0u8; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        hash = (hash.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-    hash
+/// Rows known to exist, searched by hash.
+#[derive(Default)]
+struct KnownRows {
+    /// One a row.
+    hashes: Vec<u64>,
+    rows: Vec<KnownRow>,
+    /// Some bits of each hash: a row whose bit is not set is not known.
+    filter: [u64; 4],
 }
 
 /// A row known to exist. `pending` are columns of its key that are known only at commit.
 struct KnownRow {
-    hash: u64,
     table: TableId,
     key: Key,
     pending: SmallVec<[Patch; 1]>,
 }
+
+impl KnownRows {
+    fn note(&mut self, table: TableId, key: &Key, pending: &[Patch]) {
+        let hash = identify(table, key);
+        if self.finds(hash, table, key, pending) {
+            return;
+        }
+        if self.rows.is_empty() {
+            self.hashes.reserve(ROWS_EXPECTED);
+            self.rows.reserve(ROWS_EXPECTED);
+        }
+        let (word, bit) = filtered(hash);
+        self.filter[word] |= bit;
+        self.hashes.push(hash);
+        self.rows.push(KnownRow {
+            table,
+            key: key.clone(),
+            pending: SmallVec::from_slice(pending),
+        });
+    }
+
+    fn has(&self, table: TableId, key: &Key, pending: &[Patch]) -> bool {
+        self.finds(identify(table, key), table, key, pending)
+    }
+
+    fn finds(&self, hash: u64, table: TableId, key: &Key, pending: &[Patch]) -> bool {
+        let (word, bit) = filtered(hash);
+        self.filter[word] & bit != 0
+            && self.hashes.iter().zip(&self.rows).any(|(held, row)| {
+                *held == hash && row.table == table && row.key == *key && *row.pending == *pending
+            })
+    }
+
+    /// The row goes. Its bit in the filter stays, and says nothing false.
+    fn forget(&mut self, table: TableId, key: &Key) {
+        while let Some(at) =
+            (self.rows.iter()).position(|row| row.table == table && row.key == *key)
+        {
+            self.hashes.swap_remove(at);
+            self.rows.swap_remove(at);
+        }
+    }
+}
+
+fn identify(table: TableId, key: &Key) -> u64 {
+    let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(MULTIPLIER);
+    let (head, length) = (key.head(), key.len());
+    let begin = u64::from(table.0) << 32 | length as u64;
+    let of_head = mix(mix(begin, (head >> 64) as u64), head as u64);
+    match key.as_bytes().get(size_of::<u128>()..) {
+        Some(rest) => rest
+            .iter()
+            .fold(of_head, |hash, byte| mix(hash, u64::from(*byte))),
+        None => of_head,
+    }
+}
+
+const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// A hash's place in [`KnownRows::filter`]: by its highest bits, which all others move.
+fn filtered(hash: u64) -> (usize, u64) {
+    ((hash >> 62) as usize, 1 << (hash >> 56 & 63))
+}
+
+/// So many rows a transaction has room for before its lists grow.
+const ROWS_EXPECTED: usize = 32;
 
 /// Rows of larger answers are not remembered: searching what is known has to stay cheaper than
 /// asking the own partition.

@@ -411,6 +411,82 @@ fn a_node_that_does_not_record_gathers_nothing() {
     });
 }
 
+/// Customers of branches, found by name.
+const BRANCHES: &str = "
+CREATE TABLE customers (
+    branch integer NOT NULL,
+    id integer NOT NULL,
+    name integer NOT NULL,
+    balance integer NOT NULL,
+    PRIMARY KEY (branch, id)
+);
+CREATE INDEX customers_by_name ON customers (branch, name);
+
+-- Reads alone: nothing is a guard.
+CREATE FUNCTION second_of(p_branch integer, p_name integer,
+                          OUT namesakes bigint, OUT second integer, OUT amount integer)
+LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT count(*) INTO namesakes FROM customers WHERE branch = p_branch AND name = p_name;
+    SELECT id INTO second FROM customers WHERE branch = p_branch AND name = p_name
+    ORDER BY id LIMIT 1 OFFSET 1;
+    SELECT balance INTO amount FROM customers WHERE branch = p_branch AND id = second;
+END;
+$$;
+
+CREATE FUNCTION first_of(p_branch integer, p_name integer, OUT first integer, OUT namesakes bigint)
+LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT id INTO first FROM customers WHERE branch = p_branch AND name = p_name
+    ORDER BY id LIMIT 1;
+    SELECT count(*) INTO namesakes FROM customers WHERE branch = p_branch AND name = p_name;
+END;
+$$;
+
+-- What is counted before a row comes is a guard.
+CREATE FUNCTION add(p_branch integer, p_name integer, p_id integer,
+                    OUT before bigint, OUT after bigint)
+LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT count(*) INTO before FROM customers WHERE branch = p_branch AND name = p_name;
+    INSERT INTO customers (branch, id, name, balance) VALUES (p_branch, p_id, p_name, 0);
+    SELECT count(*) INTO after FROM customers WHERE branch = p_branch AND name = p_name;
+END;
+$$;
+";
+
+/// At home, where a read is a function call, each read is made. Another partition is asked for a
+/// range once, unless the answer was a part, or is a guard.
+#[test]
+fn another_partition_is_asked_for_a_range_once() {
+    let customer = |id, name, balance| (0, args([1, id, name, balance]).to_vec());
+    let rows = [
+        customer(1, 5, 10),
+        customer(2, 6, 20),
+        customer(3, 5, 30),
+        customer(4, 5, 40),
+    ];
+    let options = NodeOptions {
+        records: true,
+        ..NodeOptions::default()
+    };
+    under_each_with(BRANCHES, 2, &rows, options, |cluster| {
+        let mut reads = |node, function: &str, arguments: &[i64], expected: &[i64]| {
+            let arguments: Vec<Value> = arguments.iter().map(|int| Value::Int(*int)).collect();
+            let answer = cluster.call(node, function, &arguments).unwrap();
+            assert_eq!(ints(&answer), [expected]);
+            cluster.attempts().last().expect("it records").reads.len()
+        };
+        let (home, elsewhere) = (1, 0);
+        assert_eq!(reads(home, "second_of", &[1, 5], &[3, 3, 30]), 3);
+        assert_eq!(reads(elsewhere, "second_of", &[1, 5], &[3, 3, 30]), 1);
+        assert_eq!(reads(home, "first_of", &[1, 5], &[1, 3]), 2);
+        assert_eq!(reads(elsewhere, "first_of", &[1, 5], &[1, 3]), 2);
+        assert_eq!(reads(home, "add", &[1, 5, 8], &[3, 4]), 2);
+        assert_eq!(reads(elsewhere, "add", &[1, 5, 9], &[4, 5]), 2);
+    });
+}
+
 /// Boxes by name and parcels by number: each type's routing parameter stands second.
 const PLACED: &str = "
 CREATE TABLE boxes (name text PRIMARY KEY, parcels integer NOT NULL);
