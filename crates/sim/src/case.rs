@@ -394,7 +394,7 @@ impl Case {
                 happened.sometimes.insert(name, count);
             }
         }
-        let missing = check::missing(self, prepared.nodes, &happened);
+        let missing = check::missing(self, prepared, &happened);
         let report = Report {
             happened,
             counters,

@@ -8,7 +8,7 @@ use anabranch_engine::view::{self, StoresView};
 use anabranch_storage::Store;
 use anabranch_types::{Placement, TableId, access::whole_table};
 
-use crate::case::Case;
+use crate::case::{Case, Prepared};
 use crate::cluster::{Cluster, Watch};
 use crate::constraints;
 use crate::protocols::{ProtocolName, Simulated};
@@ -109,9 +109,14 @@ fn copies_that_differ(planned: &PlannedApplication, stores: &[&Store]) -> (Vec<S
 }
 
 /// What a run of this case should have seen, and has not.
-pub(crate) fn missing(case: &Case, nodes: u16, happened: &Happenings) -> Vec<&'static str> {
+pub(crate) fn missing(
+    case: &Case,
+    prepared: &Prepared,
+    happened: &Happenings,
+) -> Vec<&'static str> {
     let mut expected = Vec::new();
-    if nodes > 1 && case.protocol == ProtocolName::RampFast {
+    let may_fracture = prepared.nodes > 1 && prepared.workload.may_fracture();
+    if may_fracture && case.protocol == ProtocolName::RampFast {
         expected.push("a second round of reads repaired a race");
     }
     if matches!(case.protocol, ProtocolName::Locking) {

@@ -81,6 +81,12 @@ impl Workload for SmallBank {
         })
     }
 
+    /// Each operation reads the balances of one customer, which are on one partition; names, which
+    /// are on another, are never written.
+    fn may_fracture(&self) -> bool {
+        false
+    }
+
     /// Savings are not overdrawn (23514); a payment that is not covered is refused (22003).
     fn refuses(&self, code: &str) -> bool {
         ["23514", "22003"].contains(&code)

@@ -33,6 +33,12 @@ pub trait Workload: Send + Sync {
         Ok(())
     }
 
+    /// Whether some operation reads on several partitions what others write there together. Where
+    /// none does, no read can be fractured, and a protocol has none to repair.
+    fn may_fracture(&self) -> bool {
+        true
+    }
+
     /// Whether an operation may fail with this SQLSTATE: what the application refuses, and the
     /// constraints that its operations may meet.
     fn refuses(&self, code: &str) -> bool;
