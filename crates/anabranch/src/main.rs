@@ -15,10 +15,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     match cli::run(cli::Arguments::parse()) {
-        Ok(cli::Verdict::Fine) => ExitCode::SUCCESS,
-        Ok(cli::Verdict::Finding) => ExitCode::from(1),
-        Ok(cli::Verdict::NoProgress) => ExitCode::from(3),
-        Ok(cli::Verdict::Crash) => ExitCode::from(4),
+        Ok(verdict) => ExitCode::from(verdict.exit_code()),
         Err(error) => {
             eprintln!("{error}");
             ExitCode::from(2)

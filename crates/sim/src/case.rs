@@ -513,3 +513,6 @@ fn words(panic: &(dyn std::any::Any + Send)) -> String {
         _ => "a panic without words".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,6 +59,18 @@ pub(crate) enum Verdict {
     Crash,
 }
 
+impl Verdict {
+    /// The exit code: [`AFTER_HELP`] says what each means.
+    pub(crate) fn exit_code(self) -> u8 {
+        match self {
+            Verdict::Fine => 0,
+            Verdict::Finding => 1,
+            Verdict::NoProgress => 3,
+            Verdict::Crash => 4,
+        }
+    }
+}
+
 /// Runs the command that the arguments name.
 pub(crate) fn run(arguments: Arguments) -> Result<Verdict, Box<dyn Error>> {
     match arguments.command {

@@ -225,11 +225,11 @@ fn one(
     if report.verdict != Ending::Fine {
         fail(arguments, file, &report)?;
     }
-    Ok(verdict(&report))
+    Ok(verdict(&report.verdict))
 }
 
-fn verdict(report: &Report) -> Verdict {
-    match &report.verdict {
+fn verdict(ending: &Ending) -> Verdict {
+    match ending {
         Ending::Fine => Verdict::Fine,
         Ending::Violated(_) => Verdict::Finding,
         Ending::Stuck(_) => Verdict::NoProgress,
@@ -490,7 +490,7 @@ fn many(
         return Ok(Verdict::Fine);
     };
     fail(arguments, &arguments.file(*seed, faults, network), report)?;
-    Ok(verdict(report))
+    Ok(verdict(&report.verdict))
 }
 
 fn print_sum(arguments: &SimArguments, sum: &Sum, seconds: f64) {
@@ -540,5 +540,25 @@ fn print_sum(arguments: &SimArguments, sum: &Sum, seconds: f64) {
     }
     for (seed, report) in &sum.failed {
         println!("  seed {seed:<8} {}", ending(&report.verdict));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scripts tell a finding from a cluster that hangs and from one that dies by these numbers.
+    #[test]
+    fn each_ending_has_an_exit_code_of_its_own() {
+        let endings = [
+            (Ending::Fine, 0),
+            (Ending::Violated(Vec::new()), 1),
+            (Ending::Stuck(String::new()), 3),
+            (Ending::Crashed(String::new()), 4),
+        ];
+        for (ending, code) in endings {
+            assert_eq!(verdict(&ending).exit_code(), code, "{ending:?}");
+            assert_eq!(ending.exit_code(), code, "{ending:?}");
+        }
     }
 }
