@@ -237,9 +237,9 @@ impl Revival {
     ) -> Result<DurableNode<P, MemoryDisk>, DurableError> {
         let options = DurableOptions {
             log: LogOptions {
-                segment_bytes: 4 << 10,
+                segment_bytes: 1 << 10,
             },
-            checkpoint_bytes: 8 << 10,
+            checkpoint_bytes: 2 << 10,
         };
         let mut loaded = Some(store);
         let protocol = |beginning| {
