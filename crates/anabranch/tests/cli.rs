@@ -53,12 +53,35 @@ fn refused_in_one_line(arguments: &[&str], because: &[&str]) {
 fn a_data_folder_is_refused_for_what_keeps_no_records() {
     let folder = scratch("data-refused");
     let bench = ["bench", "tpcc", "--data", text(&folder), "--protocol"];
-    for protocol in ["locking", "nwnr"] {
-        let arguments = [&bench[..], &[protocol]].concat();
-        refused_in_one_line(&arguments, &["--data", protocol, "keeps no records"]);
-    }
+    let arguments = [&bench[..], &["nwnr"]].concat();
+    refused_in_one_line(&arguments, &["--data", "nwnr", "keeps no records"]);
     let twice = [&bench[..], &["ramp-fast", "--repeat", "2"]].concat();
     refused_in_one_line(&twice, &["--data", "once"]);
+}
+
+/// What one protocol has written down says nothing to another.
+#[test]
+fn a_data_folder_of_another_protocol_is_refused() {
+    let folder = scratch("data-foreign");
+    let whose = "tpcc under ramp-fast, 2 partitions, 2 warehouses, schema 0";
+    std::fs::write(folder.join("cluster"), format!("{whose}\n")).unwrap();
+    for protocol in ["locking", "locking-short"] {
+        let arguments = [
+            "bench",
+            "tpcc",
+            "--data",
+            text(&folder),
+            "--protocol",
+            protocol,
+        ];
+        let because = [whose, "another cluster", &format!("tpcc under {protocol},")];
+        refused(&arguments, &because);
+    }
+    assert_eq!(
+        std::fs::read_dir(&folder).unwrap().count(),
+        1,
+        "nothing was written"
+    );
 }
 
 /// A folder of the test's own, empty.

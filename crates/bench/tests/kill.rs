@@ -1,4 +1,5 @@
-//! kill -9, start again: nothing that was acknowledged as durable is gone.
+//! kill -9, start again: nothing that was acknowledged as durable is gone, under each protocol that
+//! keeps records.
 //!
 //! The test runs itself as another process, which writes entries through an embedded cluster with a
 //! data folder and notes in a file which of them were acknowledged. That process is killed without
@@ -17,9 +18,10 @@ use anabranch_bench::application;
 use anabranch_engine::{
     Beginning, DurableNode, DurableOptions, Node, NodeOptions, PlannedApplication,
 };
-use anabranch_protocol::Topology;
+use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::ramp::{RampNode, RampOptions};
-use anabranch_server::{Client, Cluster, ClusterOptions, DataFolder};
+use anabranch_protocol::{Durable, Protocol, Topology};
+use anabranch_server::{Client, Cluster, ClusterOptions, DataError, DataFolder};
 use anabranch_sql::source::SourceFile;
 use anabranch_storage::{LogError, LogOptions, Store, StoreSettings};
 use anabranch_types::access::whole_table;
@@ -27,9 +29,10 @@ use anabranch_types::{Fetched, NodeId, PartitionId, TableId, Value};
 
 const NODES: u16 = 2;
 const SITES: i64 = 4;
-const DESCRIPTION: &str = "entries, two nodes";
 /// Where the other process finds its folder.
 const FOLDER: &str = "ANABRANCH_KILL_TEST_FOLDER";
+/// Where it finds its protocol's name.
+const PROTOCOL: &str = "ANABRANCH_KILL_TEST_PROTOCOL";
 
 const SQL: &str = "
 CREATE TABLE entries (
@@ -49,19 +52,70 @@ fn planned() -> Arc<PlannedApplication> {
     application::plan(vec![SourceFile::new("entries.sql", SQL)], NODES).unwrap()
 }
 
-fn start(planned: &Arc<PlannedApplication>, folder: &Path) -> Cluster<RampNode> {
-    let data = DataFolder::open(folder, DESCRIPTION).unwrap();
+/// A protocol that is killed.
+trait Killed: Durable<Message: 'static> + Send + 'static {
+    const NAME: &'static str;
+
+    fn make(id: NodeId, topology: Arc<Topology>, planned: &PlannedApplication) -> Self;
+
+    fn store(&self) -> &Store;
+
+    /// Whether nothing of any transaction is under way.
+    fn is_idle(&self) -> bool;
+}
+
+fn empty(planned: &PlannedApplication) -> Store {
+    Store::new(planned.schema(), StoreSettings::default())
+}
+
+impl Killed for RampNode {
+    const NAME: &'static str = "ramp-fast";
+
+    fn make(id: NodeId, topology: Arc<Topology>, planned: &PlannedApplication) -> RampNode {
+        let (store, programs) = (empty(planned), planned.application.programs());
+        RampNode::new(id, topology, store, programs, RampOptions::default())
+    }
+
+    fn store(&self) -> &Store {
+        self.store()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.prepared() == 0
+    }
+}
+
+impl Killed for LockingNode {
+    const NAME: &'static str = "locking";
+
+    fn make(id: NodeId, topology: Arc<Topology>, planned: &PlannedApplication) -> LockingNode {
+        let schema = Arc::new(planned.schema().clone());
+        let (store, programs) = (empty(planned), planned.application.programs());
+        let options = LockingOptions::default();
+        LockingNode::new(id, topology, schema, store, programs, options)
+    }
+
+    fn store(&self) -> &Store {
+        self.store()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.is_idle()
+    }
+}
+
+fn description<P: Killed>() -> String {
+    format!("entries under {}, two nodes", P::NAME)
+}
+
+fn start<P: Killed>(planned: &Arc<PlannedApplication>, folder: &Path) -> Cluster<P> {
+    let data = DataFolder::open(folder, &description::<P>()).unwrap();
     let topology = Arc::new(Topology::one_each(NODES));
     let makers = (0..NODES).map(NodeId).map(|id| {
         let (planned, data, topology) = (Arc::clone(planned), data.clone(), Arc::clone(&topology));
         move |now| {
             let disk = data.disk(id).map_err(LogError::Media)?;
-            let protocol = |_: Beginning| {
-                let store = Store::new(planned.schema(), StoreSettings::default());
-                let programs = planned.application.programs();
-                let options = RampOptions::default();
-                RampNode::new(id, Arc::clone(&topology), store, programs, options)
-            };
+            let protocol = |_: Beginning| P::make(id, Arc::clone(&topology), &planned);
             // Small, so that checkpoints and new segments come often.
             let options = DurableOptions {
                 log: LogOptions {
@@ -89,7 +143,7 @@ fn start(planned: &Arc<PlannedApplication>, folder: &Path) -> Cluster<RampNode> 
     cluster
 }
 
-fn submit(client: &mut Client<RampNode>, planned: &PlannedApplication, number: i64) {
+fn submit<P: Protocol>(client: &mut Client<P>, planned: &PlannedApplication, number: i64) {
     let (one, other) = (number % SITES, (number / SITES + 1 + number) % SITES);
     let other = if other == one {
         (one + 1) % SITES
@@ -108,9 +162,17 @@ fn the_other_process() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
         return;
     };
+    match std::env::var(PROTOCOL).as_deref() {
+        Ok(RampNode::NAME) => write::<RampNode>(&folder),
+        Ok(LockingNode::NAME) => write::<LockingNode>(&folder),
+        other => panic!("{other:?} is no protocol"),
+    }
+}
+
+fn write<P: Killed>(folder: &Path) {
     let acknowledged = folder.join("acknowledged");
     let planned = planned();
-    let cluster = start(&planned, &folder.join("data"));
+    let cluster: Cluster<P> = start(&planned, &folder.join("data"));
     let mut client = cluster.client();
     let mut file = OpenOptions::new();
     let mut file = file.create(true).append(true).open(acknowledged).unwrap();
@@ -138,8 +200,18 @@ fn the_other_process() {
 }
 
 #[test]
-fn nothing_acknowledged_is_gone_after_kill_9() {
-    let folder = std::env::temp_dir().join(format!("anabranch-kill-{}", std::process::id()));
+fn ramp_loses_nothing_acknowledged_by_kill_9() {
+    kill::<RampNode>();
+}
+
+#[test]
+fn locking_loses_nothing_acknowledged_by_kill_9() {
+    kill::<LockingNode>();
+}
+
+fn kill<P: Killed>() {
+    let name = format!("anabranch-kill-{}-{}", P::NAME, std::process::id());
+    let folder = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("acknowledged");
     let length = || std::fs::metadata(&file).map_or(0, |found| found.len());
@@ -148,6 +220,7 @@ fn nothing_acknowledged_is_gone_after_kill_9() {
         let mut other = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "the_other_process", "--nocapture"])
             .env(FOLDER, &folder)
+            .env(PROTOCOL, P::NAME)
             .spawn()
             .unwrap();
         let patience = Instant::now() + Duration::from_secs(120);
@@ -166,17 +239,25 @@ fn nothing_acknowledged_is_gone_after_kill_9() {
         .filter_map(whole_number)
         .collect();
     let planned = planned();
-    let cluster = start(&planned, &folder.join("data"));
+    let data = folder.join("data");
+    let other = DataFolder::open(&data, "entries under another protocol, two nodes");
+    assert!(matches!(other, Err(DataError::Other { .. })), "{other:?}");
+    let cluster: Cluster<P> = start(&planned, &data);
     let mut client = cluster.client();
     submit(&mut client, &planned, 7);
     let mut taken = Vec::new();
     let soon = Instant::now() + Duration::from_secs(60);
     client.take(soon, &mut taken).unwrap();
     assert!(taken[0].result.is_ok(), "it does not go on: {taken:?}");
+    // What was prepared has ended, or ends.
+    let idle = || cluster.inspect(|node: &Node<P>| node.protocol().is_idle());
+    while !idle().unwrap().into_iter().all(|idle| idle) {
+        assert!(Instant::now() < soon, "something stays prepared or locked");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let protocols = cluster.stop().unwrap().protocols;
     let (mut once, mut twice) = (BTreeSet::new(), BTreeSet::new());
     for protocol in &protocols {
-        assert_eq!(protocol.prepared(), 0, "what was prepared has ended");
         let all = protocol.store().fetch(&whole_table(TableId(0)), None);
         let Fetched::Range(rows) = all.unwrap() else {
             panic!("a table is a range");

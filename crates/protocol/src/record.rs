@@ -9,6 +9,7 @@ use anabranch_storage::{ChangeImage, CommitSequence, ItemImage, Staged, Store};
 use anabranch_types::{HybridClock, NodeId, TableId, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::locking::record::LockingRecord;
 use crate::ramp::record::RampRecord;
 
 /// One record.
@@ -32,6 +33,8 @@ pub enum Record {
     },
     /// What a RAMP node has done.
     Ramp(RampRecord),
+    /// What a locking node has done.
+    Locking(LockingRecord),
 }
 
 impl Record {
@@ -40,6 +43,7 @@ impl Record {
     pub fn is_forced(&self) -> bool {
         match self {
             Record::Ramp(record) => record.is_forced(),
+            Record::Locking(record) => record.is_forced(),
             _ => true,
         }
     }

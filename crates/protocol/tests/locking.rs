@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "locking/crashes.rs"]
+mod crashes;
 #[path = "locking/history.rs"]
 mod history;
 #[path = "locking/scenarios.rs"]
@@ -23,22 +25,30 @@ const START: i64 = 100;
 
 /// A cluster with a node a partition, each with items 0 up to `items`.
 fn cluster(nodes: u16, items: i64, read_locks: ReadLocks) -> Cluster<LockingNode> {
-    let topology = Arc::new(Topology::one_each(nodes));
-    let node = |part: u16| {
-        let mut store = Store::new(&schema(), StoreSettings::default());
+    let made = (0..nodes).map(|part| {
+        let mut store = empty();
         for id in 0..items {
             store
                 .load(ITEM, item_key(part, id), item_row(part, id, 0, START))
                 .expect("new keys");
         }
-        let options = LockingOptions {
-            read_locks,
-            unlocked_tables: Vec::new(),
-        };
-        let topology = Arc::clone(&topology);
-        LockingNode::new(NodeId(part), topology, schema(), store, programs(), options)
+        node(NodeId(part), nodes, store, read_locks)
+    });
+    Cluster::new(made.collect())
+}
+
+fn empty() -> Store {
+    Store::new(&schema(), StoreSettings::default())
+}
+
+/// One of `nodes` nodes.
+fn node(id: NodeId, nodes: u16, store: Store, read_locks: ReadLocks) -> LockingNode {
+    let topology = Arc::new(Topology::one_each(nodes));
+    let options = LockingOptions {
+        read_locks,
+        unlocked_tables: Vec::new(),
     };
-    Cluster::new((0..nodes).map(node).collect())
+    LockingNode::new(id, topology, schema(), store, programs(), options)
 }
 
 /// Nothing is left of any transaction.

@@ -65,7 +65,7 @@ impl ProtocolName {
 
     /// Whether its nodes keep records, so that they may crash and come back.
     pub fn is_durable(self) -> bool {
-        matches!(self, ProtocolName::RampFast)
+        !matches!(self, ProtocolName::Nwnr)
     }
 
     /// What a run's history is held against. `nwnr` promises nothing; that it is no read atomic

@@ -77,6 +77,23 @@ fn bank_survives_crashes_under_ramp() {
 }
 
 #[test]
+fn register_survives_crashes_under_locking() {
+    survive("register", ProtocolName::Locking, 60);
+}
+#[test]
+fn counter_survives_crashes_under_locking() {
+    survive("counter", ProtocolName::Locking, 60);
+}
+#[test]
+fn bank_survives_crashes_under_locking() {
+    survive("bank", ProtocolName::Locking, 60);
+}
+#[test]
+fn smallbank_survives_crashes_under_short_read_locks() {
+    survive("smallbank", ProtocolName::LockingShort, 60);
+}
+
+#[test]
 fn a_disk_that_lies_is_found_out() {
     let mut found = 0;
     for seed in 0..10 {

@@ -99,7 +99,7 @@ pub(crate) struct TpccArguments {
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) versus: Option<Versus>,
     /// Keep the data in this folder: what was acknowledged is there when the next run opens it. One
-    /// protocol, once; at present ramp-fast
+    /// protocol, once; not nwnr
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
     /// Record a history of all of the run, warm-up included, for `anabranch check`

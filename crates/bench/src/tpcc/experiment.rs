@@ -44,7 +44,7 @@ impl ProtocolChoice {
 
     /// Whether its nodes keep records, and so can keep their data in a folder.
     pub fn is_durable(self) -> bool {
-        matches!(self, ProtocolChoice::RampFast)
+        !matches!(self, ProtocolChoice::Nwnr)
     }
 
     /// What the history of a run is held against if nobody says otherwise. Of the session guarantees

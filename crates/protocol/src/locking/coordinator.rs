@@ -48,13 +48,23 @@ pub(super) enum Stage {
     Locking(Locking),
     /// The only remote writer has been asked to decide. All else is staged here.
     Deciding(Pending),
-    /// Every remote writer has been asked to vote; `awaited` have not answered yet.
+    /// Every remote writer has been asked to vote.
     Voting {
         /// What is staged here.
         pending: Pending,
-        /// How many votes are outstanding.
-        awaited: usize,
+        /// Those that have not voted.
+        awaited: SmallVec<[PartitionId; 2]>,
     },
+    /// It is decided, and its client has been answered. Only of nodes that keep records.
+    Committing {
+        /// Its timestamp.
+        timestamp: Timestamp,
+        /// The writers that have not acknowledged it.
+        awaited: SmallVec<[PartitionId; 2]>,
+    },
+    /// A partition that had granted it something came back without that. Nothing of it is held
+    /// anywhere, and it is told at its next request.
+    Doomed,
 }
 
 /// A Declare or Read on its way.
@@ -92,6 +102,35 @@ impl Transaction {
             kept_next: 0,
             stage: Stage::Running,
         }
+    }
+
+    /// One that is decided.
+    pub(super) fn decided(
+        id: TransactionId,
+        timestamp: Timestamp,
+        awaited: SmallVec<[PartitionId; 2]>,
+    ) -> Transaction {
+        Transaction {
+            stage: Stage::Committing { timestamp, awaited },
+            ..Transaction::new(id)
+        }
+    }
+
+    /// Whether it is lost when a partition comes back with nothing but what was durable: it holds or
+    /// awaits something there that is not under a vote.
+    pub(super) fn relies_on(&self, partition: PartitionId) -> bool {
+        let has_vote = match &self.stage {
+            Stage::Voting { pending, awaited } => {
+                pending.writers.contains(&partition) && !awaited.contains(&partition)
+            }
+            _ => false,
+        };
+        self.remotes.contains(&partition) && !has_vote
+    }
+
+    /// A partition knows nothing of it any more.
+    pub(super) fn forget_remote(&mut self, partition: PartitionId) {
+        self.remotes.retain(|remote| *remote != partition);
     }
 
     /// The rows of an earlier read that was the same, of the same partition, under a lock that is
@@ -153,6 +192,13 @@ impl LockingNode {
             .transactions
             .remove(&id)
             .unwrap_or_else(|| Transaction::new(id));
+        if let Stage::Doomed = transaction.stage {
+            if !matches!(request, Request::Abort) {
+                let restarted = Reply::Aborted(AbortReason::Restarted);
+                out.replies.push((id, restarted));
+            }
+            return;
+        }
         assert!(
             matches!(transaction.stage, Stage::Running) || matches!(request, Request::Abort),
             "{id:?} asks while a request is open"
@@ -441,7 +487,7 @@ impl LockingNode {
         let Some(mut transaction) = self.transactions.remove(&id) else {
             return;
         };
-        transaction.remotes.retain(|remote| *remote != partition);
+        transaction.forget_remote(partition);
         self.abort(transaction, Some(reason), out);
     }
 }
@@ -487,8 +533,10 @@ impl LockingNode {
             return self.finish(now, transaction, pending, timestamp, out);
         }
         let id = transaction.id;
-        let above = (remote.len() == 1).then(|| self.participant.tick(now));
-        let awaited = remote.len();
+        // Who may be dead when it is asked again must not be the only one who knows.
+        let last_agent = remote.len() == 1 && !self.keeps_records();
+        let above = last_agent.then(|| self.participant.tick(now));
+        let awaited = SmallVec::clone(&pending.writers);
         for PartitionEffects {
             partition, effects, ..
         } in remote
@@ -519,40 +567,39 @@ impl LockingNode {
         &mut self,
         now: Ticks,
         id: TransactionId,
+        partition: PartitionId,
         slots: Vec<(SlotId, Value)>,
         out: &mut Outbox<Message>,
     ) {
         let Some(mut transaction) = self.transactions.remove(&id) else {
             return;
         };
-        match std::mem::replace(&mut transaction.stage, Stage::Running) {
-            Stage::Voting {
-                mut pending,
-                awaited,
-            } => {
+        match &mut transaction.stage {
+            Stage::Voting { pending, awaited } => {
                 pending.slots.extend(slots);
-                if awaited == 1 {
-                    let timestamp = self.participant.tick(now);
-                    let writers = std::mem::take(&mut pending.writers);
-                    for &partition in &writers {
-                        transaction.remotes.retain(|remote| *remote != partition);
-                        let message = Message::Commit {
-                            transaction: id,
-                            timestamp,
-                        };
-                        self.send(partition, message, out);
-                    }
-                    self.finish(now, transaction, pending, timestamp, out);
-                } else {
-                    transaction.stage = Stage::Voting {
-                        pending,
-                        awaited: awaited - 1,
-                    };
+                awaited.retain(|writer| *writer != partition);
+                if !awaited.is_empty() {
                     self.transactions.insert(id, transaction);
+                    return;
                 }
             }
             stage => panic!("a vote for {id:?}, which is {stage:?}"),
         }
+        let Stage::Voting { pending, .. } =
+            std::mem::replace(&mut transaction.stage, Stage::Running)
+        else {
+            unreachable!()
+        };
+        let timestamp = self.participant.tick(now);
+        for &partition in &pending.writers {
+            transaction.forget_remote(partition);
+            let message = Message::Commit {
+                transaction: id,
+                timestamp,
+            };
+            self.send(partition, message, out);
+        }
+        self.finish(now, transaction, pending, timestamp, out);
     }
 
     /// The last agent has committed.
@@ -587,7 +634,11 @@ impl LockingNode {
         timestamp: Timestamp,
         out: &mut Outbox<Message>,
     ) {
+        let mut changes = None;
         if let Some(owner) = transaction.owner {
+            if self.keeps_records() {
+                changes = self.participant.staged_images(owner);
+            }
             self.participant.install(now, owner, timestamp);
             self.participant.end(owner);
         }
@@ -598,10 +649,29 @@ impl LockingNode {
             slots: pending.slots,
         };
         out.replies.push((transaction.id, reply));
+        if self.keeps_records() {
+            self.record_decision(transaction.id, timestamp, &pending.writers, changes);
+            if !pending.writers.is_empty() {
+                let decided = Transaction::decided(transaction.id, timestamp, pending.writers);
+                self.transactions.insert(transaction.id, decided);
+            }
+        }
+    }
+
+    /// Ends a transaction that has no request open, without a trace. It is told when it asks again.
+    pub(super) fn doom(&mut self, mut transaction: Transaction, out: &mut Outbox<Message>) {
+        let id = transaction.id;
+        transaction.stage = Stage::Running;
+        self.abort(transaction, None, out);
+        let doomed = Transaction {
+            stage: Stage::Doomed,
+            ..Transaction::new(id)
+        };
+        self.transactions.insert(id, doomed);
     }
 
     /// Ends a transaction without a trace, and says why unless it was asked for.
-    fn abort(
+    pub(super) fn abort(
         &mut self,
         transaction: Transaction,
         reason: Option<AbortReason>,

@@ -51,12 +51,17 @@ pub enum Message {
         /// Above every transaction that has written what it will write.
         clock: Timestamp,
     },
-    /// Coordinator to a writer that has prepared: it is decided. Not answered.
+    /// Coordinator to a writer that has prepared: it is decided.
     Commit {
         /// Which transaction.
         transaction: TransactionId,
         /// Its timestamp.
         timestamp: Timestamp,
+    },
+    /// The answer of a node that keeps records to a [`Message::Commit`]: it need not be said again.
+    Acknowledged {
+        /// Which transaction.
+        transaction: TransactionId,
     },
     /// Coordinator to the only remote writer, once all else is ready: decide, and commit at once
     /// if you can. (The *last agent* of two-phase commit.)
@@ -84,5 +89,22 @@ pub enum Message {
         transaction: TransactionId,
         /// Its timestamp if it has committed, with nothing written on this partition.
         committed: Option<Timestamp>,
+    },
+    /// A writer that has prepared to its coordinator, after one of them has come back: what has
+    /// become of it?
+    Inquire {
+        /// Which transaction.
+        transaction: TransactionId,
+    },
+    /// A node has come back. It grants nothing before everybody has noticed.
+    Returned {
+        /// Above every transaction of its lost lives.
+        clock: Timestamp,
+    },
+    /// The answer to a [`Message::Returned`]: nothing of the sender's that is undecided relies on a
+    /// lock of the lost lives.
+    Noticed {
+        /// Above every transaction of the sender's that did.
+        clock: Timestamp,
     },
 }

@@ -10,17 +10,19 @@
 //! * `table`: the lock table, its order and its queues; `span`: what a range lock covers.
 //! * `participant`: one partition's part in every transaction.
 //! * `coordinator`: a transaction as its coordinator sees it.
+//! * `durable`, [`record`]: what is made durable, and how a node comes back.
 //!
 //! The page `docs/protocols/locking.md` has the message table, the states, the numbered invariants
 //! that [`LockingNode::check_invariants`] checks, and the arguments: why transactions are
 //! serializable and why they never wait in a circle.
 //!
-//! What it deliberately does not do: it detects no deadlocks (there are none), sets no timers, and
-//! survives no crash of a node, since the store it works on is in memory.
+//! What it deliberately does not do: it detects no deadlocks (there are none), and sets no timers.
 
 mod coordinator;
+mod durable;
 pub mod message;
 mod participant;
+pub mod record;
 mod span;
 mod table;
 
@@ -33,13 +35,13 @@ use anabranch_types::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::contract::{
-    AbortReason, Counters, Durable, Input, Outbox, Protocol, Topology, TransactionId,
-};
-use crate::record::{NoRecords, Record, ReplayError};
+use crate::contract::{AbortReason, Counters, Input, Outbox, Protocol, Topology, TransactionId};
+use crate::record::Journal;
 use coordinator::Transaction;
+use durable::Door;
 pub use message::Message;
 use participant::{Participant, Progress};
+use record::LockingRecord;
 use table::Owner;
 
 /// For how long the locks of reads are held.
@@ -81,6 +83,10 @@ pub struct LockingNode {
     transactions: FxHashMap<TransactionId, Transaction>,
     /// The transactions of other coordinators that this partition knows of.
     guests: FxHashMap<TransactionId, Owner>,
+    /// What has to be written down, in a node that keeps records.
+    journal: Option<Box<Journal>>,
+    /// There while the node, which has come back, is closed.
+    door: Option<Door>,
     counters: Counters,
 }
 
@@ -92,6 +98,8 @@ impl fmt::Debug for LockingNode {
             .field("participant", &self.participant)
             .field("transactions", &self.transactions)
             .field("guests", &self.guests)
+            .field("journal", &self.journal)
+            .field("door", &self.door)
             .finish_non_exhaustive()
     }
 }
@@ -122,6 +130,8 @@ impl LockingNode {
             participant: Participant::new(node, schema, store, programs, options),
             transactions: FxHashMap::default(),
             guests: FxHashMap::default(),
+            journal: None,
+            door: None,
             counters: Counters::default(),
         }
     }
@@ -141,18 +151,17 @@ impl LockingNode {
         self.participant.store
     }
 
-    /// Whether no transaction is known here: none runs, and no lock is held.
+    /// Whether no transaction is known here: none runs, no lock is held, and none is kept waiting
+    /// since the node came back.
     pub fn is_idle(&self) -> bool {
-        self.transactions.is_empty() && self.guests.is_empty()
+        self.transactions.is_empty() && self.guests.is_empty() && self.door.is_none()
     }
 
     fn send(&mut self, to: PartitionId, message: Message, out: &mut Outbox<Message>) {
-        self.counters.messages += 1;
-        out.messages.push((self.topology.owner(to), message));
+        self.say(self.topology.owner(to), message, out);
     }
 
-    /// Answers another node's transaction.
-    fn reply(&mut self, to: NodeId, message: Message, out: &mut Outbox<Message>) {
+    fn say(&mut self, to: NodeId, message: Message, out: &mut Outbox<Message>) {
         self.counters.messages += 1;
         out.messages.push((to, message));
     }
@@ -208,16 +217,13 @@ impl LockingNode {
                 clock,
             } => {
                 self.participant.clock.observe(clock);
-                self.handle_prepared(now, transaction, slots, out);
+                self.handle_prepared(now, transaction, partition, slots, out);
             }
             Message::Commit {
                 transaction,
                 timestamp,
-            } => {
-                let owner = self.guests[&transaction];
-                self.participant.install(now, owner, timestamp);
-                self.forget(transaction);
-            }
+            } => self.commit_prepared(now, transaction, timestamp, out),
+            Message::Acknowledged { transaction } => self.handle_acknowledged(from, transaction),
             Message::Decide {
                 transaction,
                 effects,
@@ -242,6 +248,9 @@ impl LockingNode {
                 }
                 self.forget(transaction);
             }
+            Message::Inquire { transaction } => self.handle_inquire(from, transaction, out),
+            Message::Returned { clock } => self.handle_returned(now, from, clock, out),
+            Message::Noticed { clock } => self.handle_noticed(now, from, clock, out),
         }
     }
 
@@ -256,15 +265,46 @@ impl LockingNode {
         let owner = self.guest(transaction);
         match self.participant.stage(owner, effects, true) {
             Ok(slots) => {
+                if self.keeps_records()
+                    && let Some(record) = self.participant.prepared_record(owner)
+                {
+                    self.record(|| LockingRecord::Prepared(Box::new(record)));
+                }
                 let clock = self.participant.tick(now);
                 let vote = Message::Prepared {
                     transaction,
                     slots,
                     clock,
                 };
-                self.reply(transaction.node, vote, out);
+                self.say(transaction.node, vote, out);
             }
             Err(reason) => self.refuse(transaction, reason, out),
+        }
+    }
+
+    /// Installs what was prepared: it is decided.
+    fn commit_prepared(
+        &mut self,
+        now: Ticks,
+        transaction: TransactionId,
+        timestamp: Timestamp,
+        out: &mut Outbox<Message>,
+    ) {
+        match self.guests.remove(&transaction) {
+            Some(owner) => {
+                self.participant.install(now, owner, timestamp);
+                self.participant.end(owner);
+                self.record(|| LockingRecord::Committed {
+                    transaction,
+                    timestamp,
+                });
+            }
+            // One of the two nodes had come back, and it was said twice.
+            None => assert!(self.keeps_records(), "{transaction:?} was not prepared"),
+        }
+        if self.keeps_records() {
+            let acknowledged = Message::Acknowledged { transaction };
+            self.say(transaction.node, acknowledged, out);
         }
     }
 
@@ -289,7 +329,7 @@ impl LockingNode {
                     timestamp,
                     slots,
                 };
-                self.reply(transaction.node, committed, out);
+                self.say(transaction.node, committed, out);
             }
             Err(reason) => self.refuse(transaction, reason, out),
         }
@@ -306,6 +346,9 @@ impl LockingNode {
     /// Releases what another node's transaction holds here. It may have been refused already.
     fn forget(&mut self, transaction: TransactionId) {
         if let Some(owner) = self.guests.remove(&transaction) {
+            if self.participant.is_prepared(owner) {
+                self.record(|| LockingRecord::Aborted { transaction });
+            }
             self.participant.end(owner);
         }
     }
@@ -317,7 +360,7 @@ impl LockingNode {
         out: &mut Outbox<Message>,
     ) {
         self.forget(transaction);
-        self.reply(
+        self.say(
             transaction.node,
             Message::Refused {
                 transaction,
@@ -338,7 +381,7 @@ impl LockingNode {
         match progress {
             Progress::Granted(rows) => {
                 let clock = self.participant.tick(now);
-                self.reply(
+                self.say(
                     transaction.node,
                     Message::Granted {
                         transaction,
@@ -350,6 +393,20 @@ impl LockingNode {
             }
             Progress::Waiting => {}
             Progress::Conflict => self.refuse(transaction, AbortReason::Conflict, out),
+        }
+    }
+
+    fn take_in(&mut self, now: Ticks, input: Input<Message>, out: &mut Outbox<Message>) {
+        match input {
+            Input::Request {
+                transaction,
+                request,
+            } => {
+                self.handle_request(now, transaction, request, out);
+            }
+            Input::Message { from, message } => self.handle_message(now, from, message, out),
+            Input::Restarted { node } => self.handle_restarted(now, node, out),
+            Input::Timer(_) => {}
         }
     }
 
@@ -378,17 +435,11 @@ impl Protocol for LockingNode {
     type Message = Message;
 
     fn step(&mut self, now: Ticks, input: Input<Message>, out: &mut Outbox<Message>) {
-        match input {
-            Input::Request {
-                transaction,
-                request,
-            } => {
-                self.handle_request(now, transaction, request, out);
-            }
-            Input::Message { from, message } => self.handle_message(now, from, message, out),
-            Input::Timer(_) | Input::Restarted { .. } => {}
+        if let Some(input) = self.postpone(input) {
+            self.take_in(now, input, out);
         }
         self.resume_woken(now, out);
+        self.write_down(out);
     }
 
     fn observe(&mut self, probe: ActivityProbe) {
@@ -401,6 +452,7 @@ impl Protocol for LockingNode {
 
     fn check_invariants(&self) -> Result<(), String> {
         self.participant.check_invariants()?;
+        self.check_records()?;
         let mut known = 0;
         for (owner, id) in self.participant.transactions() {
             known += 1;
@@ -422,20 +474,4 @@ impl Protocol for LockingNode {
         }
         Ok(())
     }
-}
-
-impl Durable for LockingNode {
-    fn keep_records(&mut self) -> Result<(), NoRecords> {
-        Err(NoRecords {
-            protocol: "locking",
-        })
-    }
-
-    fn replay(&mut self, _: Record) -> Result<(), ReplayError> {
-        Err(ReplayError("locking keeps no records".to_owned()))
-    }
-
-    fn recover(&mut self, _: Ticks, _: &mut Outbox<Message>) {}
-
-    fn checkpoint(&self, _: &mut dyn FnMut(Record)) {}
 }

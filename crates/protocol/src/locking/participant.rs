@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use anabranch_storage::{SlotValues, Staged, Store};
+use anabranch_storage::{ChangeImage, SlotValues, Staged, Store};
 use anabranch_types::{
     Access, Activity, ActivityProbe, Effect, Fetched, HybridClock, IndexId, Key, NodeId, Read, Row,
     RowPrograms, Schema, SlotId, TableId, TableSchema, Ticks, Timestamp, Value,
@@ -18,9 +18,11 @@ use smallvec::SmallVec;
 
 use super::LockingOptions;
 use super::ReadLocks;
+use super::record::PreparedRecord;
 use super::span::{Span, just_above};
 use super::table::{LockTable, Mode, Outcome, Owner, SpaceId};
 use crate::contract::{AbortReason, Counters, TransactionId};
+use crate::record::ReplayError;
 
 /// How far a transaction's request for locks has come.
 #[derive(Debug)]
@@ -557,6 +559,57 @@ impl Participant {
             self.store.install(now, timestamp, staged);
             self.store.collect(now, budget);
         });
+    }
+
+    /// Whether another node's transaction has this partition's vote.
+    pub(super) fn is_prepared(&self, owner: Owner) -> bool {
+        self.staged(owner).is_some()
+    }
+
+    /// What is staged for a transaction, to be logged.
+    pub(super) fn staged_images(&self, owner: Owner) -> Option<Vec<ChangeImage>> {
+        self.staged(owner).map(Staged::images)
+    }
+
+    fn staged(&self, owner: Owner) -> Option<&Staged> {
+        let local = self.locals[owner as usize].as_ref();
+        local.and_then(|local| local.staged.as_ref())
+    }
+
+    /// What has to be known of a prepared transaction after a crash.
+    pub(super) fn prepared_record(&self, owner: Owner) -> Option<PreparedRecord> {
+        let local = self.locals[owner as usize].as_ref()?;
+        Some(PreparedRecord {
+            transaction: local.transaction,
+            changes: local.staged.as_ref()?.images(),
+            locks: self.table.held(owner),
+        })
+    }
+
+    /// Prepares again what was prepared before a crash.
+    pub(super) fn prepare_again(
+        &mut self,
+        owner: Owner,
+        record: PreparedRecord,
+    ) -> Result<(), ReplayError> {
+        for lock in record.locks {
+            if self.table.hold_again(owner, lock) != Outcome::Granted {
+                return Err(ReplayError(format!(
+                    "{:?} was prepared, and another holds its locks",
+                    record.transaction
+                )));
+            }
+        }
+        let staged = self.store.restage(record.changes);
+        let local = self.locals[owner as usize].as_mut();
+        local.expect("it has just begun").staged = Some(staged);
+        Ok(())
+    }
+
+    /// Installs again what was installed before a crash.
+    pub(super) fn redo(&mut self, timestamp: Timestamp, changes: Vec<ChangeImage>) {
+        self.store.forget_past(Timestamp::MAX);
+        self.store.redo(timestamp, changes);
     }
 
     /// A timestamp above every one seen here.

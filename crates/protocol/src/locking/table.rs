@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 use anabranch_types::{IndexId, Key, Schema, TableId};
 use smallvec::SmallVec;
 
+use super::record::{Extent, LockRecord};
 use super::span::Span;
 
 /// A transaction at this partition: an index into its table of those.
@@ -359,6 +360,48 @@ impl LockTable {
                 .entries
                 .get(key)
                 .is_some_and(|entry| entry.mode >= mode && entry.holders.contains(&owner))
+    }
+
+    /// All that the owner holds, keys first.
+    pub(super) fn held(&self, owner: Owner) -> Vec<LockRecord> {
+        let Some(held) = self.owners.get(owner as usize) else {
+            return Vec::new();
+        };
+        let lock = |space, mode, extent| LockRecord {
+            space,
+            exclusive: mode == Mode::Exclusive,
+            extent,
+        };
+        let keys = held.keys.iter().map(|(space, key)| {
+            let entry = &self.spaces[*space as usize].entries[key];
+            lock(*space, entry.mode, Extent::Key(key.clone()))
+        });
+        let mut spaces: Vec<SpaceId> = held.spans.clone();
+        spaces.sort_unstable();
+        spaces.dedup();
+        let spans = spaces.into_iter().flat_map(|space| {
+            let all = self.spaces[space as usize].spans.iter();
+            let own = all.filter(|span| span.owner == owner);
+            own.map(move |SpanLock { mode, span, .. }| {
+                let extent = Extent::Span(span.low.clone(), span.high.clone());
+                lock(space, *mode, extent)
+            })
+        });
+        keys.chain(spans).collect()
+    }
+
+    /// Takes a lock that was held before a crash.
+    pub(super) fn hold_again(&mut self, owner: Owner, lock: LockRecord) -> Outcome {
+        let mode = match lock.exclusive {
+            true => Mode::Exclusive,
+            false => Mode::Shared,
+        };
+        match lock.extent {
+            Extent::Key(key) => self.acquire(owner, lock.space, &key, mode, false),
+            Extent::Span(low, high) => {
+                self.acquire_span(owner, lock.space, Span { low, high }, mode, false)
+            }
+        }
     }
 
     /// Whether the owner holds nothing and waits for nothing.

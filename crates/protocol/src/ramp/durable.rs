@@ -38,6 +38,9 @@ impl Durable for RampNode {
             Record::Items { table, items } => store.import(table, items),
             Record::Store { last } => store.finish_import(last),
             Record::Ramp(record) => self.replay_ramp(record)?,
+            Record::Locking(record) => {
+                return Err(ReplayError(format!("{record:?} is not RAMP's")));
+            }
         }
         Ok(())
     }

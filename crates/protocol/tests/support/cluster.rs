@@ -3,11 +3,14 @@
 //! Links are reliable and keep the order of messages from one node to another, as the contract
 //! assumes; between links any interleaving and any delay is possible. Each node's invariants are
 //! checked after each of its steps.
+//!
+//! Nodes that keep records may die and come back ([`Cluster::come_back`]). A peer hears of it before
+//! the first message of the new life; what it says until then does not reach that.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use anabranch_protocol::{
-    Counters, Input, Outbox, Protocol, Reply, Request, TimerId, TransactionId,
+    Counters, Durable, Input, Outbox, Protocol, Record, Reply, Request, TimerId, TransactionId,
 };
 use anabranch_types::{NodeId, Ticks};
 
@@ -22,6 +25,10 @@ pub struct Cluster<P: Protocol> {
     /// By node: how far its clock is ahead of that time.
     pub skew: Vec<Ticks>,
     links: BTreeMap<(NodeId, NodeId), VecDeque<P::Message>>,
+    /// Who has come back, and who has not heard of it.
+    unheard: BTreeSet<(NodeId, NodeId)>,
+    /// By node: what it has written down.
+    pub logs: Vec<Vec<Record>>,
     timers: BTreeSet<(Ticks, NodeId, TimerId)>,
     replies: BTreeMap<TransactionId, Reply>,
     sequences: Vec<u64>,
@@ -39,9 +46,11 @@ impl<P: Protocol> Cluster<P> {
         Cluster {
             sequences: vec![0; nodes.len()],
             skew: vec![Ticks(0); nodes.len()],
+            logs: vec![Vec::new(); nodes.len()],
             nodes,
             now: Ticks(0),
             links: BTreeMap::new(),
+            unheard: BTreeSet::new(),
             timers: BTreeSet::new(),
             replies: BTreeMap::new(),
             outbox: Outbox::default(),
@@ -145,18 +154,26 @@ impl<P: Protocol> Cluster<P> {
 
     /// The links that have messages under way, in order.
     pub fn busy_links(&self) -> Vec<(NodeId, NodeId)> {
-        self.links
-            .iter()
-            .filter(|(_, queue)| !queue.is_empty())
-            .map(|(&link, _)| link)
-            .collect()
+        let busy = self.links.iter().filter(|(_, queue)| !queue.is_empty());
+        let busy = busy.map(|(&link, _)| link).chain(self.unheard.clone());
+        let mut busy: Vec<(NodeId, NodeId)> = busy
+            .filter(|(from, to)| !self.unheard.contains(&(*to, *from)))
+            .collect();
+        busy.sort_unstable();
+        busy.dedup();
+        busy
     }
 
-    /// Delivers the oldest message of a link.
+    /// Delivers the oldest message of a link, or the news that its source has come back.
     ///
     /// # Panics
     /// When nothing is under way there.
     pub fn deliver(&mut self, from: NodeId, to: NodeId) {
+        if self.unheard.remove(&(from, to)) {
+            // What was said until now was said to the dead.
+            self.links.remove(&(to, from));
+            return self.step(to, Input::Restarted { node: from });
+        }
         let message = self
             .links
             .get_mut(&(from, to))
@@ -219,6 +236,7 @@ impl<P: Protocol> Cluster<P> {
         let mut outbox = std::mem::take(&mut self.outbox);
         let skew = self.skew[node.index()];
         self.nodes[node.index()].step(self.now + skew, input, &mut outbox);
+        self.logs[node.index()].append(&mut outbox.records);
         for (to, message) in outbox.messages.drain(..) {
             assert_ne!(to, node, "a message to the own node never leaves the step");
             self.links.entry((node, to)).or_default().push_back(message);
@@ -248,6 +266,47 @@ impl<P: Protocol> Cluster<P> {
         self.outbox = outbox;
         if let Err(broken) = self.nodes[node.index()].check_invariants() {
             panic!("{node} after a step: {broken}\n{}", self.transcript());
+        }
+    }
+}
+
+impl<P: Durable> Cluster<P> {
+    /// From now on nodes keep records. Each begins with a checkpoint.
+    pub fn keep_logs(&mut self) {
+        for (node, log) in self.nodes.iter_mut().zip(&mut self.logs) {
+            node.keep_records().expect("the protocol keeps records");
+            node.checkpoint(&mut |record| log.push(record));
+        }
+    }
+
+    /// A node dies, and comes back as `fresh` with what is in its log. What nothing had to wait for
+    /// is gone from the log's end.
+    pub fn come_back(&mut self, node: NodeId, mut fresh: P) {
+        let log = &mut self.logs[node.index()];
+        while log.pop_if(|record| !record.is_forced()).is_some() {}
+        fresh.keep_records().expect("the protocol keeps records");
+        for record in &self.logs[node.index()] {
+            let replayed = fresh.replay(record.clone());
+            replayed.expect("a node can replay what it has written down");
+        }
+        self.links
+            .retain(|(from, to), _| *from != node && *to != node);
+        self.unheard.retain(|(_, to)| *to != node);
+        let count = self.nodes.len() as u16;
+        let others = (0..count).map(NodeId).filter(|other| *other != node);
+        self.unheard.extend(others.map(|other| (node, other)));
+        // Transactions of this life have names of their own.
+        self.sequences[node.index()] += 1_000;
+        self.nodes[node.index()] = fresh;
+        let mut outbox = std::mem::take(&mut self.outbox);
+        self.nodes[node.index()].recover(self.now, &mut outbox);
+        self.logs[node.index()].append(&mut outbox.records);
+        for (to, message) in outbox.messages.drain(..) {
+            self.links.entry((node, to)).or_default().push_back(message);
+        }
+        self.outbox = outbox;
+        if let Err(broken) = self.nodes[node.index()].check_invariants() {
+            panic!("{node} has come back: {broken}");
         }
     }
 }

@@ -1,0 +1,287 @@
+//! Nodes that die and come back, message by message. Each story is told twice: a node comes back
+//! from its log, and from a checkpoint that it has written just before.
+
+use anabranch_protocol::locking::{LockingNode, ReadLocks};
+use anabranch_protocol::{AbortReason, Durable, PartitionRead, Reply, Request, TransactionId};
+use anabranch_types::NodeId;
+
+use crate::support::cluster::Cluster;
+use crate::support::fixture::*;
+use crate::{START, assert_idle, cluster, empty, node};
+
+const N0: NodeId = NodeId(0);
+const N1: NodeId = NodeId(1);
+const N2: NodeId = NodeId(2);
+
+const NODES: u16 = 3;
+
+/// What a node comes back from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    Log,
+    Checkpoint,
+}
+
+const BOTH: [Memory; 2] = [Memory::Log, Memory::Checkpoint];
+
+fn durable() -> Cluster<LockingNode> {
+    let mut cluster = cluster(NODES, 3, ReadLocks::Long);
+    cluster.keep_logs();
+    cluster
+}
+
+/// A node dies and comes back.
+fn crash(cluster: &mut Cluster<LockingNode>, id: NodeId, from: Memory) {
+    if from == Memory::Checkpoint {
+        let mut records = Vec::new();
+        cluster.nodes[id.index()].checkpoint(&mut |record| records.push(record));
+        cluster.logs[id.index()] = records;
+    }
+    cluster.come_back(id, node(id, NODES, empty(), ReadLocks::Long));
+}
+
+fn declare(cluster: &mut Cluster<LockingNode>, id: TransactionId, reads: Vec<PartitionRead>) {
+    let reply = cluster.ask(id, Request::Declare(reads));
+    assert!(matches!(reply, Reply::Declared), "{reply:?}");
+}
+
+fn count(cluster: &Cluster<LockingNode>, part: u16, id: i64) -> i64 {
+    let read = read_item(part, id).read;
+    let fetched = cluster.nodes[usize::from(part)].store().fetch(&read, None);
+    item(&fetched.unwrap()).unwrap().1 - START
+}
+
+fn assert_restarted(reply: Option<Reply>) {
+    let expected = matches!(reply, Some(Reply::Aborted(AbortReason::Restarted)));
+    assert!(expected, "{reply:?} where a restart was to be told");
+}
+
+fn assert_committed(reply: Option<Reply>) {
+    assert!(matches!(reply, Some(Reply::Committed { .. })), "{reply:?}");
+}
+
+/// Adds to an item on each of two partitions.
+fn add(parts: [u16; 2], id: i64) -> Request {
+    let each = parts.map(|part| on(part, vec![update(ADD, part, id, 5)]));
+    Request::Commit(each.into())
+}
+
+/// A transaction of n0 that writes item 0 of partitions 1 and 2 and has read item 1 and a range of
+/// partition 1, up to where both have been asked to prepare.
+fn to_the_votes(cluster: &mut Cluster<LockingNode>) -> TransactionId {
+    let t = cluster.begin(N0);
+    let locks = vec![
+        for_write(read_item(1, 0)),
+        read_item(1, 1),
+        read_items(1, 2, 9),
+        for_write(read_item(2, 0)),
+    ];
+    declare(cluster, t, locks);
+    cluster.request(t, add([1, 2], 0));
+    cluster.deliver(N0, N1);
+    cluster.deliver(N0, N2);
+    t
+}
+
+#[test]
+fn all_locks_of_the_prepared_are_held_after_a_crash() {
+    for from in BOTH {
+        let mut cluster = durable();
+        let t = to_the_votes(&mut cluster);
+        cluster.deliver(N1, N0);
+        crash(&mut cluster, N1, from);
+        // Everybody hears of it and lets it go on; the other vote stays under way.
+        for peer in [N0, N2] {
+            cluster.deliver(N1, peer);
+            cluster.deliver(N1, peer);
+        }
+        while cluster.under_way(N0, N1) > 0 {
+            cluster.deliver(N0, N1);
+        }
+        while cluster.under_way(N2, N1) > 0 {
+            cluster.deliver(N2, N1);
+        }
+        let others = [for_write(read_item(1, 0)), for_write(read_item(1, 1))];
+        let waiting = others.map(|lock| {
+            let id = cluster.begin(N1);
+            cluster.request(id, Request::Declare(vec![lock]));
+            id
+        });
+        let inserting = cluster.begin(N1);
+        let insert = on(1, vec![insert_item(1, 5, 0, 0)]);
+        cluster.request(inserting, Request::Commit(vec![insert]));
+        let told = cluster.take_reply(inserting);
+        assert!(
+            matches!(told, Some(Reply::Aborted(AbortReason::Conflict))),
+            "{told:?}: the span is held"
+        );
+        for id in waiting {
+            assert!(!cluster.has_reply(id), "the locks of the prepared are held");
+        }
+        cluster.deliver_all();
+        assert_committed(cluster.take_reply(t));
+        assert_eq!((count(&cluster, 1, 0), count(&cluster, 2, 0)), (5, 5));
+        for id in waiting {
+            assert!(matches!(cluster.take_reply(id), Some(Reply::Declared)));
+            cluster.request(id, Request::Abort);
+        }
+        assert_idle(&cluster);
+    }
+}
+
+#[test]
+fn what_had_no_vote_is_aborted_when_a_participant_comes_back() {
+    for from in BOTH {
+        let mut cluster = durable();
+        let t = to_the_votes(&mut cluster);
+        // n1 has prepared, and n0 never hears of it.
+        crash(&mut cluster, N1, from);
+        cluster.deliver_all();
+        assert_restarted(cluster.take_reply(t));
+        assert_eq!((count(&cluster, 1, 0), count(&cluster, 2, 0)), (0, 0));
+        assert_idle(&cluster);
+    }
+}
+
+/// A read lock is gone with the life that granted it: whoever relies on it must not be decided after
+/// somebody else has got the lock.
+#[test]
+fn nothing_is_granted_before_all_have_noticed() {
+    for from in BOTH {
+        let mut cluster = durable();
+        let reader = cluster.begin(N0);
+        declare(&mut cluster, reader, vec![read_item(1, 0)]);
+        crash(&mut cluster, N1, from);
+        let writers = [N1, N2].map(|at| {
+            let id = cluster.begin(at);
+            cluster.request(id, Request::Declare(vec![for_write(read_item(1, 0))]));
+            id
+        });
+        // n2 hears, notices and asks; n0 has not heard.
+        while let Some((from, to)) = cluster
+            .busy_links()
+            .into_iter()
+            .find(|link| link.0 != N0 && link.1 != N0)
+        {
+            cluster.deliver(from, to);
+        }
+        for writer in writers {
+            let told = cluster.take_reply(writer);
+            let restarted = matches!(told, Some(Reply::Aborted(AbortReason::Restarted)));
+            // What n2 asked before it heard was asked of the dead.
+            assert!(told.is_none() || restarted && writer.node == N2, "{told:?}");
+        }
+        cluster.deliver_all();
+        assert!(matches!(
+            cluster.take_reply(writers[0]),
+            Some(Reply::Declared)
+        ));
+        cluster.request(writers[0], Request::Abort);
+        cluster.request(reader, Request::Commit(Vec::new()));
+        assert_restarted(cluster.take_reply(reader));
+        assert_idle(&cluster);
+    }
+}
+
+#[test]
+fn a_coordinator_that_comes_back_has_not_decided_what_it_does_not_know() {
+    for from in BOTH {
+        let mut cluster = durable();
+        let reader = cluster.begin(N0);
+        declare(&mut cluster, reader, vec![read_item(2, 2)]);
+        to_the_votes(&mut cluster);
+        crash(&mut cluster, N0, from);
+        cluster.deliver_all();
+        assert_idle(&cluster);
+        assert_eq!((count(&cluster, 1, 0), count(&cluster, 2, 0)), (0, 0));
+        // Nothing is held any more.
+        let u = cluster.begin(N2);
+        let reply = cluster.ask(u, add([1, 2], 0));
+        assert_committed(Some(reply));
+    }
+}
+
+#[test]
+fn a_coordinator_that_comes_back_says_again_what_it_had_decided() {
+    for from in BOTH {
+        let mut cluster = durable();
+        let t = to_the_votes(&mut cluster);
+        cluster.deliver(N1, N0);
+        cluster.deliver(N2, N0);
+        assert_committed(cluster.take_reply(t));
+        // n1 has committed, n2 has not heard of the decision, and n0 of neither.
+        cluster.deliver(N0, N1);
+        crash(&mut cluster, N0, from);
+        cluster.deliver_all();
+        assert_eq!((count(&cluster, 1, 0), count(&cluster, 2, 0)), (5, 5));
+        assert_idle(&cluster);
+        crash(&mut cluster, N0, from);
+        // That it had ended was in no record that anything waited for.
+        let said = match from {
+            Memory::Log => 2,
+            Memory::Checkpoint => 1,
+        };
+        assert_eq!(cluster.under_way(N0, N1), said, "Returned, and Commit");
+        cluster.deliver_all();
+        assert_idle(&cluster);
+    }
+}
+
+/// Its own part is in the record of the decision.
+#[test]
+fn a_decision_and_its_own_part_are_durable_together() {
+    for from in BOTH {
+        let mut cluster = durable();
+        let t = cluster.begin(N0);
+        let reply = cluster.ask(t, add([0, 1], 0));
+        assert_committed(Some(reply));
+        let alone = cluster.begin(N0);
+        let effects = on(0, vec![update(ADD, 0, 0, 2)]);
+        let reply = cluster.ask(alone, Request::Commit(vec![effects]));
+        assert_committed(Some(reply));
+        for id in [N0, N1] {
+            crash(&mut cluster, id, from);
+            cluster.deliver_all();
+        }
+        assert_eq!((count(&cluster, 0, 0), count(&cluster, 1, 0)), (7, 5));
+        assert_idle(&cluster);
+    }
+}
+
+/// A record that is not forced may be gone: then the decision is asked for once more.
+#[test]
+fn an_abort_that_was_not_durable_is_asked_for_again() {
+    let mut cluster = durable();
+    let t = to_the_votes(&mut cluster);
+    crash(&mut cluster, N2, Memory::Log);
+    cluster.deliver(N2, N0);
+    assert_restarted(cluster.take_reply(t));
+    cluster.deliver(N0, N1);
+    crash(&mut cluster, N1, Memory::Log);
+    assert_eq!(
+        cluster.under_way(N1, N0),
+        2,
+        "it is prepared again: Returned and Inquire"
+    );
+    cluster.deliver_all();
+    assert_idle(&cluster);
+    assert_eq!(count(&cluster, 1, 0), 0);
+}
+
+/// Nobody waits for another to open: to notice takes no lock.
+#[test]
+fn all_may_come_back_at_once() {
+    for from in BOTH {
+        let mut cluster = durable();
+        let t = to_the_votes(&mut cluster);
+        cluster.deliver(N1, N0);
+        cluster.deliver(N2, N0);
+        assert_committed(cluster.take_reply(t));
+        crash(&mut cluster, N0, from);
+        crash(&mut cluster, N1, from);
+        crash(&mut cluster, N2, from);
+        cluster.deliver_all();
+        assert_eq!((count(&cluster, 1, 0), count(&cluster, 2, 0)), (5, 5));
+        assert_idle(&cluster);
+    }
+}
