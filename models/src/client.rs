@@ -199,6 +199,8 @@ pub enum Phase {
     Aborted(AbortReason),
     /// It gave up.
     GaveUp,
+    /// Its node died, or another that was to decide: whether it has committed it never learns.
+    Lost,
 }
 
 impl Client {
@@ -231,6 +233,7 @@ impl Client {
                 Phase::Thinking
             }
             Reply::Committed { .. } => Phase::Committed,
+            Reply::Aborted(AbortReason::InDoubt) => Phase::Lost,
             Reply::Aborted(reason) => Phase::Aborted(reason),
             other => return Err(format!("an unknown reply {other:?}")),
         };
@@ -241,7 +244,12 @@ impl Client {
     pub fn has_ended(&self) -> bool {
         matches!(
             self.phase,
-            Phase::Committed | Phase::Aborted(_) | Phase::GaveUp
+            Phase::Committed | Phase::Aborted(_) | Phase::GaveUp | Phase::Lost
         )
+    }
+
+    /// Whether its transaction has begun and not ended.
+    pub fn is_under_way(&self) -> bool {
+        matches!(self.phase, Phase::Asking | Phase::Thinking)
     }
 }

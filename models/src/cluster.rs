@@ -2,12 +2,14 @@
 //!
 //! The nodes are the protocols' own state machines, driven through [`Protocol::step`] alone. Links
 //! are reliable and keep the order of their messages, as the contract assumes. A crashed node
-//! takes no more steps; what it had sent may still arrive.
+//! takes no more steps; what it had sent may still arrive. A node that *returns* has died and come
+//! back with what it had made durable, in one step: nobody can tell for how long it was gone. Its
+//! peers hear of it each in its own time, and what they say until then is lost.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use anabranch_protocol::{Input, Outbox, Protocol, Request, TimerId};
+use anabranch_protocol::{Durable, Input, Outbox, Protocol, Request, TimerId};
 use anabranch_storage::Store;
 use anabranch_types::{NodeId, Ticks};
 
@@ -25,6 +27,33 @@ pub trait Subject: Protocol + Clone + std::fmt::Debug {
 
     /// A message in a few words.
     fn words(message: &Self::Message) -> String;
+
+    /// The same node, back with what it had made durable; `empty` is one of the same cluster that
+    /// has seen nothing. None where nothing is.
+    fn come_back(&self, empty: &Self, now: Ticks, out: &mut Outbox<Self::Message>) -> Option<Self> {
+        let _ = (empty, now, out);
+        None
+    }
+}
+
+/// [`Subject::come_back`] of a protocol that keeps records. A checkpoint says the same as the log,
+/// so that states need not carry one.
+///
+/// # Panics
+/// When the protocol keeps no records, or cannot replay them.
+pub fn recovered<P: Durable + Clone>(
+    dying: &P,
+    empty: &P,
+    now: Ticks,
+    out: &mut Outbox<P::Message>,
+) -> P {
+    let mut back = empty.clone();
+    back.keep_records().expect("the protocol keeps records");
+    dying.checkpoint(&mut |record| {
+        back.replay(record).expect("a checkpoint can be replayed");
+    });
+    back.recover(now, out);
+    back
 }
 
 /// Who runs what, and what may go wrong.
@@ -38,6 +67,8 @@ pub struct Setting {
     pub pauses: bool,
     /// The nodes that may crash, and how many of them.
     pub crashing: (Vec<NodeId>, u32),
+    /// The nodes that may return, and how often in all.
+    pub returning: (Vec<NodeId>, u32),
     /// How often time may jump, and how far.
     pub jumps: (u32, Ticks),
 }
@@ -58,6 +89,8 @@ pub enum Action {
     Fire(NodeId),
     /// A node takes no more steps.
     Crash(NodeId),
+    /// A node dies and comes back.
+    Return(NodeId),
     /// Time jumps.
     Jump,
 }
@@ -73,15 +106,16 @@ impl Action {
             Action::Ask(client) => 36 + client as u32,
             Action::Fire(node) => 44 + node.index() as u32,
             Action::Crash(node) => 50 + node.index() as u32,
-            Action::Jump => 60,
+            Action::Return(node) => 56 + node.index() as u32,
+            Action::Jump => 62,
         }
     }
 }
 
-/// A message under way.
+/// A message under way; none is the news that its sender has come back.
 #[derive(Debug)]
 struct Sent<M> {
-    message: M,
+    message: Option<M>,
     digest: u128,
 }
 
@@ -104,6 +138,9 @@ pub struct State<P: Protocol> {
     now: Ticks,
     jumps: u32,
     crashes: u32,
+    returns: u32,
+    /// By node: one that has seen nothing and holds nothing.
+    empty: Rc<[P]>,
 }
 
 impl<P: Protocol> Clone for State<P> {
@@ -112,17 +149,19 @@ impl<P: Protocol> Clone for State<P> {
             nodes: self.nodes.clone(),
             links: self.links.clone(),
             clients: self.clients.clone(),
+            empty: Rc::clone(&self.empty),
             ..*self
         }
     }
 }
 
 impl<P: Subject> State<P> {
-    /// The cluster before anybody has asked for anything.
+    /// The cluster before anybody has asked for anything. `empty` has the same nodes without their
+    /// items, if some may return.
     ///
     /// # Panics
     /// When there are more nodes or clients than actions have numbers for.
-    pub fn new(nodes: Vec<P>, setting: &Setting) -> State<P> {
+    pub fn new(nodes: Vec<P>, empty: Vec<P>, setting: &Setting) -> State<P> {
         assert!(nodes.len() <= NODES_MAX && setting.scripts.len() <= 8);
         let node = |protocol| {
             let mut node = Node {
@@ -147,6 +186,8 @@ impl<P: Subject> State<P> {
             now: Ticks(0),
             jumps: 0,
             crashes: 0,
+            returns: 0,
+            empty: empty.into(),
         }
     }
 
@@ -159,7 +200,8 @@ impl<P: Subject> State<P> {
             sent.chain([link.len() as u128])
         });
         let clients = self.clients.iter().map(|client| client.1);
-        let rest = [self.now.0.into(), self.jumps.into(), self.crashes.into()];
+        let rest = [self.jumps, self.crashes, self.returns];
+        let rest = rest.map(u128::from).into_iter().chain([self.now.0.into()]);
         digest::of_all(nodes.chain(links).chain(clients).chain(rest))
     }
 
@@ -197,10 +239,20 @@ impl<P: Subject> State<P> {
             let nodes = setting.crashing.0.iter().filter(alive);
             actions.extend(nodes.map(|node| Action::Crash(*node)));
         }
+        if self.returns < setting.returning.1 {
+            let nodes = setting.returning.0.iter();
+            actions.extend(nodes.map(|node| Action::Return(*node)));
+        }
         actions
     }
 
-    /// What must happen some time, if nothing else does: all but jumps and crashes.
+    /// Whether a node has not heard yet that another has come back.
+    fn is_unaware(&self, node: NodeId, of: NodeId) -> bool {
+        let link = &self.links[of.index() * NODES_MAX + node.index()];
+        link.iter().any(|sent| sent.message.is_none())
+    }
+
+    /// What must happen some time, if nothing else does: all but jumps, crashes and returns.
     pub fn progress(&self, setting: &Setting) -> Vec<Action> {
         let mut actions = Vec::new();
         for (at, link) in self.links.iter().enumerate() {
@@ -250,7 +302,8 @@ impl<P: Subject> State<P> {
             Action::Fire(node) => bit(node),
             // The bit above all nodes: crashes share a budget.
             Action::Crash(node) => bit(node) | 1 << NODES_MAX,
-            Action::Jump => u32::MAX,
+            // It takes away what is under way from and to everybody.
+            Action::Return(_) | Action::Jump => u32::MAX,
         }
     }
 
@@ -264,8 +317,11 @@ impl<P: Subject> State<P> {
             Action::Deliver { from, to } => {
                 let link = &mut next.links[from.index() * NODES_MAX + to.index()];
                 let sent = link.pop_front().expect("the link has a message");
-                let message = sent.message.clone();
-                next.step(to, Input::Message { from, message }, setting)?;
+                let input = match sent.message.clone() {
+                    Some(message) => Input::Message { from, message },
+                    None => Input::Restarted { node: from },
+                };
+                next.step(to, input, setting)?;
             }
             Action::Ask(number) => next.ask(number, setting)?,
             Action::Fire(node) => {
@@ -283,12 +339,65 @@ impl<P: Subject> State<P> {
                     next.links[from * NODES_MAX + node.index()].clear();
                 }
             }
+            Action::Return(node) => next.come_back(node)?,
             Action::Jump => {
                 next.jumps += 1;
                 next.now = next.now + setting.jumps.1;
             }
         }
         Ok(next)
+    }
+
+    /// A node dies and comes back. Those who had asked it never learn what became of it.
+    fn come_back(&mut self, id: NodeId) -> Result<(), String> {
+        self.returns += 1;
+        let mut out = Outbox::default();
+        let (now, empty) = (self.now, Rc::clone(&self.empty));
+        let node = self.node_mut(id);
+        let back = node
+            .protocol
+            .come_back(&empty[id.index()], now, &mut out)
+            .ok_or_else(|| format!("{id} has made nothing durable"))?;
+        node.protocol = back;
+        node.timers = std::mem::take(&mut out.timers);
+        node.timers.sort_unstable();
+        node.digest = node.digest();
+        let checked = node.protocol.check_invariants();
+        checked.map_err(|broken| format!("{id} has come back: {broken}"))?;
+        for other in (0..self.nodes.len()).filter(|other| *other != id.index()) {
+            self.links[other * NODES_MAX + id.index()].clear();
+            let digest = digest::of(&"Restarted");
+            let news = Sent {
+                message: None,
+                digest,
+            };
+            let link = &mut self.links[id.index() * NODES_MAX + other];
+            link.clear();
+            link.push_back(Rc::new(news));
+        }
+        self.send(id, std::mem::take(&mut out.messages));
+        for number in 0..self.clients.len() {
+            let client = &self.clients[number].0;
+            if client.transaction.node == id && client.is_under_way() {
+                self.change(number, |client| {
+                    client.phase = Phase::Lost;
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts messages on their links. What is said to the dead by one who has not heard is lost.
+    fn send(&mut self, from: NodeId, messages: Vec<(NodeId, P::Message)>) {
+        for (to, message) in messages {
+            if self.nodes[to.index()].is_some() && !self.is_unaware(from, to) {
+                let digest = digest::of(&message);
+                let message = Some(message);
+                let link = &mut self.links[from.index() * NODES_MAX + to.index()];
+                link.push_back(Rc::new(Sent { message, digest }));
+            }
+        }
     }
 
     fn node_mut(&mut self, node: NodeId) -> &mut Node<P> {
@@ -352,13 +461,7 @@ impl<P: Subject> State<P> {
         node.digest = node.digest();
         let checked = node.protocol.check_invariants();
         checked.map_err(|broken| format!("{id}: {broken}"))?;
-        for (to, message) in out.messages {
-            if self.nodes[to.index()].is_some() {
-                let digest = digest::of(&message);
-                let link = &mut self.links[id.index() * NODES_MAX + to.index()];
-                link.push_back(Rc::new(Sent { message, digest }));
-            }
-        }
+        self.send(id, out.messages);
         for (transaction, reply) in out.replies {
             let mut clients = self.clients();
             let number = clients.position(|client| client.transaction == transaction);
@@ -377,7 +480,10 @@ impl<P: Subject> State<P> {
         match action {
             Action::Deliver { from, to } => {
                 let link = &self.links[from.index() * NODES_MAX + to.index()];
-                format!("{from} -> {to}: {}", P::words(&link[0].message))
+                match &link[0].message {
+                    Some(message) => format!("{from} -> {to}: {}", P::words(message)),
+                    None => format!("{to} hears that {from} has come back"),
+                }
             }
             Action::Ask(number) => {
                 let (node, script) = &setting.scripts[number];
@@ -388,6 +494,7 @@ impl<P: Subject> State<P> {
             }
             Action::Fire(node) => format!("{node}: a timer runs out"),
             Action::Crash(node) => format!("{node} crashes"),
+            Action::Return(node) => format!("{node} dies and comes back"),
             Action::Jump => format!("{} us go by", setting.jumps.1.as_micros()),
         }
     }

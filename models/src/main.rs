@@ -37,6 +37,9 @@ struct Arguments {
     /// How many coordinators of writers may crash.
     #[arg(long, default_value_t = 0)]
     crashes: u32,
+    /// How often a node may die and come back.
+    #[arg(long, default_value_t = 0)]
+    returns: u32,
     /// How often time may jump by more than half of what evidence and versions are kept for.
     #[arg(long, default_value_t = 0)]
     jumps: u32,
@@ -85,6 +88,7 @@ fn run(model: &Model, arguments: &Arguments) -> u8 {
         one_by_one: arguments.one_by_one,
         apart: arguments.apart,
         crashes: arguments.crashes,
+        returns: arguments.returns,
         jumps: arguments.jumps,
     };
     let limits = Limits {

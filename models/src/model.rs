@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use anabranch_protocol::Topology;
 use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
 use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
+use anabranch_protocol::{Durable, Topology};
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{NodeId, Ticks};
 
@@ -100,6 +100,8 @@ pub struct Size {
     pub apart: bool,
     /// How many coordinators of writers may crash.
     pub crashes: u32,
+    /// How often an owner of a partition, or a coordinator of a writer, may die and come back.
+    pub returns: u32,
     /// How often time may jump by more than half of what evidence and versions are kept for.
     pub jumps: u32,
 }
@@ -114,6 +116,7 @@ impl Default for Size {
             one_by_one: false,
             apart: false,
             crashes: 0,
+            returns: 0,
             jumps: 0,
         }
     }
@@ -156,6 +159,10 @@ impl Model {
     /// When there would be more nodes or clients than the explorer has numbers for.
     pub fn run(&self, size: Size, limits: Limits) -> Result<Report, TooLarge> {
         size.check()?;
+        if size.returns > 0 && matches!(self.kind, Kind::Nwnr | Kind::Deaf) {
+            let what = format!("{} keeps no records, so nobody comes back", self.name);
+            return Err(TooLarge(what));
+        }
         let start = |count| Start {
             partitions: size.partitions,
             count,
@@ -168,46 +175,56 @@ impl Model {
         Ok(match self.kind {
             Kind::Ramp => {
                 let setting = size.setting(Size::write);
-                run(size.nodes(0, ramp), &setting, &read_atomic, limits)
+                run(
+                    size.both(0, durable(size, ramp)),
+                    &setting,
+                    &read_atomic,
+                    limits,
+                )
             }
             Kind::Deaf => {
                 let setting = size.setting(Size::write);
                 let deaf = |node, topology, store| Deaf(ramp(node, topology, store));
-                run(size.nodes(0, deaf), &setting, &read_atomic, limits)
+                run(size.both(0, deaf), &setting, &read_atomic, limits)
             }
             Kind::Nwnr => {
                 let setting = size.setting(Size::write);
                 let node = |node, topology, store| NwnrNode::new(node, topology, store, programs());
-                run(size.nodes(0, node), &setting, &read_atomic, limits)
+                run(size.both(0, node), &setting, &read_atomic, limits)
             }
             Kind::RampGuards => {
                 let mut setting = size.setting(Size::withdraw);
                 setting.scripts.truncate(size.writers as usize);
                 let guarded = Guarded { start: start(1) };
-                run(size.nodes(1, ramp), &setting, &guarded, limits)
+                run(
+                    size.both(1, durable(size, ramp)),
+                    &setting,
+                    &guarded,
+                    limits,
+                )
             }
             Kind::Locking { declares } => {
                 let mut setting = size.setting(Size::rewrite);
                 setting.declares = declares;
-                let node = locking(ReadLocks::Long);
-                run(size.nodes(0, node), &setting, &serializable, limits)
+                let node = durable(size, locking(ReadLocks::Long));
+                run(size.both(0, node), &setting, &serializable, limits)
             }
             Kind::LockingShort => {
                 let setting = size.setting(Size::rewrite);
-                let node = locking(ReadLocks::Short);
-                run(size.nodes(0, node), &setting, &serializable, limits)
+                let node = durable(size, locking(ReadLocks::Short));
+                run(size.both(0, node), &setting, &serializable, limits)
             }
         })
     }
 }
 
 fn run<P: Subject>(
-    nodes: Vec<P>,
+    (nodes, empty): (Vec<P>, Vec<P>),
     setting: &Setting,
     property: &dyn Property<P>,
     limits: Limits,
 ) -> Report {
-    let first = State::new(nodes, setting);
+    let first = State::new(nodes, empty, setting);
     let (visited, found) = explore(first.clone(), setting, property, limits);
     let found = found.map(|found| {
         let depth = found.actions.len();
@@ -216,6 +233,20 @@ fn run<P: Subject>(
         (found, story)
     });
     Report { visited, found }
+}
+
+/// Nodes that keep records, if some may come back.
+fn durable<P: Durable>(
+    size: Size,
+    node: impl Fn(NodeId, Arc<Topology>, Store) -> P,
+) -> impl Fn(NodeId, Arc<Topology>, Store) -> P {
+    move |id, topology, store| {
+        let mut made = node(id, topology, store);
+        if size.returns > 0 {
+            made.keep_records().expect("the protocol keeps records");
+        }
+        made
+    }
 }
 
 fn ramp(node: NodeId, topology: Arc<Topology>, store: Store) -> RampNode {
@@ -306,7 +337,10 @@ impl Size {
                 crashing.push(*node);
             }
         }
+        let mut returning: Vec<NodeId> = (0..self.partitions).map(NodeId).collect();
+        returning.extend(crashing.iter().filter(|node| node.0 >= self.partitions));
         Setting {
+            returning: (returning, self.returns),
             scripts,
             declares: false,
             pauses: self.one_by_one,
@@ -315,19 +349,25 @@ impl Size {
         }
     }
 
-    fn nodes<P>(self, count: i64, node: impl Fn(NodeId, Arc<Topology>, Store) -> P) -> Vec<P> {
+    /// The nodes with their items, and the same without.
+    fn both<P>(
+        self,
+        count: i64,
+        node: impl Fn(NodeId, Arc<Topology>, Store) -> P,
+    ) -> (Vec<P>, Vec<P>) {
         let nodes = self.nodes_count() as u16;
         let topology = Arc::new(Topology::one_each(nodes));
-        let made = (0..nodes).map(|part| {
+        let made = |part: u16, filled: bool| {
             let mut store = Store::new(&schema(), StoreSettings { window: RETAIN });
-            if part < self.partitions {
+            if filled && part < self.partitions {
                 let (key, row) = (item_key(part, 0), item_row(part, 0, 0, count));
                 store
                     .load(ITEM, key, row)
                     .expect("each item is loaded once");
             }
             node(NodeId(part), Arc::clone(&topology), store)
-        });
-        made.collect()
+        };
+        let all = |filled| (0..nodes).map(|part| made(part, filled)).collect();
+        (all(true), all(false))
     }
 }

@@ -189,15 +189,21 @@ impl<P: Subject> Property<P> for ReadAtomic {
                 _ => Ok(()),
             };
         }
-        let committed = runs(state, setting).filter_map(|(_, client, script)| match script {
-            Script::Write { writer, .. } if client.phase == Phase::Committed => Some(1 << writer),
-            _ => None,
-        });
-        let committed: i64 = committed.sum();
+        let sum = |phase: Phase| -> i64 {
+            let of_phase = runs(state, setting).filter(|run| run.1.phase == phase);
+            let each = of_phase.filter_map(|(_, _, script)| match script {
+                Script::Write { writer, .. } => Some(1 << writer),
+                _ => None,
+            });
+            each.sum()
+        };
+        let (committed, lost) = (sum(Phase::Committed), sum(Phase::Lost));
         let rows = (0..self.start.partitions).map(|part| newest(state, (part, 0)));
         let rows: Vec<_> = rows.collect();
+        // Of those that nobody was told of each has committed, everywhere, or not.
         let is = |row: &Option<(i64, i64)>| {
-            *row == rows[0] && row.is_some_and(|row| row.1 == self.start.count + committed)
+            let included = row.map(|row| row.1 - self.start.count);
+            *row == rows[0] && included.is_some_and(|included| included & !lost == committed)
         };
         if !rows.iter().all(is) {
             return Err(format!(
@@ -297,7 +303,17 @@ impl<P: Subject> Property<P> for Serializable {
         }
         let committed = runs(state, setting).filter(|run| run.1.phase == Phase::Committed);
         let committed: Vec<_> = committed.collect();
-        match self.explain(state, &BTreeMap::new(), &committed) {
+        // Who had read and nobody was told of: it has committed or not.
+        let lost = runs(state, setting).filter(|run| run.1.phase == Phase::Lost);
+        let lost = lost.filter(|(_, client, script)| script.writes() && !client.answers.is_empty());
+        let lost: Vec<_> = lost.collect();
+        let explained = (0..1u32 << lost.len()).any(|chosen| {
+            let chosen = (0..lost.len()).filter(|at| chosen & 1 << at != 0);
+            let mut all = committed.clone();
+            all.extend(chosen.map(|at| lost[at]));
+            self.explain(state, &BTreeMap::new(), &all)
+        });
+        match explained {
             true => Ok(()),
             false => {
                 let told = committed.iter().map(|(number, client, _)| {

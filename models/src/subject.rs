@@ -9,7 +9,7 @@ use anabranch_protocol::{Counters, Input, Outbox, Protocol};
 use anabranch_storage::Store;
 use anabranch_types::{ActivityProbe, Ticks};
 
-use crate::cluster::Subject;
+use crate::cluster::{Subject, recovered};
 use crate::support::describe;
 
 impl Subject for RampNode {
@@ -68,6 +68,10 @@ impl Subject for RampNode {
             other => variant(other),
         }
     }
+
+    fn come_back(&self, empty: &Self, now: Ticks, out: &mut Outbox<Self::Message>) -> Option<Self> {
+        Some(recovered(self, empty, now, out))
+    }
 }
 
 impl Subject for NwnrNode {
@@ -95,6 +99,10 @@ impl Subject for LockingNode {
 
     fn words(message: &locking::Message) -> String {
         variant(message)
+    }
+
+    fn come_back(&self, empty: &Self, now: Ticks, out: &mut Outbox<Self::Message>) -> Option<Self> {
+        Some(recovered(self, empty, now, out))
     }
 }
 

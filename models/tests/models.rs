@@ -43,6 +43,7 @@ const TWO: Size = Size {
     one_by_one: false,
     apart: false,
     crashes: 0,
+    returns: 0,
     jumps: 0,
 };
 
@@ -116,6 +117,25 @@ fn locking_is_serializable_where_locks_are_asked_for_one_by_one() {
     };
     holds("locking", size, 500);
     holds("locking-undeclared", size, 500);
+}
+
+/// A node dies at any moment and comes back with what was durable; its peers hear of it each in its
+/// own time.
+#[test]
+fn ramp_shows_all_of_a_transaction_when_a_node_comes_back() {
+    holds("ramp", Size { returns: 1, ..TWO }, 20_000);
+}
+
+#[test]
+fn locking_is_serializable_when_a_node_comes_back() {
+    holds("locking", Size { returns: 1, ..TWO }, 20_000);
+    let size = Size {
+        readers: 1,
+        one_by_one: true,
+        returns: 1,
+        ..TWO
+    };
+    holds("locking-undeclared", size, 5_000);
 }
 
 /// The self-tests: what is wrong is found, in the fewest steps.
