@@ -112,9 +112,7 @@ impl<M> Default for NodeOutbox<M> {
 pub struct Node<P: Protocol> {
     id: NodeId,
     home: PartitionId,
-    /// Counted twice: the outer count is this thread's alone, so that calls of different nodes do not
-    /// meet at the inner one.
-    planned: Rc<Arc<PlannedApplication>>,
+    planned: Arc<PlannedApplication>,
     options: NodeOptions,
     protocol: P,
     out: Outbox<P::Message>,
@@ -251,7 +249,7 @@ impl<P: Protocol> Node<P> {
         Node {
             id,
             home,
-            planned: Rc::new(planned),
+            planned,
             options,
             protocol,
             out: Outbox::default(),
@@ -427,12 +425,12 @@ impl<P: Protocol> Node<P> {
             deferral,
         };
         let mut procedure_transaction = NodeTransaction::new(
-            Rc::clone(&self.planned),
+            Arc::clone(&self.planned),
             identity,
             Rc::clone(&mailbox),
             Rc::clone(&self.sequences),
         );
-        let planned = Rc::clone(&self.planned);
+        let planned = Arc::clone(&self.planned);
         let (work, arguments) = (call.work.clone(), Arc::clone(&call.arguments));
         let declared = if self.options.declares {
             self.declared(&call)

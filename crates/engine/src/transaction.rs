@@ -92,7 +92,7 @@ pub(crate) struct AttemptIdentity {
 
 /// A [`Transaction`] over a node.
 pub struct NodeTransaction {
-    planned: Rc<Arc<PlannedApplication>>,
+    planned: Arc<PlannedApplication>,
     identity: AttemptIdentity,
     mailbox: Rc<RefCell<Mailbox>>,
     known: KnownRows,
@@ -108,7 +108,7 @@ pub struct NodeTransaction {
 
 impl NodeTransaction {
     pub(crate) fn new(
-        planned: Rc<Arc<PlannedApplication>>,
+        planned: Arc<PlannedApplication>,
         identity: AttemptIdentity,
         mailbox: Rc<RefCell<Mailbox>>,
         sequences: Rc<NodeSequences>,
@@ -222,7 +222,7 @@ impl NodeTransaction {
             })
             .collect();
         let answers = self.ask(asked).await;
-        let planned = Rc::clone(&self.planned);
+        let planned = Arc::clone(&self.planned);
         let schema = planned.application.schema();
         let mut gathered: Vec<Option<Fetched>> = vec![None; reads.len()];
         for ((partition, place), answer) in requests.into_iter().zip(answers) {
