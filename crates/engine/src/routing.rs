@@ -145,13 +145,20 @@ impl Router {
         self.encoded(table, index, &range.prefix)
     }
 
+    /// Where all rows of a table are, where none is apart from the others.
+    #[inline]
+    fn whole(&self, route: &TableRoute) -> Option<Target> {
+        match route.placement {
+            Placement::Replicated => Some(Target::Anywhere),
+            Placement::Whole => Some(Target::One(PartitionId(0))),
+            Placement::Columns(_) => (self.partitions == 1).then_some(Target::One(PartitionId(0))),
+        }
+    }
+
     fn encoded(&self, table: TableId, index: Option<IndexId>, key: &Key) -> Target {
         let route = &self.tables[table.index()];
-        match route.placement {
-            Placement::Replicated => return Target::Anywhere,
-            Placement::Whole => return Target::One(PartitionId(0)),
-            Placement::Columns(_) if self.partitions == 1 => return Target::One(PartitionId(0)),
-            Placement::Columns(_) => {}
+        if let Some(target) = self.whole(route) {
+            return target;
         }
         let slot = index.map_or(0, |index| index.index() + 1);
         let found = match &route.keys[slot] {
@@ -200,11 +207,8 @@ impl Router {
     /// When there is not one value for each placing column, or one is of another kind.
     pub fn placed(&self, table: TableId, values: &[Value]) -> Target {
         let route = &self.tables[table.index()];
-        match route.placement {
-            Placement::Replicated => return Target::Anywhere,
-            Placement::Whole => return Target::One(PartitionId(0)),
-            Placement::Columns(_) if self.partitions == 1 => return Target::One(PartitionId(0)),
-            Placement::Columns(_) => {}
+        if let Some(target) = self.whole(route) {
+            return target;
         }
         assert_eq!(values.len(), route.columns.len(), "one value a column");
         if let ([(_, data_type, false)], [Value::Int(int)]) = (&route.columns[..], values)
@@ -227,11 +231,8 @@ impl Router {
     /// Where a row lives, by its values.
     pub fn row(&self, table: TableId, row: &Row) -> Target {
         let route = &self.tables[table.index()];
-        match route.placement {
-            Placement::Replicated => return Target::Anywhere,
-            Placement::Whole => return Target::One(PartitionId(0)),
-            Placement::Columns(_) if self.partitions == 1 => return Target::One(PartitionId(0)),
-            Placement::Columns(_) => {}
+        if let Some(target) = self.whole(route) {
+            return target;
         }
         if let [(column, data_type, false)] = &route.columns[..]
             && data_type.is_integer()

@@ -1,7 +1,7 @@
 //! How long a TPC-C warehouse takes to load, how much memory it takes, and what New-Order's and
 //! Delivery's accesses cost. `cargo run --release -p anabranch-storage --example warehouse`; the first
-//! argument is the number of warehouses. `cold`: rows are not brought into the caches beforehand;
-//! `snapshots`: readers may hold snapshots, so that superseded versions are kept for the window.
+//! argument is the number of warehouses. `snapshots`: readers may hold snapshots, so that superseded
+//! versions are kept for the window.
 //!
 //! Data are of TPC-C's cardinalities and row sizes; procedures are reduced to their storage
 //! accesses, so this measures the store alone.
@@ -248,7 +248,6 @@ struct Bench {
     next_order: [i64; 11],
     next_delivery: [i64; 11],
     warehouses: u64,
-    warm: bool,
     /// Whether readers may hold snapshots.
     snapshots: bool,
 }
@@ -320,10 +319,6 @@ impl Bench {
             .iter()
             .map(|_| self.rows.random.below(100_000) as i64 + 1)
             .collect();
-        let keys: Vec<Key> = items.iter().map(|item| key(&[warehouse, *item])).collect();
-        if self.warm {
-            self.store.warm(keys.iter().map(|key| (STOCK, key)));
-        }
         for ((line, row), item) in (1..).zip(lines).zip(items) {
             assert!(self.read(STOCK, &[warehouse, item]) > 0);
             effects.push(update(STOCK, key(&[warehouse, item]), TAKE_STOCK));
@@ -444,7 +439,6 @@ fn main() {
         next_order: [3_001; 11],
         next_delivery: [2_101; 11],
         warehouses,
-        warm: std::env::args().all(|word| word != "cold"),
         snapshots: std::env::args().any(|word| word == "snapshots"),
     };
     for round in 1..=3 {

@@ -174,23 +174,6 @@ impl Store {
         Ok(())
     }
 
-    /// Brings the rows of several point reads into the processor's caches, their memory accesses
-    /// under way together. Worth calling before a batch of random reads, or before the effects on
-    /// such rows: each would otherwise wait for memory several times. Changes nothing.
-    pub fn warm<'r>(&self, reads: impl Iterator<Item = (TableId, &'r Key)>) {
-        let mut rest = reads.peekable();
-        while let Some((table, _)) = rest.peek() {
-            let table = *table;
-            let run = std::iter::from_fn(|| rest.next_if(|(of, _)| *of == table));
-            let held = &self.tables[table.index()];
-            let mut items: SmallVec<[&Item; 32]> = SmallVec::new();
-            held.items.find_in_step(run.map(|(_, key)| key), |at| {
-                items.extend(at.map(|at| held.items.at(at)));
-            });
-            touch(items.into_iter());
-        }
-    }
-
     /// The answers to several reads in a snapshot (`None`: the newest versions), added to
     /// `fetched` in order. Point reads of a table that follow each other are found in step, and
     /// their rows brought into the processor's caches together: each would otherwise wait for

@@ -108,13 +108,6 @@ impl Item {
     pub fn versions(&self) -> impl Iterator<Item = &Version> {
         std::iter::successors(Some(&self.head), |version| version.older())
     }
-
-    /// The version that this transaction wrote, if it is kept.
-    pub fn version_of(&self, timestamp: Timestamp) -> Option<&Version> {
-        self.versions()
-            .take_while(|version| version.timestamp_max >= timestamp)
-            .find(|version| version.timestamp == timestamp)
-    }
 }
 
 /// An item's name in 8 bytes: its table, and 48 bits of a hash of its key. Two items of a table

@@ -137,8 +137,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Options, Trouble> {
-        let words: Vec<String> = line.split_whitespace().map(String::from).collect();
-        Options::parse(&words)
+        Options::parse(&crate::words(line))
     }
 
     #[test]
