@@ -460,6 +460,7 @@ impl Walk<'_> {
                 offset,
                 arguments,
                 into,
+                ..
             } => {
                 let terms: Vec<Term> = arguments
                     .iter()

@@ -319,14 +319,14 @@ impl Unit<'_> {
                 strict,
             } => {
                 if let ast::Statement::Call(function) = &**statement {
-                    codes.push(self.call(function, into, span)?);
+                    codes.push(self.call(function, into, false, span)?);
                     return Ok(());
                 }
                 self.sql(statement, into, *strict, span)?
             }
             S::Perform(query) => {
                 if let Some(function) = self.called(query) {
-                    codes.push(self.call(function, &[], span)?);
+                    codes.push(self.call(function, &[], true, span)?);
                     return Ok(());
                 }
                 let site = self.query_site(query, span)?;
@@ -512,7 +512,7 @@ impl Unit<'_> {
         if let (None, Expr::Function(function)) = (index, peeled(value))
             && self.is_procedure(&function.name)
         {
-            codes.push(self.call(function, &[target.to_string()], span)?);
+            codes.push(self.call(function, &[target.to_string()], false, span)?);
             return Ok(());
         }
         let code = match index {
@@ -745,7 +745,13 @@ impl Unit<'_> {
         self.is_procedure(&function.name).then_some(function)
     }
 
-    fn call(&mut self, function: &ast::Function, into: &[String], span: Span) -> Bind<Code> {
+    fn call(
+        &mut self,
+        function: &ast::Function,
+        into: &[String],
+        performed: bool,
+        span: Span,
+    ) -> Bind<Code> {
         let name = self.binder(span).simple_name(&function.name)?;
         let Some(procedure) = self
             .compiler
@@ -822,6 +828,7 @@ impl Unit<'_> {
             offset,
             arguments: computed,
             into: slots,
+            performed,
         })
     }
 }

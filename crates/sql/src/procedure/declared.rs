@@ -231,6 +231,7 @@ impl DryRun<'_> {
                 offset,
                 arguments,
                 into,
+                ..
             } => {
                 self.called(procedure, *offset, arguments, knowledge);
                 knowledge.forget(into);

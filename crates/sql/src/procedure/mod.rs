@@ -140,6 +140,8 @@ pub(crate) enum Code {
         offset: u32,
         arguments: Vec<Computed>,
         into: Vec<usize>,
+        /// Whether it is PERFORM's, which says whether there were rows, and how many.
+        performed: bool,
     },
 }
 

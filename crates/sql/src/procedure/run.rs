@@ -132,7 +132,7 @@ impl CompiledProcedure {
             row_count: 0,
         };
         machine.variables[self.found] = Value::Bool(false);
-        machine.block(&self.body).await?;
+        let flow = machine.block(&self.body).await?;
         let rows = match &self.result {
             Outcome::Variables(slots) if slots.is_empty() => Vec::new(),
             Outcome::Variables(slots) => {
@@ -144,6 +144,12 @@ impl CompiledProcedure {
                 ]
             }
             Outcome::Scalar => {
+                // What LANGUAGE SQL returns is its last query's, of which there may be none.
+                let is_query = |code: &Code| matches!(code, Code::ReturnQuery { .. });
+                if flow != Flow::Return && !self.body.iter().any(is_query) {
+                    let message = "control reached end of function without RETURN";
+                    return Err(failure("2F005", message).into());
+                }
                 let from_query = machine
                     .rows
                     .into_iter()
@@ -229,12 +235,18 @@ impl<T: Transaction> Machine<'_, T> {
     async fn code(&mut self, code: &Code) -> Result<Flow, TransactionError> {
         match code {
             Code::Sql { site, into, strict } => {
-                let (rows, count) = self.statement(*site).await?;
+                let kind = &self.procedure.statements[*site].statement.kind;
+                let is_query = matches!(kind, StatementKind::Query(_));
+                let (rows, mut count) = self.statement(*site).await?;
+                if !into.is_empty() {
+                    self.take_into(rows, into, *strict, *strict || !is_query)?;
+                    if is_query {
+                        // It is not asked for more than the row that it takes.
+                        count = count.min(1);
+                    }
+                }
                 self.row_count = count;
                 self.note_found(count > 0);
-                if !into.is_empty() {
-                    self.take_into(rows, into, *strict)?;
-                }
             }
             Code::Assign { slot, value } => self.variables[*slot] = self.value(value).await?,
             Code::AssignElement { slot, index, value } => {
@@ -271,6 +283,11 @@ impl<T: Transaction> Machine<'_, T> {
             } => {
                 let (rows, _) = self.statement(*site).await?;
                 let any = !rows.is_empty();
+                if !any {
+                    for slot in targets {
+                        self.variables[*slot] = Value::Null;
+                    }
+                }
                 let flow = self.each(rows, targets, body).await?;
                 self.note_found(any);
                 return Ok(flow);
@@ -338,6 +355,7 @@ impl<T: Transaction> Machine<'_, T> {
                 offset,
                 arguments,
                 into,
+                performed,
             } => {
                 let first = self.procedure.first_called(self.first, *offset);
                 let mut values = Vec::with_capacity(procedure.variables.len());
@@ -347,7 +365,16 @@ impl<T: Transaction> Machine<'_, T> {
                 let run: Pin<Box<dyn Future<Output = Result<_, TransactionError>> + '_>> =
                     Box::pin(procedure.run(first, true, &mut *self.transaction, values));
                 let (rows, _) = run.await?;
-                self.take_into(rows, into, false)?;
+                if *performed {
+                    // A function that returns nothing is one row of nothing.
+                    let count = match procedure.result {
+                        Outcome::Rows(_) => rows.len() as u64,
+                        Outcome::Variables(_) | Outcome::Scalar => 1,
+                    };
+                    self.row_count = count;
+                    self.note_found(count > 0);
+                }
+                self.take_into(rows, into, false, false)?;
             }
         }
         Ok(Flow::Normal)
@@ -380,12 +407,13 @@ impl<T: Transaction> Machine<'_, T> {
         &mut self,
         rows: Vec<Vec<Value>>,
         into: &[usize],
-        strict: bool,
+        needs_one: bool,
+        takes_one: bool,
     ) -> Result<(), Failure> {
-        if strict && rows.is_empty() {
+        if needs_one && rows.is_empty() {
             return Err(failure("P0002", "query returned no rows"));
         }
-        if strict && rows.len() > 1 {
+        if takes_one && rows.len() > 1 {
             return Err(failure("P0003", "query returned more than one row"));
         }
         let mut row = rows.into_iter().next().unwrap_or_default().into_iter();
@@ -523,6 +551,13 @@ impl<T: Transaction> Machine<'_, T> {
                 "array subscripts below 1 are not supported",
             ));
         };
+        if list.is_empty() && place > 0 {
+            // PostgreSQL's array would begin there.
+            return Err(failure(
+                "0A000",
+                "arrays whose subscripts do not begin at 1 are not supported",
+            ));
+        }
         if list.len() <= place {
             list.resize(place + 1, Value::Null);
         }
