@@ -23,6 +23,7 @@ use anabranch_history::{
     Anomaly, History, HistoryBuilder, HistoryError, HistoryWriter, Model, Unsuitable, Verdict,
     check,
 };
+use anabranch_sql::expression::text::literal;
 use anabranch_storage::recording::index_entry;
 use anabranch_storage::{Installed, InstalledKind};
 use anabranch_types::{
@@ -336,11 +337,7 @@ impl<'r> Joining<'r> {
                 }
                 Work::Statement(_) => None,
             },
-            arguments: record
-                .arguments
-                .iter()
-                .map(|value| format!("{value:?}"))
-                .collect(),
+            arguments: record.arguments.iter().map(literal).collect(),
             outcome: match &record.outcome {
                 AttemptOutcome::Committed(_) => Outcome::Committed,
                 AttemptOutcome::Aborted(reason) => Outcome::Aborted(reason.name().to_owned()),

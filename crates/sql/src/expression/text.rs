@@ -13,6 +13,20 @@ pub fn format_text(value: &Value, data_type: &DataType) -> String {
     out
 }
 
+/// A value as a constant of SQL, for people: `42`, `'O''Hara'`, `NULL`, `'{1,2}'`.
+pub fn literal(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Bool(truth) => truth.to_string(),
+        Value::Int(_) | Value::Numeric(_) => format_text(value, &DataType::Numeric(None)),
+        // The type tells little more than how a real is rounded and a time zone shown.
+        _ => {
+            let text = format_text(value, &DataType::Array(Box::new(DataType::Text)));
+            format!("'{}'", text.replace('\'', "''"))
+        }
+    }
+}
+
 /// Appends a value's text.
 pub(crate) fn write_text(out: &mut String, value: &Value, data_type: &DataType) {
     use std::fmt::Write;
@@ -340,6 +354,25 @@ fn parse_array(text: &str, trimmed: &str, element: &DataType) -> Result<Value, F
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn literals_are_sql() {
+        let numbers = Value::Array([Value::Int(1), Value::Null].into());
+        let decimal = Value::Numeric(Decimal::from_scaled(-250, 2));
+        for (value, text) in [
+            (Value::Null, "NULL"),
+            (Value::Bool(true), "true"),
+            (Value::Int(-7), "-7"),
+            (decimal, "-2.50"),
+            (Value::text("O'Hara"), "'O''Hara'"),
+            (Value::Date(0), "'2000-01-01'"),
+            (Value::Timestamp(0), "'2000-01-01 00:00:00'"),
+            (Value::Bytes([1, 255].into()), "'\\x01ff'"),
+            (numbers, "'{1,NULL}'"),
+        ] {
+            assert_eq!(literal(&value), text);
+        }
+    }
 
     #[test]
     fn text_is_postgresqls() {
