@@ -10,7 +10,7 @@ use anabranch_types::{DataType, Row, RowPrograms, Schema, TableId, Value};
 
 use crate::{
     TransactionError,
-    bind::{Binder, modify::Shared},
+    bind::{Binder, from::TOO_COMPLEX, modify::Shared},
     catalog::Catalog,
     constraint::Constraints,
     diagnostic::Diagnostic,
@@ -138,7 +138,12 @@ impl Application {
         for view in &catalog.views {
             let mut binder = Binder::new(&catalog, &crate::bind::NoVariables, view.span);
             if let Err(problem) = binder.closed_query(&view.query) {
+                let too_complex = problem.code == TOO_COMPLEX;
                 problems.push(problem);
+                if too_complex {
+                    // Views made of this one are no simpler.
+                    break;
+                }
             }
         }
         if !problems.is_empty() {

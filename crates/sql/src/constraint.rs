@@ -153,6 +153,11 @@ impl Constraints {
                     Err(problem) => problems.push(problem),
                 }
             }
+            // An INSERT binds them where it needs them; what is wrong with one is said now.
+            for column in 0..table.defaults.len() {
+                let column = ColumnIndex(column as u16);
+                problems.extend(default_of(catalog, table.id, column).err());
+            }
             constraints.tables.push(compiled);
         }
         if !problems.is_empty() {

@@ -10,10 +10,14 @@ use super::{
     scope::{ScopeColumn, ScopeSource},
 };
 use crate::{
+    diagnostic::Diagnostic,
     expression::{Expression, Relation},
     plan::{OutputColumn, Query, TableFunction},
     summary::Role,
 };
+
+/// The SQLSTATE of a statement that is too much for us.
+pub(crate) const TOO_COMPLEX: &str = "54001";
 
 /// A FROM list, bound.
 #[derive(Debug, Default)]
@@ -322,6 +326,15 @@ impl Binder<'_> {
                     format!("infinite recursion detected in view \"{text}\""),
                     name,
                 ));
+            }
+            self.views_expanded += 1;
+            let most = self.catalog.limits.views_expanded_max;
+            if self.views_expanded > most {
+                let message = format!(
+                    "the views named here, and those that they are made of, are more than {most}"
+                );
+                return Err(Diagnostic::new(TOO_COMPLEX, message, self.place)
+                    .help("each mention of a view is compiled by itself; name the tables"));
             }
             self.views.push(text);
             let query = self.closed_query(&view.query)?;

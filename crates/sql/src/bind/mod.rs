@@ -136,6 +136,8 @@ pub(crate) struct Binder<'b> {
     pub(crate) place: Span,
     /// Views being expanded, to find one that contains itself.
     pub(crate) views: Vec<String>,
+    /// Views expanded so far.
+    pub(crate) views_expanded: u32,
     /// The columns that the outermost query's output is inserted into.
     pub(crate) targets: Option<(TableId, Vec<ColumnIndex>)>,
     /// The types of the variables that RETURNING goes into; empty where it goes elsewhere.
@@ -161,6 +163,7 @@ impl<'b> Binder<'b> {
             cte_count: 0,
             place,
             views: Vec::new(),
+            views_expanded: 0,
             targets: None,
             into_types: Vec::new(),
             for_write: Cell::new(false),

@@ -33,6 +33,24 @@ pub struct Catalog {
     pub assertions: Vec<Assertion>,
     /// Procedures and functions.
     pub procedures: Vec<Arc<Procedure>>,
+    /// What compiling it may take.
+    pub limits: Limits,
+}
+
+/// How much a catalog may ask of who compiles it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Views that one statement may expand to, those within views counted each time: thirty views that
+    /// name the one before twice come to a thousand million.
+    pub views_expanded_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            views_expanded_max: 1_000,
+        }
+    }
 }
 
 /// What only SQL knows of a table. Names, types, keys and indexes stand in its

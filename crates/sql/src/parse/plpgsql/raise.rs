@@ -134,6 +134,12 @@ impl Body<'_, '_> {
 
     fn options(&mut self, raise: &mut Raise) -> Parsed<()> {
         loop {
+            // Names of options, though reserved elsewhere.
+            for word in ["table", "column", "constraint"] {
+                if self.cursor.at_word(word) {
+                    return Err(unsupported_option(word, self.cursor.span()));
+                }
+            }
             let option = self.cursor.name("an option of RAISE")?;
             if !self.cursor.eat(&Kind::Eq) && !self.cursor.eat(&Kind::Assignment) {
                 return Err(self.cursor.expected("\"=\""));
@@ -152,10 +158,8 @@ impl Body<'_, '_> {
                 "detail" | "hint" => {
                     self.argument()?;
                 }
-                "column" | "constraint" | "datatype" | "table" | "schema" => {
-                    let construct = format!("the RAISE option {}", option.text.to_uppercase());
-                    return Err(Diagnostic::unsupported(construct, option.span)
-                        .help("say it in the message"));
+                "datatype" | "schema" => {
+                    return Err(unsupported_option(&option.text, option.span));
                 }
                 _ => {
                     return Err(Diagnostic::new(
@@ -183,6 +187,11 @@ impl Body<'_, '_> {
             Err(_) => condition(&code, span),
         }
     }
+}
+
+fn unsupported_option(name: &str, span: Span) -> Diagnostic {
+    let construct = format!("the RAISE option {}", name.to_uppercase());
+    Diagnostic::unsupported(construct, span).help("say it in the message")
 }
 
 fn check_code(code: &str, span: Span) -> Parsed<String> {
