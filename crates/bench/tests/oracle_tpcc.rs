@@ -98,7 +98,8 @@ fn compare<P: Protocol>(
         make(id, store),
         options,
     );
-    let mut generator = CallGenerator::new(SCALE, Mix::FULL, Distribution::Specified, 1, seed);
+    let mut generator =
+        CallGenerator::new(SCALE, Mix::FULL, Distribution::Specified, vec![0; 2], seed);
     let mut seen: BTreeMap<(&str, Option<String>), u64> = BTreeMap::new();
     let mut now = Ticks::default();
     for number in 1..=calls {

@@ -331,8 +331,7 @@ impl Case {
             processor: None,
         };
         let clients = Clients::new(
-            Arc::clone(&prepared.workload),
-            prepared.procedures.clone(),
+            prepared,
             Settings {
                 seed: self.seed,
                 nodes: prepared.nodes,

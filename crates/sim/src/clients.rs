@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 
-use anabranch_engine::{Call, CallError, CallId, NodeInput, Outcome, Work};
+use anabranch_engine::{Call, CallError, CallId, NodeInput, Outcome, PlannedApplication, Work};
+use anabranch_sql::expression::text::literal;
 use anabranch_types::Ticks;
 use anabranch_workload::{Caller, Operation, Place, Workload};
 
+use crate::case::Prepared;
 use crate::cluster::Cluster;
 use crate::latency;
 use crate::protocols::Simulated;
@@ -43,6 +45,7 @@ pub struct Clients {
     workload: Arc<dyn Workload>,
     /// By number of the workload's procedures: the application's.
     procedures: Vec<usize>,
+    planned: Arc<PlannedApplication>,
     seed: u64,
     nodes: u16,
     clients: Vec<Client>,
@@ -71,9 +74,8 @@ struct Client {
 }
 
 impl Clients {
-    /// Clients that make calls of a workload. `procedures` gives, by number of the workload's
-    /// procedures, the application's.
-    pub fn new(workload: Arc<dyn Workload>, procedures: Vec<usize>, settings: Settings) -> Clients {
+    /// Clients that make calls of the workload that was prepared.
+    pub fn new(prepared: &Prepared, settings: Settings) -> Clients {
         let Settings {
             seed,
             nodes,
@@ -91,7 +93,7 @@ impl Clients {
             let share = transactions / u64::from(count);
             let rest = u64::from(u64::from(number) < transactions % u64::from(count));
             Client {
-                caller: caller(&workload, seed, place),
+                caller: caller(&prepared.workload, seed, place, &prepared.planned),
                 place,
                 left: share + rest,
                 healed_left: HEALED_CALLS,
@@ -102,7 +104,8 @@ impl Clients {
         });
         let clients: Vec<Client> = clients.collect();
         Clients {
-            procedures,
+            procedures: prepared.procedures.clone(),
+            planned: Arc::clone(&prepared.planned),
             seed,
             nodes,
             random: Random::stream(seed, "clients", 0),
@@ -111,7 +114,7 @@ impl Clients {
             busy: count,
             names: count,
             clients,
-            workload,
+            workload: Arc::clone(&prepared.workload),
             last_answer: Ticks(0),
             latencies: None,
         }
@@ -163,9 +166,14 @@ impl Clients {
     }
 }
 
-fn caller(workload: &Arc<dyn Workload>, seed: u64, place: Place) -> Box<dyn Caller> {
+fn caller(
+    workload: &Arc<dyn Workload>,
+    seed: u64,
+    place: Place,
+    planned: &PlannedApplication,
+) -> Box<dyn Caller> {
     let seed = Random::stream(seed, "caller", u64::from(place.client)).bits();
-    workload.caller(seed, place)
+    workload.caller(seed, place, planned)
 }
 
 impl<P: Simulated> Cluster<P> {
@@ -292,9 +300,10 @@ impl<P: Simulated> Cluster<P> {
         if let Some(wrong) = wrong {
             self.happened.wrong_answers += 1;
             if self.violations.len() < VIOLATIONS_MAX {
+                let arguments: Vec<String> = operation.arguments.iter().map(literal).collect();
                 self.violations.push(format!(
-                    "{name}{:?} at {} us: {wrong}",
-                    operation.arguments,
+                    "{name}({}) at {} us: {wrong}",
+                    arguments.join(", "),
                     self.now.as_micros()
                 ));
             }
@@ -321,7 +330,12 @@ impl<P: Simulated> Cluster<P> {
             nodes: clients.nodes,
         };
         clients.names += 1;
-        client.caller = caller(&clients.workload, clients.seed, client.place);
+        client.caller = caller(
+            &clients.workload,
+            clients.seed,
+            client.place,
+            &clients.planned,
+        );
         let at = self.now + clients.pause();
         self.wake(number, at);
     }

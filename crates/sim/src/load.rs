@@ -129,8 +129,7 @@ impl Load {
             think: self.think,
             healed_at: Ticks(0),
         };
-        let workload = Arc::clone(&prepared.workload);
-        let clients = Clients::new(workload, prepared.procedures.clone(), settings);
+        let clients = Clients::new(prepared, settings);
         let mut cluster: Cluster<P> = Cluster::new(
             self.seed,
             &shared,

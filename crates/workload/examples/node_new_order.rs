@@ -272,8 +272,7 @@ fn main() {
         home.map_or(0, |home| home.0)
     });
     let homes: Vec<u16> = homes.collect();
-    let mut generator =
-        CallGenerator::new(scale, mix, distribution, nodes, 1).with_homes(homes.clone());
+    let mut generator = CallGenerator::new(scale, mix, distribution, homes.clone(), 1);
     let mut draw = |count: u32| -> VecDeque<(usize, Call)> {
         let call = |id| {
             let drawn = generator.next_call();

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use anabranch_engine::PlannedApplication;
 use anabranch_types::Value;
 use fastrand::Rng;
 
-use crate::workload::{Caller, Operation, Place, RowSink, Workload, pair};
+use crate::workload::{Caller, Operation, Place, RowSink, Workload, pair, shown};
 
 /// Accounts of a branch.
 const ACCOUNTS: i64 = 3;
@@ -68,7 +69,7 @@ impl Workload for Bank {
         }
     }
 
-    fn caller(&self, seed: u64, _: Place) -> Box<dyn Caller> {
+    fn caller(&self, seed: u64, _: Place, _: &PlannedApplication) -> Box<dyn Caller> {
         Box::new(BankCaller {
             rng: Rng::with_seed(seed),
             branches: self.branches,
@@ -80,7 +81,7 @@ impl Workload for Bank {
             return Ok(());
         }
         let Some((shown, added)) = pair(rows) else {
-            return Err(format!("an audit says {rows:?}"));
+            return Err(format!("an audit says {}", shown(rows)));
         };
         if shown != added {
             return Err(format!(

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use anabranch_engine::PlannedApplication;
 use anabranch_types::Value;
 use fastrand::Rng;
 
-use crate::workload::{Caller, Operation, Place, RowSink, Workload, pair};
+use crate::workload::{Caller, Operation, Place, RowSink, Workload, pair, shown};
 
 /// The application of `examples/counter/`.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +63,7 @@ impl Workload for Counter {
         }
     }
 
-    fn caller(&self, seed: u64, place: Place) -> Box<dyn Caller> {
+    fn caller(&self, seed: u64, place: Place, _: &PlannedApplication) -> Box<dyn Caller> {
         Box::new(CounterCaller {
             rng: Rng::with_seed(seed),
             counters: self.counters,
@@ -80,7 +81,7 @@ impl Workload for Counter {
             Some((shown, added)) => Err(format!(
                 "the total is {shown} where the entries add up to {added}"
             )),
-            None => Err(format!("a counter is {rows:?}")),
+            None => Err(format!("a counter is {}", shown(rows))),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anabranch_engine::PlannedApplication;
 use anabranch_types::{Decimal, Value};
 use fastrand::Rng;
 
@@ -112,7 +113,7 @@ impl Workload for Payroll {
         }
     }
 
-    fn caller(&self, seed: u64, place: Place) -> Box<dyn Caller> {
+    fn caller(&self, seed: u64, place: Place, _: &PlannedApplication) -> Box<dyn Caller> {
         Box::new(PayrollCaller {
             rng: Rng::with_seed(seed),
             departments: self.departments,

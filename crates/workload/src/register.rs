@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use anabranch_engine::PlannedApplication;
 use anabranch_types::Value;
 use fastrand::Rng;
 
-use crate::workload::{Caller, Operation, Place, RowSink, Workload, pair};
+use crate::workload::{Caller, Operation, Place, RowSink, Workload, pair, shown};
 
 /// Registers of a group; they lie on different partitions.
 const GROUP: i64 = 3;
@@ -58,7 +59,7 @@ impl Workload for Register {
         }
     }
 
-    fn caller(&self, seed: u64, place: Place) -> Box<dyn Caller> {
+    fn caller(&self, seed: u64, place: Place, _: &PlannedApplication) -> Box<dyn Caller> {
         Box::new(RegisterCaller {
             rng: Rng::with_seed(seed),
             groups: self.groups,
@@ -75,7 +76,7 @@ impl Workload for Register {
             Some((one, other)) => Err(format!(
                 "a group of registers shows {one} beside {other}: a part of somebody's effects"
             )),
-            None => Err(format!("two registers are {rows:?}")),
+            None => Err(format!("two registers are {}", shown(rows))),
         }
     }
 
@@ -115,7 +116,7 @@ impl Workload for Writers {
         }
     }
 
-    fn caller(&self, seed: u64, place: Place) -> Box<dyn Caller> {
+    fn caller(&self, seed: u64, place: Place, _: &PlannedApplication) -> Box<dyn Caller> {
         Box::new(Writer {
             rng: Rng::with_seed(seed),
             writers: *self,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anabranch_engine::PlannedApplication;
 use anabranch_types::{Decimal, Value};
 use fastrand::Rng;
 
@@ -74,7 +75,7 @@ impl Workload for SmallBank {
         }
     }
 
-    fn caller(&self, seed: u64, _: Place) -> Box<dyn Caller> {
+    fn caller(&self, seed: u64, _: Place, _: &PlannedApplication) -> Box<dyn Caller> {
         Box::new(SmallBankCaller {
             rng: Rng::with_seed(seed),
             customers: self.customers,

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use anabranch_engine::PlannedApplication;
+use anabranch_sql::expression::text::literal;
 use anabranch_types::Value;
 
 /// Takes a row: its table, the names of its columns, and a value for each.
@@ -21,8 +23,8 @@ pub trait Workload: Send + Sync {
     /// Gives every row of the initial database to `take`.
     fn rows(&self, seed: u64, take: &mut RowSink<'_>);
 
-    /// The operations of one client.
-    fn caller(&self, seed: u64, place: Place) -> Box<dyn Caller>;
+    /// The operations of one client of a cluster that runs this plan.
+    fn caller(&self, seed: u64, place: Place, planned: &PlannedApplication) -> Box<dyn Caller>;
 
     /// Whether a committed operation may have had this answer, as far as the answer itself tells.
     ///
@@ -100,17 +102,18 @@ pub fn by_name(name: &str, nodes: u16) -> Option<Arc<dyn Workload>> {
 pub(crate) fn pair(rows: &[Vec<Value>]) -> Option<(String, String)> {
     match rows {
         [row] => match &row[..] {
-            [first, second] => Some((show(first), show(second))),
+            [first, second] => Some((literal(first), literal(second))),
             _ => None,
         },
         _ => None,
     }
 }
 
-fn show(value: &Value) -> String {
-    match value {
-        Value::Int(int) => int.to_string(),
-        Value::Numeric(decimal) => decimal.to_string(),
-        other => format!("{other:?}"),
-    }
+/// An answer's rows, for people.
+pub(crate) fn shown(rows: &[Vec<Value>]) -> String {
+    let row = |row: &Vec<Value>| {
+        let values: Vec<String> = row.iter().map(literal).collect();
+        format!("({})", values.join(", "))
+    };
+    rows.iter().map(row).collect::<Vec<_>>().join(", ")
 }

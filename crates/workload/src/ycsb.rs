@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use anabranch_engine::PlannedApplication;
 use anabranch_types::Value;
 use fastrand::Rng;
 
@@ -55,6 +56,14 @@ impl Ycsb {
         }
     }
 
+    fn calls(&self, seed: u64, place: Place) -> YcsbCaller {
+        YcsbCaller {
+            rng: Rng::with_seed(seed),
+            workload: self.clone(),
+            value: i64::from(place.client) << 32,
+        }
+    }
+
     fn draw(&self, rng: &mut Rng) -> i64 {
         let all = self.up_to.last().copied().unwrap_or(1);
         let drawn = rng.u64(0..all);
@@ -94,12 +103,8 @@ impl Workload for Ycsb {
         }
     }
 
-    fn caller(&self, seed: u64, place: Place) -> Box<dyn Caller> {
-        Box::new(YcsbCaller {
-            rng: Rng::with_seed(seed),
-            workload: self.clone(),
-            value: i64::from(place.client) << 32,
-        })
+    fn caller(&self, seed: u64, place: Place, _: &PlannedApplication) -> Box<dyn Caller> {
+        Box::new(self.calls(seed, place))
     }
 
     fn judge(&self, operation: &Operation, rows: &[Vec<Value>]) -> Result<(), String> {
@@ -158,7 +163,7 @@ mod tests {
             node: 0,
             nodes: 8,
         };
-        let mut caller = workload.caller(1, place);
+        let mut caller = workload.calls(1, place);
         let (mut writes, mut drawn) = (0, vec![0u32; workload.up_to.len()]);
         for _ in 0..20_000 {
             let call = caller.next();

@@ -107,8 +107,14 @@ fn once(
     let number = procedures.iter().position(|p| p.name() == "new_order");
     let number = number.expect("TPC-C has its New-Order");
     let calls = || {
-        let mut calls =
-            CallGenerator::new(scale, Mix::NEW_ORDER, Distribution::Percent(0.0), 1, seed);
+        let homes = vec![0; scale.warehouses as usize];
+        let mut calls = CallGenerator::new(
+            scale,
+            Mix::NEW_ORDER,
+            Distribution::Percent(0.0),
+            homes,
+            seed,
+        );
         (0..count).map(move |id| Call {
             id: CallId(id),
             work: Work::Procedure(number),

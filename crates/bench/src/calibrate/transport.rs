@@ -86,7 +86,13 @@ fn frame<M: Serialize + DeserializeOwned>(
 /// The arguments of New-Orders: what a client sends.
 fn calls() -> Vec<Vec<Value>> {
     let scale = Scale::specified(2);
-    let mut calls = CallGenerator::new(scale, Mix::NEW_ORDER, Distribution::Specified, 2, 1);
+    let mut calls = CallGenerator::new(
+        scale,
+        Mix::NEW_ORDER,
+        Distribution::Specified,
+        vec![0, 1],
+        1,
+    );
     let calls = (0..BATCH * 32).map(|_| calls.next_call().arguments.to_vec());
     calls.collect()
 }

@@ -401,10 +401,9 @@ impl<P: Protocol> Driver<P> {
                 experiment.scale,
                 experiment.mix,
                 experiment.distribution,
-                experiment.partitions,
+                homes,
                 experiment.seed ^ 0x5eed,
-            )
-            .with_homes(homes),
+            ),
             procedures,
             planned: Arc::clone(planned),
             clients: experiment.clients,

@@ -7,9 +7,9 @@ use anabranch_engine::PlannedApplication;
 use anabranch_engine::load::{Loader, RowError};
 use anabranch_engine::routing::Target;
 use anabranch_storage::{Store, StoreSettings};
-use anabranch_types::{PartitionId, Placement, TableId, Value};
+use anabranch_types::{PartitionId, TableId, Value};
 use anabranch_workload::tpcc::load::{self, Sink, Table};
-use anabranch_workload::tpcc::{DISTRICTS, Scale};
+use anabranch_workload::tpcc::{self, DISTRICTS, Scale};
 
 /// Why the database was not filled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,18 +95,12 @@ pub fn fill(
     })
 }
 
-/// The partition of each warehouse's stock, the first warehouse's first: an order of an item from a
-/// warehouse elsewhere is a distributed one.
+/// The partition of each warehouse, the first one's first.
 ///
 /// # Errors
 /// When the schema is not TPC-C's.
 pub fn homes(planned: &PlannedApplication, scale: &Scale) -> Result<Vec<u16>, FillError> {
-    let places = Places::new(planned)?;
-    let home = |warehouse| match places.place(planned, Table::Stock, warehouse) {
-        Target::One(partition) => partition.0,
-        Target::Anywhere | Target::Everywhere => 0,
-    };
-    Ok((1..=scale.warehouses).map(home).collect())
+    tpcc::homes(planned, scale).ok_or_else(|| FillError::Missing("its tables".to_owned()))
 }
 
 /// Where each generated column goes in the schema's tables.
@@ -156,30 +150,16 @@ impl Places {
         Table::ALL.into_iter().any(|table| {
             // The catalogue belongs to no warehouse.
             table != Table::Item
-                && match self.place(planned, table, warehouse) {
+                && match tpcc::homes::place(
+                    planned,
+                    table,
+                    self.tables[table as usize].0,
+                    warehouse,
+                ) {
                     Target::One(place) => place == partition,
                     Target::Anywhere | Target::Everywhere => true,
                 }
         })
-    }
-
-    /// Where the plan puts a warehouse's generated rows of a table, if its number decides that.
-    fn place(&self, planned: &PlannedApplication, table: Table, warehouse: u32) -> Target {
-        let (id, _) = self.tables[table as usize];
-        let router = &planned.execution.router;
-        let Placement::Columns(columns) = router.placement(id) else {
-            return router.placed(id, &[]);
-        };
-        let schema = planned.schema().table(id);
-        let by_warehouse = columns.iter().all(|column| {
-            let name = schema.columns[column.index()].name.as_str();
-            table.warehouse_columns().contains(&name)
-        });
-        if !by_warehouse {
-            return Target::Everywhere;
-        }
-        let number = Value::Int(i64::from(warehouse));
-        router.placed(id, &vec![number; columns.len()])
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use anabranch_engine::PlannedApplication;
 use anabranch_sql::catalog::Catalog;
 use anabranch_types::Value;
 use anabranch_workload::tpcc::load::{self, Sink, Table};
@@ -18,6 +19,7 @@ use postgres::types::ToSql;
 use postgres::{Client, Statement};
 
 use super::experiment::Experiment;
+use super::fill::{FillError, homes};
 use crate::measure::Measurement;
 use crate::outcome::{Latency, Run};
 use crate::postgres::copy::{Copier, CopyError};
@@ -35,6 +37,8 @@ const ROLLBACK: &str = "TPCC1";
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunError {
+    /// The schema is not TPC-C's.
+    Schema(FillError),
     /// There is no server.
     Server(ServerError),
     /// The database was not filled.
@@ -58,6 +62,7 @@ pub enum RunError {
 impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            RunError::Schema(error) => write!(f, "{error}"),
             RunError::Server(error) => write!(f, "error: {error}"),
             RunError::Copy(error) => write!(f, "error: {error}"),
             RunError::File { name, error } => {
@@ -97,16 +102,19 @@ fn failed(name: impl Into<String>) -> impl FnOnce(postgres::Error) -> RunError {
 
 /// Starts a server, loads the application, measures, and checks the conditions.
 ///
-/// The experiment's partitions choose which orders are distributed and nothing else, its clients
-/// and delay nothing at all: there is one server, and [`CONNECTIONS`] connections.
+/// Where the plan puts warehouses chooses which orders are distributed and nothing else; the
+/// experiment's clients and delay choose nothing at all: there is one server, and [`CONNECTIONS`]
+/// connections.
 ///
 /// # Errors
 /// When there is no PostgreSQL, or the application does not run on it.
 pub fn run(
-    catalog: &Catalog,
+    planned: &PlannedApplication,
     experiment: &Experiment,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Run, RunError> {
+    let catalog = planned.application.catalog();
+    let homes = homes(planned, &experiment.scale).map_err(RunError::Schema)?;
     progress("starting PostgreSQL");
     let server = Server::start(settings(&experiment.scale))?;
     let mut client = server.connect()?;
@@ -114,7 +122,7 @@ pub fn run(
     progress("loading PostgreSQL");
     fill(&mut client, &experiment.scale, experiment.seed)?;
     progress("measuring PostgreSQL");
-    let measurement = measure(&server, experiment)?;
+    let measurement = measure(&server, experiment, &homes)?;
     progress("checking the conditions on PostgreSQL");
     let conditions = check(&mut client, catalog)?;
     let seconds = measurement.elapsed().as_secs_f64();
@@ -213,9 +221,13 @@ pub fn call_text(transaction: TransactionType) -> String {
     )
 }
 
-fn measure(server: &Server, experiment: &Experiment) -> Result<Measurement, RunError> {
+fn measure(
+    server: &Server,
+    experiment: &Experiment,
+    homes: &[u16],
+) -> Result<Measurement, RunError> {
     let mut drivers = (0..CONNECTIONS)
-        .map(|number| Driver::new(server.connect()?, experiment, number as u64))
+        .map(|number| Driver::new(server.connect()?, experiment, homes, number as u64))
         .collect::<Result<Vec<Driver>, RunError>>()?;
     let barrier = Barrier::new(CONNECTIONS);
     std::thread::scope(|scope| -> Result<(), RunError> {
@@ -257,7 +269,12 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(mut client: Client, experiment: &Experiment, number: u64) -> Result<Driver, RunError> {
+    fn new(
+        mut client: Client,
+        experiment: &Experiment,
+        homes: &[u16],
+        number: u64,
+    ) -> Result<Driver, RunError> {
         let statements = TransactionType::ALL
             .into_iter()
             .map(|transaction| client.prepare(&call_text(transaction)))
@@ -268,7 +285,7 @@ impl Driver {
             experiment.scale,
             experiment.mix,
             experiment.distribution,
-            experiment.partitions,
+            homes.to_vec(),
             seed,
         );
         Ok(Driver {

@@ -93,16 +93,16 @@ pub struct CallGenerator {
 }
 
 impl CallGenerator {
-    /// A generator for a database of this scale, whose warehouses go around `partitions` by their
-    /// numbers unless [`CallGenerator::with_homes`] tells otherwise.
+    /// A generator for a database of this scale. `homes` has the partition of each warehouse, the first
+    /// one's first, as [`super::homes()`] finds it in a plan: which orders are distributed follows from it.
     ///
     /// # Panics
-    /// When the mix does not add up to 100, or there are no warehouses or partitions.
+    /// When the mix does not add up to 100, or there is not one home for each warehouse.
     pub fn new(
         scale: Scale,
         mix: Mix,
         distribution: Distribution,
-        partitions: u16,
+        homes: Vec<u16>,
         seed: u64,
     ) -> CallGenerator {
         assert_eq!(
@@ -110,30 +110,16 @@ impl CallGenerator {
             100,
             "{mix:?}"
         );
-        assert!(scale.warehouses > 0 && partitions > 0);
+        assert!(!homes.is_empty() && homes.len() == scale.warehouses as usize);
         CallGenerator {
             rng: Rng::with_seed(seed),
             scale,
             mix,
             distribution,
             rollback_percent: 1,
-            homes: (1..=scale.warehouses)
-                .map(|warehouse| (warehouse % u32::from(partitions)) as u16)
-                .collect(),
+            homes,
             now: load::LOADED_AT,
         }
-    }
-
-    /// The same, where the plan has each warehouse's rows on the partition of this number (the
-    /// first warehouse's first): which orders are distributed follows from it.
-    ///
-    /// # Panics
-    /// When there is not one for each warehouse.
-    #[must_use]
-    pub fn with_homes(mut self, homes: Vec<u16>) -> CallGenerator {
-        assert_eq!(homes.len(), self.scale.warehouses as usize);
-        self.homes = homes;
-        self
     }
 
     /// The next call of a terminal of a warehouse drawn at random.

@@ -7,10 +7,12 @@
 //! New-Orders.
 
 pub mod calls;
+pub mod homes;
 pub mod load;
 mod random;
 
 pub use calls::{CallGenerator, Distribution, Invocation, Mix, TransactionType};
+pub use homes::homes;
 
 /// The application's files: name and text, in the order in which they load.
 pub const FILES: [(&str, &str); 3] = [

@@ -2,10 +2,11 @@
 
 use std::convert::Infallible;
 
+use anabranch_engine::PlannedApplication;
 use anabranch_types::Value;
 
 use super::load::{self, Sink, Table};
-use super::{CallGenerator, Distribution, FILES, Mix, Scale, TransactionType};
+use super::{CallGenerator, Distribution, FILES, Mix, Scale, TransactionType, homes};
 use crate::workload::{Caller, Operation, Place, RowSink, Workload};
 
 /// TPC-C on a simulated cluster.
@@ -61,15 +62,16 @@ impl Workload for Tpcc {
         }
     }
 
-    fn caller(&self, seed: u64, place: Place) -> Box<dyn Caller> {
-        let calls = CallGenerator::new(self.scale, self.mix, self.distribution, place.nodes, seed);
+    fn caller(&self, seed: u64, place: Place, planned: &PlannedApplication) -> Box<dyn Caller> {
+        let homes = homes(planned, &self.scale).expect("the plan is of TPC-C's files");
         // A terminal stands beside the node that has its warehouse; those of one node go around its
         // warehouses.
-        let nodes = i64::from(place.nodes);
-        let warehouses = i64::from(self.scale.warehouses);
-        let own: Vec<i64> = (1..=warehouses)
-            .filter(|w| w % nodes == i64::from(place.node))
+        let own: Vec<i64> = (1..)
+            .zip(&homes)
+            .filter(|(_, home)| **home == place.node)
+            .map(|(warehouse, _)| warehouse)
             .collect();
+        let calls = CallGenerator::new(self.scale, self.mix, self.distribution, homes, seed);
         let turn = place.client as usize / usize::from(place.nodes);
         let warehouse = own.get(turn % own.len().max(1)).copied();
         Box::new(Terminal {
