@@ -1,8 +1,10 @@
-//! A case as a file: one JSON object that says what ran, then the fault plan, one fault a line.
+//! A case as a file: one JSON object that says what ran, then the fault plan, one fault a line, and a
+//! line that ends it: a file that was cut short would be another case, which may well pass.
 //!
 //! ```text
-//! {"anabranch_case":1,"workload":"register","protocol":"ramp-fast","nodes":2,"seed":7,…}
+//! {"anabranch_case":2,"workload":"register","protocol":"ramp-fast","nodes":2,"seed":7,…}
 //! {"at_us":1200,"for_us":5000,"kind":"pause","node":1}
+//! {"end":{"faults":1}}
 //! ```
 //!
 //! A matrix of latencies travels with the case, so that the file is enough to replay it.
@@ -16,7 +18,7 @@ use crate::latency::Network;
 use crate::protocols::ProtocolName;
 
 /// The version of the form that this program reads and writes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What the first line says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +33,19 @@ struct Header {
     transactions: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<Matrix>,
+}
+
+/// The last line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ending {
+    end: Counts,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Counts {
+    faults: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,7 +85,12 @@ impl CaseFile {
             }),
         };
         let header = serde_json::to_string(&header).expect("a header is plain data");
-        header + "\n" + &case.plan.to_lines()
+        let faults = case.plan.faults.len();
+        let end = Ending {
+            end: Counts { faults },
+        };
+        let end = serde_json::to_string(&end).expect("a count is plain data");
+        format!("{header}\n{}{end}\n", case.plan.to_lines())
     }
 
     /// Reads what [`CaseFile::to_text`] writes.
@@ -89,7 +109,27 @@ impl CaseFile {
             );
             return Err(at(1, reason));
         }
-        let plan = FaultPlan::from_lines(rest).map_err(|error| at(error.line + 1, error.reason))?;
+        let lines = text.trim_end().lines().count();
+        let (faults, last) = match rest.trim_end().rsplit_once('\n') {
+            Some((faults, last)) => (faults, last),
+            None => ("", rest.trim_end()),
+        };
+        let ending: Ending = serde_json::from_str(last).map_err(|_| {
+            at(
+                lines,
+                "the case is cut short: it does not end here".to_owned(),
+            )
+        })?;
+        let plan =
+            FaultPlan::from_lines(faults).map_err(|error| at(error.line + 1, error.reason))?;
+        if plan.faults.len() != ending.end.faults {
+            let reason = format!(
+                "the case has {} of its {} faults",
+                plan.faults.len(),
+                ending.end.faults
+            );
+            return Err(at(lines, reason));
+        }
         let network = match &header.network {
             None => Network::lan(),
             Some(matrix) => Network::matrix(&matrix.name, &matrix.text)
@@ -163,10 +203,42 @@ mod tests {
             case,
         };
         let text = file.to_text();
-        let newer = text.replace("\"anabranch_case\":1", "\"anabranch_case\":2");
+        let newer = text.replace("\"anabranch_case\":2", "\"anabranch_case\":3");
         assert_eq!(CaseFile::from_text(&newer).unwrap_err().line, 1);
         assert_eq!(CaseFile::from_text("").unwrap_err().line, 1);
-        let error = CaseFile::from_text(&(text + "{\"kind\":\"pause\"}\n")).unwrap_err();
+        let torn = text.replacen('\n', "\n{\"kind\":\"pause\"}\n", 1);
+        let error = CaseFile::from_text(&torn).unwrap_err();
         assert_eq!(error.line, 2);
+    }
+
+    #[test]
+    fn a_case_that_was_cut_short_is_no_other_case() {
+        let case = Case::new(
+            ProtocolName::RampFast,
+            5,
+            3,
+            4,
+            50,
+            Network::lan(),
+            FaultLevel::Storm,
+        );
+        let file = CaseFile {
+            workload: "bank".to_owned(),
+            nodes: 3,
+            case,
+        };
+        let text = file.to_text();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.len() > 3, "a storm has faults: {text}");
+        for kept in 1..lines.len() {
+            let short = lines[..kept].join("\n") + "\n";
+            let error = CaseFile::from_text(&short).unwrap_err();
+            assert!(error.reason.contains("cut short"), "{kept}: {error}");
+        }
+        // A line that is missing in the middle is missed as well.
+        let mut torn = lines.clone();
+        torn.remove(2);
+        let error = CaseFile::from_text(&torn.join("\n")).unwrap_err();
+        assert!(error.reason.contains("of its"), "{error}");
     }
 }
