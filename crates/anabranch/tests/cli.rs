@@ -1,7 +1,7 @@
 //! The command as its users meet it: what it prints, where, and with which exit code.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -11,13 +11,17 @@ struct Ran {
     err: String,
 }
 
-/// Runs the command in the project's folder, where `examples/` is.
+/// The command in the project's folder, where `examples/` is.
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    command.args(arguments).current_dir(folder);
+    command
+}
+
+/// Runs the command.
 fn anabranch(arguments: &[&str]) -> Ran {
-    let output = Command::new(env!("CARGO_BIN_EXE_anabranch"))
-        .args(arguments)
-        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
-        .output()
-        .expect("the command starts");
+    let output = command(arguments).output().expect("the command starts");
     Ran {
         code: output.status.code().expect("it is not killed"),
         out: String::from_utf8(output.stdout).expect("it prints text"),
@@ -254,27 +258,35 @@ fn each_kind_of_bad_input_is_refused_once_and_where_it_is() {
     let cases = [
         (
             "malformed",
+            27,
             format!("{table}\n\nCREATE TABLE u (a integer b text);\n"),
         ),
-        ("unknown-table", atomic("UPDATE nosuch SET a = 1;")),
+        ("unknown-table", 8, atomic("UPDATE nosuch SET a = 1;")),
         (
             "unknown-column",
+            14,
             atomic("UPDATE t SET nosuch = 1 WHERE a = x;"),
         ),
-        ("type-error", atomic("UPDATE t SET a = a + b WHERE a = x;")),
-        ("wrong-argument-count", atomic("SELECT abs(x, x);")),
-        ("unsupported", block("EXECUTE 'SELECT 1';")),
+        (
+            "type-error",
+            18,
+            atomic("UPDATE t SET a = a + b WHERE a = x;"),
+        ),
+        ("wrong-argument-count", 8, atomic("SELECT abs(x, x);")),
+        ("unsupported", 1, block("EXECUTE 'SELECT 1';")),
     ];
     let folder = scratch("bad-input");
-    for (name, sql) in cases {
+    for (name, column, sql) in cases {
         let file = folder.join(format!("{name}.sql"));
         std::fs::write(&file, sql).unwrap();
-        let place = format!("{}:3:", text(&file));
+        let place = format!("{}:3:{column}\n", text(&file));
+        // Beneath what is wrong, and from its first column on.
+        let caret = format!("\n  | {}^", " ".repeat(column - 1));
         for arguments in [
             &["analyze", text(&file)][..],
             &["explain", text(&file), "p"],
         ] {
-            refused(arguments, &[&place, "^"]);
+            refused(arguments, &[&place, &caret]);
             let err = anabranch(arguments).err;
             let errors = err.lines().filter(|line| line.starts_with("error"));
             assert_eq!(errors.count(), 1, "{name}: {err}");
@@ -319,6 +331,131 @@ fn experiments_that_cannot_be_run_are_refused_before_they_begin() {
     refused_in_one_line(&tpcc("--seconds", "0"), &["--seconds"]);
     refused_in_one_line(&tpcc("--seconds", "NaN"), &["--seconds"]);
     refused_in_one_line(&tpcc("--repeat", "0"), &["--repeat"]);
+    refused_in_one_line(
+        &["bench", "tpcc", "--delay-ms=-1"],
+        &["--delay-ms", "from 0 on, not -1"],
+    );
+}
+
+/// What a shell shows for a tool that SIGPIPE has ended.
+const CLOSED_PIPE: i32 = 141;
+
+/// Runs the command with its standard output there: its exit code, and what it says on standard error.
+fn said_into(out: impl Into<Stdio>, arguments: &[&str]) -> (i32, String) {
+    let output = command(arguments)
+        .stdout(out)
+        .stderr(Stdio::piped())
+        .output()
+        .expect("the command starts");
+    let err = String::from_utf8(output.stderr).expect("it prints text");
+    (output.status.code().expect("it is not killed"), err)
+}
+
+#[test]
+fn a_reader_that_has_gone_ends_the_command_without_a_word() {
+    let sim = ["sim", "register", "--faults", "none"];
+    for arguments in [&["analyze", "examples/tpcc"][..], &sim, &["--help"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe can be made");
+        drop(reader);
+        let ended = said_into(writer, arguments);
+        assert_eq!(ended, (CLOSED_PIPE, String::new()), "{arguments:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error() {
+    for arguments in [&["analyze", "examples/tpcc"][..], &["--help"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let (code, err) = said_into(full.expect("Linux has one"), arguments);
+        assert_eq!(code, 2, "{arguments:?}: {err}");
+        assert!(
+            err.starts_with("error: cannot write to standard output"),
+            "{err}"
+        );
+    }
+}
+
+#[test]
+fn files_that_cannot_be_written_are_refused_before_the_work() {
+    let folder = scratch("unwritable");
+    let nowhere = folder.join("nosuch/file");
+    let history = folder.join("history.jsonl");
+    std::fs::write(&history, HISTORY_4).expect("the file can be written");
+    // Each would take longer than a test may, if it began.
+    let sim = ["sim", "register", "--transactions", "100000000"];
+    let cases: [(&[&str], &str); 7] = [
+        (&["bench", "tpcc", "--seconds", "100000"], "--json"),
+        (
+            &["bench", "check", "--transactions", "100000000000"],
+            "--history",
+        ),
+        (&["calibrate"], "--out"),
+        (&sim, "--history"),
+        (&sim, "--diagram"),
+        (&sim, "--case"),
+        (&["check", text(&history)], "--svg"),
+    ];
+    for (command, option) in cases {
+        for path in [&nowhere, &folder] {
+            let arguments = [command, &[option, text(path)]].concat();
+            refused_in_one_line(&arguments, &["cannot write", text(path)]);
+        }
+    }
+    // What is tried is left as it was.
+    let kept = folder.join("kept.svg");
+    std::fs::write(&kept, "kept").expect("the file can be written");
+    for picture in [&kept, &folder.join("new.svg")] {
+        let ran = anabranch(&["check", text(&history), "--svg", text(picture)]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+    }
+    assert_eq!(std::fs::read_to_string(&kept).expect("it is there"), "kept");
+    assert!(!folder.join("new.svg").exists());
+}
+
+#[test]
+fn a_file_without_anything_in_it_is_told_from_one_that_needs_nothing() {
+    let file = scratch("empty").join("empty.sql");
+    std::fs::write(&file, "-- nothing yet\n").expect("the file can be written");
+    refused_in_one_line(
+        &["analyze", text(&file)],
+        &["nothing to analyse in", "empty.sql"],
+    );
+    std::fs::write(&file, "CREATE TABLE t (a integer PRIMARY KEY);\n").expect("written");
+    let ran = anabranch(&["analyze", text(&file)]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    assert!(ran.out.contains("No procedure is declared"), "{}", ran.out);
+}
+
+#[test]
+fn a_replay_takes_nothing_beside_its_file() {
+    let file = scratch("replay").join("case.jsonl");
+    for option in ["--seed", "--nodes", "--clients", "--transactions"] {
+        refused(
+            &["sim", "--replay", text(&file), option, "1"],
+            &["--replay", option, "cannot be used with"],
+        );
+    }
+    for (option, value) in [
+        ("--protocol", "nwnr"),
+        ("--faults", "storm"),
+        ("--net", "lan"),
+    ] {
+        refused(
+            &["sim", "--replay", text(&file), option, value],
+            &["--replay", option, "cannot be used with"],
+        );
+    }
+}
+
+#[test]
+fn names_are_folded_and_one_is_not_many() {
+    let folded = anabranch(&["explain", "examples/tpcc", "NEW_Order"]);
+    let plain = anabranch(&["explain", "examples/tpcc", "new_order"]);
+    assert_eq!((folded.code, &folded.out), (0, &plain.out));
+    let one = ["--nodes", "1", "--clients", "1", "--faults", "none"];
+    let ran = anabranch(&[&["sim", "register"][..], &one].concat());
+    assert!(ran.out.contains("1 node (lan), 1 client,"), "{}", ran.out);
 }
 
 #[test]

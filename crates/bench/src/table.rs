@@ -65,6 +65,12 @@ pub fn grouped(value: f64) -> String {
     }
 }
 
+/// So many of something: `1 node`, `60,112 events`.
+pub fn counted(count: u64, what: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{} {what}{ending}", grouped(count as f64))
+}
+
 /// A quantity for a reader: large ones grouped and without decimals, others with three figures.
 pub fn quantity(value: f64) -> String {
     match value.abs() {
@@ -100,6 +106,13 @@ mod tests {
         assert_eq!(grouped(999.4), "999");
         assert_eq!(grouped(1_000.0), "1,000");
         assert_eq!(grouped(12_345_678.0), "12,345,678");
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!(counted(0, "node"), "0 nodes");
+        assert_eq!(counted(1, "node"), "1 node");
+        assert_eq!(counted(2_000, "node"), "2,000 nodes");
     }
 
     #[test]

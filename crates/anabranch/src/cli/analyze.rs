@@ -8,6 +8,7 @@ use anabranch_bench::application;
 use clap::{Args, ValueEnum};
 
 use super::Verdict;
+use super::output::say;
 
 /// Exit code 1 says that a transaction needs coordination.
 #[derive(Debug, Args)]
@@ -40,20 +41,33 @@ enum Format {
 pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error>> {
     let files = application::read_sources(&arguments.paths)?;
     let compiled = application::compile(files)?;
+    let catalog = compiled.catalog();
+    if catalog.tables.is_empty() && catalog.procedures.is_empty() {
+        let paths: Vec<String> = arguments
+            .paths
+            .iter()
+            .map(|p| p.display().to_string())
+            .collect();
+        return Err(format!(
+            "error: there is nothing to analyse in {}: no table and no procedure is declared",
+            paths.join(", ")
+        )
+        .into());
+    }
     let guarantee = match arguments.guarantee {
         GuaranteeArgument::Invariants => Guarantee::Invariants,
         GuaranteeArgument::Serializable => Guarantee::Serializable,
     };
     let plan = application::analyze(&compiled, guarantee);
     match arguments.format {
-        Format::Text => print!(
+        Format::Text => say!(
             "{}",
             report::text::render(&plan, compiled.catalog(), compiled.summaries())
-        ),
-        Format::Json => println!(
-            "{}",
+        )?,
+        Format::Json => say!(
+            "{}\n",
             report::json::render(&plan, compiled.catalog(), compiled.summaries())
-        ),
+        )?,
     }
     Ok(if plan.needs_coordination() {
         Verdict::Finding

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anabranch_bench::application;
 use anabranch_bench::histories;
 use anabranch_bench::outcome::{Outcome, Run};
-use anabranch_bench::table::{Table, grouped};
+use anabranch_bench::table::{Table, counted, grouped};
 use anabranch_bench::tpcc::embedded::Ran;
 use anabranch_bench::tpcc::experiment::{Experiment, ProtocolChoice};
 use anabranch_bench::tpcc::recorded::Recorded;
@@ -23,6 +23,7 @@ use anabranch_storage::{Store, StoreSettings};
 use anabranch_workload::tpcc::{self, Distribution, Mix, Scale};
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::output::{cannot_write, check_writable, say, write_file};
 use super::{Verdict, progress};
 
 #[derive(Debug, Args)]
@@ -142,9 +143,10 @@ fn protocol(name: &str) -> Result<ProtocolChoice, String> {
     })
 }
 
-fn duration(name: &str, seconds: f64) -> Result<Duration, String> {
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|error| format!("error: {name}: {seconds} is no length of time: {error}"))
+/// A length of time that the option `name` gives as `count` times `unit` seconds.
+fn duration(name: &str, count: f64, unit: f64) -> Result<Duration, String> {
+    Duration::try_from_secs_f64(count * unit)
+        .map_err(|_| format!("error: {name}: has to be a length of time from 0 on, not {count}"))
 }
 
 impl TpccArguments {
@@ -173,8 +175,8 @@ impl TpccArguments {
             scale: Scale::specified(self.warehouses),
             partitions: self.partitions,
             clients: self.clients,
-            duration: duration("--seconds", self.seconds)?,
-            warmup: duration("--warmup-seconds", self.warmup_seconds)?,
+            duration: duration("--seconds", self.seconds, 1.0)?,
+            warmup: duration("--warmup-seconds", self.warmup_seconds, 1.0)?,
             distribution: self
                 .remote_percent
                 .map_or(Distribution::Specified, Distribution::Percent),
@@ -182,7 +184,7 @@ impl TpccArguments {
                 MixArgument::Full => Mix::FULL,
                 MixArgument::NewOrder => Mix::NEW_ORDER,
             },
-            delay: duration("--delay-ms", self.delay_ms / 1_000.0)?,
+            delay: duration("--delay-ms", self.delay_ms, 1e-3)?,
             seed: self.seed,
             code_path: self.code_path,
             recorded: self.history.is_some(),
@@ -218,12 +220,14 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>>
     };
     let experiment = arguments.experiment()?;
     arguments.check_once()?;
+    check_writable(arguments.json.as_deref())?;
+    check_writable(arguments.history.as_deref())?;
     let planned = application::plan(arguments.sources()?, experiment.partitions)?;
     let runs = run_all(&planned, &experiment, arguments)?;
-    print!("{}", summary(&runs));
+    let mut text = summary(&runs);
     for run in &runs {
         if let Some(shares) = &run.code_path {
-            print!("\n{}", code_path(&run.protocol, shares));
+            text.push_str(&format!("\n{}", code_path(&run.protocol, shares)));
         }
     }
     let consistent = runs.iter().all(Run::is_consistent);
@@ -233,10 +237,9 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>>
             experiment: describe(arguments),
             runs,
         };
-        let text = serde_json::to_string_pretty(&outcome)?;
-        std::fs::write(path, text + "\n")
-            .map_err(|error| format!("error: cannot write {}: {error}", path.display()))?;
+        write_file(path, serde_json::to_string_pretty(&outcome)? + "\n")?;
     }
+    say!("{text}")?;
     Ok(if consistent {
         Verdict::Fine
     } else {
@@ -245,6 +248,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>>
 }
 
 fn run_check(arguments: &CheckArguments) -> Result<Verdict, Box<dyn Error>> {
+    check_writable(arguments.history.as_deref())?;
     let name = format!("anabranch-check-{}.jsonl", std::process::id());
     let path = match &arguments.history {
         Some(path) => path.clone(),
@@ -264,8 +268,8 @@ fn run_check(arguments: &CheckArguments) -> Result<Verdict, Box<dyn Error>> {
         let verdict = if *satisfied { "satisfied" } else { "violated" };
         table.row([model.name().to_owned(), seconds(*took), verdict.to_owned()]);
     }
-    let count = grouped(arguments.transactions as f64);
-    print!("a generated history of {count} transactions\n\n{table}");
+    let count = counted(arguments.transactions, "transaction");
+    say!("a generated history of {count}\n\n{table}")?;
     let all = measured.models.iter().all(|(_, _, satisfied)| *satisfied);
     Ok(if all { Verdict::Fine } else { Verdict::Finding })
 }
@@ -296,9 +300,8 @@ pub(crate) fn run_all(
             runs.push(run);
         }
         if let Some(Versus::Postgres) = arguments.versus {
-            let catalog = planned.application.catalog();
             let run = progress::steps(&format!("postgres{of}"), |step| {
-                postgres::run(catalog, experiment, step)
+                postgres::run(planned, experiment, step)
             })?;
             if let Some(runs) = rounds.last_mut() {
                 runs.push(run);
@@ -353,8 +356,7 @@ fn write_history(
     recorded: Recorded,
 ) -> Result<Option<String>, String> {
     let written = File::create(path).and_then(|file| recorded.write(planned, BufWriter::new(file)));
-    let violations =
-        written.map_err(|error| format!("error: cannot write {}: {error}", path.display()))?;
+    let violations = written.map_err(|error| cannot_write(path, &error))?;
     Ok(violations.into_iter().next())
 }
 

@@ -1,19 +1,23 @@
 //! `anabranch calibrate …`
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anabranch_bench::calibrate::{Calibration, CalibrationError, Effort, Provenance};
+use anabranch_bench::calibrate::{Calibration, Effort, Provenance};
 use clap::Args;
 
 use super::Verdict;
+use super::output::{check_writable, say, write_file};
 use super::progress::steps;
+
+/// Where the calibration goes when nobody says.
+const OUT: &str = "calibration.json";
 
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArguments {
     /// Where the calibration is written
-    #[arg(long, value_name = "FILE", default_value = "calibration.json")]
+    #[arg(long, value_name = "FILE", default_value = OUT)]
     out: PathBuf,
     /// One short round over a small database: to see that it works, not to be used
     #[arg(long)]
@@ -21,6 +25,7 @@ pub(crate) struct CalibrateArguments {
 }
 
 pub(crate) fn run(arguments: &CalibrateArguments) -> Result<Verdict, Box<dyn Error>> {
+    check_writable(Some(&arguments.out))?;
     let effort = if arguments.quick {
         Effort::QUICK
     } else {
@@ -30,29 +35,28 @@ pub(crate) fn run(arguments: &CalibrateArguments) -> Result<Verdict, Box<dyn Err
         Calibration::measure(provenance(arguments), effort, progress)
     });
     let calibration = measured.map_err(|error| format!("error: {error}"))?;
-    let text = calibration.to_text();
-    std::fs::write(&arguments.out, text).map_err(|source| {
-        let path = arguments.out.display().to_string();
-        format!("error: {}", CalibrationError::File { path, source })
-    })?;
-    println!("{}", calibration.name());
+    write_file(&arguments.out, calibration.to_text())?;
+    say!("{}\n", calibration.name())?;
     let local = calibration.costs(anabranch_bench::calibrate::Name::NewOrder, "ramp-fast")?;
     for step in &local.steps {
-        println!("  {:<36} {:>9.0} ns", step.step, step.nanos);
+        say!("  {:<36} {:>9.0} ns\n", step.step, step.nanos)?;
     }
     for (what, nanos) in [
         ("a message sent or received", local.message_nanos),
         ("a call received or answered", local.client_nanos),
     ] {
-        println!("  {what:<36} {nanos:>9.0} ns");
+        say!("  {what:<36} {nanos:>9.0} ns\n")?;
     }
-    println!("written to {}", arguments.out.display());
+    say!("written to {}\n", arguments.out.display())?;
     Ok(Verdict::Fine)
 }
 
 fn provenance(arguments: &CalibrateArguments) -> Provenance {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut command = "anabranch calibrate".to_owned();
+    if arguments.out != Path::new(OUT) {
+        command.push_str(&format!(" --out {}", arguments.out.display()));
+    }
     if arguments.quick {
         command.push_str(" --quick");
     }

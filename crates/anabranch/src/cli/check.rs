@@ -11,6 +11,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Verdict;
+use super::output::{check_writable, say, write_file};
 
 /// Exit code 1 says that the history violates a model. A history that is cut short, not valid, from
 /// a newer format or in contradiction with itself gets no verdict: exit code 2, and the line.
@@ -34,6 +35,7 @@ pub(crate) struct CheckArguments {
 
 pub(crate) fn run(arguments: &CheckArguments) -> Result<Verdict, Box<dyn Error>> {
     let name = arguments.file.display();
+    check_writable(arguments.svg.as_deref())?;
     let file = File::open(&arguments.file)
         .map_err(|error| format!("error: cannot read {name}: {error}"))?;
     let history = History::read(BufReader::with_capacity(1 << 16, file))
@@ -56,15 +58,14 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Verdict, Box<dyn Error>>
             .map_err(|error| format!("error: {name}: {error}"))?;
         judgements.push(judgement);
     }
-    if arguments.json {
-        println!("{:#}", as_json(&history, &judgements));
-    } else {
-        print!("{}", as_text(&name.to_string(), &history, &judgements));
-    }
     let examples = examples(&judgements);
     if let (Some(path), false) = (&arguments.svg, examples.is_empty()) {
-        std::fs::write(path, drawing::svg(&examples))
-            .map_err(|error| format!("error: cannot write {}: {error}", path.display()))?;
+        write_file(path, drawing::svg(&examples))?;
+    }
+    if arguments.json {
+        say!("{:#}\n", as_json(&history, &judgements))?;
+    } else {
+        say!("{}", as_text(&name.to_string(), &history, &judgements))?;
     }
     if judgements.iter().all(Judgement::is_satisfied) {
         Ok(Verdict::Fine)
@@ -96,8 +97,8 @@ fn counted(phenomenon: Phenomenon, count: u64) -> String {
 
 fn as_text(name: &str, history: &History, judgements: &[Judgement]) -> String {
     let mut text = format!(
-        "{name}: {} transactions, of which {} committed\n\n",
-        table::grouped(history.transactions() as f64),
+        "{name}: {}, of which {} committed\n\n",
+        table::counted(history.transactions() as u64, "transaction"),
         table::grouped(history.committed() as f64)
     );
     for judgement in judgements {

@@ -5,11 +5,13 @@ use std::error::Error;
 use anabranch_analysis::{Guarantee, report};
 use anabranch_bench::application;
 use anabranch_bench::outcome::Run;
+use anabranch_bench::table::counted;
 use anabranch_bench::tpcc::experiment::ProtocolChoice;
 use anabranch_engine::PlannedApplication;
 use clap::Args;
 
 use super::bench::{MixArgument, TpccArguments};
+use super::output::say;
 use super::{Verdict, bench};
 
 #[derive(Debug, Args)]
@@ -49,30 +51,32 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Verdict, Box<dyn Error>> 
         files: None,
     };
     let experiment = tpcc.experiment()?;
-    println!("TPC-C, from examples/tpcc/: schema.sql, assertions.sql, procedures.sql\n");
+    say!("TPC-C, from examples/tpcc/: schema.sql, assertions.sql, procedures.sql\n\n")?;
     let compiled = application::compile(tpcc.sources()?)?;
     let plan = application::analyze(&compiled, Guarantee::Invariants);
-    print!(
+    say!(
         "{}",
         report::text::render(&plan, compiled.catalog(), compiled.summaries())
-    );
-    println!(
-        "\nRunning the full mix on an embedded cluster: 2 partitions, {} warehouses, {} clients, \
-         messages delayed by {} ms one way.\n",
-        arguments.warehouses, arguments.clients, arguments.delay_ms
-    );
+    )?;
+    say!(
+        "\nRunning the full mix on an embedded cluster: 2 partitions, {}, {}, \
+         messages delayed by {} ms one way.\n\n",
+        counted(arguments.warehouses.into(), "warehouse"),
+        counted(arguments.clients as u64, "client"),
+        arguments.delay_ms
+    )?;
     let planned = PlannedApplication::new(compiled, plan, experiment.partitions);
     let runs = bench::run_all(&planned, &experiment, &tpcc)?;
-    print!("{}", bench::summary(&runs));
+    say!("{}", bench::summary(&runs))?;
     if let [avoiding, locking] = &runs[..] {
-        println!(
-            "\n  Coordination-avoiding over two-phase locking: {:.1} times the New-Orders.",
+        say!(
+            "\n  Coordination-avoiding over two-phase locking: {:.1} times the New-Orders.\n",
             avoiding.new_orders_per_s / locking.new_orders_per_s.max(f64::MIN_POSITIVE)
-        );
+        )?;
     }
     let consistent = runs.iter().all(Run::is_consistent);
     if consistent {
-        println!("  All twelve consistency conditions hold after each run.");
+        say!("  All twelve consistency conditions hold after each run.\n")?;
     }
     Ok(if consistent {
         Verdict::Fine

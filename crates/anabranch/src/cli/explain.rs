@@ -7,6 +7,7 @@ use anabranch_bench::application;
 use clap::Args;
 
 use super::Verdict;
+use super::output::say;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArguments {
@@ -21,7 +22,10 @@ pub(crate) struct ExplainArguments {
 pub(crate) fn run(arguments: &ExplainArguments) -> Result<Verdict, Box<dyn Error>> {
     let files = application::read_sources(std::slice::from_ref(&arguments.path))?;
     let compiled = application::compile(files)?;
-    let Some(procedure) = compiled.find(&arguments.procedure) else {
+    // As SQL reads a name that is not quoted; an exact one is found, too.
+    let folded = arguments.procedure.to_ascii_lowercase();
+    let named = compiled.find(&arguments.procedure);
+    let Some(procedure) = named.or_else(|| compiled.find(&folded)) else {
         let mut names: Vec<&str> = compiled.procedures.iter().map(|p| p.name()).collect();
         names.sort_unstable();
         return Err(format!(
@@ -36,6 +40,6 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Verdict, Box<dyn Error
         )
         .into());
     };
-    print!("{}", procedure.explain());
+    say!("{}", procedure.explain())?;
     Ok(Verdict::Fine)
 }

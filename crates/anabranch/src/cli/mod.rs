@@ -6,6 +6,7 @@ mod calibrate;
 mod check;
 mod demo;
 mod explain;
+pub(crate) mod output;
 mod progress;
 mod reproduce;
 mod sim;

@@ -8,6 +8,7 @@ use anabranch_bench::reproduce::coordination_avoidance::{Effort, Figure, Setting
 use clap::{Args, ValueEnum};
 
 use super::Verdict;
+use super::output::say;
 use super::progress::steps;
 
 #[derive(Debug, Args)]
@@ -97,8 +98,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<Verdict, Box<dyn Err
     let page = report
         .write(&folder)
         .map_err(|error| format!("error: {error}"))?;
-    print!("{}", report.text());
-    println!("\nwritten to {}", page.display());
+    say!("{}\nwritten to {}\n", report.text(), page.display())?;
     Ok(if report.is_met() {
         Verdict::Fine
     } else {

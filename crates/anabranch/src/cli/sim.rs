@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use anabranch_bench::table;
+use anabranch_bench::table::{self, counted};
 use anabranch_sim::diagram::Recorder;
 use anabranch_sim::minimise::minimise;
 use anabranch_sim::report::{Checked, Verdict as Ending};
@@ -19,6 +19,20 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::Verdict;
+use super::output::{OutputError, cannot_write, check_writable, say, write_file};
+
+/// What a case file says, and the command line may not say beside it.
+const DECIDED_BY_A_CASE: [&str; 9] = [
+    "workload",
+    "protocol",
+    "nodes",
+    "seed",
+    "seeds",
+    "transactions",
+    "clients",
+    "faults",
+    "net",
+];
 
 /// Exit code 1 says that isolation or an invariant was violated, 3 that calls did not go on after
 /// the faults had ended, 4 that a node panicked.
@@ -52,11 +66,12 @@ pub(crate) struct SimArguments {
     #[arg(long, value_name = "lan|wan:FILE", default_value = "lan")]
     net: String,
     /// Run the case in this file, as a failing run writes it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "workload"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = DECIDED_BY_A_CASE)]
     replay: Option<PathBuf>,
-    /// Where a failing run writes its minimised case
-    #[arg(long, value_name = "FILE", default_value = "failing-case.jsonl")]
-    case: PathBuf,
+    /// Where a failing run writes its minimised case [default: failing-case.jsonl]. A replay makes
+    /// its case smaller only if this is given
+    #[arg(long, value_name = "FILE")]
+    case: Option<PathBuf>,
     /// Draw a window of the run, around the first read that demands what a race would hide, as SVG
     #[arg(long, value_name = "FILE.svg", conflicts_with = "seeds")]
     diagram: Option<PathBuf>,
@@ -171,6 +186,9 @@ pub(crate) fn run(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
 }
 
 fn run_quietly(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
+    for path in [&arguments.diagram, &arguments.history, &arguments.case] {
+        check_writable(path.as_deref())?;
+    }
     if let Some(path) = &arguments.replay {
         let mut file = CaseFile::from_text(&read(path)?)
             .map_err(|error| format!("error: {}: {error}", path.display()))?;
@@ -206,7 +224,6 @@ fn one(
     let run = file.case.run_recorded(prepared, recorder).map_err(said)?;
     let (report, recorder) = (run.report, run.diagram);
     let seconds = start.elapsed().as_secs_f64();
-    print!("{}", describe(file, &report, seconds));
     if let (Some(path), Some(recorder)) = (&arguments.diagram, recorder) {
         let title = format!(
             "{} under {}, seed {}",
@@ -214,14 +231,14 @@ fn one(
             file.case.protocol.name(),
             file.case.seed
         );
-        std::fs::write(path, recorder.svg(&title, file.nodes))
-            .map_err(|error| format!("error: cannot write {}: {error}", path.display()))?;
+        write_file(path, recorder.svg(&title, file.nodes))?;
     }
     if let (Some(path), Some(history)) = (&arguments.history, run.history) {
         let written = std::fs::File::create(path)
             .and_then(|file| history.write(std::io::BufWriter::new(file)));
-        written.map_err(|error| format!("error: cannot write {}: {error}", path.display()))?;
+        written.map_err(|error| cannot_write(path, &error))?;
     }
+    say!("{}", describe(file, &report, seconds))?;
     if report.verdict != Ending::Fine {
         fail(arguments, file, &report)?;
     }
@@ -272,12 +289,12 @@ fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
     let case = &file.case;
     let happened = &report.happened;
     let mut text = format!(
-        "{} under {}, simulated: {} nodes ({}), {} clients, seed {}\n\n",
+        "{} under {}, simulated: {} ({}), {}, seed {}\n\n",
         file.workload,
         case.protocol.name(),
-        file.nodes,
+        counted(file.nodes.into(), "node"),
         case.network.name(),
-        case.clients,
+        counted(case.clients.into(), "client"),
         case.seed
     );
     let elapsed = report.elapsed.as_micros() as f64 / 1e3;
@@ -295,8 +312,8 @@ fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
         (
             "time",
             format!(
-                "{elapsed:.1} ms simulated, {} events, in {seconds:.2} s",
-                grouped(report.events)
+                "{elapsed:.1} ms simulated, {}, in {seconds:.2} s",
+                counted(report.events, "event")
             ),
         ),
         ("trace", format!("{:016x}", report.trace)),
@@ -337,11 +354,17 @@ fn ending(ending: &Ending) -> String {
 /// Says how to repeat a failing run, makes it smaller, and writes it to a file.
 fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<(), Box<dyn Error>> {
     let case = &file.case;
-    println!("\n  commit        {}", env!("ANABRANCH_COMMIT"));
+    say!("\n  commit        {}\n", env!("ANABRANCH_COMMIT"))?;
+    let path = match (&arguments.case, &arguments.replay) {
+        (Some(path), _) => path.as_path(),
+        // The file that was given says it all.
+        (None, Some(_)) => return Ok(()),
+        (None, None) => Path::new("failing-case.jsonl"),
+    };
     if arguments.replay.is_none() {
-        println!(
+        say!(
             "  again         anabranch sim {} --protocol {} --nodes {} --clients {} \
-             --transactions {} --faults {} --net {} --seed {}",
+             --transactions {} --faults {} --net {} --seed {}\n",
             file.workload,
             case.protocol.name(),
             file.nodes,
@@ -350,7 +373,7 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
             arguments.faults,
             arguments.net,
             case.seed
-        );
+        )?;
     }
     let spinner = ProgressBar::new_spinner();
     let smaller = minimise(file, 400, &mut |runs| {
@@ -359,20 +382,22 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
     });
     spinner.finish_and_clear();
     let smaller = smaller.map_err(said)?;
-    let path = &arguments.case;
-    std::fs::write(path, smaller.file.to_text())
-        .map_err(|error| format!("error: cannot write {}: {error}", path.display()))?;
-    println!(
-        "  minimised     {} nodes, {} clients, {} transactions, {} faults (of {}); {} runs",
-        smaller.file.nodes,
-        smaller.file.case.clients,
-        smaller.file.case.transactions,
-        smaller.file.case.plan.faults.len(),
+    write_file(path, smaller.file.to_text())?;
+    let least = &smaller.file.case;
+    say!(
+        "  minimised     {}, {}, {}, {} (of {}); {}\n",
+        counted(smaller.file.nodes.into(), "node"),
+        counted(least.clients.into(), "client"),
+        counted(least.transactions, "transaction"),
+        counted(least.plan.faults.len() as u64, "fault"),
         case.plan.faults.len(),
-        smaller.runs
-    );
-    println!("                {}", ending(&smaller.verdict));
-    println!("  replay        anabranch sim --replay {}", path.display());
+        counted(smaller.runs.into(), "run")
+    )?;
+    say!("                {}\n", ending(&smaller.verdict))?;
+    say!(
+        "  replay        anabranch sim --replay {}\n",
+        path.display()
+    )?;
     debug_assert_ne!(report.verdict, Ending::Fine);
     Ok(())
 }
@@ -485,7 +510,7 @@ fn many(
     }
     let mut sum = sum.into_inner().unwrap_or_else(|e| e.into_inner());
     sum.failed.sort_by_key(|(seed, _)| *seed);
-    print_sum(arguments, &sum, start.elapsed().as_secs_f64());
+    print_sum(arguments, &sum, start.elapsed().as_secs_f64())?;
     let Some((seed, report)) = sum.failed.first() else {
         return Ok(Verdict::Fine);
     };
@@ -493,16 +518,16 @@ fn many(
     Ok(verdict(&report.verdict))
 }
 
-fn print_sum(arguments: &SimArguments, sum: &Sum, seconds: f64) {
-    println!(
-        "{} under {}, simulated: {} nodes ({}), {} clients, faults {}\n",
+fn print_sum(arguments: &SimArguments, sum: &Sum, seconds: f64) -> Result<(), OutputError> {
+    say!(
+        "{} under {}, simulated: {} ({}), {}, faults {}\n\n",
         arguments.workload.as_deref().unwrap_or_default(),
         arguments.protocol.name(),
-        arguments.nodes,
+        counted(arguments.nodes.into(), "node"),
         arguments.net,
-        arguments.clients,
+        counted(arguments.clients.into(), "client"),
         arguments.faults
-    );
+    )?;
     let simulated = sum.simulated_us as f64 / 1e6;
     let lines = [
         (
@@ -527,20 +552,21 @@ fn print_sum(arguments: &SimArguments, sum: &Sum, seconds: f64) {
         (
             "time",
             format!(
-                "{simulated:.1} s simulated, {} events, in {seconds:.1} s",
-                grouped(sum.events)
+                "{simulated:.1} s simulated, {}, in {seconds:.1} s",
+                counted(sum.events, "event")
             ),
         ),
     ];
     for (name, value) in lines {
-        println!("  {name:<13} {value}");
+        say!("  {name:<13} {value}\n")?;
     }
     if sum.failed.is_empty() {
-        println!("  {:<13} fine: all that was checked holds", "verdict");
+        say!("  {:<13} fine: all that was checked holds\n", "verdict")?;
     }
     for (seed, report) in &sum.failed {
-        println!("  seed {seed:<8} {}", ending(&report.verdict));
+        say!("  seed {seed:<8} {}\n", ending(&report.verdict))?;
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -75,6 +75,7 @@ fn summary(plan: &Plan, out: &mut String) {
         count(plan.invariants.len(), "invariant", "invariants"),
     );
     line.push_str(match (local + global, global) {
+        _ if plan.entries.is_empty() => " No procedure is declared: there is nothing to analyse.",
         (0, _) => " Nothing needs coordination.",
         (_, 0) => " Nothing waits for another partition.",
         _ => " What is global waits for other partitions.",

@@ -1,0 +1,96 @@
+//! Standard output, and the files that a command is asked to write.
+//!
+//! `print!` panics where nothing can be written. Here that is an error like others ([`say`]): a pipe
+//! that its reader has closed ends the command without a word, as other tools end; a full disk is
+//! told. A file that is to be written after minutes of work is tried before ([`check_writable`]).
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// What a shell shows for a tool that a closed pipe has ended: 128 and the number of SIGPIPE.
+pub(crate) const CLOSED_PIPE: u8 = 141;
+
+/// Standard output does not take what a command says.
+#[derive(Debug)]
+pub(crate) struct OutputError(io::Error);
+
+impl OutputError {
+    /// Whether nobody reads it any more, which is no mistake of anybody's.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        self.0.kind() == io::ErrorKind::BrokenPipe
+    }
+}
+
+impl std::fmt::Display for OutputError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "error: cannot write to standard output: {}", self.0)
+    }
+}
+
+impl std::error::Error for OutputError {}
+
+impl From<io::Error> for OutputError {
+    fn from(error: io::Error) -> OutputError {
+        OutputError(error)
+    }
+}
+
+/// Writes to standard output, and waits until it is written.
+///
+/// # Errors
+/// When it cannot be.
+pub(crate) fn write(text: std::fmt::Arguments<'_>) -> Result<(), OutputError> {
+    let mut out = io::stdout().lock();
+    out.write_fmt(text)
+        .and_then(|()| out.flush())
+        .map_err(OutputError)
+}
+
+/// `print!` with an error in place of a panic.
+macro_rules! say {
+    ($($text:tt)*) => {
+        $crate::cli::output::write(format_args!($($text)*))
+    };
+}
+pub(crate) use say;
+
+/// Writes a file.
+///
+/// # Errors
+/// When it cannot be written: told with its path.
+pub(crate) fn write_file(path: &Path, text: impl AsRef<[u8]>) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| cannot_write(path, &error))
+}
+
+/// What is said of a file that cannot be written.
+pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> String {
+    format!("error: cannot write {}: {error}", path.display())
+}
+
+/// Whether a file can be written, before the work that fills it. What is in it stays; where there is
+/// none, none is left. Pipes and devices are not opened: that alone may be noticed at their other end.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn check_writable(path: Option<&Path>) -> Result<(), String> {
+    let Some(path) = path else {
+        return Ok(());
+    };
+    let found = std::fs::metadata(path);
+    if found
+        .as_ref()
+        .is_ok_and(|found| !found.is_file() && !found.is_dir())
+    {
+        return Ok(());
+    }
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .map_err(|error| cannot_write(path, &error))?;
+    if found.is_err() {
+        std::fs::remove_file(path).map_err(|error| cannot_write(path, &error))?;
+    }
+    Ok(())
+}
