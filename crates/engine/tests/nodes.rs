@@ -1,6 +1,7 @@
 //! Applications in SQL over one node and over several, under each protocol.
 
 mod deferral;
+mod mixed;
 mod numbers;
 mod support;
 
@@ -164,6 +165,60 @@ fn ranges_over_partitions_come_in_order_whatever_their_direction_and_limit() {
             assert_eq!(ids(cluster, "WHERE id > 5 ORDER BY id LIMIT 2"), [6, 7]);
             let odd = ids(cluster, "WHERE owner = 1 ORDER BY id DESC LIMIT 2");
             assert_eq!(odd, [19, 17]);
+        });
+    }
+}
+
+/// Own writes beside rows that were there, read from the end.
+const BACKWARDS: &str = "
+CREATE TABLE accounts (
+    id integer PRIMARY KEY,
+    owner integer NOT NULL,
+    balance integer NOT NULL
+);
+CREATE INDEX accounts_by_owner ON accounts (owner);
+CREATE FUNCTION backwards() RETURNS TABLE (question integer, id integer)
+LANGUAGE plpgsql AS $$
+DECLARE
+    found_id integer;
+BEGIN
+    INSERT INTO accounts (id, owner, balance) VALUES (12, 7, 1), (1, 9, 1), (5, 7, 1);
+    UPDATE accounts SET owner = 7, balance = 3 WHERE accounts.id = 6;
+    UPDATE accounts SET owner = 8 WHERE accounts.id = 10;
+    DELETE FROM accounts WHERE accounts.id = 8;
+    FOR found_id IN SELECT a.id FROM accounts a ORDER BY a.id DESC LIMIT 4 LOOP
+        question := 1; id := found_id; RETURN NEXT;
+    END LOOP;
+    FOR found_id IN SELECT a.id FROM accounts a WHERE a.id < 10 ORDER BY a.id DESC LOOP
+        question := 2; id := found_id; RETURN NEXT;
+    END LOOP;
+    FOR found_id IN
+        SELECT a.id FROM accounts a WHERE a.owner = 7 ORDER BY a.owner DESC, a.id DESC LIMIT 3
+    LOOP
+        question := 3; id := found_id; RETURN NEXT;
+    END LOOP;
+    FOR found_id IN SELECT a.id FROM accounts a ORDER BY a.owner DESC LIMIT 2 LOOP
+        question := 4; id := found_id; RETURN NEXT;
+    END LOOP;
+END;
+$$;
+";
+
+#[test]
+fn own_writes_are_seen_by_scans_from_the_end() {
+    let rows = [2, 4, 6, 8, 10].map(|id| account(id, if id == 10 { 7 } else { 5 }, 1));
+    for partitions in 1..=3 {
+        under_each(BACKWARDS, partitions, &rows, |cluster| {
+            let answer = ints(&cluster.call(0, "backwards", &[]).unwrap());
+            let of = |question: i64| -> Vec<i64> {
+                let rows = answer.iter().filter(|row| row[0] == question);
+                rows.map(|row| row[1]).collect()
+            };
+            // There are 1 (of 9), 2 and 4 (of 5), 5, 6 and 12 (of 7), 10 (of 8).
+            assert_eq!(of(1), [12, 10, 6, 5], "from the end of all");
+            assert_eq!(of(2), [6, 5, 4, 2, 1], "from the end of a range");
+            assert_eq!(of(3), [12, 6, 5], "from the end of an owner's");
+            assert_eq!(of(4), [1, 10], "from the last owner");
         });
     }
 }

@@ -31,7 +31,11 @@ const COUNT_TWO: usize = 1;
 const IDS: i64 = 12;
 
 fn planned(nodes: u16) -> Arc<PlannedApplication> {
-    let catalog = anabranch_sql::load(vec![SourceFile::new("counters.sql", COUNTERS)]);
+    planned_from(COUNTERS, nodes)
+}
+
+fn planned_from(sql: &str, nodes: u16) -> Arc<PlannedApplication> {
+    let catalog = anabranch_sql::load(vec![SourceFile::new("application.sql", sql)]);
     let application = Application::compile(catalog.expect("it loads")).expect("it compiles");
     let plan = analyze(
         application.catalog(),
@@ -115,6 +119,84 @@ fn apart(planned: &PlannedApplication) -> (i64, i64, NodeId) {
         other.expect("twelve ids are not all together"),
         NodeId(home(0).0),
     )
+}
+
+/// One constraint of each kind, and a procedure that has written to both partitions before, and will
+/// after, it comes to any of them.
+const TRANSFERS: &str = "
+CREATE TABLE accounts (
+    id integer PRIMARY KEY,
+    balance bigint NOT NULL,
+    CONSTRAINT solvent CHECK (balance >= 0)
+);
+CREATE TABLE transfers (
+    number integer PRIMARY KEY,
+    account_id integer NOT NULL,
+    note text,
+    CONSTRAINT transfers_account FOREIGN KEY (account_id) REFERENCES accounts (id),
+    CONSTRAINT one_note_each UNIQUE (note)
+);
+CREATE PROCEDURE transfer(p_from integer, p_number integer, p_account integer, p_note text,
+                          p_amount bigint, p_to integer)
+LANGUAGE SQL BEGIN ATOMIC
+    UPDATE accounts SET balance = balance + 1000 WHERE id = p_to;
+    UPDATE accounts SET balance = balance + 1000 - p_amount WHERE id = p_from;
+    INSERT INTO transfers (number, account_id, note) VALUES (p_number, p_account, p_note);
+    UPDATE accounts SET balance = balance + 1 WHERE id = p_to;
+END;
+CREATE FUNCTION totals(OUT balances bigint, OUT transfers bigint) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT sum(balance) INTO balances FROM accounts;
+    SELECT count(*) INTO transfers FROM transfers;
+END;
+$$;
+";
+
+#[test]
+fn a_violated_constraint_is_named_and_leaves_nothing_of_its_transaction() {
+    let planned = planned_from(TRANSFERS, 2);
+    let cluster = start(&planned, ClusterOptions::default());
+    let mut client = cluster.client();
+    let mut transfer = |number: i64, account: Value, note: &str, amount: i64| {
+        let arguments = [
+            Value::Int(0),
+            Value::Int(number),
+            account,
+            Value::text(note),
+            Value::Int(amount),
+            Value::Int(1),
+        ];
+        let outcome = client.call(NodeId(0), 0, arguments.into());
+        let failed = outcome.expect("no node panics").result.err();
+        let totals = client.call(NodeId(1), 1, ids([])).expect("no node panics");
+        let rows = totals.result.expect("a query succeeds").rows;
+        (failed.map(|error| error.to_string()), rows.concat())
+    };
+    let one = Value::Int(1);
+    let (failed, first) = transfer(1, one.clone(), "rent", 10);
+    assert_eq!(failed, None);
+    assert_eq!(first, ids::<2>([1_991, 1])[..]);
+    let cases = [
+        ((2, one.clone(), "food", 5_000), "\"solvent\""),
+        ((2, Value::Int(77), "food", 10), "\"transfers_account\""),
+        ((1, one.clone(), "food", 10), "\"transfers_pkey\""),
+        ((2, one.clone(), "rent", 10), "\"one_note_each\""),
+        ((2, Value::Null, "food", 10), "\"account_id\""),
+    ];
+    for ((number, account, note, amount), named) in cases {
+        let (failed, left) = transfer(number, account, note, amount);
+        let failed = failed.unwrap_or_else(|| panic!("{named} is violated"));
+        assert!(
+            failed.contains(named) && failed.contains("SQLSTATE 23"),
+            "{failed}"
+        );
+        assert_eq!(left, first, "after {failed}");
+    }
+    // What was refused stands in nobody's way.
+    let (failed, last) = transfer(2, one, "food", 10);
+    assert_eq!(failed, None);
+    assert_eq!(last, ids::<2>([3_982, 2])[..]);
+    cluster.stop().expect("every thread ends");
 }
 
 #[test]
