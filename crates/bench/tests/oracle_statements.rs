@@ -12,20 +12,10 @@ mod oracle;
 mod statements;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use anabranch_analysis::Guarantee;
-use anabranch_bench::application;
-use anabranch_engine::load::Loader;
-use anabranch_engine::sequence::SequenceStarts;
-use anabranch_engine::{Call, CallId, Node, NodeOptions, PlannedApplication, Work};
-use anabranch_protocol::Topology;
-use anabranch_protocol::ramp::{RampNode, RampOptions};
-use anabranch_sql::expression::text::parse_text;
 use anabranch_sql::source::SourceFile;
-use anabranch_storage::{Store, StoreSettings};
-use anabranch_types::{NodeId, PartitionId, Placement, Ticks, Value};
-use oracle::{Answer, Postgres, TextRow, answer, contents, difference, run, setting};
+use oracle::ours::Ours;
+use oracle::{Answer, Postgres, TextRow, difference, setting};
 use statements::{Drawn, Generator, SCHEMA, TABLES};
 
 /// Of 100 statements, at most so many may be refused as not supported.
@@ -122,7 +112,8 @@ impl Comparison {
             .batch_execute(SCHEMA)
             .expect("the schema is PostgreSQL's");
         Comparison {
-            ours: Ours::new(),
+            ours: Ours::new(vec![SourceFile::new("tests/statements/schema.sql", SCHEMA)])
+                .unwrap_or_else(|error| panic!("{error}")),
             theirs,
             asked: 0,
             refused: BTreeMap::new(),
@@ -261,96 +252,4 @@ fn short(cell: &str) -> String {
         true => cell.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => cell.to_owned(),
     }
-}
-
-/// Our half: one node with all tables.
-struct Ours {
-    planned: Arc<PlannedApplication>,
-    node: Node<RampNode>,
-    now: Ticks,
-}
-
-impl Ours {
-    fn new() -> Ours {
-        let file = SourceFile::new("tests/statements/schema.sql", SCHEMA);
-        let compiled = application::compile(vec![file]).unwrap_or_else(|error| panic!("{error}"));
-        let mut plan = application::analyze(&compiled, Guarantee::Invariants);
-        // There are no transaction types, but the tables are written all the same.
-        plan.placements.fill(Placement::Whole);
-        let planned = PlannedApplication::new(compiled, plan, 1);
-        let store = Store::new(planned.schema(), StoreSettings::default());
-        Ours {
-            node: node(&planned, store),
-            planned,
-            now: Ticks::default(),
-        }
-    }
-
-    fn ask(&mut self, text: &str) -> Answer {
-        let statement = match self.planned.application.statement(text) {
-            Ok(statement) => Arc::new(statement),
-            Err(diagnostics) => {
-                let first = diagnostics.first().expect("a refusal has a reason");
-                return Answer::Failed {
-                    code: first.code.to_owned(),
-                    message: first.message.clone(),
-                    relief: Vec::new(),
-                };
-            }
-        };
-        let work = Work::Statement(statement);
-        let call = Call {
-            id: CallId(1),
-            work,
-            arguments: Arc::new([]),
-        };
-        answer(&run(&mut self.node, &mut self.now, call))
-    }
-
-    fn contents(&self, table: &str) -> Vec<TextRow> {
-        let tables = &self.planned.schema().tables;
-        let table = tables
-            .iter()
-            .find(|t| t.name == table)
-            .expect("it is in the schema");
-        contents(self.node.protocol().store(), table.id)
-    }
-
-    /// Begins again with PostgreSQL's rows, so that one difference does not bring about others.
-    fn load(&mut self, theirs: &mut Postgres) {
-        let planned = &self.planned;
-        let mut loader = Loader::new(
-            Arc::clone(planned),
-            PartitionId(0),
-            StoreSettings::default(),
-        );
-        for table in &planned.schema().tables {
-            for row in theirs.contents(&table.name) {
-                let cells = row.iter().zip(&table.columns);
-                let values: Vec<Value> = cells
-                    .map(|(cell, column)| match cell {
-                        Some(text) => parse_text(text, &column.data_type).expect("its own text"),
-                        None => Value::Null,
-                    })
-                    .collect();
-                loader.row(table.id, &values).expect("it fits there");
-            }
-        }
-        self.node = node(planned, loader.into_store());
-    }
-}
-
-fn node(planned: &Arc<PlannedApplication>, store: Store) -> Node<RampNode> {
-    let topology = Arc::new(Topology::one_each(1));
-    let programs = planned.application.programs();
-    let numbers = SequenceStarts::of(planned, [&store]);
-    let protocol = RampNode::new(NodeId(0), topology, store, programs, RampOptions::default());
-    Node::new(
-        NodeId(0),
-        PartitionId(0),
-        Arc::clone(planned),
-        protocol,
-        NodeOptions::default(),
-    )
-    .numbering_after(&numbers)
 }

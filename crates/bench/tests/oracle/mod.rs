@@ -6,6 +6,8 @@
 // Each test uses its part of it.
 #![allow(dead_code)]
 
+pub(crate) mod ours;
+
 use std::fmt;
 
 use anabranch_bench::postgres::server::explain;

@@ -87,7 +87,7 @@ impl Generator {
         }
     }
 
-    fn day(&mut self) -> String {
+    pub(super) fn day(&mut self) -> String {
         format!(
             "{}-{:02}-{:02}",
             self.rng.u32(1995..=2030),

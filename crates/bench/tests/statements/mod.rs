@@ -4,8 +4,12 @@
 //! open (the order of rows, which of several equal values is shown, which of several errors comes
 //! first), it is not drawn, or [`Drawn`] says how the answers are to be compared.
 
+// Each test uses its part of it.
+#![allow(dead_code)]
+
 mod change;
 mod expression;
+pub(crate) mod procedure;
 mod query;
 mod schema;
 
