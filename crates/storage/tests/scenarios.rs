@@ -309,7 +309,7 @@ fn a_late_assignment_loses_and_a_late_increment_counts() {
             .item(TABLE, &key(1))
             .unwrap()
             .versions()
-            .any(|version| version.timestamp == at(55))
+            .any(|version| version.timestamp() == at(55))
     );
 }
 

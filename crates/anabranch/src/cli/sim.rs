@@ -277,9 +277,9 @@ fn messages(messages: u64, packets: u64, resent: u64) -> String {
     match packets {
         0 => grouped(messages),
         packets => format!(
-            "{} in {} packets, {} of them again",
+            "{} in {}, {} of them again",
             grouped(messages),
-            grouped(packets),
+            counted(packets, "packet"),
             grouped(resent)
         ),
     }
