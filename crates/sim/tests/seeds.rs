@@ -80,6 +80,26 @@ fn seed_3033_says_nothing_to_a_life_that_the_node_has_not_heard_of() {
     assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
 }
 
+/// A node comes back and asks a coordinator, which has come back before, what has become of a vote. A
+/// packet of the coordinator's former life was still under way: the question went to that life and was
+/// lost with it. The coordinator had said long ago that it has returned, and nobody asked again.
+#[test]
+fn seed_15048_asks_again_when_the_question_went_to_the_dead() {
+    let prepared = Prepared::new("register", 4).unwrap();
+    let (network, level) = (Network::lan(), FaultLevel::Storm);
+    let case = Case::new(ProtocolName::Locking, 15048, 4, 6, 200, network, level);
+    assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
+}
+
+/// The same, of another workload.
+#[test]
+fn seed_20604_asks_again_when_the_question_went_to_the_dead() {
+    let prepared = Prepared::new("bank", 4).unwrap();
+    let (network, level) = (Network::lan(), FaultLevel::Storm);
+    let case = Case::new(ProtocolName::Locking, 20604, 4, 6, 200, network, level);
+    assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
+}
+
 #[test]
 fn register_ramp() {
     sweep("register", ProtocolName::RampFast, 100);

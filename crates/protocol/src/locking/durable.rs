@@ -225,9 +225,7 @@ impl LockingNode {
     ) {
         self.participant.clock.observe(clock);
         for transaction in self.guests_of(Some(from)) {
-            if self.participant.is_prepared(self.guests[&transaction]) {
-                self.say(from, Message::Inquire { transaction }, out);
-            } else {
+            if !self.participant.is_prepared(self.guests[&transaction]) {
                 self.forget(transaction);
             }
         }
@@ -266,6 +264,13 @@ impl LockingNode {
         {
             let clock = self.participant.tick(now);
             self.say(node, Message::Returned { clock }, out);
+        }
+        // What was asked before may have been asked of the dead, however long ago the node has said
+        // that it has returned.
+        for transaction in self.guests_of(Some(node)) {
+            if self.participant.is_prepared(self.guests[&transaction]) {
+                self.say(node, Message::Inquire { transaction }, out);
+            }
         }
         let partition = self.partition_of(node);
         for id in self.own_in_order() {

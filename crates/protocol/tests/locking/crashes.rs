@@ -285,3 +285,23 @@ fn all_may_come_back_at_once() {
         assert_idle(&cluster);
     }
 }
+
+/// Seed 15048 of the simulator's, message by message.
+#[test]
+fn who_has_asked_the_dead_asks_again() {
+    for from in BOTH {
+        let mut cluster = durable();
+        to_the_votes(&mut cluster);
+        crash(&mut cluster, N0, from);
+        // n1 hears of it, asks, and notices; the answer is lost when n1 comes back.
+        cluster.deliver(N0, N1);
+        cluster.deliver(N0, N1);
+        cluster.deliver(N1, N0);
+        cluster.deliver(N1, N0);
+        crash(&mut cluster, N1, from);
+        cluster.mistake_life(N1, N0);
+        cluster.deliver_all();
+        assert_idle(&cluster);
+        assert_eq!((count(&cluster, 1, 0), count(&cluster, 2, 0)), (0, 0));
+    }
+}

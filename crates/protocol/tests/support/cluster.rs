@@ -154,11 +154,10 @@ impl<P: Protocol> Cluster<P> {
 
     /// The links that have messages under way, in order.
     pub fn busy_links(&self) -> Vec<(NodeId, NodeId)> {
+        let unheard = |(from, to): &(NodeId, NodeId)| self.unheard.contains(&(*to, *from));
         let busy = self.links.iter().filter(|(_, queue)| !queue.is_empty());
-        let busy = busy.map(|(&link, _)| link).chain(self.unheard.clone());
-        let mut busy: Vec<(NodeId, NodeId)> = busy
-            .filter(|(from, to)| !self.unheard.contains(&(*to, *from)))
-            .collect();
+        let busy = busy.map(|(&link, _)| link).filter(|link| !unheard(link));
+        let mut busy: Vec<(NodeId, NodeId)> = busy.chain(self.unheard.clone()).collect();
         busy.sort_unstable();
         busy.dedup();
         busy
@@ -277,6 +276,12 @@ impl<P: Durable> Cluster<P> {
             node.keep_records().expect("the protocol keeps records");
             node.checkpoint(&mut |record| log.push(record));
         }
+    }
+
+    /// A node has taken the former life of another for the newest, and hears now of the one that
+    /// there is: what it has said to it so far is lost.
+    pub fn mistake_life(&mut self, node: NodeId, of: NodeId) {
+        self.unheard.insert((of, node));
     }
 
     /// A node dies, and comes back as `fresh` with what is in its log. What nothing had to wait for
