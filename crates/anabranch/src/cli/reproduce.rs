@@ -15,7 +15,7 @@ use super::progress::steps;
 pub(crate) struct ReproduceArguments {
     /// Whose figures
     paper: Paper,
-    /// Fewer points and shorter runs: under two minutes
+    /// Fewer points and shorter runs
     #[arg(long)]
     quick: bool,
     /// Which of its figures, separated by commas; all without it

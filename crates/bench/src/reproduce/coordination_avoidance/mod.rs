@@ -159,7 +159,7 @@ impl Effort {
         commits: 200_000,
     };
 
-    /// The same shapes from fewer points and shorter runs: under two minutes.
+    /// The same shapes from fewer points and shorter runs.
     pub const QUICK: Effort = Effort {
         name: "quick",
         orders: [60_000, 20_000],
