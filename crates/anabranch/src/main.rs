@@ -4,6 +4,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod cli;
+mod memory;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

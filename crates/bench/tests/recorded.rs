@@ -33,6 +33,7 @@ fn recorded(planned: &Arc<PlannedApplication>, protocol: ProtocolChoice, seed: u
         seed,
         code_path: false,
         recorded: true,
+        reserved: 0,
     };
     let (scale, settings) = (&experiment.scale, StoreSettings::default());
     let stores = fill::fill(planned, scale, seed, settings, &AtomicU64::new(0)).unwrap();

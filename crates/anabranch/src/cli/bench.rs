@@ -25,6 +25,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::output::{cannot_write, check_writable, say, write_file};
 use super::{Verdict, progress};
+use crate::memory;
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArguments {
@@ -93,6 +94,10 @@ pub(crate) struct TpccArguments {
     /// New-Order rate
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) repeat: u32,
+    /// Memory to take from the system, and touch, before the first run, in MiB: what the database then
+    /// grows by need not be cleared while it is measured
+    #[arg(long, value_name = "MIB", default_value_t = 0)]
+    pub(crate) reserve_mb: u64,
     /// Also show what the nodes spent their time on, as sampled while they were measured
     #[arg(long)]
     pub(crate) code_path: bool,
@@ -188,6 +193,7 @@ impl TpccArguments {
             seed: self.seed,
             code_path: self.code_path,
             recorded: self.history.is_some(),
+            reserved: self.reserve_mb.saturating_mul(1 << 20),
         };
         experiment.check()?;
         if self.repeat == 0 {
@@ -223,6 +229,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>>
     check_writable(arguments.json.as_deref())?;
     check_writable(arguments.history.as_deref())?;
     let planned = application::plan(arguments.sources()?, experiment.partitions)?;
+    memory::reserve(experiment.reserved);
     let runs = run_all(&planned, &experiment, arguments)?;
     let mut text = summary(&runs);
     for run in &runs {
@@ -384,6 +391,7 @@ fn describe(arguments: &TpccArguments) -> serde_json::Value {
         "delay_ms": arguments.delay_ms,
         "mix": match arguments.mix { MixArgument::Full => "full", MixArgument::NewOrder => "new-order" },
         "seed": arguments.seed,
+        "reserve_mb": arguments.reserve_mb,
         "repeat": arguments.repeat,
     })
 }

@@ -43,6 +43,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Verdict, Box<dyn Error>> 
         mix: MixArgument::Full,
         seed: 1,
         repeat: 1,
+        reserve_mb: 0,
         code_path: false,
         versus: None,
         data: None,

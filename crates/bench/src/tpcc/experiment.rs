@@ -90,6 +90,8 @@ pub struct Experiment {
     pub code_path: bool,
     /// Whether to record a history of all of the run, warm-up included.
     pub recorded: bool,
+    /// Memory that the process takes from the system before the first run, in bytes.
+    pub reserved: u64,
 }
 
 /// Why an experiment cannot be run.
@@ -193,6 +195,16 @@ impl Experiment {
         let Some(available) = available.map(|bytes| bytes / 2) else {
             return Ok(());
         };
+        if self.reserved > available {
+            return Err(ExperimentError::Setting {
+                name: "--reserve-mb",
+                message: format!(
+                    "this machine has {} MiB to give, not {}",
+                    available >> 20,
+                    self.reserved >> 20
+                ),
+            });
+        }
         let needed = u64::from(self.scale.warehouses).saturating_mul(self.scale.warehouse_bytes());
         if needed > available {
             let warehouses = self.scale.warehouses;
@@ -233,6 +245,7 @@ mod tests {
             seed: 1,
             code_path: false,
             recorded: false,
+            reserved: 0,
         }
     }
 
@@ -264,5 +277,15 @@ mod tests {
             .expect_err("refused")
             .to_string();
         assert!(error.contains("at most 16"), "{error}");
+        experiment.scale.warehouses = 1;
+        experiment.reserved = 5 << 30;
+        let error = experiment
+            .check_memory(Some(8 << 30))
+            .expect_err("refused")
+            .to_string();
+        assert_eq!(
+            error,
+            "error: --reserve-mb: this machine has 4096 MiB to give, not 5120"
+        );
     }
 }
