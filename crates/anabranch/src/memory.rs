@@ -3,7 +3,18 @@
 //! A database that grows takes memory from the system page by page, and the system clears each
 //! page at its first touch. On a virtual machine whose host lends memory only when it is touched,
 //! that was an eighth of the processors' time while a benchmark ran. So, like other databases and
-//! virtual machines that are set to touch their memory first, a run may take it beforehand.
+//! runtimes that can be set to touch their memory first, a run may take it beforehand.
+
+/// Sets the program's allocator up for threads that each keep a database of their own. To be called
+/// before there are threads.
+///
+/// Their memory fills up and stays full, and it is they who come back to what little is freed of it.
+/// So they keep their full pages, where by default they would hand them over to whoever frees
+/// something in them first.
+pub(crate) fn settle() {
+    #[cfg(feature = "mimalloc")]
+    allocator::set(allocator::PAGE_FULL_RETAIN, allocator::ALL);
+}
 
 /// Takes `bytes` from the system, touches them, and keeps them, and whatever else is freed later,
 /// for this process. It lasts as long as clearing that much memory.
@@ -14,7 +25,8 @@ pub(crate) fn reserve(bytes: u64) {
     if bytes == 0 {
         return;
     }
-    keep_what_is_freed();
+    #[cfg(feature = "mimalloc")]
+    allocator::set(allocator::PURGE_DELAY, allocator::FOR_EVER);
     // Blocks of a size that an allocator gives back whole.
     const BLOCK: usize = 1 << 20;
     let blocks: Vec<Vec<u8>> = (0..bytes.div_ceil(BLOCK as u64))
@@ -23,18 +35,43 @@ pub(crate) fn reserve(bytes: u64) {
     drop(std::hint::black_box(blocks));
 }
 
-/// Has the allocator keep freed memory instead of giving it back to the system after a while.
+/// Options of mimalloc.h that the bindings do not name, by their numbers in version 3.
 #[cfg(feature = "mimalloc")]
-#[expect(unsafe_code, reason = "an option of a library written in C")]
-fn keep_what_is_freed() {
-    /// `mi_option_purge_delay` of mimalloc.h, which the bindings do not name: how many milliseconds
-    /// freed memory is kept, in versions 2 and 3.
-    const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
-    const FOR_EVER: i64 = -1;
-    // SAFETY: the function stores a number in a table of options that the library checks the index
-    // against, atomically, at any time.
-    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, FOR_EVER as std::ffi::c_long) };
-}
+mod allocator {
+    use std::ffi::{c_int, c_long};
 
-#[cfg(not(feature = "mimalloc"))]
-fn keep_what_is_freed() {}
+    /// For how many milliseconds freed memory is kept.
+    pub(super) const PURGE_DELAY: c_int = 15;
+    pub(super) const FOR_EVER: c_long = -1;
+    /// How many full pages of a size a thread keeps to itself.
+    pub(super) const PAGE_FULL_RETAIN: c_int = 36;
+    pub(super) const ALL: c_long = -1;
+
+    #[expect(unsafe_code, reason = "options of a library written in C")]
+    pub(super) fn set(option: c_int, value: c_long) {
+        // SAFETY: both only read and write numbers, atomically, and may be called at any time; the
+        // library checks the option's number.
+        unsafe {
+            if (30_000..40_000).contains(&libmimalloc_sys::mi_version()) {
+                libmimalloc_sys::mi_option_set(option, value);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        /// Another version of the library may number its options otherwise: then these are not the
+        /// values that its documentation says they begin with.
+        #[test]
+        #[expect(unsafe_code, reason = "options of a library written in C")]
+        fn the_options_are_the_ones_meant() {
+            // SAFETY: as above.
+            let get = |option| unsafe { libmimalloc_sys::mi_option_get(option) };
+            assert_eq!((get(PURGE_DELAY), get(PAGE_FULL_RETAIN)), (1000, 2));
+            set(PAGE_FULL_RETAIN, ALL);
+            assert_eq!(get(PAGE_FULL_RETAIN), ALL);
+        }
+    }
+}
