@@ -848,6 +848,27 @@ mod tests {
         }
     }
 
+    /// Where numbers are consecutive up to a leaf's end a key is found by its distance from there;
+    /// where some are missing, what stands at that distance is another one.
+    #[test]
+    fn numbers_are_found_among_gaps_and_none_is_found_in_one() {
+        let full: Tree<u32> = (0..1_000u32).fold(Tree::default(), |mut tree, number| {
+            tree.insert(Key::from_bytes(&number.to_be_bytes()), number);
+            tree
+        });
+        for every in 2..70 {
+            let mut tree = full.clone();
+            for number in (0..1_000).filter(|number| number % every == 0) {
+                tree.remove(&Key::from_bytes(&u32::to_be_bytes(number)));
+            }
+            for number in 0..1_100 {
+                let expected = (number < 1_000 && number % every != 0).then_some(number);
+                let key = Key::from_bytes(&u32::to_be_bytes(number));
+                assert_eq!(tree.get(&key).copied(), expected, "without every {every}th");
+            }
+        }
+    }
+
     #[test]
     fn ascending_runs_fill_their_leaves() {
         let mut tree = Tree::default();
