@@ -20,7 +20,6 @@ use cli::output::{CLOSED_PIPE, OutputError};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    memory::settle();
     let arguments = match cli::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(told) => {

@@ -228,8 +228,8 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>>
     arguments.check_once()?;
     check_writable(arguments.json.as_deref())?;
     check_writable(arguments.history.as_deref())?;
-    let planned = application::plan(arguments.sources()?, experiment.partitions)?;
     memory::reserve(experiment.reserved);
+    let planned = application::plan(arguments.sources()?, experiment.partitions)?;
     let runs = run_all(&planned, &experiment, arguments)?;
     let mut text = summary(&runs);
     for run in &runs {
