@@ -89,6 +89,51 @@ DECLARE v integer[] := '{1}'; BEGIN
     v[4] := 9;
     RETURN v::text || cardinality(v);
 END $$;
+CREATE FUNCTION only_the_row_taken_need_fit(parr integer[]) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE v varchar(3); n smallint; BEGIN
+    SELECT word, number INTO v, n
+    FROM (VALUES (1, 'one', 1), (2, 'three', 33333)) AS r(place, word, number) ORDER BY place;
+    RETURN v || n;
+END $$;
+CREATE FUNCTION the_row_taken_must_fit(parr integer[]) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE v varchar(3); BEGIN
+    SELECT word INTO v FROM (VALUES (1, 'one'), (2, 'three')) AS r(place, word) ORDER BY place DESC;
+    RETURN v;
+END $$;
+CREATE FUNCTION several_rows_before_one_that_fits(parr integer[]) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE v varchar(3); BEGIN
+    SELECT word INTO STRICT v FROM (VALUES ('three'), ('seven')) AS r(word);
+    RETURN v;
+END $$;
+CREATE FUNCTION a_loop_left_before_what_does_not_fit(parr integer[]) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE n smallint; s text := ''; BEGIN
+    FOR n IN SELECT number FROM (VALUES (1), (2), (33333)) AS r(number) ORDER BY number LOOP
+        s := s || n;
+        EXIT WHEN n = 2;
+    END LOOP;
+    RETURN s;
+END $$;
+CREATE FUNCTION a_loop_comes_to_what_does_not_fit(parr integer[]) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE n smallint; BEGIN
+    FOR n IN SELECT number FROM (VALUES (1), (33333)) AS r(number) ORDER BY number LOOP NULL; END LOOP;
+    RETURN 'through';
+END $$;
+CREATE FUNCTION ordered_before_it_is_text(parr integer[]) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE t text; BEGIN
+    SELECT number INTO t FROM (VALUES (10), (9)) AS r(number) ORDER BY number;
+    RETURN t;
+END $$;
+CREATE FUNCTION distinct_before_it_is_rounded(parr integer[]) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE n integer; s text := ''; BEGIN
+    FOR n IN SELECT 1.4 AS a UNION SELECT 1.2 ORDER BY a LOOP s := s || n; END LOOP;
+    RETURN s;
+END $$;
+CREATE FUNCTION ordered_before_it_is_returned(parr integer[]) RETURNS text LANGUAGE SQL BEGIN ATOMIC
+    SELECT number FROM (VALUES (10), (9)) AS r(number) ORDER BY number;
+END;
+CREATE FUNCTION only_the_row_returned_need_fit(parr integer[]) RETURNS smallint LANGUAGE SQL BEGIN ATOMIC
+    SELECT number FROM (VALUES (1), (33333)) AS r(number) ORDER BY number;
+END;
 ";
 
 #[test]
@@ -102,6 +147,15 @@ fn differences_found_before_do_not_come_back() {
         "performed",
         "assigned_call",
         "grown",
+        "only_the_row_taken_need_fit",
+        "the_row_taken_must_fit",
+        "several_rows_before_one_that_fits",
+        "a_loop_left_before_what_does_not_fit",
+        "a_loop_comes_to_what_does_not_fit",
+        "ordered_before_it_is_text",
+        "distinct_before_it_is_rounded",
+        "ordered_before_it_is_returned",
+        "only_the_row_returned_need_fit",
     ];
     comparison.stories(STORIES, &calls);
     assert_eq!(comparison.drawn, calls.len());

@@ -367,17 +367,21 @@ impl<'g> Author<'g> {
         let Some((target, ty)) = self.target(|_| true) else {
             return self.line("NULL;");
         };
-        // Other types are brought to the variable's.
-        let from = match ty {
+        let from = self.brought_to(ty);
+        let value = self.expression(from);
+        let sign = self.g.pick(&[":=", "="]);
+        self.line(format!("{target} {sign} {value};"));
+    }
+
+    /// A type of values that a variable takes, which are brought to its own type.
+    fn brought_to(&mut self, ty: Ty) -> Ty {
+        match ty {
             Ty::Int | Ty::Small | Ty::Numeric => {
                 *self.g.pick(&[&Ty::Int, &Ty::Int, &Ty::Big, &Ty::Numeric])
             }
             Ty::Text | Ty::Varchar => *self.g.pick(&[&Ty::Text, &Ty::Text, &Ty::Int, &Ty::Date]),
             other => other,
-        };
-        let value = self.expression(from);
-        let sign = self.g.pick(&[":=", "="]);
-        self.line(format!("{target} {sign} {value};"));
+        }
     }
 
     fn branch(&mut self, depth: u32) {
@@ -489,10 +493,11 @@ impl<'g> Author<'g> {
         let known = self.scope.columns.len();
         if self.g.one_in(3) {
             // Into variables: none is left as it was, even where there is no row.
-            let Some((target, ty)) = self.target(is_wide) else {
+            let Some((target, ty)) = self.target(|_| true) else {
                 return self.line("NULL;");
             };
-            let query = self.rows(&[ty], 3);
+            let from = self.brought_to(ty);
+            let query = self.rows(&[from], 3);
             self.line(format!("FOR {target} IN {query} LOOP"));
         } else {
             let record = self.name("r");
@@ -566,7 +571,7 @@ impl<'g> Author<'g> {
         } else {
             let mut targets: Vec<(String, Ty)> = Vec::new();
             for _ in 0..self.g.rng.usize(1..=2) {
-                if let Some(target) = self.target(is_wide)
+                if let Some(target) = self.target(|_| true)
                     && !targets.contains(&target)
                 {
                     targets.push(target);
@@ -575,7 +580,7 @@ impl<'g> Author<'g> {
             if targets.is_empty() {
                 return self.line("NULL;");
             }
-            let types: Vec<Ty> = targets.iter().map(|(_, ty)| *ty).collect();
+            let types: Vec<Ty> = targets.iter().map(|(_, ty)| self.brought_to(*ty)).collect();
             let query = self.rows(&types, most);
             let names: Vec<&str> = targets.iter().map(|(name, _)| name.as_str()).collect();
             self.line(into(&query, &format!("{strict}{}", names.join(", "))));
@@ -773,13 +778,6 @@ impl<'g> Author<'g> {
         self.line("END;");
         (self.scope.columns, self.targets) = (known, targets);
     }
-}
-
-/// Whether a variable of this type takes every value that a query for it may give. We bring all rows
-/// of a query to the types of its variables, PostgreSQL those that it takes: where a row that is not
-/// taken would not fit, they differ.
-fn is_wide(ty: Ty) -> bool {
-    !matches!(ty, Ty::Small | Ty::Varchar | Ty::Numeric)
 }
 
 /// A query with INTO before its FROM.

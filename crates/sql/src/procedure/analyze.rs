@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use anabranch_types::{ColumnIndex, TableId, Value};
 
-use super::{Code, CompiledProcedure, Computed, Outcome};
+use super::{Code, CompiledProcedure, Computed, Outcome, Receiver};
 use crate::{
     bind::{RawAccess, RawWrite, term::RawTerm},
     expression::{Domain, Expression, Operator},
@@ -404,9 +404,8 @@ impl Walk<'_> {
                 body,
             } => {
                 self.site(*site, state);
-                let (site, targets) = (*site, targets.clone());
                 self.looped(body, state, |walk, state| {
-                    walk.results(site, &targets, state)
+                    walk.results(*site, targets, state)
                 });
             }
             Code::ForEach { slot, array, body } => {
@@ -443,7 +442,7 @@ impl Walk<'_> {
                     self.computed(value, state);
                 }
             }
-            Code::ReturnQuery { site } => {
+            Code::ReturnQuery { site, .. } => {
                 self.site(*site, state);
                 let statement = &self.procedure.statements[*site].statement;
                 if is_update(statement) && !statement.columns.is_empty() {
@@ -476,7 +475,7 @@ impl Walk<'_> {
                         arguments: terms,
                         in_loop,
                     });
-                for slot in into {
+                for Receiver { slot, .. } in into {
                     state.terms[*slot] = Term::Unknown;
                     state.carried[*slot] = Sites::new();
                 }
@@ -617,11 +616,11 @@ impl Walk<'_> {
     }
 
     /// A statement's result goes into variables.
-    fn results(&mut self, site: usize, into: &[usize], state: &mut State) {
+    fn results(&mut self, site: usize, into: &[Receiver], state: &mut State) {
         let statement = &self.procedure.statements[site].statement;
         let id = StatementId(self.first + site as u32);
         let is_update = is_update(statement);
-        for (place, slot) in into.iter().enumerate() {
+        for (place, Receiver { slot, .. }) in into.iter().enumerate() {
             let term = statement
                 .terms
                 .get(place)
@@ -662,12 +661,12 @@ pub(super) fn assigned_by(code: &Code, procedure: &CompiledProcedure, slots: &mu
         }
         Code::ForQuery { targets, body, .. } => {
             all(body);
-            slots.extend(targets);
+            slots.extend(targets.iter().map(|receiver| receiver.slot));
             slots.insert(procedure.found);
         }
         Code::While { body, .. } => all(body),
         Code::Sql { into, .. } | Code::Call { into, .. } => {
-            slots.extend(into);
+            slots.extend(into.iter().map(|receiver| receiver.slot));
             slots.insert(procedure.found);
         }
         Code::Assign { slot, .. } | Code::AssignElement { slot, .. } | Code::RowCount { slot } => {

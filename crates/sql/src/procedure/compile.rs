@@ -6,13 +6,13 @@ use anabranch_types::{DataType, Value};
 use sqlparser::ast::{self, Expr};
 
 use super::{
-    Code, CompiledProcedure, Computed, FOUND, Outcome, Site,
+    Code, CompiledProcedure, Computed, FOUND, Outcome, Receiver, ResultCast, Site,
     names::{Names, Target},
 };
 use crate::{
     bind::{
         Bind, Binder,
-        convert::{Context, unbounded},
+        convert::{Context, exists, is_nothing, unbounded},
         modify::Shared,
         operator::peeled,
         scope::Scope,
@@ -393,13 +393,13 @@ impl Unit<'_> {
                         span,
                     ));
                 };
-                let mut site_query = self.bound_query(select, span)?;
-                let slots = self.into(targets, &mut site_query, span)?;
-                let site = self.site(site_query);
+                let statement = self.bound_query(select, span)?;
+                let targets = self.into(targets, &statement, span)?;
+                let site = self.site(statement);
                 let body = self.looped(body)?;
                 Code::ForQuery {
                     site,
-                    targets: slots,
+                    targets,
                     body,
                 }
             }
@@ -417,7 +417,7 @@ impl Unit<'_> {
                     ));
                 };
                 let slot = self.scalar(target, span)?;
-                if !crate::bind::convert::is_nothing(&element, &self.names.types[slot]) {
+                if !is_nothing(&element, &self.names.types[slot]) {
                     return Err(Diagnostic::unsupported(
                         "FOREACH over elements of another type",
                         span,
@@ -546,41 +546,44 @@ impl Unit<'_> {
         Ok(self.site(statement))
     }
 
-    /// The slots that a statement's result goes into, its columns cast to their types.
+    /// The variables that a statement's result goes into.
     fn into(
         &mut self,
         targets: &[String],
-        statement: &mut Statement,
+        statement: &Statement,
         span: Span,
-    ) -> Bind<Vec<usize>> {
+    ) -> Bind<Vec<Receiver>> {
         if let [target] = targets
             && let Target::Record = self.names.target(target)
         {
-            return self.names.shape(target, &statement.columns).ok_or_else(|| {
-                Diagnostic::unsupported("a record that takes rows of different columns", span)
-            });
+            let slots = self
+                .names
+                .shape(target, &statement.columns)
+                .ok_or_else(|| {
+                    Diagnostic::unsupported("a record that takes rows of different columns", span)
+                })?;
+            return Ok(slots.into_iter().map(Receiver::plain).collect());
         }
-        let mut slots = Vec::new();
+        let mut receivers = Vec::new();
         for (place, target) in targets.iter().enumerate() {
             let slot = self.scalar(target, span)?;
-            slots.push(slot);
-            let to = self.names.types[slot].clone();
-            let Some((_, from)) = statement.columns.get(place).cloned() else {
-                continue;
+            let to = &self.names.types[slot];
+            let cast = match statement.columns.get(place) {
+                Some((_, from)) if !is_nothing(from, to) => {
+                    if !exists(from, to, Context::Explicit) {
+                        let message = format!("cannot cast type {from} to {to}");
+                        return Err(Diagnostic::new("42846", message, span));
+                    }
+                    Some(ResultCast {
+                        from: from.clone(),
+                        to: to.clone(),
+                    })
+                }
+                _ => None,
             };
-            if crate::bind::convert::is_nothing(&from, &to) {
-                continue;
-            }
-            if !crate::bind::convert::exists(&from, &to, Context::Explicit) {
-                let message = format!("cannot cast type {from} to {to}");
-                return Err(Diagnostic::new("42846", message, span));
-            }
-            if let StatementKind::Query(query) = &mut statement.kind {
-                crate::bind::query::cast_column(query, place, &from, &to, false);
-            }
-            statement.columns[place].1 = to;
+            receivers.push(Receiver { slot, cast });
         }
-        Ok(slots)
+        Ok(receivers)
     }
 
     fn sql(
@@ -602,7 +605,7 @@ impl Unit<'_> {
             constraints: self.compiler.constraints,
             programs: self.compiler.programs,
         };
-        let mut statement = any_statement(&mut binder, syntax, span, &shared)?;
+        let statement = any_statement(&mut binder, syntax, span, &shared)?;
         if !into.is_empty() && statement.columns.is_empty() {
             return Err(Diagnostic::new(
                 "42601",
@@ -610,13 +613,9 @@ impl Unit<'_> {
                 span,
             ));
         }
-        let slots = self.into(into, &mut statement, span)?;
+        let into = self.into(into, &statement, span)?;
         let site = self.site(statement);
-        Ok(Code::Sql {
-            site,
-            into: slots,
-            strict,
-        })
+        Ok(Code::Sql { site, into, strict })
     }
 
     fn raise(
@@ -688,7 +687,7 @@ impl Unit<'_> {
                 .collect(),
         };
         binder.into_types.clone_from(&wanted);
-        let mut statement = any_statement(&mut binder, query, span, &shared)?;
+        let statement = any_statement(&mut binder, query, span, &shared)?;
         if statement.columns.len() != wanted.len() {
             if wanted.is_empty() {
                 let site = self.site(statement);
@@ -701,20 +700,19 @@ impl Unit<'_> {
             let message = "structure of query does not match function result type";
             return Err(Diagnostic::new("42804", message, span));
         }
-        if let StatementKind::Query(query) = &mut statement.kind {
-            for (place, to) in wanted.iter().enumerate() {
-                let from = query.columns[place].1.clone();
-                if !crate::bind::convert::exists(&from, to, Context::Assignment) {
-                    let message = "structure of query does not match function result type";
-                    return Err(Diagnostic::new("42804", message, span));
-                }
-                if !crate::bind::convert::is_nothing(&from, to) {
-                    crate::bind::query::cast_column(query, place, &from, to, false);
-                }
+        let mut casts = Vec::new();
+        for ((_, from), to) in statement.columns.iter().zip(wanted) {
+            if !exists(from, &to, Context::Assignment) {
+                let message = "structure of query does not match function result type";
+                return Err(Diagnostic::new("42804", message, span));
             }
+            casts.push((!is_nothing(from, &to)).then(|| ResultCast {
+                from: from.clone(),
+                to,
+            }));
         }
         let site = self.site(statement);
-        Ok(Code::ReturnQuery { site })
+        Ok(Code::ReturnQuery { site, casts })
     }
 
     fn is_procedure(&self, name: &ast::ObjectName) -> bool {
@@ -803,16 +801,16 @@ impl Unit<'_> {
             };
             computed.push(Computed::Pure(default.clone()));
         }
-        let mut slots = Vec::new();
+        let mut receivers = Vec::new();
         for (target, (_, from)) in into.iter().zip(procedure.columns.iter()) {
             let slot = self.scalar(target, span)?;
-            if !crate::bind::convert::is_nothing(from, &self.names.types[slot]) {
+            if !is_nothing(from, &self.names.types[slot]) {
                 return Err(Diagnostic::unsupported(
                     "a call's result in a variable of another type",
                     span,
                 ));
             }
-            slots.push(slot);
+            receivers.push(Receiver::plain(slot));
         }
         let offset = self.called_statements;
         self.called_statements += procedure.statements_in_all();
@@ -827,7 +825,7 @@ impl Unit<'_> {
             procedure,
             offset,
             arguments: computed,
-            into: slots,
+            into: receivers,
             performed,
         })
     }

@@ -88,8 +88,8 @@ impl Knowledge {
         })
     }
 
-    fn forget(&mut self, slots: &[usize]) {
-        slots.iter().for_each(|slot| self.known[*slot] = false);
+    fn forget(&mut self, slots: impl IntoIterator<Item = usize>) {
+        slots.into_iter().for_each(|slot| self.known[slot] = false);
     }
 
     fn join(&mut self, other: &Knowledge) {
@@ -127,7 +127,7 @@ impl DryRun<'_> {
         match code {
             Code::Sql { site, into, .. } => {
                 self.site(*site, knowledge);
-                knowledge.forget(into);
+                knowledge.forget(into.iter().map(|receiver| receiver.slot));
                 knowledge.known[self.procedure.found] = false;
             }
             Code::Assign { slot, value } => match self.value(value, knowledge) {
@@ -173,7 +173,7 @@ impl DryRun<'_> {
                             next += step;
                         }
                     }
-                    _ => self.unknown_loop(&[*slot], body, knowledge),
+                    _ => self.unknown_loop([*slot], body, knowledge),
                 }
                 knowledge.known[self.procedure.found] = false;
             }
@@ -183,7 +183,8 @@ impl DryRun<'_> {
                 body,
             } => {
                 self.site(*site, knowledge);
-                self.unknown_loop(targets, body, knowledge);
+                let slots = targets.iter().map(|receiver| receiver.slot);
+                self.unknown_loop(slots, body, knowledge);
             }
             Code::ForEach { slot, array, body } => match self.value(array, knowledge) {
                 Some(Value::Array(list)) => {
@@ -195,14 +196,14 @@ impl DryRun<'_> {
                         }
                     }
                 }
-                _ => self.unknown_loop(&[*slot], body, knowledge),
+                _ => self.unknown_loop([*slot], body, knowledge),
             },
             Code::While { condition, body } => loop {
                 match self.value(condition, knowledge) {
                     Some(Value::Bool(true)) if self.round(body, knowledge) => {}
                     Some(_) => break,
                     None => {
-                        self.unknown_loop(&[], body, knowledge);
+                        self.unknown_loop([], body, knowledge);
                         break;
                     }
                 }
@@ -218,10 +219,10 @@ impl DryRun<'_> {
                     return Flow::Stop;
                 }
             }
-            Code::ReturnQuery { site } => {
+            Code::ReturnQuery { site, .. } => {
                 self.site(*site, knowledge);
                 if let Outcome::Variables(slots) = &self.procedure.result {
-                    knowledge.forget(slots);
+                    knowledge.forget(slots.iter().copied());
                 }
             }
             Code::ReturnNext(_) => {}
@@ -234,7 +235,7 @@ impl DryRun<'_> {
                 ..
             } => {
                 self.called(procedure, *offset, arguments, knowledge);
-                knowledge.forget(into);
+                knowledge.forget(into.iter().map(|receiver| receiver.slot));
                 knowledge.known[self.procedure.found] = false;
             }
         }
@@ -309,14 +310,17 @@ impl DryRun<'_> {
     }
 
     /// A loop of which the rounds are not known: what it assigns is unknown within and after.
-    fn unknown_loop(&mut self, targets: &[usize], body: &[Code], knowledge: &mut Knowledge) {
+    fn unknown_loop(
+        &mut self,
+        targets: impl IntoIterator<Item = usize>,
+        body: &[Code],
+        knowledge: &mut Knowledge,
+    ) {
         let mut assigned = std::collections::BTreeSet::new();
         body.iter()
             .for_each(|code| super::analyze::assigned_by(code, self.procedure, &mut assigned));
         knowledge.forget(targets);
-        assigned
-            .iter()
-            .for_each(|slot| knowledge.known[*slot] = false);
+        knowledge.forget(assigned);
         let mut within = knowledge.clone();
         self.codes(body, &mut within);
     }

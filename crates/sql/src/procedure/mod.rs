@@ -13,11 +13,11 @@ pub(crate) mod run;
 
 use std::sync::Arc;
 
-use anabranch_types::DataType;
+use anabranch_types::{DataType, Value};
 
 use crate::{
     constraint::Constraints,
-    expression::Expression,
+    expression::{Expression, Failure, cast::cast},
     plan::statement::Statement,
     source::Span,
     summary::{Deferral, StatementId},
@@ -78,7 +78,7 @@ pub(crate) const FOUND: &str = "found";
 pub(crate) enum Code {
     Sql {
         site: usize,
-        into: Vec<usize>,
+        into: Vec<Receiver>,
         strict: bool,
     },
     Assign {
@@ -104,7 +104,7 @@ pub(crate) enum Code {
     },
     ForQuery {
         site: usize,
-        targets: Vec<usize>,
+        targets: Vec<Receiver>,
         body: Vec<Code>,
     },
     ForEach {
@@ -127,6 +127,8 @@ pub(crate) enum Code {
     Return(Option<Computed>),
     ReturnQuery {
         site: usize,
+        /// A cast for each column, or `None` where there is nothing to cast.
+        casts: Vec<Option<ResultCast>>,
     },
     ReturnNext(Option<Computed>),
     RowCount {
@@ -139,10 +141,27 @@ pub(crate) enum Code {
         procedure: Arc<CompiledProcedure>,
         offset: u32,
         arguments: Vec<Computed>,
-        into: Vec<usize>,
+        into: Vec<Receiver>,
         /// Whether it is PERFORM's, which says whether there were rows, and how many.
         performed: bool,
     },
+}
+
+/// A variable that takes a column of a result.
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver {
+    pub(crate) slot: usize,
+    /// Where the column's type is not the variable's.
+    pub(crate) cast: Option<ResultCast>,
+}
+
+/// What makes a column of a result a value of the type that is wanted. It is made of the rows that
+/// are taken alone, after all that the query does with them: a row that is left may be one that does
+/// not fit, and ORDER BY and UNION mean the values before it.
+#[derive(Clone, Debug)]
+pub(crate) struct ResultCast {
+    pub(crate) from: DataType,
+    pub(crate) to: DataType,
 }
 
 /// An expression of a body; one with subqueries is a statement of its own.
@@ -150,6 +169,23 @@ pub(crate) enum Code {
 pub(crate) enum Computed {
     Pure(Expression),
     Query { site: usize },
+}
+
+impl Receiver {
+    /// A variable of the column's own type.
+    pub(crate) fn plain(slot: usize) -> Receiver {
+        Receiver { slot, cast: None }
+    }
+}
+
+impl ResultCast {
+    /// The value in the type that is wanted.
+    ///
+    /// # Errors
+    /// When it has no counterpart there: out of range, too long.
+    pub(crate) fn of(&self, value: Value) -> Result<Value, Failure> {
+        cast(value, &self.from, &self.to, false)
+    }
 }
 
 impl CompiledProcedure {

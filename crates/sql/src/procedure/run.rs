@@ -4,7 +4,7 @@ use std::{future::Future, pin::Pin};
 
 use anabranch_types::{DataType, EffectError, Value};
 
-use super::{Code, CompiledProcedure, Computed, Outcome};
+use super::{Code, CompiledProcedure, Computed, Outcome, Receiver, ResultCast};
 use crate::{
     TransactionError,
     application::ResultSet,
@@ -284,9 +284,7 @@ impl<T: Transaction> Machine<'_, T> {
                 let (rows, _) = self.statement(*site).await?;
                 let any = !rows.is_empty();
                 if !any {
-                    for slot in targets {
-                        self.variables[*slot] = Value::Null;
-                    }
+                    self.receive(targets, Vec::new())?;
                 }
                 let flow = self.each(rows, targets, body).await?;
                 self.note_found(any);
@@ -298,7 +296,7 @@ impl<T: Transaction> Machine<'_, T> {
                 };
                 let rows: Vec<Vec<Value>> = list.iter().map(|value| vec![value.clone()]).collect();
                 let any = !rows.is_empty();
-                let flow = self.each(rows, &[*slot], body).await?;
+                let flow = self.each(rows, &[Receiver::plain(*slot)], body).await?;
                 self.note_found(any);
                 return Ok(flow);
             }
@@ -332,11 +330,11 @@ impl<T: Transaction> Machine<'_, T> {
                 }
                 return Ok(Flow::Return);
             }
-            Code::ReturnQuery { site } => {
+            Code::ReturnQuery { site, casts } => {
                 let (rows, count) = self.statement(*site).await?;
                 self.row_count = count;
                 self.note_found(count > 0);
-                self.return_rows(rows);
+                self.return_rows(rows, casts)?;
             }
             Code::ReturnNext(value) => {
                 let row = match (value, &self.procedure.result) {
@@ -406,7 +404,7 @@ impl<T: Transaction> Machine<'_, T> {
     fn take_into(
         &mut self,
         rows: Vec<Vec<Value>>,
-        into: &[usize],
+        into: &[Receiver],
         needs_one: bool,
         takes_one: bool,
     ) -> Result<(), Failure> {
@@ -416,40 +414,59 @@ impl<T: Transaction> Machine<'_, T> {
         if takes_one && rows.len() > 1 {
             return Err(failure("P0003", "query returned more than one row"));
         }
-        let mut row = rows.into_iter().next().unwrap_or_default().into_iter();
-        for slot in into {
-            self.variables[*slot] = row.next().unwrap_or(Value::Null);
+        self.receive(into, rows.into_iter().next().unwrap_or_default())
+    }
+
+    /// Puts a row into variables; those that it has no column for are NULL.
+    fn receive(&mut self, receivers: &[Receiver], row: Vec<Value>) -> Result<(), Failure> {
+        let mut row = row.into_iter();
+        for Receiver { slot, cast } in receivers {
+            let value = row.next().unwrap_or(Value::Null);
+            self.variables[*slot] = match cast {
+                Some(cast) => cast.of(value)?,
+                None => value,
+            };
         }
         Ok(())
     }
 
-    fn return_rows(&mut self, rows: Vec<Vec<Value>>) {
+    fn return_rows(
+        &mut self,
+        mut rows: Vec<Vec<Value>>,
+        casts: &[Option<ResultCast>],
+    ) -> Result<(), Failure> {
+        if !matches!(self.procedure.result, Outcome::Rows(_)) {
+            // A LANGUAGE SQL function returns the first row of its last statement.
+            rows.truncate(1);
+        }
+        if casts.iter().any(Option::is_some) {
+            for (value, cast) in rows.iter_mut().flat_map(|row| row.iter_mut().zip(casts)) {
+                if let Some(cast) = cast {
+                    *value = cast.of(std::mem::replace(value, Value::Null))?;
+                }
+            }
+        }
         if let Outcome::Variables(slots) = &self.procedure.result {
-            // The last statement of a LANGUAGE SQL function with OUT parameters.
             let mut row = rows.into_iter().next().unwrap_or_default().into_iter();
             for slot in slots {
                 self.variables[*slot] = row.next().unwrap_or(Value::Null);
             }
-            return;
-        }
-        if self.rows.is_empty() {
+        } else if self.rows.is_empty() {
             self.rows = rows;
         } else {
             self.rows.extend(rows);
         }
+        Ok(())
     }
 
     async fn each(
         &mut self,
         rows: Vec<Vec<Value>>,
-        targets: &[usize],
+        targets: &[Receiver],
         body: &[Code],
     ) -> Result<Flow, TransactionError> {
         for row in rows {
-            let mut row = row.into_iter();
-            for slot in targets {
-                self.variables[*slot] = row.next().unwrap_or(Value::Null);
-            }
+            self.receive(targets, row)?;
             match self.block(body).await? {
                 Flow::Exit => break,
                 Flow::Return => return Ok(Flow::Return),
