@@ -295,6 +295,42 @@ fn each_kind_of_bad_input_is_refused_once_and_where_it_is() {
 }
 
 #[test]
+fn a_file_without_its_tables_is_told_that_more_can_be_given() {
+    let folder = scratch("apart");
+    let (tables, procedures) = (folder.join("schema.sql"), folder.join("procedures.sql"));
+    std::fs::write(&tables, "CREATE TABLE t (a integer PRIMARY KEY);\n").unwrap();
+    let body = |name: &str| {
+        format!(
+            "CREATE FUNCTION {name}() RETURNS SETOF integer LANGUAGE SQL BEGIN ATOMIC\n\
+             SELECT a FROM t;\nEND;\n"
+        )
+    };
+    std::fs::write(&procedures, body("p") + &body("q")).unwrap();
+    let hint = "= help: where another file declares it, give that file, too, or the folder";
+    for arguments in [
+        &["explain", text(&procedures), "p"][..],
+        &["analyze", text(&procedures)],
+    ] {
+        refused(arguments, &["relation \"t\" does not exist", hint]);
+        let err = anabranch(arguments).err;
+        assert_eq!(err.matches("= help").count(), 1, "once for all: {err}");
+    }
+    for arguments in [
+        &["explain", text(&tables), text(&procedures), "p"][..],
+        &["explain", text(&folder), "p"],
+    ] {
+        let ran = anabranch(arguments);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{arguments:?}");
+        assert!(ran.out.contains("from t"), "{}", ran.out);
+    }
+    // With its tables there, what is missing is a mistake of another kind.
+    std::fs::write(&tables, "CREATE TABLE u (a integer PRIMARY KEY);\n").unwrap();
+    let both = ["explain", text(&tables), text(&procedures), "p"];
+    refused(&both, &["relation \"t\" does not exist"]);
+    assert!(!anabranch(&both).err.contains("= help"));
+}
+
+#[test]
 fn files_that_cannot_be_used_are_named() {
     let folder = scratch("files");
     let missing = folder.join("missing.sql");

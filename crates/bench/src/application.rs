@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anabranch_analysis::{Guarantee, Plan, Topology};
 use anabranch_engine::PlannedApplication;
 use anabranch_sql::application::Application;
-use anabranch_sql::diagnostic;
+use anabranch_sql::diagnostic::{self, Diagnostic};
 use anabranch_sql::source::SourceFile;
 
 /// Why an application cannot be had from files.
@@ -118,11 +118,25 @@ fn read_source(path: &Path) -> Result<SourceFile, ApplicationError> {
 /// Diagnostics, rendered.
 pub fn compile(files: Vec<SourceFile>) -> Result<Application, ApplicationError> {
     let kept = files.clone();
-    let failed = |found: Vec<diagnostic::Diagnostic>| {
+    let failed = |mut found: Vec<Diagnostic>| {
+        if let [_] = &kept[..] {
+            suggest_more_files(&mut found);
+        }
         ApplicationError::Diagnostics(diagnostic::render(&found, &kept))
     };
     let catalog = anabranch_sql::catalog::load(files).map_err(&failed)?;
     Application::compile(catalog).map_err(&failed)
+}
+
+/// Where one file alone was given and it uses a relation that is not there, another may declare it.
+/// That is said once.
+fn suggest_more_files(found: &mut [Diagnostic]) {
+    let missing = |d: &&mut Diagnostic| d.code == "42P01" && d.message.starts_with("relation ");
+    if let Some(diagnostic) = found.iter_mut().find(missing) {
+        diagnostic.help.get_or_insert_with(|| {
+            "where another file declares it, give that file, too, or the folder of both".to_owned()
+        });
+    }
 }
 
 /// Analyses a compiled application for a partitioned cluster.
