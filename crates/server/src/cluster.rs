@@ -1,5 +1,6 @@
 //! The embedded cluster: one thread a node, queues between them, an injected delay if wanted.
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, OnceLock};
@@ -26,6 +27,15 @@ pub struct ClusterOptions {
     pub delay: Duration,
     /// The most calls that one client may have under way.
     pub calls_max: usize,
+    /// The most calls that a node begins before it sends what they ask of others and looks for
+    /// messages; after messages have come it is one. Few calls a turn keep few open at a time.
+    ///
+    /// `None` stands for 8 where nodes keep no log. Where they do, it stands for all that have come:
+    /// each turn ends with a sync, which costs more than any number of open calls.
+    pub calls_a_turn_max: Option<NonZeroUsize>,
+    /// For so many outcomes clients are woken while calls wait: each of them may have to wait for a
+    /// processor that a node is at. Once no call waits, for any.
+    pub outcomes_at_once: usize,
     /// Whether nodes say what they are at, for [`Cluster::profile`].
     pub profiled: bool,
 }
@@ -35,6 +45,8 @@ impl Default for ClusterOptions {
         ClusterOptions {
             delay: Duration::ZERO,
             calls_max: 4_096,
+            calls_a_turn_max: None,
+            outcomes_at_once: 32,
             profiled: false,
         }
     }
@@ -242,8 +254,7 @@ impl<P: Protocol + Send + 'static> Cluster<P> {
                 .name(format!("node {id}"))
                 .spawn(move || {
                     let watch = watch;
-                    let ended =
-                        NodeThread::new(id, make()?, shared, clock, options.delay, probe).run();
+                    let ended = NodeThread::new(id, make()?, shared, clock, &options, probe).run();
                     ended.map_err(|error| watch.fail(&error.to_string())).ok()
                 });
             match spawned {

@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use anabranch_protocol::{Durable, Protocol};
 use anabranch_storage::LogError;
 use anabranch_types::{Activity, ActivityProbe, NodeId, Ticks};
 
+use crate::cluster::ClusterOptions;
 use crate::files::FileDisk;
 use crate::inbox::Inbox;
 
@@ -122,9 +124,9 @@ impl<M> Ord for Travelling<M> {
 
 /// What a thread drives: a node, with or without a log.
 pub(crate) trait Driven<P: Protocol> {
-    /// The most calls that are begun before what they ask of others is sent and messages are looked
-    /// for.
-    const CALLS_A_TURN: usize;
+    /// What [`ClusterOptions::calls_a_turn_max`] is where it is not set; `None` for all that have
+    /// come.
+    const CALLS_A_TURN_MAX: Option<NonZeroUsize>;
 
     /// Takes one input. What follows from it may be in `out` only after [`Driven::flush`].
     fn step(&mut self, now: Ticks, input: NodeInput<P::Message>, out: &mut NodeOutbox<P::Message>);
@@ -140,7 +142,7 @@ pub(crate) trait Driven<P: Protocol> {
 }
 
 impl<P: Protocol> Driven<P> for Node<P> {
-    const CALLS_A_TURN: usize = 8;
+    const CALLS_A_TURN_MAX: Option<NonZeroUsize> = NonZeroUsize::new(8);
 
     #[inline]
     fn step(&mut self, now: Ticks, input: NodeInput<P::Message>, out: &mut NodeOutbox<P::Message>) {
@@ -163,7 +165,7 @@ impl<P: Protocol> Driven<P> for Node<P> {
 /// One sync makes durable what all inputs of a batch have come to; what arrives while it lasts is
 /// the next batch. A sync costs more than any number of open calls: all that have come are begun.
 impl<P: Durable> Driven<P> for DurableNode<P, FileDisk> {
-    const CALLS_A_TURN: usize = usize::MAX;
+    const CALLS_A_TURN_MAX: Option<NonZeroUsize> = None;
 
     fn step(&mut self, now: Ticks, input: NodeInput<P::Message>, _: &mut NodeOutbox<P::Message>) {
         DurableNode::step(self, now, input);
@@ -194,6 +196,9 @@ pub(crate) struct NodeThread<P: Protocol, N> {
     pub inboxes: Arc<[Inbox<Envelope<P>>]>,
     pub clock: Clock,
     pub delay: Duration,
+    /// The most calls that are begun in a turn; `None` for all that have come.
+    calls_a_turn_max: Option<NonZeroUsize>,
+    outcomes_at_once: usize,
     /// Outcomes for each client, by its number.
     clients: Vec<Option<ClientEnd>>,
     /// How many of them are not handed over yet.
@@ -216,10 +221,6 @@ struct ClientEnd {
     outcomes: Vec<Outcome>,
 }
 
-/// While calls wait, clients are woken for so many outcomes: each of them may have to wait for a
-/// processor that a node is at.
-const OUTCOMES_AT_ONCE: usize = 32;
-
 /// The bits of a [`anabranch_engine::CallId`] that number a client; the rest number its calls.
 pub(crate) const CLIENT_BITS: u32 = 20;
 
@@ -229,7 +230,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
         node: N,
         inboxes: Arc<[Inbox<Envelope<P>>]>,
         clock: Clock,
-        delay: Duration,
+        options: &ClusterOptions,
         probe: ActivityProbe,
     ) -> NodeThread<P, N> {
         let outgoing = inboxes.iter().map(|_| Vec::new()).collect();
@@ -238,7 +239,9 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
             node,
             inboxes,
             clock,
-            delay,
+            delay: options.delay,
+            calls_a_turn_max: options.calls_a_turn_max.or(N::CALLS_A_TURN_MAX),
+            outcomes_at_once: options.outcomes_at_once,
             clients: Vec::new(),
             outcomes: 0,
             calls: VecDeque::new(),
@@ -349,9 +352,10 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
     /// that no stream of them keeps calls out. What is open at a time is then what covers the way
     /// of messages, be it short or long.
     fn begin_calls(&mut self, has_received: bool) {
-        let most = match has_received && N::CALLS_A_TURN < usize::MAX {
-            true => 1,
-            false => N::CALLS_A_TURN,
+        let most = match self.calls_a_turn_max {
+            None => self.calls.len(),
+            Some(_) if has_received => 1,
+            Some(most) => most.get(),
         };
         for call in self.calls.drain(..most.min(self.calls.len())) {
             let now = self.clock.now();
@@ -411,7 +415,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
                 self.outcomes += 1;
             }
         }
-        if self.calls.is_empty() || self.outcomes >= OUTCOMES_AT_ONCE {
+        if self.calls.is_empty() || self.outcomes >= self.outcomes_at_once {
             self.outcomes = 0;
             for end in self.clients.iter_mut().flatten() {
                 end.inbox.put_all(&mut end.outcomes);
@@ -447,8 +451,11 @@ mod tests {
     /// Counts the calls that are begun, and answers each at once.
     struct Counting<const CALLS_A_TURN: usize>(usize);
 
-    impl<const MOST: usize> Driven<RampNode> for Counting<MOST> {
-        const CALLS_A_TURN: usize = MOST;
+    /// A turn is dear.
+    const DEAR: usize = 0;
+
+    impl<const CALLS_A_TURN: usize> Driven<RampNode> for Counting<CALLS_A_TURN> {
+        const CALLS_A_TURN_MAX: Option<NonZeroUsize> = NonZeroUsize::new(CALLS_A_TURN);
 
         fn step(&mut self, _: Ticks, input: NodeInput<Message>, out: &mut NodeOutbox<Message>) {
             if let NodeInput::Call(call) = input {
@@ -474,15 +481,18 @@ mod tests {
         }
     }
 
-    type Thread<const MOST: usize> = NodeThread<RampNode, Counting<MOST>>;
+    type Thread<const CALLS_A_TURN: usize> = NodeThread<RampNode, Counting<CALLS_A_TURN>>;
 
     /// A thread to which so many calls of a client have come, and the client's inbox.
-    fn with_calls<const MOST: usize>(count: u64) -> (Thread<MOST>, Arc<Inbox<Outcome>>) {
+    fn with_calls<const CALLS_A_TURN: usize>(
+        count: u64,
+        options: &ClusterOptions,
+    ) -> (Thread<CALLS_A_TURN>, Arc<Inbox<Outcome>>) {
         let inboxes: Arc<[Inbox<Envelope<RampNode>>]> = [Inbox::default()].into();
         let start = Instant::now();
         let clock = Clock { start };
         let (node, probe) = (Counting(0), ActivityProbe::default());
-        let mut thread = NodeThread::new(NodeId(0), node, inboxes, clock, Duration::ZERO, probe);
+        let mut thread = NodeThread::new(NodeId(0), node, inboxes, clock, options, probe);
         let (client, outcomes) = (0, Arc::new(Inbox::default()));
         let arrival = Envelope::Client {
             client,
@@ -500,9 +510,16 @@ mod tests {
         (thread, outcomes)
     }
 
+    fn calls_a_turn(most: usize) -> ClusterOptions {
+        ClusterOptions {
+            calls_a_turn_max: NonZeroUsize::new(most),
+            ..ClusterOptions::default()
+        }
+    }
+
     #[test]
     fn calls_wait_for_messages_and_none_for_ever() {
-        let (mut thread, _) = with_calls::<3>(10);
+        let (mut thread, _) = with_calls::<3>(10, &ClusterOptions::default());
         let begun = [true, true, false, false, false, false].map(|has_received| {
             thread.begin_calls(has_received);
             thread.node.0
@@ -513,21 +530,40 @@ mod tests {
     /// A durable node would sync for each turn.
     #[test]
     fn where_turns_are_dear_all_calls_that_have_come_are_begun() {
-        let (mut thread, _) = with_calls::<{ usize::MAX }>(10);
+        let (mut thread, _) = with_calls::<DEAR>(10, &ClusterOptions::default());
         thread.begin_calls(true);
         assert_eq!(thread.node.0, 10);
     }
 
     #[test]
-    fn outcomes_wait_for_each_other_while_calls_wait() {
-        let (mut thread, inbox) = with_calls::<10>(50);
-        let handed_over = [(); 5].map(|()| {
-            let mut taken = Vec::new();
+    fn what_is_set_holds_for_any_node() {
+        fn begun<const CALLS_A_TURN: usize>() -> usize {
+            let (mut thread, _) = with_calls::<CALLS_A_TURN>(10, &calls_a_turn(4));
             thread.begin_calls(false);
-            thread.flush();
-            inbox.take(&mut taken);
-            taken.len()
-        });
-        assert_eq!(handed_over, [0, 0, 0, 40, 10]);
+            thread.node.0
+        }
+        assert_eq!([begun::<DEAR>(), begun::<3>(), begun::<9>()], [4; 3]);
+    }
+
+    #[test]
+    fn outcomes_wait_for_each_other_while_calls_wait() {
+        let at_once = |options: &ClusterOptions| {
+            let (mut thread, inbox) = with_calls::<DEAR>(50, options);
+            [(); 5].map(|()| {
+                let mut taken = Vec::new();
+                thread.begin_calls(false);
+                thread.flush();
+                inbox.take(&mut taken);
+                taken.len()
+            })
+        };
+        let options = calls_a_turn(10);
+        assert_eq!(at_once(&options), [0, 0, 0, 40, 10]);
+        let outcomes_at_once = 20;
+        let sooner = ClusterOptions {
+            outcomes_at_once,
+            ..options
+        };
+        assert_eq!(at_once(&sooner), [0, 20, 0, 20, 10]);
     }
 }

@@ -300,6 +300,7 @@ where
         delay: experiment.delay,
         calls_max: experiment.clients,
         profiled: experiment.code_path,
+        ..ClusterOptions::default()
     };
     let records = experiment.recorded;
     let node = |id: NodeId| {
