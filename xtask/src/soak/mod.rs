@@ -1,8 +1,9 @@
 //! `cargo xtask soak`: the simulator for hours, over every workload, protocol and level of faults.
 //!
-//! Seeds are taken by shifts, a combination after the other, and where each stands is kept in
-//! `target/soak/state`: the next soak goes on with the seeds after the last. So a night's soak may be
-//! cut at any time, and no seed is run twice for the same commit. After every shift
+//! Seeds are taken by shifts, a combination after the other. Whose turn is next, and where each
+//! stands, is kept in `target/soak/state`: the next soak goes on with the combination after the last,
+//! and with the seeds after its last. So a soak may be cut at any time, short ones come to all
+//! combinations as a long one does, and no seed is run twice for the same commit. After every shift
 //! `target/soak/summary.md` says what has been run and what was found; what fails leaves its minimised
 //! case beside it.
 
@@ -90,20 +91,14 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
         options.time.as_secs() / 60,
         folder.display()
     );
-    'soak: loop {
-        for number in 0..state.combinations.len() {
-            if Instant::now() >= end {
-                break 'soak;
-            }
-            let began = Instant::now();
-            shift(&binary, &folder, &mut state, number)?;
-            let took = began.elapsed();
-            let combination = &mut state.combinations[number];
-            combination.take_about(took);
-            println!("  {combination}");
-            replace(&path, &state.to_text()).map_err(tool)?;
-            replace(&folder.join("summary.md"), &state.summary()).map_err(tool)?;
-        }
+    while Instant::now() < end {
+        let began = Instant::now();
+        let number = state.turn;
+        shift(&binary, &folder, &mut state, number)?;
+        state.end_turn(began.elapsed());
+        println!("  {}", state.combinations[number]);
+        replace(&path, &state.to_text()).map_err(tool)?;
+        replace(&folder.join("summary.md"), &state.summary()).map_err(tool)?;
     }
     print!("\n{}", state.summary());
     Ok(if state.failures.is_empty() {
@@ -136,23 +131,31 @@ fn shift(binary: &Path, folder: &Path, state: &mut State, number: usize) -> Resu
         .output()
         .map_err(|error| Trouble::Tool(format!("running {}: {error}", binary.display())))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let told = Told::read(&text);
-    match (output.status.code(), &told) {
-        (Some(0 | 1 | 3 | 4), Some(_)) => {}
-        (code, _) => {
-            let code = code.map_or("no exit code".to_owned(), |code| {
-                format!("exit code {code}")
-            });
-            return Err(Trouble::Tool(format!(
-                "{command:?} ended with {code}:\n{text}"
-            )));
-        }
-    }
-    let told = told.unwrap_or_default();
-    let arguments = combination.arguments().join(" ");
+    note(state, number, output.status.code(), &text, &case)
+        .map_err(|what| Trouble::Tool(format!("{command:?} ended with {what}:\n{text}")))
+}
+
+/// Takes note of what a combination's shift has come to, which its text and its exit code tell.
+///
+/// # Errors
+/// With the exit code in words, when the command could not do its work.
+fn note(
+    state: &mut State,
+    number: usize,
+    code: Option<i32>,
+    text: &str,
+    case: &Path,
+) -> Result<(), String> {
+    let (Some(0 | 1 | 3 | 4), Some(told)) = (code, Told::read(text)) else {
+        return Err(match code {
+            Some(code) => format!("exit code {code}"),
+            None => "no exit code".to_owned(),
+        });
+    };
     let combination = &mut state.combinations[number];
+    let arguments = combination.arguments().join(" ");
     // It gives up after many failures.
-    combination.next = from + told.seeds;
+    combination.next += told.seeds;
     combination.add(&told);
     for (seed, what) in told.failed {
         state.failures.push(Failure {
@@ -231,9 +234,65 @@ fn combinations() -> Vec<Combination> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Scratch;
 
     fn parse(line: &str) -> Result<Options, Trouble> {
         Options::parse(&crate::words(line))
+    }
+
+    /// It gives up after many failures: the seeds behind them come next time.
+    #[test]
+    fn seeds_that_were_not_run_are_run_next() {
+        let mut state = State::new("abc");
+        state.combinations[4].next = 40;
+        let says = "seeds 3, of which 1 failed and 2 were weak\nseed 41 violated: it\n";
+        let case = Path::new("a/case.jsonl");
+        note(&mut state, 4, Some(1), says, case).expect("it has run");
+        let nexts = [3, 4, 5].map(|number: usize| state.combinations[number].next);
+        assert_eq!(nexts, [0, 43, 0]);
+        let arguments = state.combinations[4].arguments().join(" ");
+        let failure = Failure {
+            command: format!("anabranch {arguments} --seed 41"),
+            what: "violated: it".into(),
+            case: "a/case.jsonl".into(),
+        };
+        assert_eq!(state.failures, [failure]);
+    }
+
+    /// A tool that fails is no seed that fails, and none that holds.
+    #[test]
+    fn a_command_that_could_not_do_its_work_is_no_shift() {
+        let sum = "seeds 20, of which 0 failed and 0 were weak\n";
+        let cases = [
+            ("", Some(0)),
+            ("error: no\n", Some(2)),
+            (sum, Some(2)),
+            (sum, Some(101)),
+            (sum, None),
+        ];
+        for (says, code) in cases {
+            let mut state = State::new("abc");
+            let noted = note(&mut state, 0, code, says, Path::new("case.jsonl"));
+            assert!(noted.is_err(), "{code:?}: {says}");
+            assert_eq!(state, State::new("abc"), "{code:?}: {says}");
+        }
+    }
+
+    /// Whoever is killed while it is written leaves the old one.
+    #[test]
+    fn a_file_is_replaced_whole() {
+        let scratch = Scratch::with(&[("state", "old")]);
+        let path = scratch.path().join("state");
+        // What is in its way is in the way of the new file, not of the old one.
+        std::fs::create_dir(path.with_extension("new")).expect("the folder is writable");
+        assert!(replace(&path, "new").is_err());
+        let left = std::fs::read_to_string(&path).expect("it is there");
+        assert_eq!(left, "old");
+        std::fs::remove_dir(path.with_extension("new")).expect("it is there");
+        replace(&path, "new").expect("the folder is writable");
+        let left = std::fs::read_to_string(&path).expect("it is there");
+        assert_eq!(left, "new");
+        assert!(!path.with_extension("new").exists());
     }
 
     #[test]

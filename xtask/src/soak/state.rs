@@ -11,6 +11,8 @@ const SHIFT: Duration = Duration::from_secs(10);
 pub(super) struct State {
     /// Of which program.
     pub(super) commit: String,
+    /// Which combination's turn it is.
+    pub(super) turn: usize,
     pub(super) combinations: Vec<Combination>,
     pub(super) failures: Vec<Failure>,
 }
@@ -171,14 +173,21 @@ impl State {
     pub(super) fn new(commit: &str) -> State {
         State {
             commit: commit.to_owned(),
+            turn: 0,
             combinations: super::combinations(),
             failures: Vec::new(),
         }
     }
 
+    /// The combination whose turn it is has had a shift of this length: the next one's turn comes.
+    pub(super) fn end_turn(&mut self, took: Duration) {
+        self.combinations[self.turn].take_about(took);
+        self.turn = (self.turn + 1) % self.combinations.len();
+    }
+
     /// For the next soak.
     pub(super) fn to_text(&self) -> String {
-        let mut text = format!("commit\t{}\n", self.commit);
+        let mut text = format!("commit\t{}\nturn\t{}\n", self.commit, self.turn);
         for combination in &self.combinations {
             let Combination {
                 workload,
@@ -206,13 +215,15 @@ impl State {
     /// Reads what [`State::to_text`] writes.
     ///
     /// # Errors
-    /// The first line that does not fit, counted from 1.
+    /// The first line that does not fit, counted from 1; the last where it is another's turn than
+    /// those that are there.
     pub(super) fn from_text(text: &str) -> Result<State, usize> {
         let mut state = State::default();
         for (line, number) in text.lines().zip(1..) {
             let words: Vec<&str> = line.split('\t').collect();
             match words[..] {
                 ["commit", commit] => state.commit = commit.to_owned(),
+                ["turn", turn] => state.turn = turn.parse().map_err(|_| number)?,
                 ["run", workload, protocol, level, ref fields @ ..] => {
                     let fields = fields.iter().map(|field| field.parse().ok());
                     let fields: Option<Vec<u64>> = fields.collect();
@@ -238,7 +249,10 @@ impl State {
                 _ => return Err(number),
             }
         }
-        Ok(state)
+        match state.turn < state.combinations.len() {
+            true => Ok(state),
+            false => Err(text.lines().count()),
+        }
     }
 
     /// For people.
@@ -321,6 +335,35 @@ register under ramp-fast, simulated: 3 nodes (lan), 6 clients, faults storm
         );
         assert!(summary.contains("sim --seed 77`: violated"), "{summary}");
         assert_eq!(State::from_text("commit\tabc\nrun\tregister\n"), Err(2));
+    }
+
+    /// Each of these soaks has time for one shift.
+    #[test]
+    fn short_soaks_come_to_all_combinations() {
+        let mut state = State::new("abc");
+        let count = state.combinations.len();
+        let mut turns = Vec::new();
+        for _ in 0..=count {
+            state = State::from_text(&state.to_text()).expect("it has written it");
+            turns.push(state.turn);
+            state.end_turn(Duration::from_secs(40));
+        }
+        let each: Vec<usize> = (0..count).chain([0]).collect();
+        assert_eq!(turns, each);
+        // Twenty seeds at first, a quarter of them after a shift of four times its length.
+        assert_eq!(state.combinations[1].shift, 5);
+        assert_eq!(state.combinations[0].shift, 1);
+    }
+
+    #[test]
+    fn nobodys_turn_is_refused() {
+        let text = State::new("abc").to_text();
+        let lines = text.lines().count();
+        let last = State::new("abc").combinations.len() - 1;
+        let turn = |turn: usize| text.replacen("turn\t0", &format!("turn\t{turn}"), 1);
+        assert!(State::from_text(&turn(last)).is_ok());
+        assert_eq!(State::from_text(&turn(last + 1)), Err(lines));
+        assert_eq!(State::from_text("commit\tabc\n"), Err(1));
     }
 
     #[test]
