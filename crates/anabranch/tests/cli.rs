@@ -420,7 +420,7 @@ fn files_that_cannot_be_written_are_refused_before_the_work() {
     std::fs::write(&history, HISTORY_4).expect("the file can be written");
     // Each would take longer than a test may, if it began.
     let sim = ["sim", "register", "--transactions", "100000000"];
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["bench", "tpcc", "--seconds", "100000"], "--json"),
         (
             &["bench", "check", "--transactions", "100000000000"],
@@ -430,6 +430,7 @@ fn files_that_cannot_be_written_are_refused_before_the_work() {
         (&sim, "--history"),
         (&sim, "--diagram"),
         (&sim, "--case"),
+        (&sim, "--json"),
         (&["check", text(&history)], "--svg"),
     ];
     for (command, option) in cases {
@@ -837,6 +838,103 @@ fn networks_come_from_files() {
         &["sim", "bank", "--net", &format!("wan:{}", text(&torn))],
         &["line 2", "before every site"],
     );
+}
+
+/// Runs `sim` with `--json`: its exit code, what it prints, and the file, which is as its schema says.
+fn simulated(name: &str, arguments: &[&str]) -> (i32, String, Value) {
+    let folder = scratch(name);
+    let (file, case) = (folder.join("sum.json"), folder.join("case.jsonl"));
+    let written = ["--json", text(&file), "--case", text(&case)];
+    let ran = anabranch(&[&["sim"][..], arguments, &written].concat());
+    assert_eq!(ran.err, "", "{arguments:?}");
+    let sum = std::fs::read_to_string(&file).expect("it is written");
+    let sum: Value = serde_json::from_str(&sum).expect("it is JSON");
+    let schema: Value = serde_json::from_str(include_str!("../../../docs/schemas/sim.schema.json"))
+        .expect("the schema is JSON");
+    conforms(&sum, &schema, &schema, "sum");
+    (ran.code, ran.out, sum)
+}
+
+#[test]
+fn sim_writes_what_it_tells_and_its_schema_says() {
+    let number = |sum: &Value| sum.as_u64().expect("a count").to_string();
+    let storm = ["counter", "--faults", "storm", "--transactions", "60"];
+    let one = [&storm[..], &["--seed", "7"]].concat();
+    let (code, out, sum) = simulated("sim-one", &one);
+    assert_eq!((code, &sum["verdict"]), (0, &Value::from("fine")), "{out}");
+    let told = |name: &str| {
+        let mut lines = out.lines().filter_map(|line| line.trim().split_once(' '));
+        let found = lines.find(|(first, _)| *first == name);
+        found.expect("it is told").1.trim().replace(',', "")
+    };
+    assert_eq!(told("trace"), sum["trace"]);
+    let committed = format!("{} committed", number(&sum["transactions"]));
+    assert_eq!(told("transactions"), committed);
+    let sent = format!(
+        "{} in {} packets {} of them again",
+        number(&sum["messages"]["sent"]),
+        number(&sum["messages"]["packets"]),
+        number(&sum["messages"]["sent_again"])
+    );
+    assert_eq!(told("messages"), sent);
+    for name in ["faults", "aborts", "sometimes"] {
+        let counts = sum[name].as_object().expect("counts").iter();
+        let each: Vec<String> = counts
+            .map(|(what, count)| format!("{} {}", what.replace(',', ""), number(count)))
+            .collect();
+        let each = match each.is_empty() {
+            true => "none".to_owned(),
+            false => each.join("; "),
+        };
+        assert_eq!(told(name), each);
+    }
+    for (what, count) in sum["checks"].as_object().expect("counts") {
+        let each = format!("{} {}", number(count), what.replace(',', ""));
+        assert!(told("checked").contains(&each), "{each}");
+    }
+    assert_eq!(
+        sum["asked"]["seeds"],
+        serde_json::json!({ "from": 7, "to": 8 })
+    );
+    assert_eq!(sum["calibration"], Value::Null);
+    let commit = sum["commit"].as_str().expect("a commit");
+    assert!(commit == "unknown" || commit.len() == 12, "{commit}");
+    let (_, _, again) = simulated("sim-again", &one);
+    assert_eq!(sum, again);
+
+    let many = [&storm[..], &["--seeds", "7..9"]].concat();
+    let (code, _, sums) = simulated("sim-many", &many);
+    let (_, _, other) = simulated("sim-other", &[&storm[..], &["--seed", "8"]].concat());
+    assert_eq!(
+        (code, &sums["runs"], &sums["trace"]),
+        (0, &Value::from(2), &Value::Null)
+    );
+    for count in ["transactions", "events", "simulated_us", "weak_runs"] {
+        let both = [&sum, &other].map(|sum| sum[count].as_u64().expect("a count"));
+        assert_eq!(sums[count], both[0] + both[1], "{count}");
+    }
+
+    // Without concurrency control a reader sees half of a group.
+    let wrong = [
+        "register",
+        "--protocol",
+        "nwnr",
+        "--faults",
+        "none",
+        "--seeds",
+        "1..4",
+    ];
+    let (code, out, sum) = simulated("sim-wrong", &wrong);
+    assert_eq!(
+        (code, &sum["verdict"]),
+        (1, &Value::from("violated")),
+        "{out}"
+    );
+    let failure = &sum["failures"][0];
+    let found = failure["found"][0].as_str().expect("it is told");
+    assert!(out.contains(found), "{found}: {out}");
+    let seed = format!("seed {}", number(&failure["seed"]));
+    assert!(out.contains(&seed), "{seed}: {out}");
 }
 
 /// The command that `docs/protocols/ramp.md` draws its race with.

@@ -1,5 +1,7 @@
 //! `anabranch sim …`
 
+mod sum;
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
@@ -18,6 +20,7 @@ use anabranch_sim::{
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use self::sum::{Asked, Sum};
 use super::Verdict;
 use super::output::{OutputError, cannot_write, check_writable, say, write_file};
 
@@ -78,6 +81,9 @@ pub(crate) struct SimArguments {
     /// Write the run's history, for `anabranch check` (docs/histories.md)
     #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["seeds", "fast"])]
     history: Option<PathBuf>,
+    /// Write what happened, what was checked and the verdict for programs (docs/schemas/sim.schema.json)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     /// Check no invariants, record and judge no history and hash less, for speed
     #[arg(long)]
     fast: bool,
@@ -186,7 +192,13 @@ pub(crate) fn run(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
 }
 
 fn run_quietly(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
-    for path in [&arguments.diagram, &arguments.history, &arguments.case] {
+    let written = [
+        &arguments.diagram,
+        &arguments.history,
+        &arguments.case,
+        &arguments.json,
+    ];
+    for path in written {
         check_writable(path.as_deref())?;
     }
     if let Some(path) = &arguments.replay {
@@ -238,11 +250,42 @@ fn one(
             .and_then(|file| history.write(std::io::BufWriter::new(file)));
         written.map_err(|error| cannot_write(path, &error))?;
     }
+    let mut sum = Sum::default();
+    let seed = file.case.seed;
+    sum.add(seed, report.clone());
+    write_json(arguments, file, seed..seed.saturating_add(1), &sum)?;
     say!("{}", describe(file, &report, seconds))?;
     if report.verdict != Ending::Fine {
         fail(arguments, file, &report)?;
     }
     Ok(verdict(&report.verdict))
+}
+
+/// Writes the sum for programs, if that is asked for. `file` is what was run, but for the seeds.
+fn write_json(
+    arguments: &SimArguments,
+    file: &CaseFile,
+    seeds: std::ops::Range<u64>,
+    sum: &Sum,
+) -> Result<(), String> {
+    let Some(path) = &arguments.json else {
+        return Ok(());
+    };
+    let case = &file.case;
+    let asked = Asked {
+        workload: &file.workload,
+        protocol: case.protocol.name(),
+        nodes: file.nodes,
+        clients: case.clients,
+        transactions: case.transactions,
+        network: case.network.name(),
+        faults: arguments
+            .replay
+            .is_none()
+            .then_some(arguments.faults.as_str()),
+        seeds,
+    };
+    write_file(path, format!("{:#}\n", sum.to_json(&asked)))
 }
 
 fn verdict(ending: &Ending) -> Verdict {
@@ -402,57 +445,6 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
     Ok(())
 }
 
-/// What many seeds came to.
-#[derive(Default)]
-struct Sum {
-    runs: u64,
-    weak: u64,
-    committed: u64,
-    events: u64,
-    simulated_us: u64,
-    messages: u64,
-    packets: u64,
-    resent: u64,
-    checked: Checked,
-    /// What runs should have seen, and how many have not.
-    missing: BTreeMap<&'static str, u64>,
-    sometimes: BTreeMap<&'static str, u64>,
-    faults: BTreeMap<&'static str, u64>,
-    aborts: BTreeMap<String, u64>,
-    failed: Vec<(u64, Report)>,
-}
-
-impl Sum {
-    fn add(&mut self, seed: u64, report: Report) {
-        self.runs += 1;
-        self.weak += u64::from(report.is_weak());
-        self.committed += report.happened.committed;
-        self.events += report.events;
-        self.simulated_us += report.elapsed.as_micros();
-        self.messages += report.happened.messages;
-        self.packets += report.happened.packets;
-        self.resent += report.happened.resent;
-        for (what, count) in report.checked.iter() {
-            self.checked.add(what, count);
-        }
-        for name in &report.missing {
-            *self.missing.entry(name).or_insert(0) += 1;
-        }
-        for (name, count) in &report.happened.sometimes {
-            *self.sometimes.entry(name).or_insert(0) += count;
-        }
-        for (name, count) in &report.happened.faults {
-            *self.faults.entry(name).or_insert(0) += count;
-        }
-        for (name, count) in &report.happened.aborts {
-            *self.aborts.entry(name.clone()).or_insert(0) += count;
-        }
-        if report.verdict != Ending::Fine {
-            self.failed.push((seed, report));
-        }
-    }
-}
-
 /// Failing seeds after which a run over many is ended.
 const FAILED_MAX: usize = 20;
 
@@ -510,6 +502,8 @@ fn many(
     }
     let mut sum = sum.into_inner().unwrap_or_else(|e| e.into_inner());
     sum.failed.sort_by_key(|(seed, _)| *seed);
+    let first = arguments.file(seeds.start, faults, network);
+    write_json(arguments, &first, seeds, &sum)?;
     print_sum(arguments, &sum, start.elapsed().as_secs_f64())?;
     let Some((seed, report)) = sum.failed.first() else {
         return Ok(Verdict::Fine);
