@@ -150,6 +150,47 @@ impl Target {
 }
 
 impl Comparison {
+    /// So much of something, found in this way: nothing is published of it, and nothing aimed at.
+    pub fn new(
+        what: impl Into<String>,
+        unit: &'static str,
+        ours: f64,
+        origin: Origin,
+    ) -> Comparison {
+        Comparison {
+            what: what.into(),
+            unit,
+            published: None,
+            ours,
+            origin,
+            target: None,
+        }
+    }
+
+    /// The same of what a simulated cluster did.
+    pub fn simulated(what: impl Into<String>, unit: &'static str, ours: f64) -> Comparison {
+        Comparison::new(what, unit, ours, Origin::Simulated)
+    }
+
+    /// The same of what a formula gives.
+    pub fn computed(what: impl Into<String>, unit: &'static str, ours: f64) -> Comparison {
+        Comparison::new(what, unit, ours, Origin::Computed)
+    }
+
+    /// Beside what the paper prints, if it does.
+    #[must_use]
+    pub fn beside(mut self, published: impl Into<Option<f64>>) -> Comparison {
+        self.published = published.into();
+        self
+    }
+
+    /// With something to reach.
+    #[must_use]
+    pub fn aimed_at(mut self, target: Target) -> Comparison {
+        self.target = Some(target);
+        self
+    }
+
     /// Ours over the published number.
     pub fn ratio(&self) -> Option<f64> {
         let published = self.published.filter(|published| *published != 0.0)?;
@@ -334,13 +375,10 @@ mod tests {
     use super::*;
 
     fn comparison(ours: f64, target: Option<Target>) -> Comparison {
-        Comparison {
-            what: "throughput".into(),
-            unit: "/s",
-            published: Some(50.0),
-            ours,
-            origin: Origin::Simulated,
-            target,
+        let compared = Comparison::simulated("throughput", "/s", ours).beside(50.0);
+        match target {
+            Some(target) => compared.aimed_at(target),
+            None => compared,
         }
     }
 

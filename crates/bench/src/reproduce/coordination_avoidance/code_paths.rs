@@ -9,7 +9,7 @@ use anabranch_sim::{ProtocolName, Throughput};
 use super::super::simulation::{Job, Results};
 use super::{Effort, new_order, published, run_line};
 use crate::calibrate::Calibration;
-use crate::figure::{Comparison, Origin, Section};
+use crate::figure::{Comparison, Section};
 
 /// The runs that the table needs: those of the load's panel, of which the best counts.
 pub(super) fn jobs(effort: &Effort) -> Vec<Job> {
@@ -43,13 +43,8 @@ pub(super) fn section(effort: &Effort, calibration: &Calibration, results: &Resu
     let jobs = jobs(effort);
     let (job, found) = results.best(&jobs);
     let shares = shares(calibration, found);
-    let compared = |((name, published), ours): (&(&str, f64), f64)| Comparison {
-        what: (*name).into(),
-        unit: "%",
-        published: Some(*published),
-        ours,
-        origin: Origin::Simulated,
-        target: None,
+    let compared = |((name, published), ours): (&(&str, f64), f64)| {
+        Comparison::simulated(*name, "%", ours).beside(*published)
     };
     Section {
         title: "Code paths: where the cycles go (table of §6.2)".into(),

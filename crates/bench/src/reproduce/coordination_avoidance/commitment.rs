@@ -70,35 +70,35 @@ pub(super) fn section(effort: &Effort, seed: u64) -> Section {
         for ((_, name, _), (found, published)) in
             WAYS.iter().zip(local.iter().zip([decentralized, classic]))
         {
-            comparisons.push(compared(
-                format!("{name}, {servers} servers of one datacenter"),
-                published,
-                at(found, servers),
-            ));
+            comparisons.push(
+                Comparison::computed(
+                    format!("{name}, {servers} servers of one datacenter"),
+                    "/s",
+                    at(found, servers),
+                )
+                .beside(published),
+            );
         }
     }
-    comparisons.push(compared(
-        "D-2PC, Virginia and Oregon".into(),
-        published::COMMITS_OREGON,
-        at(&wide[0], 2),
-    ));
+    comparisons.push(
+        Comparison::computed("D-2PC, Virginia and Oregon", "/s", at(&wide[0], 2))
+            .beside(published::COMMITS_OREGON),
+    );
     for ((_, name, _), found) in WAYS.iter().zip(&wide) {
-        comparisons.push(compared(
-            format!("{name}, eight regions"),
-            published::COMMITS_ALL,
-            at(found, 8),
-        ));
+        comparisons.push(
+            Comparison::computed(format!("{name}, eight regions"), "/s", at(found, 8))
+                .beside(published::COMMITS_ALL),
+        );
     }
     let all = local.iter().chain(&wide).flatten();
     let off = all.map(|bound| (bound.drawn / bound.computed - 1.0).abs());
-    comparisons.push(Comparison {
-        what: "drawn bounds beside their closed forms: largest difference".into(),
-        unit: "%",
-        published: None,
-        ours: 100.0 * off.fold(0.0, f64::max),
-        origin: Origin::Drawn,
-        target: Some(Target::AtMost(10.0)),
-    });
+    let largest = Comparison::new(
+        "drawn bounds beside their closed forms: largest difference",
+        "%",
+        100.0 * off.fold(0.0, f64::max),
+        Origin::Drawn,
+    );
+    comparisons.push(largest.aimed_at(Target::AtMost(10.0)));
     Section {
         title: "Figure 2: atomic commitment bounds throughput".into(),
         text: vec![
@@ -150,17 +150,6 @@ fn at(bounds: &[Bound], servers: usize) -> f64 {
     let mut all = bounds.iter();
     let found = all.find(|bound| bound.servers == servers);
     found.expect("there is one from two to eight").computed
-}
-
-fn compared(what: String, published: f64, ours: f64) -> Comparison {
-    Comparison {
-        what,
-        unit: "/s",
-        published: Some(published),
-        ours,
-        origin: Origin::Computed,
-        target: None,
-    }
 }
 
 fn chart(

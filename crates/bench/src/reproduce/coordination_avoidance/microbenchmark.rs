@@ -67,50 +67,41 @@ pub(super) fn section(effort: &Effort, results: &Results) -> Section {
         filled(protocol, results.best(&choices).1)
     };
     let last = effort.spans[effort.spans.len() - 1];
-    let simulated = |what: String, unit, published, ours| Comparison {
-        what,
-        unit,
-        published,
-        ours,
-        origin: Origin::Simulated,
-        target: None,
-    };
     let drop = |protocol| rate(protocol, 1) / rate(protocol, last);
     let comparisons = vec![
-        simulated(
-            "one item, without coordination".into(),
+        Comparison::simulated(
+            "one item, without coordination",
             "/s",
-            Some(published::WRITES_FREE),
             rate(ProtocolName::RampFast, 1),
-        ),
-        simulated(
-            "one item, two-phase locking".into(),
+        )
+        .beside(published::WRITES_FREE),
+        Comparison::simulated(
+            "one item, two-phase locking",
             "/s",
-            Some(published::WRITES_LOCKING),
             rate(ProtocolName::Locking, 1),
-        ),
-        simulated(
-            "one item, the first over the second".into(),
+        )
+        .beside(published::WRITES_LOCKING),
+        Comparison::simulated(
+            "one item, the first over the second",
             "x",
-            Some(published::WRITES_FREE / published::WRITES_LOCKING),
             rate(ProtocolName::RampFast, 1) / rate(ProtocolName::Locking, 1),
-        ),
-        simulated(
+        )
+        .beside(published::WRITES_FREE / published::WRITES_LOCKING),
+        Comparison::simulated(
             format!("from one item to {last}, without coordination: falls by"),
             "x",
-            Some(published::WRITES_FREE_DROP),
             drop(ProtocolName::RampFast),
-        ),
-        simulated(
+        )
+        .beside(published::WRITES_FREE_DROP),
+        Comparison::simulated(
             format!("from one item to {last}, two-phase locking: falls by"),
             "x",
-            Some(published::WRITES_LOCKING_DROP),
             drop(ProtocolName::Locking),
-        ),
-        simulated(
+        )
+        .beside(published::WRITES_LOCKING_DROP),
+        Comparison::simulated(
             format!("{last} items, the first over the second"),
             "x",
-            None,
             rate(ProtocolName::RampFast, last) / rate(ProtocolName::Locking, last),
         ),
     ];

@@ -289,111 +289,86 @@ fn charts(effort: &Effort, rate: &dyn Fn(Vec<Job>) -> f64) -> Vec<Chart> {
 }
 
 fn comparisons(effort: &Effort, rate: &dyn Fn(Vec<Job>) -> f64) -> Vec<Comparison> {
-    let simulated = |what: String, unit, published, ours, target| Comparison {
-        what,
-        unit,
-        published,
-        ours,
-        origin: Origin::Simulated,
-        target,
-    };
     let avoiding = rate(loaded(effort, ProtocolName::RampFast));
     let locking = rate(loaded(effort, ProtocolName::Locking));
     let core = |rate: f64| rate / f64::from(published::SERVERS * published::CORES);
     let mut found = vec![
-        simulated(
-            "coordination-avoiding, at its peak".into(),
+        Comparison::simulated("coordination-avoiding, at its peak", "/s", avoiding)
+            .beside(published::ORDERS),
+        Comparison::simulated("two-phase locking, at its peak", "/s", locking)
+            .beside(published::ORDERS_LOCKING),
+        Comparison::simulated("the first over the second", "x", avoiding / locking)
+            .beside(published::ORDERS / published::ORDERS_LOCKING)
+            .aimed_at(Target::AtLeast(16.0)),
+        Comparison::simulated(
+            "coordination-avoiding, a core of a server",
             "/s",
-            Some(published::ORDERS),
-            avoiding,
-            None,
-        ),
-        simulated(
-            "two-phase locking, at its peak".into(),
-            "/s",
-            Some(published::ORDERS_LOCKING),
-            locking,
-            None,
-        ),
-        simulated(
-            "the first over the second".into(),
-            "x",
-            Some(published::ORDERS / published::ORDERS_LOCKING),
-            avoiding / locking,
-            Some(Target::AtLeast(16.0)),
-        ),
-        simulated(
-            "coordination-avoiding, a core of a server".into(),
-            "/s",
-            Some(core(published::ORDERS)),
             avoiding / f64::from(published::SERVERS * effort.cores),
-            Some(Target::AtLeast(core(published::ORDERS))),
-        ),
+        )
+        .beside(core(published::ORDERS))
+        .aimed_at(Target::AtLeast(core(published::ORDERS))),
     ];
     let loads = effort.loads;
     let crowded = |protocol| rate(vec![specified(effort, protocol, loads[loads.len() - 1])]);
     let clients = loads[loads.len() - 1] * u32::from(published::SERVERS);
-    found.push(simulated(
+    found.push(Comparison::simulated(
         format!("the first over the second, {clients} clients for either"),
         "x",
-        None,
         crowded(ProtocolName::RampFast) / crowded(ProtocolName::Locking),
-        None,
     ));
     let most = effort.warehouses[effort.warehouses.len() - 1];
     let (warehouses, published_rate) = published::ORDERS_LOCKING_SPREAD;
     let alike = f64::from(most.0) == warehouses;
-    found.push(simulated(
-        format!("two-phase locking, {} warehouses a server", most.0),
-        "/s",
-        alike.then_some(published_rate),
-        rate(spread(effort, ProtocolName::Locking, most)),
-        None,
-    ));
-    found.push(simulated(
+    found.push(
+        Comparison::simulated(
+            format!("two-phase locking, {} warehouses a server", most.0),
+            "/s",
+            rate(spread(effort, ProtocolName::Locking, most)),
+        )
+        .beside(alike.then_some(published_rate)),
+    );
+    found.push(Comparison::simulated(
         format!("coordination-avoiding, {} warehouses over one", most.0),
         "x",
-        None,
         rate(spread(effort, ProtocolName::RampFast, most)) / avoiding,
-        None,
     ));
     let lost = |protocol| {
         let [none, all] = [0, 100].map(|percent| rate(distributed(effort, protocol, percent)));
         100.0 * (1.0 - all / none)
     };
-    found.push(simulated(
-        "coordination-avoiding, lost from none to all distributed".into(),
-        "%",
-        Some(100.0 * published::LOST),
-        lost(ProtocolName::RampFast),
-        Some(Target::AtMost(100.0 * published::LOST)),
-    ));
-    found.push(simulated(
-        "two-phase locking, lost from none to all distributed".into(),
-        "%",
-        Some(100.0 * published::LOST_LOCKING),
-        lost(ProtocolName::Locking),
-        Some(Target::AtLeast(100.0 * published::LOST_LOCKING)),
-    ));
+    found.push(
+        Comparison::simulated(
+            "coordination-avoiding, lost from none to all distributed",
+            "%",
+            lost(ProtocolName::RampFast),
+        )
+        .beside(100.0 * published::LOST)
+        .aimed_at(Target::AtMost(100.0 * published::LOST)),
+    );
+    found.push(
+        Comparison::simulated(
+            "two-phase locking, lost from none to all distributed",
+            "%",
+            lost(ProtocolName::Locking),
+        )
+        .beside(100.0 * published::LOST_LOCKING)
+        .aimed_at(Target::AtLeast(100.0 * published::LOST_LOCKING)),
+    );
     let all = |protocol| rate(distributed(effort, protocol, 100));
-    found.push(simulated(
-        "all distributed, the first over the second".into(),
+    found.push(Comparison::simulated(
+        "all distributed, the first over the second",
         "x",
-        None,
         all(ProtocolName::RampFast) / all(ProtocolName::Locking),
-        None,
     ));
     for &micros in effort.round_trips {
         let [avoiding, locking] = PROTOCOLS.map(|protocol| rate(far(effort, protocol, micros)));
-        found.push(simulated(
+        found.push(Comparison::simulated(
             format!(
                 "the first over the second, {} ms there and back",
                 f64::from(micros) / 1e3
             ),
             "x",
-            None,
             avoiding / locking,
-            None,
         ));
     }
     found

@@ -35,32 +35,19 @@ pub(super) fn section(effort: &Effort, results: &Results) -> Section {
     let first = effort.servers[0];
     let last = effort.servers[effort.servers.len() - 1];
     let (most, published_rate) = published::SCALED;
-    let simulated = |what: String, unit, published, ours, target| Comparison {
-        what,
-        unit,
-        published,
-        ours,
-        origin: Origin::Simulated,
-        target,
-    };
     let alike = last == most;
     let published_each = published_rate / f64::from(most * published::CORES);
     let published_first = published::ORDERS / f64::from(published::SERVERS * published::CORES);
     let comparisons = vec![
-        simulated(
-            format!("a core, of {last} servers"),
-            "/s",
-            alike.then_some(published_each),
-            each(last),
-            None,
-        ),
-        simulated(
+        Comparison::simulated(format!("a core, of {last} servers"), "/s", each(last))
+            .beside(alike.then_some(published_each)),
+        Comparison::simulated(
             format!("a core of {last} servers over one of {first}"),
             "x",
-            alike.then_some(published_each / published_first),
             each(last) / each(first),
-            Some(Target::AtLeast(0.95)),
-        ),
+        )
+        .beside(alike.then_some(published_each / published_first))
+        .aimed_at(Target::AtLeast(0.95)),
     ];
     let line = |name: &str, origin, tone, points| Series {
         name: name.into(),
