@@ -219,35 +219,20 @@ impl<'f> Follower<'f> {
                 let operand = self.follow(operand)?;
                 self.cast(operand, from, to)
             }
-            Expression::Case {
-                branches,
-                otherwise,
-            } => {
+            Expression::Case { branches, .. } => {
                 for (condition, _) in branches {
                     self.follow(condition)?;
                 }
-                self.hull(
-                    branches
-                        .iter()
-                        .map(|(_, result)| result)
-                        .chain([&**otherwise]),
-                )
+                self.hull(expression.results())
             }
             Expression::Switch {
-                operand,
-                branches,
-                otherwise,
+                operand, branches, ..
             } => {
                 self.follow(operand)?;
                 for (value, _) in branches {
                     self.follow(value)?;
                 }
-                self.hull(
-                    branches
-                        .iter()
-                        .map(|(_, result)| result)
-                        .chain([&**otherwise]),
-                )
+                self.hull(expression.results())
             }
             Expression::Coalesce(list)
             | Expression::Call {

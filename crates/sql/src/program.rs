@@ -287,15 +287,7 @@ fn is_move(expression: &Expression, target: ColumnIndex) -> bool {
             Operator::Subtract => moved(left) && !reads_row(right),
             _ => false,
         },
-        Expression::Case {
-            branches,
-            otherwise,
-        }
-        | Expression::Switch {
-            branches,
-            otherwise,
-            ..
-        } => branches.iter().all(|(_, result)| moved(result)) && moved(otherwise),
+        Expression::Case { .. } | Expression::Switch { .. } => expression.results().all(moved),
         Expression::Cast { operand, to, .. } => {
             let exact = matches!(
                 to,
@@ -404,15 +396,7 @@ fn fits_in(
             _ => *column == target.index(),
         },
         Expression::Cast { operand, .. } => recurse(operand),
-        Expression::Case {
-            branches,
-            otherwise,
-        }
-        | Expression::Switch {
-            branches,
-            otherwise,
-            ..
-        } => branches.iter().all(|(_, result)| recurse(result)) && recurse(otherwise),
+        Expression::Case { .. } | Expression::Switch { .. } => expression.results().all(recurse),
         Expression::Coalesce(list) => list.iter().all(recurse),
         Expression::Call {
             function: Function::Left,

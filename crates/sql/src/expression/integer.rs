@@ -172,19 +172,10 @@ impl Shapes<'_> {
                 _ => None,
             },
             Expression::Negate { operand, .. } => self.scale(operand),
-            Expression::Case {
-                branches,
-                otherwise,
-            }
-            | Expression::Switch {
-                branches,
-                otherwise,
-                ..
-            } => {
-                let scale = self.scale(otherwise)?;
-                let same =
-                    |(_, result): &(Expression, Expression)| self.scale(result) == Some(scale);
-                branches.iter().all(same).then_some(scale)
+            Expression::Case { .. } | Expression::Switch { .. } => {
+                let mut scales = expression.results().map(|result| self.scale(result));
+                let scale = scales.next()??;
+                scales.all(|other| other == Some(scale)).then_some(scale)
             }
             _ => None,
         }
@@ -352,26 +343,26 @@ impl Shapes<'_> {
         Some(Truth(code.ending_with(register)))
     }
 
+    /// All of the conditions, joined two by two.
+    fn joined(
+        &self,
+        parts: &[Expression],
+        join: fn(Register, Register) -> Operation,
+        code: &mut Code,
+    ) -> Option<Register> {
+        let (first, rest) = parts.split_first()?;
+        let mut joined = self.condition(first, code)?;
+        for part in rest {
+            let part = self.condition(part, code)?;
+            joined = code.push(join(joined, part))?;
+        }
+        Some(joined)
+    }
+
     fn condition(&self, expression: &Expression, code: &mut Code) -> Option<Register> {
         match expression {
-            Expression::And(parts) => {
-                let mut parts = parts.iter();
-                let mut all = self.condition(parts.next()?, code)?;
-                for part in parts {
-                    let part = self.condition(part, code)?;
-                    all = code.push(Operation::And(all, part))?;
-                }
-                Some(all)
-            }
-            Expression::Or(parts) => {
-                let mut parts = parts.iter();
-                let mut any = self.condition(parts.next()?, code)?;
-                for part in parts {
-                    let part = self.condition(part, code)?;
-                    any = code.push(Operation::Or(any, part))?;
-                }
-                Some(any)
-            }
+            Expression::And(parts) => self.joined(parts, Operation::And, code),
+            Expression::Or(parts) => self.joined(parts, Operation::Or, code),
             Expression::Not(part) => {
                 let part = self.condition(part, code)?;
                 code.push(Operation::Not(part))
@@ -445,15 +436,7 @@ fn computes_integer(expression: &Expression) -> bool {
             int_range(Some(*domain)).is_some()
         }
         Expression::Cast { to, .. } => to.is_integer(),
-        Expression::Case {
-            branches,
-            otherwise,
-        }
-        | Expression::Switch {
-            branches,
-            otherwise,
-            ..
-        } => branches.iter().all(|(_, then)| result(then)) && result(otherwise),
+        Expression::Case { .. } | Expression::Switch { .. } => expression.results().all(result),
         _ => false,
     }
 }

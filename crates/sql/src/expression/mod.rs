@@ -319,6 +319,24 @@ impl Expression {
         }
     }
 
+    /// What a CASE of either form may come to, ELSE last. Any other expression comes to none of its
+    /// parts.
+    pub(crate) fn results(&self) -> impl Iterator<Item = &Expression> {
+        let (branches, otherwise) = match self {
+            Expression::Case {
+                branches,
+                otherwise,
+            }
+            | Expression::Switch {
+                branches,
+                otherwise,
+                ..
+            } => (&branches[..], Some(&**otherwise)),
+            _ => (&[][..], None),
+        };
+        branches.iter().map(|(_, result)| result).chain(otherwise)
+    }
+
     /// Whether `test` holds for this expression or any part of it.
     pub(crate) fn any(&self, test: &mut impl FnMut(&Expression) -> bool) -> bool {
         if test(self) {
