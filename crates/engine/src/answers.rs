@@ -9,7 +9,7 @@
 //! Not here: the own partition, to which a read is a function call; reads of points, which hardly
 //! anybody repeats; reads that are guards or take locks for a write, which the protocol has to see.
 
-use anabranch_types::{Fetched, IndexId, Key, KeyRange, Read, Row, TableId};
+use anabranch_types::{Fetched, Key, Read, Row};
 
 /// Ranges with more rows are not kept.
 const ROWS_MAX: usize = 16;
@@ -22,10 +22,9 @@ pub(crate) struct Answers {
 
 #[derive(Debug)]
 struct Range {
-    table: TableId,
-    index: Option<IndexId>,
-    range: KeyRange,
-    reverse: bool,
+    /// What was asked, but for how many rows.
+    asked: Read,
+    /// How many rows at most.
     limit: Option<u32>,
     rows: Vec<(Key, Row)>,
 }
@@ -33,28 +32,11 @@ struct Range {
 impl Answers {
     /// Keeps an answer, if it is worth that.
     pub(crate) fn keep(&mut self, read: Read, answer: &Fetched) {
-        let (
-            Read::Range {
-                table,
-                index,
-                range,
-                reverse,
-                limit,
-            },
-            Fetched::Range(rows),
-        ) = (read, answer)
-        else {
-            return;
-        };
-        if rows.len() <= ROWS_MAX {
-            self.ranges.push(Range {
-                table,
-                index,
-                range,
-                reverse,
-                limit,
-                rows: rows.clone(),
-            });
+        if let (Some((asked, limit)), Fetched::Range(rows)) = (unlimited(read), answer)
+            && rows.len() <= ROWS_MAX
+        {
+            let rows = rows.clone();
+            self.ranges.push(Range { asked, limit, rows });
         }
     }
 
@@ -69,30 +51,34 @@ impl Answers {
     fn to(&self, read: &Read) -> Option<Fetched> {
         match read {
             Read::Point { table, key } => {
-                let of_table = self.ranges.iter().filter(|kept| kept.table == *table);
+                let of_table = self
+                    .ranges
+                    .iter()
+                    .filter(|kept| kept.asked.table() == *table);
                 let mut rows = of_table.flat_map(|kept| &kept.rows);
                 let (_, row) = rows.find(|(of, _)| of == key)?;
                 Some(Fetched::Point(Some(row.clone())))
             }
-            Read::Range {
-                table,
-                index,
-                range,
-                reverse,
-                limit,
-            } => {
-                let kept = self.ranges.iter().find(|kept| {
-                    kept.table == *table
-                        && kept.index == *index
-                        && kept.range == *range
-                        && kept.reverse == *reverse
-                        && kept.reaches(*limit)
-                })?;
+            Read::Range { .. } => {
+                let (asked, limit) = unlimited(read.clone())?;
+                let mut known = self.ranges.iter();
+                let kept = known.find(|kept| kept.asked == asked && kept.reaches(limit))?;
                 let most = limit.map_or(usize::MAX, |limit| limit as usize);
                 Some(Fetched::Range(
                     kept.rows.iter().take(most).cloned().collect(),
                 ))
             }
+        }
+    }
+}
+
+/// The read of a range without its limit, and the limit; `None` for a point.
+fn unlimited(mut read: Read) -> Option<(Read, Option<u32>)> {
+    match &mut read {
+        Read::Point { .. } => None,
+        Read::Range { limit, .. } => {
+            let limit = limit.take();
+            Some((read, limit))
         }
     }
 }

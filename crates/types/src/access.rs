@@ -6,7 +6,7 @@ use crate::{IndexId, Key, KeyRange, Row, TableId, Timestamp};
 
 /// One read. A statement issues all that it can know at once as one batch, so that each partition
 /// is asked once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     /// The row with this primary key.
     Point {
