@@ -8,12 +8,11 @@ use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Call, Found, MicroOp, Notes, contradiction, header, item, keep_words};
-use crate::builder::HistoryBuilder;
+use super::{Call, Found, MicroOp, Notes, assemble, contradiction, item, keep_words};
 use crate::error::{HistoryError, Problem};
 use crate::graph::Dependency;
 use crate::history::{DirectKind, History, TransactionNumber};
-use crate::record::{Operation, Order, Outcome, Read, VersionName, Write, WriteKind};
+use crate::record::{Operation, Outcome, Read, VersionName, Write, WriteKind};
 
 /// Who appended an element.
 #[derive(Clone, Copy)]
@@ -298,44 +297,27 @@ impl<'c> Inference<'c> {
             order.extend(others);
             orders.insert(key, order);
         }
-        let mut builder = HistoryBuilder::new(header("list-append"));
-        let mut next = 0;
-        for (number, call) in self.calls.iter().enumerate() {
-            let mut transaction = call.transaction();
-            if self.committed[number] {
-                transaction.outcome = Outcome::Committed;
+        let mut reads = reads.iter().peekable();
+        let operation = |(call, place): (usize, usize), step: &'c MicroOp| {
+            if let Some(read) = reads.next_if(|read| (read.call, read.step) == (call, place)) {
+                return Some(self.read(read));
             }
-            for (place, step) in call.steps.iter().enumerate() {
-                let read = reads
-                    .get(next)
-                    .filter(|r| (r.call, r.step) == (number, place));
-                if let Some(read) = read {
-                    next += 1;
-                    transaction.operations.push(self.read(read));
-                } else if let MicroOp::Append { key, .. } = step {
-                    let several = unread.get(&(key.as_str(), number)) == Some(&true);
-                    transaction.operations.push(Operation::Write(Write {
-                        item: item(key),
-                        // Of several that nobody read the order is not known: they commute.
-                        kind: match several {
-                            true => WriteKind::Increment,
-                            false => WriteKind::Append,
-                        },
-                        ..Write::default()
-                    }));
-                }
-            }
-            builder.add(call.line, transaction)?;
-        }
-        for (key, order) in orders {
-            let names = order.into_iter().map(|call| self.calls[call].name.clone());
-            let order = Order {
-                item: item(key),
-                versions: names.collect(),
+            let MicroOp::Append { key, .. } = step else {
+                return None;
             };
-            builder.add_order(0, &order)?;
-        }
-        builder.finish()
+            let several = unread.get(&(key.as_str(), call)) == Some(&true);
+            Some(Operation::Write(Write {
+                item: item(key),
+                // Of several that nobody read the order is not known: they commute.
+                kind: match several {
+                    true => WriteKind::Increment,
+                    false => WriteKind::Append,
+                },
+                ..Write::default()
+            }))
+        };
+        let (calls, committed) = (self.calls, &self.committed);
+        assemble("list-append", calls, committed, operation, orders)
     }
 
     /// The version is the last element's of a transaction that has committed.

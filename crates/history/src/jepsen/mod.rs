@@ -20,9 +20,10 @@ use std::io::BufRead;
 
 use rustc_hash::FxHashMap;
 
+use crate::builder::HistoryBuilder;
 use crate::error::{HistoryError, Problem};
 use crate::history::{Direct, DirectKind, History, ItemNumber, TransactionNumber};
-use crate::record::{Header, Outcome, Transaction};
+use crate::record::{Header, Operation, Order, Outcome, Transaction};
 use edn::{Edn, EdnReader};
 
 /// Whether a file that begins so is one of Jepsen's.
@@ -118,6 +119,39 @@ impl Call {
             ..Transaction::default()
         }
     }
+}
+
+/// The history of calls: of each step, named by its call's number and its place, what `operation`
+/// makes of it, if anything. `orders` has for each key the calls that wrote it.
+fn assemble<'c>(
+    workload: &str,
+    calls: &'c [Call],
+    committed: &[bool],
+    mut operation: impl FnMut((usize, usize), &'c MicroOp) -> Option<Operation>,
+    orders: impl IntoIterator<Item = (&'c str, Vec<usize>)>,
+) -> Result<History, HistoryError> {
+    let mut builder = HistoryBuilder::new(header(workload));
+    for (number, call) in calls.iter().enumerate() {
+        let mut transaction = call.transaction();
+        if committed[number] {
+            transaction.outcome = Outcome::Committed;
+        }
+        for (place, step) in call.steps.iter().enumerate() {
+            transaction
+                .operations
+                .extend(operation((number, place), step));
+        }
+        builder.add(call.line, transaction)?;
+    }
+    for (key, order) in orders {
+        let names = order.into_iter().map(|call| calls[call].name.clone());
+        let order = Order {
+            item: item(key),
+            versions: names.collect(),
+        };
+        builder.add_order(0, &order)?;
+    }
+    builder.finish()
 }
 
 impl std::fmt::Display for MicroOp {

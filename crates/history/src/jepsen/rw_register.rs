@@ -10,12 +10,11 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::{Call, Found, MicroOp, Notes, contradiction, header, item, keep_words};
-use crate::builder::HistoryBuilder;
+use super::{Call, Found, MicroOp, Notes, assemble, contradiction, item, keep_words};
 use crate::error::{HistoryError, Problem};
 use crate::history::{DirectKind, History, Position};
 use crate::inferred::Forest;
-use crate::record::{Operation, Order, Outcome, Read, VersionName, Write};
+use crate::record::{Operation, Outcome, Read, VersionName, Write};
 
 /// Who wrote a value.
 #[derive(Clone, Copy)]
@@ -46,45 +45,29 @@ pub(super) fn infer(calls: &[Call]) -> Result<History, HistoryError> {
         committed[version.call] |= !calls[version.call].is_aborted();
     }
     let branches = branches(calls, &committed, &reads);
-    let mut builder = HistoryBuilder::new(header("rw-register"));
-    let mut next = 0;
-    for (number, call) in calls.iter().enumerate() {
-        let mut transaction = call.transaction();
-        if committed[number] {
-            transaction.outcome = Outcome::Committed;
+    let mut reads = reads.iter().peekable();
+    let operation = |(call, place): (usize, usize), step: &MicroOp| {
+        if let Some(read) = reads.next_if(|read| (read.call, read.step) == (call, place)) {
+            return Some(Operation::Read(Read {
+                item: item(read.key),
+                version: read.version.map(|version| VersionName {
+                    writer: calls[version.call].name.clone(),
+                    ordinal: Some(version.ordinal),
+                }),
+                ..Read::default()
+            }));
         }
-        for (place, step) in call.steps.iter().enumerate() {
-            let read = reads
-                .get(next)
-                .filter(|r| (r.call, r.step) == (number, place));
-            if let Some(read) = read {
-                next += 1;
-                transaction.operations.push(Operation::Read(Read {
-                    item: item(read.key),
-                    version: read.version.map(|version| VersionName {
-                        writer: calls[version.call].name.clone(),
-                        ordinal: Some(version.ordinal),
-                    }),
-                    ..Read::default()
-                }));
-            } else if let MicroOp::Write { key, .. } = step {
-                transaction.operations.push(Operation::Write(Write {
-                    item: item(key),
-                    ..Write::default()
-                }));
-            }
-        }
-        builder.add(call.line, transaction)?;
-    }
-    for (key, branch) in &branches {
-        let names = branch.iter().map(|(call, _)| calls[*call].name.clone());
-        let order = Order {
-            item: item(key),
-            versions: names.collect(),
+        let MicroOp::Write { key, .. } = step else {
+            return None;
         };
-        builder.add_order(0, &order)?;
-    }
-    let mut history = builder.finish()?;
+        Some(Operation::Write(Write {
+            item: item(key),
+            ..Write::default()
+        }))
+    };
+    let writers = |branch: &[(usize, Position)]| branch.iter().map(|(call, _)| *call).collect();
+    let orders = branches.iter().map(|(key, branch)| (*key, writers(branch)));
+    let mut history = assemble("rw-register", calls, &committed, operation, orders)?;
     let mut forest = Forest::default();
     for (key, branch) in branches {
         if let Some(number) = history.items.find(&item(key)) {
