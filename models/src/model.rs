@@ -106,19 +106,23 @@ pub struct Size {
     pub jumps: u32,
 }
 
-impl Default for Size {
+impl Size {
     /// Two writers and two readers at the owners of two partitions.
+    pub const TWO: Size = Size {
+        writers: 2,
+        readers: 2,
+        partitions: 2,
+        one_by_one: false,
+        apart: false,
+        crashes: 0,
+        returns: 0,
+        jumps: 0,
+    };
+}
+
+impl Default for Size {
     fn default() -> Self {
-        Size {
-            writers: 2,
-            readers: 2,
-            partitions: 2,
-            one_by_one: false,
-            apart: false,
-            crashes: 0,
-            returns: 0,
-            jumps: 0,
-        }
+        Size::TWO
     }
 }
 

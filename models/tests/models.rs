@@ -36,15 +36,13 @@ fn finds(name: &str, size: Size, steps: usize, what: &str) {
 }
 
 /// Two of each, which the tests vary.
-const TWO: Size = Size {
-    writers: 2,
-    readers: 2,
-    partitions: 2,
-    one_by_one: false,
-    apart: false,
-    crashes: 0,
-    returns: 0,
-    jumps: 0,
+const TWO: Size = Size::TWO;
+
+/// One reader, and everybody asks one partition after the other.
+const ONE_BY_ONE: Size = Size {
+    readers: 1,
+    one_by_one: true,
+    ..TWO
 };
 
 #[test]
@@ -54,12 +52,7 @@ fn ramp_shows_all_of_a_transaction_or_nothing() {
 
 #[test]
 fn ramp_shows_all_of_a_transaction_to_readers_that_ask_one_partition_after_the_other() {
-    let size = Size {
-        readers: 1,
-        one_by_one: true,
-        ..TWO
-    };
-    holds("ramp", size, 500);
+    holds("ramp", ONE_BY_ONE, 500);
 }
 
 /// Evidence and superseded versions go, readers in progress do not.
@@ -110,13 +103,8 @@ fn locking_is_serializable() {
 
 #[test]
 fn locking_is_serializable_where_locks_are_asked_for_one_by_one() {
-    let size = Size {
-        readers: 1,
-        one_by_one: true,
-        ..TWO
-    };
-    holds("locking", size, 500);
-    holds("locking-undeclared", size, 500);
+    holds("locking", ONE_BY_ONE, 500);
+    holds("locking-undeclared", ONE_BY_ONE, 500);
 }
 
 /// A node dies at any moment and comes back with what was durable; its peers hear of it each in its
@@ -130,10 +118,8 @@ fn ramp_shows_all_of_a_transaction_when_a_node_comes_back() {
 fn locking_is_serializable_when_a_node_comes_back() {
     holds("locking", Size { returns: 1, ..TWO }, 20_000);
     let size = Size {
-        readers: 1,
-        one_by_one: true,
         returns: 1,
-        ..TWO
+        ..ONE_BY_ONE
     };
     holds("locking-undeclared", size, 5_000);
 }
@@ -145,9 +131,7 @@ fn what_is_wrong_on_purpose_is_found() {
     finds("ramp-deaf", TWO, 7, "fractured");
     let size = Size {
         writers: 1,
-        readers: 1,
-        one_by_one: true,
-        ..TWO
+        ..ONE_BY_ONE
     };
     finds("locking-short", size, 12, "no serial order");
 }
@@ -156,10 +140,8 @@ fn what_is_wrong_on_purpose_is_found() {
 #[test]
 fn reduction_loses_no_state() {
     let size = Size {
-        readers: 1,
-        one_by_one: true,
         jumps: 1,
-        ..TWO
+        ..ONE_BY_ONE
     };
     for (name, size) in [("ramp", size), ("locking", TWO)] {
         let model = Model::named(name).expect("a model's name");

@@ -1,8 +1,10 @@
 //! A good history of some length satisfies every model; damaged in one place, it does not.
 
+mod support;
+
 use anabranch_history::generate::Generator;
 use anabranch_history::record::{Operation, Outcome, Transaction, VersionName};
-use anabranch_history::{History, HistoryBuilder, HistoryError, Model, Phenomenon, check};
+use anabranch_history::{History, HistoryBuilder, HistoryError, Model, Phenomenon};
 
 const LENGTH: u64 = 3_000;
 
@@ -20,8 +22,7 @@ fn build(transactions: &[Transaction]) -> Result<History, HistoryError> {
 
 fn found(transactions: &[Transaction], model: Model) -> Vec<Phenomenon> {
     let history = build(transactions).unwrap_or_else(|error| panic!("{error}"));
-    let verdict = check(&history, model).expect("the history suits the model");
-    verdict.counts.into_keys().collect()
+    support::found(&history, model)
 }
 
 /// The first transaction from the middle on that has such an operation.

@@ -1,15 +1,13 @@
 //! Jepsen's histories, in its own format: nobody says which version was read or which came first.
 
+mod support;
+
 use anabranch_history::{History, HistoryError, Model, Phenomenon, check};
 
 /// The names of what a model finds in a history.
 fn found(text: &str, model: Model) -> Vec<Phenomenon> {
     let history = History::read(text.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let verdict = check(&history, model).expect("the history suits the model");
-    for anomaly in &verdict.anomalies {
-        println!("{model}: {}", anomaly.to_text());
-    }
-    verdict.counts.into_keys().collect()
+    support::found(&history, model)
 }
 
 /// Committed transactions of one process each, without invocations.

@@ -1,12 +1,14 @@
 //! ramp.txt's Histories 1 to 8, each held against the models that it is an example of.
 
-use anabranch_history::{History, Model, Phenomenon, check};
+mod support;
+
+use anabranch_history::{History, Model, Phenomenon};
+use support::found;
 
 /// A history of transactions given as operations: `w x` writes, `r x` reads the initial version,
 /// `r x 1` reads T1's. Version orders are given apart.
 fn history(transactions: &[&str], orders: &[(&str, &str)]) -> History {
-    let mut text = String::from("{\"anabranch_history\":1}\n");
-    for (number, operations) in transactions.iter().enumerate() {
+    let transaction = |(number, operations): (usize, &&str)| {
         let operations: Vec<String> = operations
             .split(';')
             .map(|operation| {
@@ -19,34 +21,13 @@ fn history(transactions: &[&str], orders: &[(&str, &str)]) -> History {
                 }
             })
             .collect();
-        text += &format!(
-            "{{\"transaction\":\"T{}\",\"outcome\":\"committed\",\"operations\":[{}]}}\n",
-            number + 1,
+        format!(
+            "{{\"transaction\":\"T{number}\",\"outcome\":\"committed\",\"operations\":[{}]}}\n",
             operations.join(",")
-        );
-    }
-    for (item, versions) in orders {
-        let versions: Vec<String> = versions.split(' ').map(|of| format!("\"T{of}\"")).collect();
-        text += &format!(
-            "{{\"order\":\"{item}\",\"versions\":[{}]}}\n",
-            versions.join(",")
-        );
-    }
-    text += &format!(
-        "{{\"end\":{{\"transactions\":{},\"orders\":{}}}}}\n",
-        transactions.len(),
-        orders.len()
-    );
-    History::read(text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"))
-}
-
-/// The names of what a model finds.
-fn found(history: &History, model: Model) -> Vec<Phenomenon> {
-    let verdict = check(history, model).expect("the history suits the model");
-    for anomaly in &verdict.anomalies {
-        println!("{model}: {}", anomaly.to_text());
-    }
-    verdict.counts.into_keys().collect()
+        )
+    };
+    let transactions: Vec<String> = (1..).zip(transactions).map(transaction).collect();
+    support::history(&transactions, orders)
 }
 
 #[test]

@@ -6,7 +6,9 @@
 //! space t and finds 5 in T1's version. What stands before a bar is the session, the time of the
 //! call and that of the answer.
 
-use anabranch_history::{History, Model, Phenomenon, check};
+mod support;
+
+use anabranch_history::{Model, Phenomenon};
 
 fn read(item: &str, of: &str) -> String {
     let version = match of.split_once('.') {
@@ -67,28 +69,9 @@ fn transaction(number: usize, text: &str) -> String {
 
 /// What a model finds in these transactions, with these orders of versions.
 fn found(model: Model, transactions: &[&str], orders: &[(&str, &str)]) -> Vec<Phenomenon> {
-    let mut text = String::from("{\"anabranch_history\":1}\n");
-    for (number, of) in (1..).zip(transactions) {
-        text += &transaction(number, of);
-    }
-    for (item, versions) in orders {
-        let versions: Vec<String> = versions.split(' ').map(|of| format!("\"T{of}\"")).collect();
-        text += &format!(
-            "{{\"order\":\"{item}\",\"versions\":[{}]}}\n",
-            versions.join(",")
-        );
-    }
-    text += &format!(
-        "{{\"end\":{{\"transactions\":{},\"orders\":{}}}}}\n",
-        transactions.len(),
-        orders.len()
-    );
-    let history = History::read(text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let verdict = check(&history, model).expect("the history suits the model");
-    for anomaly in &verdict.anomalies {
-        println!("{model}: {}", anomaly.to_text());
-    }
-    verdict.counts.into_keys().collect()
+    let each = (1..).zip(transactions);
+    let transactions: Vec<String> = each.map(|(number, of)| transaction(number, of)).collect();
+    support::found(&support::history(&transactions, orders), model)
 }
 
 #[test]

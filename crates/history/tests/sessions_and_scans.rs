@@ -1,32 +1,15 @@
 //! What a session has written stays written for it; what a scan has not found is held against it.
 
-use anabranch_history::{History, Model, Phenomenon, check};
+mod support;
+
+use anabranch_history::{Model, Phenomenon};
+use support::{found, history};
 
 /// A committed transaction of the session `s` with these operations, as a line of JSON.
 fn transaction(id: &str, operations: &str) -> String {
     format!(
         r#"{{"transaction":"{id}","session":"s","outcome":"committed","operations":[{operations}]}}"#
-    )
-}
-
-/// What a model finds in these transactions, with these lines of version orders.
-fn found(model: Model, transactions: &[String], orders: &[&str]) -> Vec<Phenomenon> {
-    let mut text = String::from("{\"anabranch_history\":1}\n");
-    for line in transactions
-        .iter()
-        .map(String::as_str)
-        .chain(orders.to_vec())
-    {
-        text += &format!("{line}\n");
-    }
-    text += &format!(
-        "{{\"end\":{{\"transactions\":{},\"orders\":{}}}}}\n",
-        transactions.len(),
-        orders.len()
-    );
-    let history = History::read(text.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let verdict = check(&history, model).expect("the history suits the model");
-    verdict.counts.into_keys().collect()
+    ) + "\n"
 }
 
 /// A session wrote an item twice and then reads one of the two.
@@ -39,8 +22,7 @@ fn the_last_of_a_sessions_writes_is_the_one_that_it_must_read() {
             transaction("T2", r#"{"write":"x"}"#),
             transaction("T3", &read),
         ];
-        let order = r#"{"order":"x","versions":["T1","T2"]}"#;
-        found(Model::Sessions, &transactions, &[order])
+        found(&history(&transactions, &[("x", "1 2")]), Model::Sessions)
     };
     assert_eq!(reads("T2"), []);
     assert_eq!(reads("T1"), [Phenomenon::MissingYourWrites]);
@@ -55,7 +37,7 @@ fn a_scan_that_lacks_the_row_of_what_was_read_is_fractured() {
             transaction("T1", r#"{"write":"x"},{"write":"t:5"}"#),
             transaction("T2", &reads),
         ];
-        found(Model::ReadAtomic, &transactions, &[])
+        found(&history(&transactions, &[]), Model::ReadAtomic)
     };
     let whole = r#"{"scan":"t","found":[{"read":"t:5","version":"T1"}]}"#;
     assert_eq!(judge(whole), []);

@@ -1,13 +1,11 @@
 //! Integers are computed for sixteen rows together. More rows than that, rows of which one is out of
 //! the ordinary, and rows that come in another order give what they would give one by one.
 
-use anabranch_sql::{
-    Application, SourceFile, TransactionError,
-    expression::text::format_text,
-    load,
-    testing::{Store, ready},
-};
+mod support;
+
+use anabranch_sql::{TransactionError, testing::ready};
 use anabranch_types::Value;
+use support::Database;
 
 const SCHEMA: &str = "
 CREATE TABLE part (
@@ -31,45 +29,14 @@ LANGUAGE SQL BEGIN ATOMIC
 END;
 ";
 
-struct Database {
-    application: Application,
-    store: Store,
+/// Forty parts: number n costs n + 0.25, and there are n of it.
+fn filled() -> Database {
+    let forty = "INSERT INTO part (id, price, stock)
+                 SELECT n, n + 0.25, n FROM generate_series(1, 40) AS n";
+    Database::with(SCHEMA, &[forty])
 }
 
 impl Database {
-    /// Forty parts: number n costs n + 0.25, and there are n of it.
-    fn new() -> Database {
-        let files = vec![SourceFile::new("schema.sql", SCHEMA)];
-        let application = load(files).and_then(Application::compile);
-        let application = application.expect("it compiles");
-        let store = Store::new(&application);
-        let mut database = Database { application, store };
-        let forty = "INSERT INTO part (id, price, stock)
-                     SELECT n, n + 0.25, n FROM generate_series(1, 40) AS n";
-        assert_eq!(database.run(forty).unwrap(), "");
-        database
-    }
-
-    /// Rows joined by `;`, columns by `|`, or the error's code.
-    fn run(&mut self, text: &str) -> Result<String, &'static str> {
-        let statement = self.application.statement(text).expect("it compiles");
-        let mut transaction = self.store.begin();
-        let result = match ready(statement.execute(&mut transaction, &[])) {
-            Ok(result) => result,
-            Err(TransactionError::Failed(error)) => {
-                transaction.rollback();
-                return Err(error.code);
-            }
-            Err(error) => panic!("{error:?}"),
-        };
-        let row = |row: &Vec<Value>| {
-            let columns = row.iter().zip(result.columns.iter());
-            let texts = columns.map(|(value, (_, of))| format_text(value, of));
-            texts.collect::<Vec<_>>().join("|")
-        };
-        Ok(result.rows.iter().map(row).collect::<Vec<_>>().join(";"))
-    }
-
     /// Sells so many of each part, with or without reading them first.
     fn sell(&mut self, lines: &[(Option<i64>, i64)], home: i64, defer: bool) {
         let int = |int: Option<i64>| int.map_or(Value::Null, Value::Int);
@@ -99,21 +66,21 @@ impl Database {
 
 #[test]
 fn many_rows_are_inserted_and_joined_as_one_by_one() {
-    let mut database = Database::new();
-    let all = database.run("SELECT count(*), sum(price), sum(stock), min(sold) FROM part");
-    assert_eq!(all.unwrap(), "40|830.00|820|0");
+    let mut database = filled();
+    let all = "SELECT count(*), sum(price), sum(stock), min(sold) FROM part";
+    database.check(all, "40|830.00|820|0");
     let joined = "SELECT count(*), sum(price * n), sum(n) FROM generate_series(-3, 43) AS n
                   JOIN part ON id = n";
-    assert_eq!(database.run(joined).unwrap(), "40|22345.00|820");
+    database.check(joined, "40|22345.00|820");
     let reversed = "SELECT sum(price * l.n), array_agg(stock) FROM
                     unnest(ARRAY[40, 20, NULL, 1], ARRAY[1, 2, 3, NULL]) AS l (id, n)
                     JOIN part ON part.id = l.id";
-    assert_eq!(database.run(reversed).unwrap(), "80.75|{40,20,1}");
+    database.check(reversed, "80.75|{40,20,1}");
 }
 
 #[test]
 fn one_row_of_many_is_refused_for_itself() {
-    let mut database = Database::new();
+    let mut database = filled();
     for (values, code) in [
         // A CHECK, the range of two types, a value that is missing, a key that is taken.
         ("n, 135 - n, 1", "23514"),
@@ -124,15 +91,14 @@ fn one_row_of_many_is_refused_for_itself() {
     ] {
         let rows = "generate_series(101, 140) AS n";
         let text = format!("INSERT INTO part (id, price, stock) SELECT {values} FROM {rows}");
-        assert_eq!(database.run(&text), Err(code), "{text}");
+        database.refuse(&text, code);
     }
-    let left = database.run("SELECT count(*) FROM part").unwrap();
-    assert_eq!(left, "40");
+    database.check("SELECT count(*) FROM part", "40");
 }
 
 #[test]
 fn values_are_collected_in_the_order_asked_for() {
-    let mut database = Database::new();
+    let mut database = filled();
     for (keys, expected) in [
         ("1, 2, 3, 4", "{40,7,40,9}"),
         // Equal ones as they come.
@@ -145,7 +111,7 @@ fn values_are_collected_in_the_order_asked_for() {
             "SELECT array_agg(stock ORDER BY l.k) FROM
              unnest(ARRAY[40, 7, 40, 9], ARRAY[{keys}]) AS l (id, k) JOIN part ON part.id = l.id"
         );
-        assert_eq!(database.run(&text).unwrap(), expected, "{text}");
+        database.check(&text, expected);
     }
     let many = "SELECT array_agg(stock ORDER BY n % 20) FROM generate_series(1, 40) AS n
                 JOIN part ON id = n";
@@ -153,7 +119,7 @@ fn values_are_collected_in_the_order_asked_for() {
     expected.sort_by_key(|n| n % 20);
     let expected: Vec<String> = expected.iter().map(u32::to_string).collect();
     let expected = format!("{{{}}}", expected.join(","));
-    assert_eq!(database.run(many).unwrap(), expected);
+    database.check(many, &expected);
 }
 
 #[test]
@@ -164,7 +130,7 @@ fn many_rows_are_updated_unread_as_they_are_read() {
     lines.push((Some(7), 1));
     let everything = "SELECT id, stock, sold FROM part ORDER BY id";
     let [read, unread] = [false, true].map(|defer| {
-        let mut database = Database::new();
+        let mut database = filled();
         database.sell(&lines, 11, defer);
         database.run(everything).unwrap()
     });
@@ -178,7 +144,7 @@ fn many_rows_are_updated_unread_as_they_are_read() {
 #[test]
 fn columns_that_get_the_same_keep_their_own_ranges() {
     for defer in [false, true] {
-        let mut database = Database::new();
+        let mut database = filled();
         let mut restock = |stock: i64| {
             let set = format!("UPDATE part SET stock = {stock} WHERE id = 5");
             database.run(&set).unwrap();

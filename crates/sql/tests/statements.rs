@@ -1,12 +1,10 @@
 //! Single statements over a store in memory: the answers are PostgreSQL's.
 
-use anabranch_sql::{
-    Application, SourceFile, TransactionError,
-    expression::text::format_text,
-    load,
-    testing::{Store, ready},
-};
+mod support;
+
+use anabranch_sql::{TransactionError, testing::ready};
 use anabranch_types::Value;
+use support::Database;
 
 const SCHEMA: &str = "
 CREATE TABLE team (
@@ -35,88 +33,13 @@ const DATA: &[&str] = &[
         (2, 1, 'dan', 90.25, 2), (2, 2, 'eve', 80, NULL)",
 ];
 
-struct Database {
-    application: Application,
-    store: Store,
-}
-
-impl Database {
-    fn with(schema: &str, data: &[&str]) -> Database {
-        let files = vec![SourceFile::new("schema.sql", schema)];
-        let catalog = match load(files.clone()) {
-            Ok(catalog) => catalog,
-            Err(problems) => panic!("{}", anabranch_sql::render(&problems, &files)),
-        };
-        let application = match Application::compile(catalog) {
-            Ok(application) => application,
-            Err(problems) => panic!("{}", anabranch_sql::render(&problems, &files)),
-        };
-        let store = Store::new(&application);
-        let mut database = Database { application, store };
-        for statement in data {
-            database.run(statement).unwrap();
-        }
-        database
-    }
-
-    fn new() -> Database {
-        Database::with(SCHEMA, DATA)
-    }
-
-    fn run(&mut self, text: &str) -> Result<String, String> {
-        self.run_with(text, &[])
-    }
-
-    /// Rows joined by `;`, columns by `|`, NULL as `-`; without columns the count of rows.
-    fn run_with(&mut self, text: &str, parameters: &[Value]) -> Result<String, String> {
-        let statement = self
-            .application
-            .statement(text)
-            .map_err(|p| p[0].code.to_string() + " " + &p[0].message)?;
-        let mut transaction = self.store.begin();
-        match ready(statement.execute(&mut transaction, parameters)) {
-            Ok(result) if result.columns.is_empty() => Ok(format!("#{}", result.count)),
-            Ok(result) => {
-                let shown = |row: &Vec<Value>| {
-                    let cells =
-                        row.iter()
-                            .zip(result.columns.iter())
-                            .map(|(value, (_, data_type))| {
-                                if value.is_null() {
-                                    "-".into()
-                                } else {
-                                    format_text(value, data_type)
-                                }
-                            });
-                    cells.collect::<Vec<String>>().join("|")
-                };
-                Ok(result.rows.iter().map(shown).collect::<Vec<_>>().join(";"))
-            }
-            Err(error) => {
-                transaction.rollback();
-                match error {
-                    TransactionError::Failed(error) => {
-                        Err(format!("{} {}", error.code, error.message))
-                    }
-                    other => panic!("{other:?}"),
-                }
-            }
-        }
-    }
-
-    fn check(&mut self, text: &str, expected: &str) {
-        assert_eq!(self.run(text).as_deref(), Ok(expected), "{text}");
-    }
-
-    fn refuse(&mut self, text: &str, code: &str) {
-        let error = self.run(text).expect_err(text);
-        assert!(error.starts_with(code), "{text}: {error}");
-    }
+fn filled() -> Database {
+    Database::with(SCHEMA, DATA)
 }
 
 #[test]
 fn expressions_give_what_postgresql_gives() {
-    let mut database = Database::new();
+    let mut database = filled();
     let cases = [
         ("1 + 2 * 3", "7"),
         ("7 / 2", "3"),
@@ -197,7 +120,7 @@ fn expressions_give_what_postgresql_gives() {
 
 #[test]
 fn errors_have_postgresqls_codes() {
-    let mut database = Database::new();
+    let mut database = filled();
     let cases = [
         ("SELECT 1 / 0", "22012"),
         ("SELECT 2147483647 + 1", "22003"),
@@ -245,7 +168,7 @@ fn errors_have_postgresqls_codes() {
 
 #[test]
 fn queries_join_group_and_order() {
-    let mut database = Database::new();
+    let mut database = filled();
     let cases = [
         (
             "SELECT name FROM player WHERE team_id = 1 ORDER BY number DESC",
@@ -388,7 +311,7 @@ fn queries_join_group_and_order() {
 
 #[test]
 fn parameters_take_the_types_of_their_use() {
-    let mut database = Database::new();
+    let mut database = filled();
     let text = "SELECT name FROM player WHERE team_id = $1 AND salary > $2";
     let parameters = [Value::Int(1), Value::Int(90)];
     assert_eq!(database.run_with(text, &parameters).as_deref(), Ok("ann"));
@@ -406,7 +329,7 @@ fn parameters_take_the_types_of_their_use() {
 
 #[test]
 fn rows_are_changed_and_returned() {
-    let mut database = Database::new();
+    let mut database = filled();
     database.check("UPDATE player SET salary = salary + 1, name = name || '!' WHERE team_id = 2 RETURNING name, salary", "dan!|91.25;eve!|81.00");
     database.check(
         "UPDATE player p SET name = t.name FROM team t WHERE t.id = p.team_id AND number = 1",
@@ -427,7 +350,7 @@ fn rows_are_changed_and_returned() {
 
 #[test]
 fn rows_inserted_together_are_held_to_the_rules_one_by_one() {
-    let mut database = Database::new();
+    let mut database = filled();
     let refused = [
         ("1, n, 'p', s", "ARRAY[20, 21], ARRAY[1.5, -1]", "23514"),
         ("1, n, s, 1", "ARRAY[20, 21], ARRAY['a', NULL]", "23502"),
@@ -473,7 +396,7 @@ fn rows_inserted_together_are_held_to_the_rules_one_by_one() {
 
 #[test]
 fn foreign_keys_act() {
-    let mut database = Database::new();
+    let mut database = filled();
     database.check("UPDATE player SET captain_of = NULL", "#5");
     database.check("UPDATE team SET id = 20 WHERE id = 2", "#1");
     database.check(
@@ -482,7 +405,7 @@ fn foreign_keys_act() {
     );
     database.check("UPDATE player SET captain_of = 1 WHERE number = 3", "#1");
     database.refuse("UPDATE team SET id = 30 WHERE id = 1", "23503");
-    let mut database = Database::new();
+    let mut database = filled();
     database.check(
         "UPDATE player SET captain_of = 2 WHERE team_id = 1 AND number = 2",
         "#1",

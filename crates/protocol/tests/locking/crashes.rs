@@ -22,12 +22,20 @@ enum Memory {
     Checkpoint,
 }
 
-const BOTH: [Memory; 2] = [Memory::Log, Memory::Checkpoint];
-
 fn durable() -> Cluster<LockingNode> {
     let mut cluster = cluster(NODES, 3, ReadLocks::Long);
     cluster.keep_logs();
     cluster
+}
+
+/// Tells a story twice, of nodes that come back from their logs and from checkpoints; in the end
+/// nothing is left under way.
+fn both(story: impl Fn(&mut Cluster<LockingNode>, Memory)) {
+    for from in [Memory::Log, Memory::Checkpoint] {
+        let mut cluster = durable();
+        story(&mut cluster, from);
+        assert_idle(&cluster);
+    }
 }
 
 /// A node dies and comes back.
@@ -45,10 +53,13 @@ fn declare(cluster: &mut Cluster<LockingNode>, id: TransactionId, reads: Vec<Par
     assert!(matches!(reply, Reply::Declared), "{reply:?}");
 }
 
-fn count(cluster: &Cluster<LockingNode>, part: u16, id: i64) -> i64 {
-    let read = read_item(part, id).read;
-    let fetched = cluster.nodes[usize::from(part)].store().fetch(&read, None);
-    item(&fetched.unwrap()).unwrap().1 - START
+/// What has been added to item 0 of these partitions.
+fn counts<const N: usize>(cluster: &Cluster<LockingNode>, parts: [u16; N]) -> [i64; N] {
+    parts.map(|part| {
+        let read = read_item(part, 0).read;
+        let fetched = cluster.nodes[usize::from(part)].store().fetch(&read, None);
+        item(&fetched.unwrap()).unwrap().1 - START
+    })
 }
 
 fn assert_restarted(reply: Option<Reply>) {
@@ -85,11 +96,10 @@ fn to_the_votes(cluster: &mut Cluster<LockingNode>) -> TransactionId {
 
 #[test]
 fn all_locks_of_the_prepared_are_held_after_a_crash() {
-    for from in BOTH {
-        let mut cluster = durable();
-        let t = to_the_votes(&mut cluster);
+    both(|cluster, from| {
+        let t = to_the_votes(cluster);
         cluster.deliver(N1, N0);
-        crash(&mut cluster, N1, from);
+        crash(cluster, N1, from);
         // Everybody hears of it and lets it go on; the other vote stays under way.
         for peer in [N0, N2] {
             cluster.deliver(N1, peer);
@@ -120,38 +130,34 @@ fn all_locks_of_the_prepared_are_held_after_a_crash() {
         }
         cluster.deliver_all();
         assert_committed(cluster.take_reply(t));
-        assert_eq!((count(&cluster, 1, 0), count(&cluster, 2, 0)), (5, 5));
+        assert_eq!(counts(cluster, [1, 2]), [5, 5]);
         for id in waiting {
             assert!(matches!(cluster.take_reply(id), Some(Reply::Declared)));
             cluster.request(id, Request::Abort);
         }
-        assert_idle(&cluster);
-    }
+    });
 }
 
 #[test]
 fn what_had_no_vote_is_aborted_when_a_participant_comes_back() {
-    for from in BOTH {
-        let mut cluster = durable();
-        let t = to_the_votes(&mut cluster);
+    both(|cluster, from| {
+        let t = to_the_votes(cluster);
         // n1 has prepared, and n0 never hears of it.
-        crash(&mut cluster, N1, from);
+        crash(cluster, N1, from);
         cluster.deliver_all();
         assert_restarted(cluster.take_reply(t));
-        assert_eq!((count(&cluster, 1, 0), count(&cluster, 2, 0)), (0, 0));
-        assert_idle(&cluster);
-    }
+        assert_eq!(counts(cluster, [1, 2]), [0, 0]);
+    });
 }
 
 /// A read lock is gone with the life that granted it: whoever relies on it must not be decided after
 /// somebody else has got the lock.
 #[test]
 fn nothing_is_granted_before_all_have_noticed() {
-    for from in BOTH {
-        let mut cluster = durable();
+    both(|cluster, from| {
         let reader = cluster.begin(N0);
-        declare(&mut cluster, reader, vec![read_item(1, 0)]);
-        crash(&mut cluster, N1, from);
+        declare(cluster, reader, vec![read_item(1, 0)]);
+        crash(cluster, N1, from);
         let writers = [N1, N2].map(|at| {
             let id = cluster.begin(at);
             cluster.request(id, Request::Declare(vec![for_write(read_item(1, 0))]));
@@ -179,43 +185,40 @@ fn nothing_is_granted_before_all_have_noticed() {
         cluster.request(writers[0], Request::Abort);
         cluster.request(reader, Request::Commit(Vec::new()));
         assert_restarted(cluster.take_reply(reader));
-        assert_idle(&cluster);
-    }
+    });
 }
 
 #[test]
 fn a_coordinator_that_comes_back_has_not_decided_what_it_does_not_know() {
-    for from in BOTH {
-        let mut cluster = durable();
+    both(|cluster, from| {
         let reader = cluster.begin(N0);
-        declare(&mut cluster, reader, vec![read_item(2, 2)]);
-        to_the_votes(&mut cluster);
-        crash(&mut cluster, N0, from);
+        declare(cluster, reader, vec![read_item(2, 2)]);
+        to_the_votes(cluster);
+        crash(cluster, N0, from);
         cluster.deliver_all();
-        assert_idle(&cluster);
-        assert_eq!((count(&cluster, 1, 0), count(&cluster, 2, 0)), (0, 0));
+        assert_idle(cluster);
+        assert_eq!(counts(cluster, [1, 2]), [0, 0]);
         // Nothing is held any more.
         let u = cluster.begin(N2);
         let reply = cluster.ask(u, add([1, 2], 0));
         assert_committed(Some(reply));
-    }
+    });
 }
 
 #[test]
 fn a_coordinator_that_comes_back_says_again_what_it_had_decided() {
-    for from in BOTH {
-        let mut cluster = durable();
-        let t = to_the_votes(&mut cluster);
+    both(|cluster, from| {
+        let t = to_the_votes(cluster);
         cluster.deliver(N1, N0);
         cluster.deliver(N2, N0);
         assert_committed(cluster.take_reply(t));
         // n1 has committed, n2 has not heard of the decision, and n0 of neither.
         cluster.deliver(N0, N1);
-        crash(&mut cluster, N0, from);
+        crash(cluster, N0, from);
         cluster.deliver_all();
-        assert_eq!((count(&cluster, 1, 0), count(&cluster, 2, 0)), (5, 5));
-        assert_idle(&cluster);
-        crash(&mut cluster, N0, from);
+        assert_eq!(counts(cluster, [1, 2]), [5, 5]);
+        assert_idle(cluster);
+        crash(cluster, N0, from);
         // That it had ended was in no record that anything waited for.
         let said = match from {
             Memory::Log => 2,
@@ -223,15 +226,13 @@ fn a_coordinator_that_comes_back_says_again_what_it_had_decided() {
         };
         assert_eq!(cluster.under_way(N0, N1), said, "Returned, and Commit");
         cluster.deliver_all();
-        assert_idle(&cluster);
-    }
+    });
 }
 
 /// Its own part is in the record of the decision.
 #[test]
 fn a_decision_and_its_own_part_are_durable_together() {
-    for from in BOTH {
-        let mut cluster = durable();
+    both(|cluster, from| {
         let t = cluster.begin(N0);
         let reply = cluster.ask(t, add([0, 1], 0));
         assert_committed(Some(reply));
@@ -240,12 +241,11 @@ fn a_decision_and_its_own_part_are_durable_together() {
         let reply = cluster.ask(alone, Request::Commit(vec![effects]));
         assert_committed(Some(reply));
         for id in [N0, N1] {
-            crash(&mut cluster, id, from);
+            crash(cluster, id, from);
             cluster.deliver_all();
         }
-        assert_eq!((count(&cluster, 0, 0), count(&cluster, 1, 0)), (7, 5));
-        assert_idle(&cluster);
-    }
+        assert_eq!(counts(cluster, [0, 1]), [7, 5]);
+    });
 }
 
 /// A record that is not forced may be gone: then the decision is asked for once more.
@@ -265,43 +265,40 @@ fn an_abort_that_was_not_durable_is_asked_for_again() {
     );
     cluster.deliver_all();
     assert_idle(&cluster);
-    assert_eq!(count(&cluster, 1, 0), 0);
+    assert_eq!(counts(&cluster, [1]), [0]);
 }
 
 /// Nobody waits for another to open: to notice takes no lock.
 #[test]
 fn all_may_come_back_at_once() {
-    for from in BOTH {
-        let mut cluster = durable();
-        let t = to_the_votes(&mut cluster);
+    both(|cluster, from| {
+        let t = to_the_votes(cluster);
         cluster.deliver(N1, N0);
         cluster.deliver(N2, N0);
         assert_committed(cluster.take_reply(t));
-        crash(&mut cluster, N0, from);
-        crash(&mut cluster, N1, from);
-        crash(&mut cluster, N2, from);
+        crash(cluster, N0, from);
+        crash(cluster, N1, from);
+        crash(cluster, N2, from);
         cluster.deliver_all();
-        assert_eq!((count(&cluster, 1, 0), count(&cluster, 2, 0)), (5, 5));
-        assert_idle(&cluster);
-    }
+        assert_eq!(counts(cluster, [1, 2]), [5, 5]);
+    });
 }
 
 /// Seed 15048 of the simulator's, message by message.
 #[test]
 fn who_has_asked_the_dead_asks_again() {
-    for from in BOTH {
-        let mut cluster = durable();
-        to_the_votes(&mut cluster);
-        crash(&mut cluster, N0, from);
+    both(|cluster, from| {
+        to_the_votes(cluster);
+        crash(cluster, N0, from);
         // n1 hears of it, asks, and notices; the answer is lost when n1 comes back.
         cluster.deliver(N0, N1);
         cluster.deliver(N0, N1);
         cluster.deliver(N1, N0);
         cluster.deliver(N1, N0);
-        crash(&mut cluster, N1, from);
+        crash(cluster, N1, from);
         cluster.mistake_life(N1, N0);
         cluster.deliver_all();
-        assert_idle(&cluster);
-        assert_eq!((count(&cluster, 1, 0), count(&cluster, 2, 0)), (0, 0));
-    }
+        assert_idle(cluster);
+        assert_eq!(counts(cluster, [1, 2]), [0, 0]);
+    });
 }
