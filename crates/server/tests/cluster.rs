@@ -2,6 +2,7 @@
 //!
 //! Times are compared with lower bounds alone: a slow machine fails no test.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use anabranch_server::cluster::ClusterError;
 use anabranch_server::{Client, Cluster, ClusterOptions, SubmitError};
 use anabranch_sql::{Application, SourceFile};
 use anabranch_storage::{Store, StoreSettings};
-use anabranch_types::{Key, KeyRange, NodeId, PartitionId, Read, TableId, Value};
+use anabranch_types::{Activity, Key, KeyRange, NodeId, PartitionId, Read, TableId, Value};
 
 const COUNTERS: &str = "
 CREATE TABLE counters (id integer PRIMARY KEY, n bigint NOT NULL);
@@ -302,6 +303,39 @@ fn a_client_has_so_many_calls_under_way_and_no_more() {
         .iter()
         .map(|node| total(node.store(), &planned));
     assert_eq!(totals.sum::<i64>(), 1_008);
+}
+
+/// What a node does between its steps is its transport, also after it has slept.
+#[test]
+fn a_node_that_was_woken_is_not_idle() {
+    let options = ClusterOptions {
+        profiled: true,
+        ..ClusterOptions::default()
+    };
+    let planned = planned(1);
+    let cluster = start(&planned, options);
+    let seen = |busy: bool| {
+        let every = Duration::from_micros(100);
+        let profiler = cluster.profile(every).expect("threads can be had");
+        let pause = Duration::from_millis(5);
+        match busy {
+            // The node is held between two steps.
+            true => drop(cluster.inspect(move |_| std::thread::sleep(pause))),
+            false => std::thread::sleep(pause),
+        }
+        profiler.stop().samples
+    };
+    // A slow machine may come too late for a look: then again.
+    let mut all: BTreeSet<Activity> = BTreeSet::new();
+    let wanted = [Activity::Idle, Activity::Transport];
+    for round in 0..400 {
+        all.extend(seen(round % 2 == 0).into_keys());
+        if wanted.iter().all(|activity| all.contains(activity)) {
+            break;
+        }
+    }
+    assert!(wanted.iter().all(|of| all.contains(of)), "{all:?}");
+    cluster.stop().expect("every thread ends");
 }
 
 #[test]

@@ -97,6 +97,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn work_within_work_goes_back_to_what_was_before() {
+        let probe = ActivityProbe::listening();
+        probe.enter(Activity::Protocol);
+        let seen = probe.within(Activity::Guard, || {
+            let inner = probe.within(Activity::Storage, || probe.current());
+            [inner, probe.current()]
+        });
+        assert_eq!(seen, [Activity::Storage, Activity::Guard]);
+        assert_eq!(probe.current(), Activity::Protocol);
+    }
+
+    #[test]
     fn clones_share_what_was_said_and_a_deaf_one_forgets() {
         let probe = ActivityProbe::listening();
         let other = probe.clone();
@@ -110,6 +122,9 @@ mod tests {
         let deaf = ActivityProbe::default();
         deaf.enter(Activity::Guard);
         assert_eq!(deaf.current(), Activity::Idle);
+        deaf.within(Activity::Guard, || {
+            assert_eq!(deaf.current(), Activity::Idle)
+        });
         for (code, activity) in Activity::ALL.into_iter().enumerate() {
             assert_eq!(activity as usize, code);
         }

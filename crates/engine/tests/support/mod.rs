@@ -18,7 +18,9 @@ use anabranch_protocol::{Protocol, Topology};
 use anabranch_sql::application::Application;
 use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
-use anabranch_types::{NodeId, PartitionId, Placement, TableId, Ticks, Value};
+use anabranch_types::{
+    Activity, ActivityProbe, NodeId, PartitionId, Placement, TableId, Ticks, Value,
+};
 
 /// How long a message travels.
 pub(crate) const DELAY: Ticks = Ticks::from_micros(100);
@@ -208,6 +210,8 @@ struct Nodes<P: Protocol> {
     outcomes: BTreeMap<CallId, Outcome>,
     attempts: Vec<AttemptRecord>,
     calls: u64,
+    /// What the node that is stepped is at.
+    probe: ActivityProbe,
 }
 
 impl<P: Protocol> Nodes<P> {
@@ -217,17 +221,19 @@ impl<P: Protocol> Nodes<P> {
         made: Vec<P>,
         options: NodeOptions,
     ) -> Nodes<P> {
+        let probe = ActivityProbe::listening();
         let node = |(number, protocol)| {
             let number = number as u16;
             let planned = Arc::clone(planned);
-            Node::new(
+            let mut node = Node::new(
                 NodeId(number),
                 PartitionId(number),
                 planned,
                 protocol,
                 options,
-            )
-            .numbering_after(numbers)
+            );
+            node.observe(probe.clone());
+            node.numbering_after(numbers)
         };
         Nodes {
             planned: Arc::clone(planned),
@@ -239,13 +245,17 @@ impl<P: Protocol> Nodes<P> {
             outcomes: BTreeMap::new(),
             attempts: Vec::new(),
             calls: 0,
+            probe: probe.clone(),
         }
     }
 
     fn step(&mut self, at: usize, input: NodeInput<P::Message>) {
         let mut out = NodeOutbox::default();
         let node = &mut self.nodes[at];
+        self.probe.enter(Activity::Transport);
         node.step(self.now, input, &mut out);
+        let left = self.probe.current();
+        assert_eq!(left, Activity::Transport, "a step goes back to what was");
         if let Err(broken) = node.protocol().check_invariants() {
             panic!("node {at}: {broken}");
         }

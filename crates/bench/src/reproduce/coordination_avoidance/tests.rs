@@ -98,6 +98,23 @@ fn all_that_is_simulated_says_so_and_names_its_costs() {
     assert!(drawn.origin == Origin::Drawn && drawn.is_met() == Some(true));
 }
 
+/// The published numbers of Figure 2, each beside the bound that it belongs to.
+#[test]
+fn bounds_are_near_what_the_paper_prints_of_them() {
+    let report = found(&Settings {
+        figures: vec![Figure::Commitment],
+        ..tiny()
+    });
+    let mut published = 0;
+    for compared in &report.sections[0].comparisons {
+        if let Some(ratio) = compared.ratio() {
+            assert!((0.8..1.25).contains(&ratio), "{}: {ratio}", compared.what);
+            published += 1;
+        }
+    }
+    assert_eq!(published, 7);
+}
+
 #[test]
 fn locking_waits_and_its_rival_does_not() {
     let report = found(&tiny());

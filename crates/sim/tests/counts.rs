@@ -1,0 +1,79 @@
+//! What a report counts is what has happened.
+
+use anabranch_history::record::{Outcome, Transaction};
+use anabranch_sim::fault::{Fault, FaultKind};
+use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Report, Verdict};
+
+const NODES: u16 = 3;
+
+fn case(protocol: ProtocolName, seed: u64) -> Case {
+    let (network, level) = (Network::lan(), FaultLevel::None);
+    Case::new(protocol, seed, NODES, 6, 120, network, level)
+}
+
+/// Without faults every attempt is answered, so that the history and the report tell the same.
+#[test]
+fn attempts_are_counted_as_they_are_recorded() {
+    let mut again = 0;
+    for workload in ["register", "counter", "bank", "smallbank", "payroll"] {
+        let prepared = Prepared::new(workload, NODES).unwrap();
+        for protocol in [ProtocolName::RampFast, ProtocolName::Locking] {
+            for seed in 0..4 {
+                let what = format!("{workload} under {}, {seed}", protocol.name());
+                let run = case(protocol, seed).run_recorded(&prepared, None).unwrap();
+                let attempts = run.history.expect("it is recorded").transactions;
+                let of = |is_it: fn(&Transaction) -> bool| {
+                    attempts.iter().filter(|attempt| is_it(attempt)).count() as u64
+                };
+                let happened = run.report.happened;
+                let committed = of(|attempt| attempt.outcome == Outcome::Committed);
+                assert_eq!(happened.committed, committed, "{what}");
+                let aborted = of(|attempt| matches!(attempt.outcome, Outcome::Aborted(_)));
+                let told: u64 = happened.aborts.values().sum();
+                assert_eq!(told, aborted, "{what}: {:?}", happened.aborts);
+                assert_eq!(committed + aborted, attempts.len() as u64, "{what}");
+                again += told;
+                // Nothing is packed where nothing can be lost.
+                assert!(happened.messages > 0, "{what}");
+                assert_eq!((happened.packets, happened.resent), (0, 0), "{what}");
+                assert!(happened.faults.is_empty(), "{what}");
+            }
+        }
+    }
+    assert!(again > 100, "{again} aborts");
+}
+
+fn with(faults: &[(u64, u64, FaultKind)]) -> Report {
+    let prepared = Prepared::new("counter", NODES).unwrap();
+    let mut case = case(ProtocolName::RampFast, 3);
+    for (at_us, for_us, kind) in faults {
+        case.plan.faults.push(Fault {
+            at_us: *at_us,
+            for_us: *for_us,
+            kind: kind.clone(),
+        });
+    }
+    let report = case.run(&prepared).unwrap();
+    assert_eq!(report.verdict, Verdict::Fine);
+    report
+}
+
+#[test]
+fn faults_are_counted_by_kind_and_packets_as_they_are_sent() {
+    let pause = |node| FaultKind::Pause { node };
+    let quiet = with(&[(500, 200, pause(0)), (900, 300, pause(1))]);
+    let told: Vec<_> = quiet.happened.faults.into_iter().collect();
+    assert_eq!(told, [("pause", 2)]);
+    // A packet carries what is ready, and acknowledges what has come.
+    assert!(quiet.happened.packets > 0);
+    let loss = FaultKind::Loss { percent: 60 };
+    let noisy = with(&[(0, 5_000, loss), (500, 200, pause(0))]);
+    let told: Vec<_> = noisy.happened.faults.into_iter().collect();
+    assert_eq!(told, [("loss", 1), ("pause", 1)]);
+    assert!(
+        noisy.happened.resent > quiet.happened.resent,
+        "{} of {}",
+        noisy.happened.resent,
+        noisy.happened.messages
+    );
+}
