@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
-use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
+use anabranch_protocol::ramp::{FilterSize, Metadata, NwnrNode, RampNode, RampOptions};
 use anabranch_protocol::{Durable, Topology};
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{NodeId, Ticks};
@@ -21,7 +21,19 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "ramp",
         about: "RAMP-Fast: no reader sees a part of a transaction",
-        kind: Kind::Ramp,
+        kind: Kind::Ramp(Metadata::Fast),
+        finds: false,
+    },
+    Model {
+        name: "ramp-small",
+        about: "RAMP-Small: no reader sees a part of a transaction",
+        kind: Kind::Ramp(Metadata::Small),
+        finds: false,
+    },
+    Model {
+        name: "ramp-hybrid",
+        about: "RAMP-Hybrid, filters of 256 bits: no reader sees a part of a transaction",
+        kind: Kind::Ramp(Metadata::Hybrid(FilterSize::PUBLISHED)),
         finds: false,
     },
     Model {
@@ -77,7 +89,7 @@ pub struct Model {
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    Ramp,
+    Ramp(Metadata),
     RampGuards,
     Locking { declares: bool },
     Nwnr,
@@ -177,10 +189,10 @@ impl Model {
         };
         let serializable = Serializable { start: start(0) };
         Ok(match self.kind {
-            Kind::Ramp => {
+            Kind::Ramp(metadata) => {
                 let setting = size.setting(Size::write);
                 run(
-                    size.both(0, durable(size, ramp)),
+                    size.both(0, durable(size, ramp(metadata))),
                     &setting,
                     &read_atomic,
                     limits,
@@ -188,7 +200,8 @@ impl Model {
             }
             Kind::Deaf => {
                 let setting = size.setting(Size::write);
-                let deaf = |node, topology, store| Deaf(ramp(node, topology, store));
+                let deaf =
+                    |node, topology, store| Deaf(ramp(Metadata::Fast)(node, topology, store));
                 run(size.both(0, deaf), &setting, &read_atomic, limits)
             }
             Kind::Nwnr => {
@@ -201,7 +214,7 @@ impl Model {
                 setting.scripts.truncate(size.writers as usize);
                 let guarded = Guarded { start: start(1) };
                 run(
-                    size.both(1, durable(size, ramp)),
+                    size.both(1, durable(size, ramp(Metadata::Fast))),
                     &setting,
                     &guarded,
                     limits,
@@ -253,13 +266,14 @@ fn durable<P: Durable>(
     }
 }
 
-fn ramp(node: NodeId, topology: Arc<Topology>, store: Store) -> RampNode {
+fn ramp(metadata: Metadata) -> impl Fn(NodeId, Arc<Topology>, Store) -> RampNode {
     let options = RampOptions {
         announce_after: Ticks(0),
         retain: RETAIN,
+        metadata,
         ..RampOptions::default()
     };
-    RampNode::new(node, topology, store, programs(), options)
+    move |node, topology, store| RampNode::new(node, topology, store, programs(), options)
 }
 
 fn locking(read_locks: ReadLocks) -> impl Fn(NodeId, Arc<Topology>, Store) -> LockingNode {

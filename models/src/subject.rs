@@ -3,7 +3,7 @@
 use std::fmt;
 
 use anabranch_protocol::locking::{self, LockingNode};
-use anabranch_protocol::ramp::message::{Got, Message, Stamped};
+use anabranch_protocol::ramp::message::{At, Got, Message, Stamped};
 use anabranch_protocol::ramp::{NwnrNode, RampNode};
 use anabranch_protocol::{Counters, Input, Outbox, Protocol};
 use anabranch_storage::Store;
@@ -31,7 +31,11 @@ impl Subject for RampNode {
                 ..
             } => {
                 let reads = describe::list(reads.iter().map(describe::read));
-                let at = at.map_or(String::new(), |at| format!(" in snapshot {at}"));
+                let at = match at {
+                    At::Newest => String::new(),
+                    At::Unless(at) => format!(" unless snapshot {at} will do"),
+                    At::Fixed(at) => format!(" in snapshot {at}"),
+                };
                 let require = require.iter().map(|required| required.commit.to_string());
                 let require = match describe::list(require) {
                     none if none.is_empty() => none,

@@ -34,8 +34,11 @@ pub struct Run {
     /// For how long requests waited for other transactions, for each committed transaction, in
     /// milliseconds; absent where it is not counted.
     pub blocked_ms_per_transaction: Option<f64>,
-    /// Rounds of reads that repaired a fracture, for each committed transaction.
+    /// Rounds of reads after the first, for each committed transaction: they repaired a fracture, or
+    /// asked whether there was one.
     pub second_rounds_per_transaction: Option<f64>,
+    /// Times that a Bloom filter let a reader ask in vain, for each committed transaction.
+    pub false_positives_per_transaction: Option<f64>,
     /// For how long was measured, in seconds.
     pub seconds: f64,
     /// Committed transactions while measured.

@@ -8,6 +8,7 @@ use anabranch_bench::application;
 use anabranch_bench::tpcc::{Experiment, ProtocolChoice, embedded, fill};
 use anabranch_engine::PlannedApplication;
 use anabranch_history::{History, Model, check};
+use anabranch_protocol::ramp::FilterSize;
 use anabranch_sql::source::SourceFile;
 use anabranch_storage::StoreSettings;
 use anabranch_workload::tpcc::{Distribution, FILES, Mix, Scale};
@@ -34,6 +35,7 @@ fn recorded(planned: &Arc<PlannedApplication>, protocol: ProtocolChoice, seed: u
         code_path: false,
         recorded: true,
         reserved: 0,
+        filter: FilterSize::default(),
     };
     let (scale, settings) = (&experiment.scale, StoreSettings::default());
     let stores = fill::fill(planned, scale, seed, settings, &AtomicU64::new(0)).unwrap();
@@ -61,7 +63,12 @@ fn violations(file: &[u8], protocol: ProtocolChoice) -> Vec<String> {
 #[test]
 fn what_a_protocol_promises_holds_on_an_embedded_cluster() {
     let planned = planned();
-    for protocol in [ProtocolChoice::RampFast, ProtocolChoice::Locking] {
+    for protocol in [
+        ProtocolChoice::RampFast,
+        ProtocolChoice::RampSmall,
+        ProtocolChoice::RampHybrid,
+        ProtocolChoice::Locking,
+    ] {
         let file = recorded(&planned, protocol, 1);
         assert_eq!(violations(&file, protocol), [""; 0], "{}", protocol.name());
     }

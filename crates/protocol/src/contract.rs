@@ -270,8 +270,14 @@ pub struct Counters {
     pub commits: u64,
     /// Transactions aborted, by their coordinator, whatever the reason.
     pub aborts: u64,
-    /// Rounds of reads that repaired a fracture.
+    /// Rounds of reads after the first of a batch, which repaired a fracture or asked whether there
+    /// was one.
     pub second_rounds: u64,
+    /// Answers that a later round replaced: fractures that were repaired.
+    pub repairs: u64,
+    /// Times that a Bloom filter let a reader ask for a transaction that had written nothing of what
+    /// it read.
+    pub false_positives: u64,
     /// Times that a request waited for another transaction at a participant.
     pub waits: u64,
     /// For how long, in all, in nanoseconds.
@@ -285,6 +291,8 @@ impl Counters {
         self.commits += other.commits;
         self.aborts += other.aborts;
         self.second_rounds += other.second_rounds;
+        self.repairs += other.repairs;
+        self.false_positives += other.false_positives;
         self.waits += other.waits;
         self.blocked_ticks += other.blocked_ticks;
     }

@@ -10,7 +10,7 @@ use anabranch_engine::{DurableError, PlannedApplication};
 use anabranch_history::record::Header;
 use anabranch_protocol::Topology;
 use anabranch_protocol::locking::LockingNode;
-use anabranch_protocol::ramp::{NwnrNode, RampNode};
+use anabranch_protocol::ramp::{FilterSize, NwnrNode, RampNode};
 use anabranch_sql::application::Application;
 use anabranch_sql::diagnostic;
 use anabranch_sql::source::SourceFile;
@@ -229,6 +229,8 @@ pub const NODES_MAX: u16 = 500;
 pub struct Case {
     /// The protocol.
     pub protocol: ProtocolName,
+    /// How large RAMP-Hybrid's filters are.
+    pub filter: FilterSize,
     /// The seed.
     pub seed: u64,
     /// Clients, each with one call under way.
@@ -271,6 +273,7 @@ impl Case {
         let horizon = Ticks(calls.saturating_mul(trip * 4));
         Case {
             protocol,
+            filter: FilterSize::default(),
             seed,
             clients,
             transactions,
@@ -310,7 +313,9 @@ impl Case {
             .check(prepared.nodes, self.clients)
             .map_err(CaseError::Plan)?;
         match self.protocol {
-            ProtocolName::RampFast => self.run_as::<RampNode>(prepared, recorder),
+            ProtocolName::RampFast | ProtocolName::RampSmall | ProtocolName::RampHybrid => {
+                self.run_as::<RampNode>(prepared, recorder)
+            }
             ProtocolName::Nwnr => self.run_as::<NwnrNode>(prepared, recorder),
             ProtocolName::Locking | ProtocolName::LockingShort => {
                 self.run_as::<LockingNode>(prepared, recorder)
@@ -327,6 +332,7 @@ impl Case {
             planned: Arc::clone(&prepared.planned),
             topology: Arc::new(Topology::one_each(prepared.nodes)),
             protocol: self.protocol,
+            filter: self.filter,
             kept: prepared.kept(&self.network, self.plan.faults.is_empty()),
             processor: None,
         };
@@ -381,9 +387,10 @@ impl Case {
         let links = cluster.link_counters();
         happened.resent = links.resent;
         for (name, count) in [
+            ("a second round of reads repaired a race", counters.repairs),
             (
-                "a second round of reads repaired a race",
-                counters.second_rounds,
+                "a reader asked in vain since a filter let it",
+                counters.false_positives,
             ),
             ("a request waited for another transaction", counters.waits),
             ("a link sent a message again", links.resent),

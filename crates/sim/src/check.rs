@@ -116,7 +116,7 @@ pub(crate) fn missing(
 ) -> Vec<&'static str> {
     let mut expected = Vec::new();
     let may_fracture = prepared.nodes > 1 && prepared.workload.may_fracture();
-    if may_fracture && case.protocol == ProtocolName::RampFast {
+    if may_fracture && case.protocol.is_ramp() {
         expected.push("a second round of reads repaired a race");
     }
     if matches!(case.protocol, ProtocolName::Locking) {

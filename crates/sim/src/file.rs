@@ -9,6 +9,7 @@
 //!
 //! A matrix of latencies travels with the case, so that the file is enough to replay it.
 
+use anabranch_protocol::ramp::FilterSize;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
@@ -27,12 +28,19 @@ struct Header {
     anabranch_case: u32,
     workload: String,
     protocol: ProtocolName,
+    /// The default if it is not there.
+    #[serde(default, skip_serializing_if = "is_default")]
+    filter_bits: FilterSize,
     nodes: u16,
     seed: u64,
     clients: u32,
     transactions: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<Matrix>,
+}
+
+fn is_default(filter: &FilterSize) -> bool {
+    *filter == FilterSize::default()
 }
 
 /// The last line.
@@ -75,6 +83,7 @@ impl CaseFile {
             anabranch_case: VERSION,
             workload: self.workload.clone(),
             protocol: case.protocol,
+            filter_bits: case.filter,
             nodes: self.nodes,
             seed: case.seed,
             clients: case.clients,
@@ -140,6 +149,7 @@ impl CaseFile {
             nodes: header.nodes,
             case: Case {
                 protocol: header.protocol,
+                filter: header.filter_bits,
                 seed: header.seed,
                 clients: header.clients,
                 transactions: header.transactions,
@@ -173,7 +183,8 @@ mod tests {
         let text = "sites a b\na 1 80\nb 80 0.5\n";
         for network in [Network::lan(), Network::matrix("two", text).unwrap()] {
             let storm = FaultLevel::Storm;
-            let case = Case::new(ProtocolName::Locking, 5, 3, 4, 50, network, storm);
+            let mut case = Case::new(ProtocolName::RampHybrid, 5, 3, 4, 50, network, storm);
+            case.filter = FilterSize::try_from(64).unwrap();
             let file = CaseFile {
                 workload: "bank".to_owned(),
                 nodes: 3,
@@ -205,6 +216,9 @@ mod tests {
         let text = file.to_text();
         let newer = text.replace("\"anabranch_case\":2", "\"anabranch_case\":3");
         assert_eq!(CaseFile::from_text(&newer).unwrap_err().line, 1);
+        let empty = text.replace("\"nodes\"", "\"filter_bits\":0,\"nodes\"");
+        let error = CaseFile::from_text(&empty).unwrap_err();
+        assert!(error.reason.contains("not 0"), "{error}");
         assert_eq!(CaseFile::from_text("").unwrap_err().line, 1);
         let torn = text.replacen('\n', "\n{\"kind\":\"pause\"}\n", 1);
         let error = CaseFile::from_text(&torn).unwrap_err();

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use anabranch_protocol::locking::LockingNode;
-use anabranch_protocol::ramp::{NwnrNode, RampNode};
+use anabranch_protocol::ramp::{FilterSize, NwnrNode, RampNode};
 use anabranch_protocol::{Counters, Topology};
 use anabranch_storage::Store;
 use anabranch_types::Ticks;
@@ -100,7 +100,9 @@ impl Load {
             }
         }
         match self.protocol {
-            ProtocolName::RampFast => self.run_as::<RampNode>(prepared, stores, meter),
+            ProtocolName::RampFast | ProtocolName::RampSmall | ProtocolName::RampHybrid => {
+                self.run_as::<RampNode>(prepared, stores, meter)
+            }
             ProtocolName::Nwnr => self.run_as::<NwnrNode>(prepared, stores, meter),
             ProtocolName::Locking | ProtocolName::LockingShort => {
                 self.run_as::<LockingNode>(prepared, stores, meter)
@@ -118,6 +120,7 @@ impl Load {
             planned: Arc::clone(&prepared.planned),
             topology: Arc::new(Topology::one_each(prepared.nodes)),
             protocol: self.protocol,
+            filter: FilterSize::default(),
             kept: prepared.kept(&self.network, true),
             processor: self.processor.clone(),
         };

@@ -7,7 +7,7 @@ use anabranch_history::Model;
 use anabranch_protocol::locking::{self, LockingNode, LockingOptions, ReadLocks};
 use anabranch_protocol::ramp::message::Message;
 use anabranch_protocol::ramp::nwnr::NwnrMessage;
-use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
+use anabranch_protocol::ramp::{FilterSize, Metadata, NwnrNode, RampNode, RampOptions};
 use anabranch_protocol::{Durable, Topology};
 use anabranch_storage::Store;
 use anabranch_types::{NodeId, Placement, TableId, Ticks};
@@ -26,6 +26,10 @@ const OTHER: &str = "other";
 pub enum ProtocolName {
     /// Read atomic, without coordination where none is needed.
     RampFast,
+    /// The same, whose metadata are names of transactions.
+    RampSmall,
+    /// The same, whose metadata are Bloom filters.
+    RampHybrid,
     /// No concurrency control at all: it must be found out.
     Nwnr,
     /// Two-phase locking, serializable.
@@ -36,8 +40,10 @@ pub enum ProtocolName {
 
 impl ProtocolName {
     /// All of them.
-    pub const ALL: [ProtocolName; 4] = [
+    pub const ALL: [ProtocolName; 6] = [
         ProtocolName::RampFast,
+        ProtocolName::RampSmall,
+        ProtocolName::RampHybrid,
         ProtocolName::Nwnr,
         ProtocolName::Locking,
         ProtocolName::LockingShort,
@@ -47,6 +53,8 @@ impl ProtocolName {
     pub fn name(self) -> &'static str {
         match self {
             ProtocolName::RampFast => "ramp-fast",
+            ProtocolName::RampSmall => "ramp-small",
+            ProtocolName::RampHybrid => "ramp-hybrid",
             ProtocolName::Nwnr => "nwnr",
             ProtocolName::Locking => "locking",
             ProtocolName::LockingShort => "locking-short",
@@ -56,6 +64,21 @@ impl ProtocolName {
     /// The protocol of this name.
     pub fn by_name(name: &str) -> Option<ProtocolName> {
         ProtocolName::ALL.into_iter().find(|p| p.name() == name)
+    }
+
+    /// Which RAMP it is, if it is one.
+    pub fn ramp(self, filter: FilterSize) -> Option<Metadata> {
+        match self {
+            ProtocolName::RampFast => Some(Metadata::Fast),
+            ProtocolName::RampSmall => Some(Metadata::Small),
+            ProtocolName::RampHybrid => Some(Metadata::Hybrid(filter)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is one of the three RAMPs.
+    pub fn is_ramp(self) -> bool {
+        self.ramp(FilterSize::default()).is_some()
     }
 
     /// Whether it wants to know a transaction's accesses before it runs.
@@ -72,7 +95,10 @@ impl ProtocolName {
     /// isolation has to be found.
     pub fn models(self) -> &'static [Model] {
         match self {
-            ProtocolName::RampFast | ProtocolName::Nwnr => &[Model::ReadAtomic, Model::Sessions],
+            ProtocolName::RampFast
+            | ProtocolName::RampSmall
+            | ProtocolName::RampHybrid
+            | ProtocolName::Nwnr => &[Model::ReadAtomic, Model::Sessions],
             ProtocolName::Locking => &[Model::StrictSerializable, Model::Sessions],
             ProtocolName::LockingShort => &[Model::ReadCommitted],
         }
@@ -82,7 +108,7 @@ impl ProtocolName {
     /// effects or none. Of a protocol that promises less, wrong answers are counted, and a run
     /// that has some is reported as what it is.
     pub fn is_read_atomic(self) -> bool {
-        matches!(self, ProtocolName::RampFast | ProtocolName::Locking)
+        self.is_ramp() || self == ProtocolName::Locking
     }
 }
 
@@ -95,6 +121,8 @@ pub struct Shared {
     pub topology: Arc<Topology>,
     /// Which protocol, for those that come in several forms.
     pub protocol: ProtocolName,
+    /// How large RAMP-Hybrid's filters are.
+    pub filter: FilterSize,
     /// For how long what has been overwritten is kept, and what tells of it.
     pub kept: Ticks,
     /// What the nodes' work costs; nothing if there is none.
@@ -130,6 +158,7 @@ impl Simulated for RampNode {
         let programs = shared.planned.application.programs();
         let options = RampOptions {
             retain: shared.kept,
+            metadata: shared.protocol.ramp(shared.filter).unwrap_or_default(),
             ..RampOptions::default()
         };
         RampNode::new(node, Arc::clone(&shared.topology), store, programs, options)

@@ -17,6 +17,7 @@ use anabranch_bench::tpcc::experiment::{Experiment, ProtocolChoice};
 use anabranch_bench::tpcc::recorded::Recorded;
 use anabranch_bench::tpcc::{embedded, fill, postgres};
 use anabranch_engine::PlannedApplication;
+use anabranch_protocol::ramp::FilterSize;
 use anabranch_server::DataFolder;
 use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
@@ -58,10 +59,13 @@ pub(crate) struct CheckArguments {
 /// Exit code 1 says that a consistency condition does not hold.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TpccArguments {
-    /// Protocols to run, one after the other over fresh databases: ramp-fast, nwnr, locking,
-    /// locking-short
+    /// Protocols to run, one after the other over fresh databases: ramp-fast, ramp-small,
+    /// ramp-hybrid, nwnr, locking, locking-short
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "ramp-fast", value_parser = protocol)]
     pub(crate) protocol: Vec<ProtocolChoice>,
+    /// How large ramp-hybrid's Bloom filters are [default: 256]
+    #[arg(long, value_name = "BITS", value_parser = super::filter_bits)]
+    pub(crate) filter_bits: Option<FilterSize>,
     /// Nodes with one partition each
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) partitions: u16,
@@ -194,6 +198,7 @@ impl TpccArguments {
             code_path: self.code_path,
             recorded: self.history.is_some(),
             reserved: self.reserve_mb.saturating_mul(1 << 20),
+            filter: self.filter_bits.unwrap_or_default(),
         };
         experiment.check()?;
         if self.repeat == 0 {
@@ -226,6 +231,8 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>>
     };
     let experiment = arguments.experiment()?;
     arguments.check_once()?;
+    let hybrid = arguments.protocol.contains(&ProtocolChoice::RampHybrid);
+    super::check_filter_bits(arguments.filter_bits, hybrid)?;
     check_writable(arguments.json.as_deref())?;
     check_writable(arguments.history.as_deref())?;
     memory::reserve(experiment.reserved);
@@ -241,7 +248,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>>
     if let Some(path) = &arguments.json {
         let outcome = Outcome {
             version: 1,
-            experiment: describe(arguments),
+            experiment: describe(arguments, &experiment),
             runs,
         };
         write_file(path, serde_json::to_string_pretty(&outcome)? + "\n")?;
@@ -380,7 +387,7 @@ fn median(mut runs: Vec<Run>) -> Option<Run> {
     Some(run)
 }
 
-fn describe(arguments: &TpccArguments) -> serde_json::Value {
+fn describe(arguments: &TpccArguments, experiment: &Experiment) -> serde_json::Value {
     serde_json::json!({
         "workload": "tpcc",
         "partitions": arguments.partitions,
@@ -393,6 +400,7 @@ fn describe(arguments: &TpccArguments) -> serde_json::Value {
         "seed": arguments.seed,
         "reserve_mb": arguments.reserve_mb,
         "repeat": arguments.repeat,
+        "filter_bits": experiment.filter.bits(),
     })
 }
 
@@ -477,6 +485,16 @@ pub(crate) fn summary(runs: &[Run]) -> String {
     }
     let mut text = table.to_string();
     for run in runs {
+        if let ("ramp-small" | "ramp-hybrid", Some(rounds), Some(in_vain)) = (
+            &*run.protocol,
+            run.second_rounds_per_transaction,
+            run.false_positives_per_transaction,
+        ) {
+            text.push_str(&format!(
+                "  {}: {rounds:.4} second rounds a transaction, {in_vain:.4} false positives\n",
+                run.protocol
+            ));
+        }
         for (name, _) in run.conditions.iter().filter(|(_, held)| !**held) {
             text.push_str(&format!(
                 "  {}: condition {name} does not hold\n",

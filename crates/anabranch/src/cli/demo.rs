@@ -33,6 +33,7 @@ pub(crate) struct DemoArguments {
 pub(crate) fn run(arguments: &DemoArguments) -> Result<Verdict, Box<dyn Error>> {
     let tpcc = TpccArguments {
         protocol: vec![ProtocolChoice::RampFast, ProtocolChoice::Locking],
+        filter_bits: None,
         partitions: 2,
         warehouses: arguments.warehouses,
         clients: arguments.clients,

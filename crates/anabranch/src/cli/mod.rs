@@ -13,6 +13,7 @@ mod sim;
 
 use std::error::Error;
 
+use anabranch_protocol::ramp::FilterSize;
 use clap::{Parser, Subcommand};
 
 /// The transactional database that coordinates only when it must.
@@ -69,6 +70,24 @@ impl Verdict {
             Verdict::NoProgress => 3,
             Verdict::Crash => 4,
         }
+    }
+}
+
+/// The size of a Bloom filter on the command line.
+fn filter_bits(text: &str) -> Result<FilterSize, String> {
+    let bits: u32 = text
+        .parse()
+        .map_err(|_| "not a number of bits".to_owned())?;
+    FilterSize::try_from(bits).map_err(|error| error.to_string())
+}
+
+/// Refuses the size of a filter where there is none.
+fn check_filter_bits(size: Option<FilterSize>, hybrid: bool) -> Result<(), String> {
+    match (size, hybrid) {
+        (Some(_), false) => {
+            Err("error: --filter-bits: only protocol ramp-hybrid has Bloom filters".to_owned())
+        }
+        _ => Ok(()),
     }
 }
 

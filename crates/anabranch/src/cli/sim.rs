@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use anabranch_bench::table::{self, counted};
+use anabranch_protocol::ramp::FilterSize;
 use anabranch_sim::diagram::Recorder;
 use anabranch_sim::minimise::minimise;
 use anabranch_sim::report::{Checked, Verdict as Ending};
@@ -25,9 +26,10 @@ use super::Verdict;
 use super::output::{OutputError, cannot_write, check_writable, say, write_file};
 
 /// What a case file says, and the command line may not say beside it.
-const DECIDED_BY_A_CASE: [&str; 9] = [
+const DECIDED_BY_A_CASE: [&str; 10] = [
     "workload",
     "protocol",
+    "filter_bits",
     "nodes",
     "seed",
     "seeds",
@@ -44,9 +46,12 @@ pub(crate) struct SimArguments {
     /// The application: register, ycsb, counter, bank, smallbank, payroll or tpcc
     #[arg(value_name = "WORKLOAD", required_unless_present = "replay")]
     workload: Option<String>,
-    /// The protocol: ramp-fast, nwnr, locking or locking-short
+    /// The protocol: ramp-fast, ramp-small, ramp-hybrid, nwnr, locking or locking-short
     #[arg(long, value_name = "NAME", default_value = "ramp-fast", value_parser = protocol)]
     protocol: ProtocolName,
+    /// How large ramp-hybrid's Bloom filters are [default: 256]
+    #[arg(long, value_name = "BITS", value_parser = super::filter_bits)]
+    filter_bits: Option<FilterSize>,
     /// Nodes with one partition each
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: u16,
@@ -171,6 +176,7 @@ impl SimArguments {
             network.clone(),
             level,
         );
+        case.filter = self.filter_bits.unwrap_or_default();
         if let Faults::Read(plan) = faults {
             case.plan = plan.clone();
         }
@@ -208,6 +214,10 @@ fn run_quietly(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
         let prepared = Prepared::new(&file.workload, file.nodes).map_err(said)?;
         return one(arguments, &file, &prepared);
     }
+    super::check_filter_bits(
+        arguments.filter_bits,
+        arguments.protocol == ProtocolName::RampHybrid,
+    )?;
     let (faults, network) = (arguments.faults()?, arguments.network()?);
     let workload = arguments.workload.as_deref().unwrap_or_default();
     let prepared = Prepared::new(workload, arguments.nodes).map_err(said)?;
@@ -406,10 +416,14 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
     };
     if arguments.replay.is_none() {
         say!(
-            "  again         anabranch sim {} --protocol {} --nodes {} --clients {} \
+            "  again         anabranch sim {} --protocol {}{} --nodes {} --clients {} \
              --transactions {} --faults {} --net {} --seed {}\n",
             file.workload,
             case.protocol.name(),
+            match arguments.filter_bits {
+                Some(size) => format!(" --filter-bits {}", size.bits()),
+                None => String::new(),
+            },
             file.nodes,
             case.clients,
             case.transactions,

@@ -125,9 +125,12 @@ pub fn run(
     let topology = Arc::new(Topology::one_each(experiment.partitions));
     let programs = planned.application.programs();
     match protocol {
-        ProtocolChoice::RampFast => {
+        ProtocolChoice::RampFast | ProtocolChoice::RampSmall | ProtocolChoice::RampHybrid => {
+            let options = RampOptions {
+                metadata: protocol.ramp(experiment.filter).unwrap_or_default(),
+                ..RampOptions::default()
+            };
             let make = move |id, store| {
-                let options = RampOptions::default();
                 RampNode::new(
                     id,
                     Arc::clone(&topology),
@@ -246,6 +249,7 @@ where
         messages_per_transaction: Some(since(|c| c.messages) / committed),
         blocked_ms_per_transaction: Some(since(|c| c.blocked_ticks) / 1e6 / committed),
         second_rounds_per_transaction: Some(since(|c| c.second_rounds) / committed),
+        false_positives_per_transaction: Some(since(|c| c.false_positives) / committed),
         seconds,
         transactions: measurement.committed(),
         conditions: held,

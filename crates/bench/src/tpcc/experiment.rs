@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anabranch_history::Model;
+use anabranch_protocol::ramp::{FilterSize, Metadata};
 use anabranch_workload::tpcc::{Distribution, Mix, Scale};
 
 /// How the embedded cluster coordinates.
@@ -10,6 +11,10 @@ use anabranch_workload::tpcc::{Distribution, Mix, Scale};
 pub enum ProtocolChoice {
     /// RAMP-Fast with the plan's guards: coordination only where the plan asks for it.
     RampFast,
+    /// The same, whose metadata are names of transactions.
+    RampSmall,
+    /// The same, whose metadata are Bloom filters.
+    RampHybrid,
     /// No concurrency control: the upper bound.
     Nwnr,
     /// Two-phase locking with long read locks and two-phase commit: serializable.
@@ -20,8 +25,10 @@ pub enum ProtocolChoice {
 
 impl ProtocolChoice {
     /// All of them.
-    pub const ALL: [ProtocolChoice; 4] = [
+    pub const ALL: [ProtocolChoice; 6] = [
         ProtocolChoice::RampFast,
+        ProtocolChoice::RampSmall,
+        ProtocolChoice::RampHybrid,
         ProtocolChoice::Nwnr,
         ProtocolChoice::Locking,
         ProtocolChoice::LockingShort,
@@ -31,9 +38,21 @@ impl ProtocolChoice {
     pub fn name(self) -> &'static str {
         match self {
             ProtocolChoice::RampFast => "ramp-fast",
+            ProtocolChoice::RampSmall => "ramp-small",
+            ProtocolChoice::RampHybrid => "ramp-hybrid",
             ProtocolChoice::Nwnr => "nwnr",
             ProtocolChoice::Locking => "locking",
             ProtocolChoice::LockingShort => "locking-short",
+        }
+    }
+
+    /// Which RAMP it is, if it is one.
+    pub fn ramp(self, filter: FilterSize) -> Option<Metadata> {
+        match self {
+            ProtocolChoice::RampFast => Some(Metadata::Fast),
+            ProtocolChoice::RampSmall => Some(Metadata::Small),
+            ProtocolChoice::RampHybrid => Some(Metadata::Hybrid(filter)),
+            _ => None,
         }
     }
 
@@ -51,7 +70,10 @@ impl ProtocolChoice {
     /// none is promised: clients go from node to node.
     pub fn models(self) -> &'static [Model] {
         match self {
-            ProtocolChoice::RampFast | ProtocolChoice::Nwnr => &[Model::ReadAtomic],
+            ProtocolChoice::RampFast
+            | ProtocolChoice::RampSmall
+            | ProtocolChoice::RampHybrid
+            | ProtocolChoice::Nwnr => &[Model::ReadAtomic],
             ProtocolChoice::Locking => &[Model::StrictSerializable],
             ProtocolChoice::LockingShort => &[Model::ReadCommitted],
         }
@@ -92,6 +114,8 @@ pub struct Experiment {
     pub recorded: bool,
     /// Memory that the process takes from the system before the first run, in bytes.
     pub reserved: u64,
+    /// How large RAMP-Hybrid's filters are.
+    pub filter: FilterSize,
 }
 
 /// Why an experiment cannot be run.
@@ -246,6 +270,7 @@ mod tests {
             code_path: false,
             recorded: false,
             reserved: 0,
+            filter: FilterSize::default(),
         }
     }
 

@@ -137,6 +137,7 @@ pub fn run(
         messages_per_transaction: None,
         blocked_ms_per_transaction: None,
         second_rounds_per_transaction: None,
+        false_positives_per_transaction: None,
         seconds,
         transactions: measurement.committed(),
         conditions,

@@ -6,7 +6,7 @@ use anabranch_storage::{CommitSequence, ItemTag};
 use anabranch_types::{NodeId, PartitionId, Read, Ticks, Timestamp};
 use smallvec::SmallVec;
 
-use super::message::{Evidence, Got, Known, Slots, Work};
+use super::message::{Evidence, Got, Known, Lacking, Slots, Work};
 use super::siblings::Siblings;
 use crate::AbortReason;
 
@@ -43,11 +43,15 @@ pub(super) struct View {
     pub(super) includes: Includes,
 }
 
-/// The transactions that a snapshot is known to include.
+/// The transactions that a snapshot is known to include: all that they wrote there, which may be
+/// nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Includes {
     /// By commit timestamp.
     pub(super) named: Vec<Timestamp>,
+    /// What it is known not to include, and what that wrote there: as the owner says where metadata
+    /// do not.
+    pub(super) lacking: Vec<Lacking>,
     /// The owner's watermark when it took the snapshot: of its own transactions, all up to here.
     pub(super) stable: Timestamp,
 }
@@ -55,6 +59,25 @@ pub(super) struct Includes {
 impl Includes {
     pub(super) fn contains(&self, commit: Timestamp, owner: NodeId) -> bool {
         (commit.node() == owner && commit <= self.stable) || self.named.contains(&commit)
+    }
+
+    /// What a transaction wrote there, if the snapshot is known to lack it.
+    pub(super) fn lacks(&self, commit: Timestamp) -> Option<&[ItemTag]> {
+        let lacking = self.lacking.iter().find(|lacking| lacking.commit == commit);
+        lacking.map(|lacking| &*lacking.written)
+    }
+
+    /// The owner has answered what was required of the snapshot.
+    pub(super) fn learn(
+        &mut self,
+        required: impl Iterator<Item = Timestamp>,
+        lacking: Vec<Lacking>,
+    ) {
+        let lacks = |commit: &Timestamp| lacking.iter().any(|lacking| lacking.commit == *commit);
+        self.named.extend(required.filter(|commit| !lacks(commit)));
+        let new = |old: &Lacking| !lacking.iter().any(|new| new.commit == old.commit);
+        self.lacking.retain(new);
+        self.lacking.extend(lacking);
     }
 }
 

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use anabranch_storage::ItemTag;
 use anabranch_types::{EffectError, NodeId, PartitionId, Timestamp};
 use smallvec::SmallVec;
 
 use super::RampNode;
 use super::attempt::{Attempt, Deciding, Phase};
 use super::message::{CommitAlone, Message, Prepare, Required, Slots, Stamped, Work};
-use super::participant::tag;
 use super::record::{DecidedRecord, RampRecord};
-use super::siblings::Siblings;
+use super::siblings::{Metadata, Siblings, Trace, tags};
 use crate::{AbortReason, Outbox, PartitionEffects, Record, Reply, TransactionId};
 
 impl RampNode {
@@ -88,7 +86,7 @@ impl RampNode {
         out: &mut Outbox<Stamped>,
     ) {
         let prepared = self.context.clock.next(self.context.now);
-        let siblings = siblings(prepared, &works);
+        let siblings = siblings(self.options.metadata, prepared, &works);
         let mut deciding = Box::new(Deciding {
             prepared,
             commit: Timestamp::ZERO,
@@ -188,14 +186,12 @@ impl RampNode {
             prepared: deciding.prepared,
             commit,
         };
-        let mut own_siblings = None;
+        let mut own_trace = None;
         if let Some((work, siblings)) = deciding.own.take() {
-            own_siblings.clone_from(&siblings);
+            let trace = siblings.map(|siblings| Trace::new(siblings, &work.effects));
+            own_trace.clone_from(&trace);
             let context = &mut self.context;
-            match self
-                .participant
-                .commit_first(context, commit, work, siblings)
-            {
+            match self.participant.commit_first(context, commit, work, trace) {
                 Ok(slots) => deciding.slots = slots,
                 Err(reason) => {
                     self.attempts.remove(&transaction);
@@ -214,7 +210,7 @@ impl RampNode {
                 transaction,
                 decided,
                 others: deciding.others.to_vec(),
-                siblings: own_siblings.filter(|_| changes.is_some()),
+                trace: own_trace.filter(|_| changes.is_some()),
                 changes,
             }))));
         }
@@ -340,20 +336,13 @@ fn works(attempt: &Attempt, effects: Vec<PartitionEffects>) -> Vec<(PartitionId,
 }
 
 /// The metadata of a transaction that writes on several partitions.
-fn siblings(prepared: Timestamp, works: &[(PartitionId, Work)]) -> Option<Arc<Siblings>> {
+fn siblings(
+    metadata: Metadata,
+    prepared: Timestamp,
+    works: &[(PartitionId, Work)],
+) -> Option<Arc<Siblings>> {
     let writing = || works.iter().filter(|(_, work)| !work.effects.is_empty());
     writing().nth(1)?;
-    let tags = |work: &Work| {
-        let mut tags: Vec<ItemTag> = work.effects.iter().map(tag).collect();
-        tags.sort_unstable();
-        tags.dedup();
-        tags.into_boxed_slice()
-    };
-    let partitions = writing()
-        .map(|(partition, work)| (*partition, tags(work)))
-        .collect();
-    Some(Arc::new(Siblings {
-        timestamp: prepared,
-        partitions,
-    }))
+    let written = writing().map(|(partition, work)| (*partition, tags(&work.effects)));
+    Some(Arc::new(metadata.of(prepared, written)))
 }

@@ -141,9 +141,9 @@ impl RampNode {
             decided: Required { prepared, commit },
             others,
             changes,
-            siblings,
+            trace,
         } = record;
-        self.participant.replay_shown(commit, changes, siblings);
+        self.participant.replay_shown(commit, changes, trace);
         let others: SmallVec<[NodeId; 4]> = others.into();
         self.context
             .stability
@@ -180,7 +180,7 @@ impl RampNode {
                 },
                 others: deciding.others.to_vec(),
                 changes: None,
-                siblings: None,
+                trace: None,
             }),
             _ => None,
         });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_storage::CommitSequence;
+use anabranch_storage::{CommitSequence, ItemTag};
 use anabranch_types::{Effect, EffectError, Fetched, Read, SlotId, Timestamp, Value};
 use serde::{Deserialize, Serialize};
 
@@ -27,12 +27,12 @@ pub enum Message {
     Get {
         /// Who asks.
         transaction: TransactionId,
-        /// The snapshot that earlier reads have fixed; none for the first read at this owner and
-        /// for every later round of it.
-        at: Option<CommitSequence>,
+        /// In which snapshot.
+        at: At,
         /// What to read.
         reads: Vec<Read>,
-        /// Transactions that have committed elsewhere and must be in the snapshot.
+        /// Transactions that have committed elsewhere, and must be in the snapshot if they wrote
+        /// here (under RAMP-Fast they did).
         require: Vec<Required>,
         /// What its coordinator knew to be stable when the transaction began: of everything else
         /// it wants evidence.
@@ -98,6 +98,19 @@ pub enum Message {
 /// The values of deferred effects.
 pub type Slots = Vec<(SlotId, Value)>;
 
+/// The snapshot that a read is to be answered in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// One of now, with all that is required.
+    Newest,
+    /// The one of an earlier round, whose rows the procedure has not been given: if it lacks nothing
+    /// of what is required and was read, it stands, and its rows are not sent again; otherwise one
+    /// of now. Where metadata do not say what a transaction wrote (RAMP-Small, RAMP-Hybrid).
+    Unless(CommitSequence),
+    /// The one whose rows the procedure has been given.
+    Fixed(CommitSequence),
+}
+
 /// A transaction that has committed somewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Required {
@@ -126,13 +139,24 @@ impl Evidence {
     }
 }
 
+/// A transaction that was required and that the snapshot lacks, which metadata have not said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lacking {
+    /// Its commit timestamp.
+    pub commit: Timestamp,
+    /// What it wrote at this owner.
+    pub written: Box<[ItemTag]>,
+}
+
 /// Rows from one snapshot.
 #[derive(Clone, Debug)]
 pub struct Got {
     /// The snapshot.
     pub snapshot: CommitSequence,
-    /// One answer a read, in order.
+    /// One answer a read, in order; none if the snapshot of an earlier round stands.
     pub fetched: Vec<Fetched>,
+    /// Of what was required, what the snapshot lacks. All else is in it, or wrote nothing here.
+    pub lacking: Vec<Lacking>,
     /// The transactions over several partitions that have a version in the visible history of
     /// what was read, as far as they were not known to be stable. Each once.
     pub evidence: Vec<Evidence>,

@@ -1,9 +1,11 @@
-//! RAMP-Fast (ramp.txt §4.1), for read-write transactions, ranges, counters and guards.
+//! RAMP-Fast, -Small and -Hybrid (ramp.txt §4), for read-write transactions, ranges, counters and
+//! guards.
 //!
 //! Readers see all of a transaction's effects or none, and nobody waits for anybody. A transaction
 //! over several partitions is *prepared* on each of them before it is shown on any, and each of them
-//! keeps what it wrote elsewhere. So a reader that meets it on one partition knows where else to look, and what it misses there is prepared at least: the owner
-//! shows it on demand.
+//! keeps metadata of it. So a reader that meets it on one partition knows what to ask the others, and
+//! what it misses there is prepared at least: the owner shows it on demand. The three differ in how
+//! much the metadata say of what was written where ([`Metadata`]), and in nothing else.
 //!
 //! What differs from the paper, in short (the page `docs/protocols/ramp.md` has the reasons, the
 //! message table and the numbered invariants):
@@ -14,7 +16,9 @@
 //! * A reader that lacks a transaction asks for a newer snapshot that *includes* it, instead of for
 //!   one version by its timestamp. If it has shown rows of the older snapshot to the procedure
 //!   already, it is restarted.
-//! * Metadata names items by 8-byte tags; transactions on one partition carry none.
+//! * RAMP-Fast's metadata name items by 8-byte tags; transactions on one partition carry none.
+//! * RAMP-Small has no second round where no transaction is in evidence: all that wrote what was read
+//!   are known to be committed everywhere.
 //! * Guards are validated and held from the vote to the commit; a conflict is a no, never a wait.
 //!
 //! * [`message`]: what nodes say to each other.
@@ -23,13 +27,14 @@
 //! * `participant`: the owner of a partition: snapshots, evidence, prepared transactions.
 //! * `holds`: what prepared transactions hold.
 //! * `durable`, [`record`]: what is made durable, and how a node comes back.
-//! * [`siblings`]: what a transaction over several partitions has written.
+//! * [`siblings`]: what a transaction over several partitions has written; [`filter`]: in few bits.
 //! * `stability`: which transactions need no metadata any more.
 //! * [`nwnr`]: the same contract without any concurrency control, as the upper bound.
 
 mod attempt;
 mod commits;
 mod durable;
+pub mod filter;
 mod holds;
 pub mod message;
 pub mod nwnr;
@@ -52,7 +57,9 @@ use self::participant::{Context, Participant};
 use self::stability::Stability;
 use crate::{Counters, Input, Outbox, Protocol, Request, TimerId, Topology, TransactionId};
 
+pub use self::filter::{FilterSize, FilterSizeError};
 pub use self::nwnr::NwnrNode;
+pub use self::siblings::Metadata;
 
 /// How a RAMP node behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,15 +72,18 @@ pub struct RampOptions {
     pub retain: Ticks,
     /// After how many repairs of one batch of reads the transaction is restarted.
     pub rounds_max: u32,
+    /// Which RAMP it is. The same on all nodes.
+    pub metadata: Metadata,
 }
 
 impl Default for RampOptions {
-    /// 10 ms, 500 ms, 8 rounds.
+    /// RAMP-Fast; 10 ms, 500 ms, 8 rounds.
     fn default() -> Self {
         RampOptions {
             announce_after: Ticks::from_millis(10),
             retain: Ticks::from_millis(500),
             rounds_max: 8,
+            metadata: Metadata::Fast,
         }
     }
 }
@@ -136,7 +146,7 @@ impl RampNode {
                 journal: None,
                 probe: ActivityProbe::default(),
             },
-            participant: Participant::new(partition, store, programs, nodes),
+            participant: Participant::new(partition, options.metadata, store, programs, nodes),
             current: None,
             attempts: FxHashMap::default(),
             announcing: false,
@@ -195,6 +205,7 @@ impl RampNode {
                 let result =
                     self.participant
                         .get(&mut self.context, at, reads.iter(), &require, &known);
+                self.count_false_positives();
                 self.send(
                     from,
                     Message::Got {
@@ -254,6 +265,11 @@ impl RampNode {
             Message::Stable => {}
             Message::Inquire { prepared } => self.handle_inquire(from, prepared, out),
         }
+    }
+
+    /// Takes over what the participant has counted.
+    fn count_false_positives(&mut self) {
+        self.counters.false_positives += self.participant.take_false_positives();
     }
 
     /// Sets the timer if somebody waits to be told what is stable.

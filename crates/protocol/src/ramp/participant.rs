@@ -1,5 +1,6 @@
 //! The owner of a partition: answers reads, prepares, commits, and knows what is unstable.
 
+mod doubt;
 mod written;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -16,9 +17,9 @@ use smallvec::SmallVec;
 
 use super::attempt::{Footprint, footprint_of, touches};
 use super::holds::{GuardRange, Holds, Mode, Wanted};
-use super::message::{Evidence, Got, Known, Refusal, Required, Slots, Work};
+use super::message::{At, Evidence, Got, Known, Refusal, Required, Slots, Work};
 use super::record::RampRecord;
-use super::siblings::{Siblings, Sketch};
+use super::siblings::{Metadata, Siblings, Sketch, Trace};
 use super::stability::Stability;
 use crate::record::Journal;
 use crate::{AbortReason, Record};
@@ -76,7 +77,7 @@ struct Shown {
     commit: Timestamp,
     /// The highest commit timestamp up to here.
     commit_max: Timestamp,
-    siblings: Arc<Siblings>,
+    trace: Trace,
     /// Of what it wrote here.
     sketch: Sketch,
 }
@@ -103,6 +104,7 @@ struct Recent {
 #[derive(Clone)]
 pub(super) struct Participant {
     partition: PartitionId,
+    metadata: Metadata,
     pub(super) store: Store,
     programs: Arc<dyn RowPrograms>,
     holds: Holds,
@@ -126,6 +128,8 @@ pub(super) struct Participant {
     past_read: Vec<(TableId, Ticks)>,
     /// An invariant that was found broken.
     broken: Option<String>,
+    /// How often a filter has let somebody ask for what was not written here. Only counted.
+    false_positives: u64,
 }
 
 /// What a step may depend on; not the programs, which are the same for ever.
@@ -150,12 +154,14 @@ impl fmt::Debug for Participant {
 impl Participant {
     pub(super) fn new(
         partition: PartitionId,
+        metadata: Metadata,
         store: Store,
         programs: Arc<dyn RowPrograms>,
         nodes: usize,
     ) -> Participant {
         Participant {
             partition,
+            metadata,
             store,
             programs,
             holds: Holds::default(),
@@ -168,6 +174,7 @@ impl Participant {
             votes: VecDeque::new(),
             past_read: Vec::new(),
             broken: None,
+            false_positives: 0,
         }
     }
 
@@ -176,21 +183,51 @@ impl Participant {
         self.prepared.len()
     }
 
+    /// How often a filter has let somebody ask for what was not written here, since this was last
+    /// asked.
+    #[inline]
+    pub(super) fn take_false_positives(&mut self) -> u64 {
+        std::mem::take(&mut self.false_positives)
+    }
+
     // Reads
 
-    /// Answers reads in the snapshot `at`, or in one as of now that includes what is required.
+    /// Answers reads in a snapshot, which includes what is required as far as `at` permits.
     pub(super) fn get<'r>(
         &mut self,
         context: &mut Context,
-        at: Option<CommitSequence>,
+        at: At,
         reads: impl ExactSizeIterator<Item = &'r Read> + Clone,
         require: &[Required],
         known: &Known,
     ) -> Result<Got, Refusal> {
-        for required in require {
-            self.include(context, at, *required)?;
+        if let Metadata::Hybrid(_) = self.metadata
+            && !require.is_empty()
+        {
+            self.count_false_positives(context, reads.clone(), require);
         }
-        let snapshot = at.unwrap_or(self.store.last());
+        let mut lacking = Vec::new();
+        let snapshot = match at {
+            At::Unless(snapshot) => {
+                if self.stands(context, snapshot, reads.clone(), require, &mut lacking) {
+                    return Ok(Got {
+                        snapshot,
+                        fetched: Vec::new(),
+                        lacking,
+                        evidence: Vec::new(),
+                    });
+                }
+                lacking.clear();
+                self.include_all(context, require)?
+            }
+            At::Newest => self.include_all(context, require)?,
+            At::Fixed(snapshot) => {
+                for required in require {
+                    lacking.extend(self.look_back(context, snapshot, *required)?);
+                }
+                snapshot
+            }
+        };
         if snapshot < self.store.last() {
             self.keep_past(context.now, reads.clone());
         }
@@ -218,8 +255,21 @@ impl Participant {
         Ok(Got {
             snapshot,
             fetched,
+            lacking,
             evidence,
         })
+    }
+
+    /// A snapshot of now, with all that is required.
+    fn include_all(
+        &mut self,
+        context: &mut Context,
+        require: &[Required],
+    ) -> Result<CommitSequence, Refusal> {
+        for required in require {
+            self.include(context, None, *required)?;
+        }
+        Ok(self.store.last())
     }
 
     /// The transactions in a snapshot that wrote what was read, except those that were known to be
@@ -240,10 +290,11 @@ impl Participant {
                 .range(at..)
                 .take_while(|next| next.sequence <= snapshot);
             for next in news.filter(|next| next.commit > known) {
-                if read.meets(next.sketch) && touches(next.siblings.on(self.partition), footprint) {
+                if read.meets(next.sketch) && touches(next.trace.written(self.partition), footprint)
+                {
                     evidence.push(Evidence {
                         commit: next.commit,
-                        siblings: Arc::clone(&next.siblings),
+                        siblings: Arc::clone(&next.trace.siblings),
                     });
                 }
             }
@@ -252,8 +303,9 @@ impl Participant {
     }
 
     /// Makes sure that a snapshot includes a transaction that has committed elsewhere; shows it
-    /// here if nobody has yet (ramp.txt §4.8, faster commit detection).
-    pub(super) fn include(
+    /// here if nobody has yet (ramp.txt §4.8, faster commit detection). One that is unknown has
+    /// written nothing here, if metadata leave that open.
+    fn include(
         &mut self,
         context: &mut Context,
         at: Option<CommitSequence>,
@@ -271,6 +323,8 @@ impl Participant {
             self.store.last()
         } else if context.stability.is_settled(required.commit) {
             self.settled
+        } else if !self.metadata.is_exact() {
+            return Ok(());
         } else {
             self.break_invariant(format!(
                 "RAMP-I1: {required:?} is committed, and unknown here"
@@ -430,7 +484,7 @@ impl Participant {
         context: &mut Context,
         commit: Timestamp,
         work: Work,
-        siblings: Option<Arc<Siblings>>,
+        trace: Option<Trace>,
     ) -> Result<Slots, AbortReason> {
         self.refuses(context, &work)?;
         if work.effects.is_empty() {
@@ -439,8 +493,8 @@ impl Participant {
         let (sequence, slots) = self
             .install(context, commit, work.effects)
             .map_err(reason)?;
-        if let Some(siblings) = siblings {
-            self.remember(sequence, commit, siblings);
+        if let Some(trace) = trace {
+            self.remember(sequence, commit, trace);
         }
         Ok(slots)
     }
@@ -457,6 +511,9 @@ impl Participant {
             self.write_committed(context, decided, false, &Slots::new());
             return Ok(Slots::new());
         }
+        let trace = prepared
+            .siblings
+            .map(|siblings| Trace::new(siblings, &prepared.effects));
         let (sequence, slots) = match prepared.rehearsed {
             Some((staged, slots, since)) if self.store.is_current(&staged, since) => {
                 if let Some(journal) = &mut context.journal {
@@ -473,23 +530,23 @@ impl Participant {
             }
             _ => self.install(context, decided.commit, prepared.effects)?,
         };
-        let several = prepared.siblings.is_some();
-        if let Some(siblings) = prepared.siblings {
-            self.remember(sequence, decided.commit, siblings);
+        let several = trace.is_some();
+        if let Some(trace) = trace {
+            self.remember(sequence, decided.commit, trace);
         }
         self.write_committed(context, decided, several, &slots);
         Ok(slots)
     }
 
-    fn remember(&mut self, sequence: CommitSequence, commit: Timestamp, siblings: Arc<Siblings>) {
-        let sketch = Sketch::of_writes(siblings.on(self.partition));
+    fn remember(&mut self, sequence: CommitSequence, commit: Timestamp, trace: Trace) {
+        let sketch = Sketch::of_writes(trace.written(self.partition));
         let shown = &mut self.shown[commit.node().index()];
         let before = shown.back().map_or(Timestamp::ZERO, |last| last.commit_max);
         shown.push_back(Shown {
             sequence,
             commit,
             commit_max: before.max(commit),
-            siblings,
+            trace,
             sketch,
         });
         let slots = Slots::new();
@@ -858,14 +915,6 @@ fn known_key(effect: &Effect) -> Option<Key> {
     match effect {
         Effect::Insert { patches, .. } if !patches.is_empty() => None,
         _ => Some(effect.key().clone()),
-    }
-}
-
-/// The tag under which a reader finds what an effect writes.
-pub(super) fn tag(effect: &Effect) -> ItemTag {
-    match effect {
-        Effect::Insert { patches, table, .. } if !patches.is_empty() => ItemTag::unknown(*table),
-        _ => ItemTag::of(effect.table(), effect.key()),
     }
 }
 

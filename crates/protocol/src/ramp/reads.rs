@@ -7,7 +7,7 @@ use super::RampNode;
 use super::attempt::{
     Attempt, Batch, Footprint, Includes, Part, Phase, View, footprint_of, touches,
 };
-use super::message::{Evidence, Got, Message, Refusal, Required, Stamped};
+use super::message::{At, Evidence, Got, Message, Refusal, Required, Stamped};
 use crate::{AbortReason, Outbox, PartitionRead, Reply, TransactionId};
 
 impl RampNode {
@@ -80,7 +80,8 @@ impl RampNode {
         reads: Vec<PartitionRead>,
         out: &mut Outbox<Stamped>,
     ) {
-        let at = attempt.views.first().map(|view| view.snapshot);
+        let view = attempt.views.first();
+        let at = view.map_or(At::Newest, |view| At::Fixed(view.snapshot));
         let asked = reads.iter().map(|read| &read.read);
         let got = match self
             .participant
@@ -160,23 +161,33 @@ impl RampNode {
     ) -> Result<(), Refusal> {
         let part = &mut batch.parts[at];
         let owner = self.topology.owner(part.partition);
+        let view = attempt
+            .views
+            .iter()
+            .find(|view| view.partition == part.partition);
+        let at = match (part.fixed, &part.got) {
+            (Some(fixed), _) => At::Fixed(fixed),
+            (None, Some(got)) if !self.options.metadata.is_exact() => At::Unless(got.snapshot),
+            (None, _) => At::Newest,
+        };
         let mut require: Vec<Required> = missing.to_vec();
         for evidence in &attempt.evidence {
-            let written = evidence.siblings.on(part.partition);
-            let view = attempt
-                .views
-                .iter()
-                .find(|view| view.partition == part.partition);
             if part.includes.contains(evidence.commit, owner)
                 || view.is_some_and(|view| view.includes.contains(evidence.commit, owner))
                 || require
                     .iter()
                     .any(|required| required.commit == evidence.commit)
-                || !touches(written, &part.footprint)
+                || !evidence.siblings.may_touch(part.partition, &part.footprint)
             {
                 continue;
             }
-            if part.fixed.is_none() && self.context.stability.known().includes(evidence.commit) {
+            if let Some(written) = view.and_then(|view| view.includes.lacks(evidence.commit)) {
+                match touches(written, &part.footprint) {
+                    true => return Err(Refusal::Fractured),
+                    false => continue,
+                }
+            }
+            if at == At::Newest && self.context.stability.known().includes(evidence.commit) {
                 // It is committed there; whatever snapshot is taken from now on includes it.
                 part.includes.named.push(evidence.commit);
             } else {
@@ -185,17 +196,13 @@ impl RampNode {
         }
         if part.partition == self.partition {
             let reads = part.reads.iter();
-            let got = self.participant.get(
-                &mut self.context,
-                part.fixed,
-                reads,
-                &require,
-                attempt.known(),
-            )?;
-            part.includes
-                .named
-                .extend(require.iter().map(|required| required.commit));
-            part.accept(&mut attempt.evidence, got);
+            let known = attempt.known();
+            let got = self
+                .participant
+                .get(&mut self.context, at, reads, &require, known)?;
+            let required = require.iter().map(|required| required.commit);
+            self.counters.repairs += u64::from(part.accept(&mut attempt.evidence, required, got));
+            self.count_false_positives();
         } else {
             let partition = part.partition;
             batch
@@ -204,7 +211,7 @@ impl RampNode {
             batch.waiting += 1;
             let get = Message::Get {
                 transaction,
-                at: part.fixed,
+                at,
                 reads: part.reads.clone(),
                 require,
                 known: attempt.known().clone(),
@@ -238,36 +245,28 @@ impl RampNode {
         };
         batch.waiting -= 1;
         let owners = &self.topology.owners;
-        let part = batch
-            .parts
-            .iter_mut()
-            .find(|part| owners[part.partition.index()] == from);
-        let includes = match part {
+        let is_asked = |partition: &PartitionId| owners[partition.index()] == from;
+        let answered = batch.asked.extract_if(.., |(on, _)| is_asked(on));
+        let required: SmallVec<[Timestamp; 8]> = answered.map(|(_, commit)| commit).collect();
+        let required = required.into_iter();
+        let mut parts = batch.parts.iter_mut();
+        match parts.find(|part| is_asked(&part.partition)) {
             Some(part) => {
-                if part.fixed.is_none() {
+                let first = part.got.is_none();
+                let renewed = part.accept(&mut attempt.evidence, required, got);
+                if part.fixed.is_none() && (first || renewed) {
+                    // What the owner knew when it took this snapshot, and no other.
                     part.includes.stable = stable;
                 }
-                if part.fixed.is_none() || part.got.is_none() {
-                    part.accept(&mut attempt.evidence, got);
-                }
-                &mut part.includes
+                self.counters.repairs += u64::from(renewed);
             }
             None => {
-                let view = attempt.views.iter_mut();
-                let mut view = view.filter(|view| owners[view.partition.index()] == from);
-                &mut view
-                    .next()
-                    .expect("only partitions that were read are asked")
-                    .includes
+                let mut views = attempt.views.iter_mut();
+                let view = views.find(|view| is_asked(&view.partition));
+                let view = view.expect("only partitions that were read are asked");
+                view.includes.learn(required, got.lacking);
             }
-        };
-        batch.asked.retain(|(partition, commit)| {
-            let answered = owners[partition.index()] == from;
-            if answered {
-                includes.named.push(*commit);
-            }
-            !answered
-        });
+        }
         if batch.waiting == 0 {
             let mut attempt = self
                 .attempts
@@ -320,29 +319,31 @@ impl RampNode {
     }
 
     /// By partition: what some snapshot includes, and the snapshot there is not known to include
-    /// although it may matter to what was read there (RAMP-I4 asks for none).
+    /// although it wrote what was read there, or may have (RAMP-I4 asks for none).
     fn missing(&self, attempt: &Attempt, batch: &Batch) -> Vec<(PartitionId, Vec<Required>)> {
         let mut missing: Vec<(PartitionId, Vec<Required>)> = Vec::new();
+        let view_of = |partition| {
+            let mut views = attempt.views.iter();
+            views.find(|view| view.partition == partition)
+        };
+        let unread = |view: &&View| {
+            let mut parts = batch.parts.iter();
+            parts.all(|part| part.partition != view.partition)
+        };
+        let parts = batch.parts.iter();
+        let parts = parts.map(|part| (part.partition, Some(part), view_of(part.partition)));
+        let views = attempt.views.iter().filter(unread);
+        let read = parts.chain(views.map(|view| (view.partition, None, Some(view))));
+        let read: SmallVec<[_; 4]> = read.collect();
         for evidence in &attempt.evidence {
-            for (partition, written) in &evidence.siblings.partitions {
-                let owner = self.owner(*partition);
-                let part = batch.parts.iter().find(|part| part.partition == *partition);
-                let view = attempt
-                    .views
-                    .iter()
-                    .find(|view| view.partition == *partition);
-                let includes = |includes: &Includes| includes.contains(evidence.commit, owner);
-                let read = |read: &Footprint| touches(written, read);
-                let lacking = !part.is_some_and(|part| includes(&part.includes))
-                    && !view.is_some_and(|view| includes(&view.includes))
-                    && (part.is_some_and(|part| read(&part.footprint))
-                        || view.is_some_and(|view| read(&view.footprint)));
-                if lacking {
-                    let required = evidence.required();
-                    match missing.iter_mut().find(|(at, _)| at == partition) {
-                        Some((_, list)) => list.push(required),
-                        None => missing.push((*partition, vec![required])),
-                    }
+            for (partition, part, view) in &read {
+                if !is_lacking(evidence, self.owner(*partition), *part, *view) {
+                    continue;
+                }
+                let required = evidence.required();
+                match missing.iter_mut().find(|(at, _)| at == partition) {
+                    Some((_, list)) => list.push(required),
+                    None => missing.push((*partition, vec![required])),
                 }
             }
         }
@@ -374,11 +375,21 @@ impl RampNode {
             .iter_mut()
             .find(|view| view.partition == partition);
         let view = view.expect("what is fixed has been given to the procedure");
+        let part = part.map(|at| &batch.parts[at].includes);
+        let is_known = |includes: &Includes| {
+            let mut lacked = required.iter();
+            lacked.any(|required| includes.lacks(required.commit).is_some())
+        };
+        if is_known(&view.includes) || part.is_some_and(is_known) {
+            // It wrote what was read there: nobody needs to be asked.
+            return Err(Refusal::Fractured);
+        }
         if partition == self.partition {
             for required in required {
-                self.participant
-                    .include(&mut self.context, Some(view.snapshot), *required)?;
-                view.includes.named.push(required.commit);
+                let (context, snapshot) = (&mut self.context, view.snapshot);
+                let lacks = self.participant.look_back(context, snapshot, *required)?;
+                let commit = std::iter::once(required.commit);
+                view.includes.learn(commit, lacks.into_iter().collect());
             }
             return Ok(());
         }
@@ -388,7 +399,7 @@ impl RampNode {
         batch.waiting += 1;
         let get = Message::Get {
             transaction,
-            at: Some(view.snapshot),
+            at: At::Fixed(view.snapshot),
             reads: Vec::new(),
             require: required.to_vec(),
             known: attempt.known().clone(),
@@ -425,6 +436,7 @@ impl RampNode {
                 Some(view) => {
                     view.footprint.extend(part.footprint);
                     view.includes.named.extend(part.includes.named);
+                    view.includes.lacking.extend(part.includes.lacking);
                 }
                 None => attempt.views.push(View {
                     partition: part.partition,
@@ -477,12 +489,51 @@ impl RampNode {
 }
 
 impl Part {
-    /// Takes an answer, and what it shows to be committed.
-    fn accept(&mut self, evidence: &mut Vec<Evidence>, mut got: Got) {
+    /// Takes an answer, what it says of what was required, and what it shows to be committed. True
+    /// if it replaces an earlier one.
+    fn accept(
+        &mut self,
+        evidence: &mut Vec<Evidence>,
+        required: impl Iterator<Item = Timestamp>,
+        mut got: Got,
+    ) -> bool {
+        let earlier = self.got.as_ref().map(|earlier| earlier.snapshot);
+        let renewed = earlier.is_some_and(|earlier| earlier != got.snapshot);
+        if renewed {
+            // What the earlier one lacked may be in this one.
+            self.includes.lacking.clear();
+        }
+        let lacking = std::mem::take(&mut got.lacking);
+        self.includes.learn(required, lacking);
         let seen = std::mem::take(&mut got.evidence);
         collect(evidence, &mut self.includes, seen);
-        self.got = Some(got);
+        if earlier.is_none() || renewed {
+            self.got = Some(got);
+        }
+        renewed
     }
+}
+
+/// Whether a partition's snapshot is not known to include a transaction that wrote what was read
+/// there, or may have.
+fn is_lacking(
+    evidence: &Evidence,
+    owner: NodeId,
+    part: Option<&Part>,
+    view: Option<&View>,
+) -> bool {
+    let commit = evidence.commit;
+    let part = part.map(|part| (part.partition, &part.footprint, &part.includes));
+    let view = view.map(|view| (view.partition, &view.footprint, &view.includes));
+    let known = || [part, view].into_iter().flatten();
+    if known().any(|(_, _, includes)| includes.contains(commit, owner)) {
+        return false;
+    }
+    let written = known().find_map(|(_, _, includes)| includes.lacks(commit));
+    known().any(|(partition, footprint, _)| match written {
+        Some(written) => touches(written, footprint),
+        None => evidence.siblings.may_touch(partition, footprint),
+    })
 }
 
 /// Adds what a snapshot shows to what is known to have committed.

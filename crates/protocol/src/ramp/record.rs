@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::holds::Wanted;
 use super::message::{Required, Slots};
-use super::siblings::Siblings;
+use super::siblings::{Siblings, Trace};
 use crate::TransactionId;
 
 /// A record of a RAMP node.
@@ -68,7 +68,7 @@ pub struct PreparedRecord {
     pub after: CommitSequence,
     /// What it will do here.
     pub effects: Vec<Effect>,
-    /// Its whole write set, if it writes here and elsewhere.
+    /// What is known of its write set, if it writes here and elsewhere.
     pub siblings: Option<Arc<Siblings>>,
     /// What is held for it.
     pub held: Wanted,
@@ -86,8 +86,8 @@ pub struct DecidedRecord {
     /// What it came to on the own partition; none if it did nothing there (or, in a checkpoint, if
     /// the rows show it already).
     pub changes: Option<Vec<ChangeImage>>,
-    /// Its whole write set, if it writes here and elsewhere.
-    pub siblings: Option<Arc<Siblings>>,
+    /// What is known of its write set, if it writes here and elsewhere.
+    pub trace: Option<Trace>,
 }
 
 /// See [`RampRecord::Known`].
@@ -117,8 +117,8 @@ pub struct RecentRecord {
     pub sequence: CommitSequence,
     /// Its commit timestamp.
     pub commit: Timestamp,
-    /// Its whole write set.
-    pub siblings: Arc<Siblings>,
+    /// What is known of its write set.
+    pub trace: Trace,
     /// What its deferred effects produced.
     pub slots: Slots,
 }

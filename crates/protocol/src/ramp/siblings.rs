@@ -1,32 +1,185 @@
-//! What a transaction over several partitions has written: RAMP-Fast's metadata (ramp.txt §4.1).
+//! What a transaction over several partitions has written: the metadata in which the three RAMP
+//! algorithms differ (ramp.txt §4.1 to §4.3), and in nothing else.
 //!
-//! The paper keeps it beside each version. Here a participant keeps it once a transaction, for as
-//! long as a reader may need it, and looks there for what it has read: a version can be replaced
+//! RAMP-Fast names every item, RAMP-Hybrid has a filter of them, RAMP-Small has the transaction's
+//! name alone. All that the rest of the protocol asks of them is whether a transaction *may* have
+//! written something of what was read on a partition (`Siblings::may_touch`). Where the metadata
+//! cannot be sure, the partition's owner says so, who knows what was written there.
+//!
+//! The paper keeps them beside each version. Here a participant keeps them once a transaction, for as
+//! long as a reader may need them, and looks there for what it has read: a version can be replaced
 //! where it is, and a row may go, without a trace of evidence to keep behind it.
 
+use std::sync::Arc;
+
 use anabranch_storage::ItemTag;
-use anabranch_types::{PartitionId, Timestamp};
+use anabranch_types::{Effect, PartitionId, Timestamp};
 use serde::{Deserialize, Serialize};
+
+use super::attempt::touches;
+use super::filter::{Filter, FilterSize, mix};
+
+/// What is written down of a write set: which RAMP it is. The same on all nodes of a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Metadata {
+    /// RAMP-Fast: every item.
+    #[default]
+    Fast,
+    /// RAMP-Small: nothing but the transaction's name.
+    Small,
+    /// RAMP-Hybrid: a Bloom filter of this size.
+    Hybrid(FilterSize),
+}
+
+impl Metadata {
+    /// Whether it knows of everything that a transaction has written, and of nothing else.
+    pub(super) fn is_exact(self) -> bool {
+        self == Metadata::Fast
+    }
+
+    /// What is written down of a transaction that writes this on each partition, sorted by
+    /// partition, the items of each sorted.
+    pub(super) fn of(
+        self,
+        timestamp: Timestamp,
+        written: impl Iterator<Item = (PartitionId, Box<[ItemTag]>)>,
+    ) -> Siblings {
+        let written = match self {
+            Metadata::Fast => WriteSet::Items(written.collect()),
+            Metadata::Small => WriteSet::Unnamed,
+            Metadata::Hybrid(size) => {
+                let mut filter = Filter::new(size);
+                let mut drawn = false;
+                for (partition, tags) in written {
+                    let mut table = None;
+                    for tag in tags {
+                        drawn |= tag.is_unknown();
+                        filter.insert(entry(timestamp, partition, tag, Entry::Item));
+                        if table.replace(tag.table()) != Some(tag.table()) {
+                            let any = ItemTag::unknown(tag.table());
+                            filter.insert(entry(timestamp, partition, any, Entry::Table));
+                        }
+                    }
+                }
+                WriteSet::Filter { filter, drawn }
+            }
+        };
+        Siblings { timestamp, written }
+    }
+}
 
 /// The write set of a transaction over several partitions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Siblings {
     /// The transaction.
     pub timestamp: Timestamp,
+    /// What it wrote.
+    pub written: WriteSet,
+}
+
+/// See [`Siblings`]. Of several [`Metadata`]s.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WriteSet {
     /// What it wrote on each partition, sorted by partition; the items of each sorted.
-    pub partitions: Box<[(PartitionId, Box<[ItemTag]>)]>,
+    Items(Box<[(PartitionId, Box<[ItemTag]>)]>),
+    /// It may have written anything.
+    Unnamed,
+    /// Nothing but what passes the filter.
+    Filter {
+        /// Its items, and the tables that they are of.
+        filter: Filter,
+        /// Whether it wrote items whose keys were not known before it committed.
+        drawn: bool,
+    },
+}
+
+/// What stands in a filter.
+#[derive(Clone, Copy, Debug)]
+enum Entry {
+    /// An item, or some item of a table.
+    Item,
+    /// A table of which something was written: for those who have read a range of it.
+    Table,
+}
+
+/// An entry of a filter. The transaction's name is part of it: see [`Filter`].
+fn entry(timestamp: Timestamp, partition: PartitionId, tag: ItemTag, kind: Entry) -> u64 {
+    let place = u64::from(partition.0) << 1 | kind as u64;
+    mix(timestamp.to_bits() ^ mix(tag.to_bits() ^ mix(place)))
 }
 
 impl Siblings {
-    /// What the transaction wrote on one partition.
+    /// What the transaction is known to have written on one partition.
     pub fn on(&self, partition: PartitionId) -> &[ItemTag] {
-        match self
-            .partitions
-            .binary_search_by_key(&partition, |(at, _)| *at)
-        {
-            Ok(found) => &self.partitions[found].1,
+        let WriteSet::Items(partitions) = &self.written else {
+            return &[];
+        };
+        match partitions.binary_search_by_key(&partition, |(at, _)| *at) {
+            Ok(found) => &partitions[found].1,
             Err(_) => &[],
         }
+    }
+
+    /// Whether it may have written something of what was read on a partition; if not, it has not.
+    pub(super) fn may_touch(&self, partition: PartitionId, read: &[ItemTag]) -> bool {
+        match &self.written {
+            WriteSet::Items(_) => touches(self.on(partition), read),
+            WriteSet::Unnamed => !read.is_empty(),
+            WriteSet::Filter { filter, drawn } => read.iter().any(|tag| {
+                let any = ItemTag::unknown(tag.table());
+                let has =
+                    |tag, kind| filter.may_contain(entry(self.timestamp, partition, tag, kind));
+                match tag.is_unknown() {
+                    true => has(any, Entry::Table),
+                    false => has(*tag, Entry::Item) || (*drawn && has(any, Entry::Item)),
+                }
+            }),
+        }
+    }
+}
+
+/// What a participant keeps of a transaction over several partitions: the metadata, and what it
+/// wrote here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace {
+    /// The metadata.
+    pub siblings: Arc<Siblings>,
+    /// What it wrote here, sorted; nothing where the metadata say that already.
+    here: Box<[ItemTag]>,
+}
+
+impl Trace {
+    /// Of a transaction with these effects here.
+    pub(super) fn new(siblings: Arc<Siblings>, effects: &[Effect]) -> Trace {
+        let here = match siblings.written {
+            WriteSet::Items(_) => Box::default(),
+            _ => tags(effects),
+        };
+        Trace { siblings, here }
+    }
+
+    /// What it wrote here; `partition` is the one that keeps the trace.
+    pub(super) fn written(&self, partition: PartitionId) -> &[ItemTag] {
+        match self.siblings.written {
+            WriteSet::Items(_) => self.siblings.on(partition),
+            _ => &self.here,
+        }
+    }
+}
+
+/// What effects write, sorted, each item once.
+pub(super) fn tags(effects: &[Effect]) -> Box<[ItemTag]> {
+    let mut tags: Vec<ItemTag> = effects.iter().map(tag).collect();
+    tags.sort_unstable();
+    tags.dedup();
+    tags.into_boxed_slice()
+}
+
+/// The tag under which a reader finds what an effect writes.
+pub(super) fn tag(effect: &Effect) -> ItemTag {
+    match effect {
+        Effect::Insert { patches, table, .. } if !patches.is_empty() => ItemTag::unknown(*table),
+        _ => ItemTag::of(effect.table(), effect.key()),
     }
 }
 
@@ -69,15 +222,76 @@ fn bit(tag: ItemTag, kind: u64) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_types::{Key, TableId};
+    use anabranch_types::{Key, NodeId, TableId};
 
-    use super::super::attempt::touches;
     use super::*;
 
     fn tag(table: u16, id: u8) -> ItemTag {
         let mut key = Key::empty();
         key.push_bytes(&[id]);
         ItemTag::of(TableId(table), &key)
+    }
+
+    /// What one transaction wrote on partitions 0 and 1, and another reads there, in every way.
+    #[test]
+    fn metadata_miss_nothing_that_was_written() {
+        let some = |table, id: u8| match id {
+            0 => ItemTag::unknown(TableId(table)),
+            id => tag(table, id),
+        };
+        let mut in_vain = [0, 0, 0];
+        let (mut touching, mut asked) = (0, 0);
+        let kinds = [
+            Metadata::Fast,
+            Metadata::Small,
+            Metadata::Hybrid(FilterSize::default()),
+        ];
+        for number in 0..200u16 {
+            let timestamp = Timestamp::new(u64::from(number) + 1, NodeId(number % 3));
+            let mut here = [some(number % 4, (number % 7) as u8), some(9, 3)];
+            here.sort_unstable();
+            let written = |part: u16| -> Box<[ItemTag]> {
+                match part {
+                    0 => Box::from(here),
+                    _ => Box::from([some(2, 5)]),
+                }
+            };
+            for (at, kind) in kinds.into_iter().enumerate() {
+                let both = [0, 1].map(|part| (PartitionId(part), written(part)));
+                let siblings = kind.of(timestamp, both.into_iter());
+                for (part, table, id) in
+                    (0..2).flat_map(|p| (0..5).flat_map(move |t| (0..8).map(move |i| (p, t, i))))
+                {
+                    let read = [some(table, id)];
+                    let may = siblings.may_touch(PartitionId(part), &read);
+                    let touch = touches(&written(part), &read);
+                    assert!(may || !touch, "{kind:?}: {siblings:?} has written {read:?}");
+                    in_vain[at] += u32::from(may && !touch);
+                    touching += u32::from(touch);
+                    asked += 1;
+                }
+            }
+        }
+        // Reachability, and that a filter of 256 bits is nearly as good as a list.
+        assert!(touching > 1_000, "{touching} of {asked}");
+        assert_eq!(in_vain[0], 0);
+        assert!(in_vain[1] > 10_000, "{in_vain:?}");
+        assert!(in_vain[2] < 30, "{in_vain:?}");
+    }
+
+    /// Two items that one transaction's filter takes for each other are told apart by others'.
+    #[test]
+    fn what_is_alike_to_one_filter_is_not_to_the_next() {
+        let size = FilterSize::try_from(16).expect("a size");
+        let (written, read) = (tag(1, 1), tag(1, 2));
+        let wrong = (1..=400u64).filter(|number| {
+            let timestamp = Timestamp::new(*number, NodeId(0));
+            let on = [(PartitionId(0), Box::from([written]))];
+            let siblings = Metadata::Hybrid(size).of(timestamp, on.into_iter());
+            siblings.may_touch(PartitionId(0), &[read])
+        });
+        let wrong = wrong.count();
+        assert!((1..200).contains(&wrong), "{wrong} of 400");
     }
 
     #[test]

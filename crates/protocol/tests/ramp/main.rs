@@ -2,6 +2,7 @@
 
 mod commits;
 mod limits;
+mod metadata;
 mod random;
 mod stories;
 #[path = "../support/mod.rs"]
@@ -10,10 +11,16 @@ mod support;
 use std::sync::Arc;
 
 use anabranch_protocol::Topology;
-use anabranch_protocol::ramp::{RampNode, RampOptions};
+use anabranch_protocol::ramp::{FilterSize, Metadata, RampNode, RampOptions};
 use anabranch_types::{NodeId, Ticks};
 use support::cluster::Cluster;
 use support::fixture;
+
+/// RAMP-Small, and RAMP-Hybrid with filters that are as large as the paper's and useless.
+fn inexact() -> [Metadata; 3] {
+    let hybrid = |bits| Metadata::Hybrid(FilterSize::try_from(bits).expect("a size"));
+    [Metadata::Small, hybrid(256), hybrid(1)]
+}
 
 /// A cluster of RAMP nodes, each with items `0..8` of its partition.
 fn cluster(partitions: u16) -> Cluster<RampNode> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
+use anabranch_protocol::ramp::{Metadata, NwnrNode, RampNode, RampOptions};
 use anabranch_protocol::{Counters, Protocol, Reply, Request, Topology};
 use anabranch_types::{NodeId, Ticks};
 
@@ -12,7 +12,7 @@ use crate::support::fixture;
 use crate::support::mix::{Checker, Recipe, clients, last_look, read_guarded};
 use crate::support::random::Random;
 use crate::support::schedule::{Client, Pace, run};
-use crate::{cluster, cluster_with};
+use crate::{cluster, cluster_with, inexact};
 
 /// Runs a mix and everything's last look, and checks both.
 fn check<P: Protocol>(
@@ -138,6 +138,35 @@ fn every_schedule_with_guards_keeps_them() {
     assert!(retries["conflict"] > 100, "{retries:?}");
 }
 
+/// The same under RAMP-Small and RAMP-Hybrid: with filters that err seldom, and always.
+#[test]
+fn every_schedule_is_read_atomic_whatever_metadata_say() {
+    for (at, metadata) in (0..).zip(inexact()) {
+        for (partitions, guards) in [(2, false), (3, true)] {
+            let recipe = Recipe {
+                partitions,
+                clients: 6,
+                procedures: 12,
+                guards,
+            };
+            let options = RampOptions {
+                metadata,
+                ..RampOptions::default()
+            };
+            let first = 40_000 + at * 2_000 + u64::from(partitions) * 600;
+            let Sweep { counters, retries } = sweep(first..first + 600, recipe, WINDOW, options);
+            assert!(counters.repairs > 50, "{metadata:?}: {counters:?}");
+            assert!(retries["fractured"] > 50, "{metadata:?}: {retries:?}");
+            let errs = matches!(metadata, Metadata::Hybrid(size) if size.bits() == 1);
+            assert_eq!(
+                counters.false_positives > 1_000,
+                errs,
+                "{metadata:?}: {counters:?}"
+            );
+        }
+    }
+}
+
 /// A prepared transaction commits below what was installed after its vote: versions that decide
 /// between the writers of a register are kept until it has.
 #[test]
@@ -169,6 +198,31 @@ fn every_schedule_with_a_short_window_is_read_atomic() {
     let Sweep { counters, retries } = sweep(30_000..31_000, recipe, window, options);
     assert!(counters.second_rounds > 100, "{counters:?}");
     assert!(retries["below_floor"] > 100, "{retries:?}");
+}
+
+/// Trap 1 again: RAMP-Small's owners cannot tell what they have forgotten from what was never there,
+/// nor can RAMP-Hybrid's.
+#[test]
+fn every_schedule_with_a_short_window_is_read_atomic_whatever_metadata_say() {
+    let recipe = Recipe {
+        partitions: 3,
+        clients: 6,
+        procedures: 12,
+        guards: true,
+    };
+    for (at, metadata) in (0..).zip(inexact()) {
+        let options = RampOptions {
+            announce_after: Ticks::from_micros(200),
+            retain: Ticks::from_millis(1),
+            metadata,
+            ..RampOptions::default()
+        };
+        let first = 60_000 + at * 1_000;
+        let window = Ticks::from_micros(300);
+        let Sweep { counters, retries } = sweep(first..first + 400, recipe, window, options);
+        assert!(counters.second_rounds > 100, "{metadata:?}: {counters:?}");
+        assert!(retries["below_floor"] > 50, "{metadata:?}: {retries:?}");
+    }
 }
 
 /// The checker's self-test (trap 9): without concurrency control it must find fractures, stale

@@ -1,7 +1,8 @@
 //! The paper's figure, its histories and the traps of its reading, each as a story: messages are
 //! delivered one by one where the order matters.
 
-use anabranch_protocol::ramp::message::{Message, Required, Stamped};
+use anabranch_protocol::ramp::message::{At, Message, Required, Stamped};
+use anabranch_protocol::ramp::siblings::WriteSet;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_protocol::{
     AbortReason, Input, Outbox, PartitionEffects, PartitionRead, Protocol, Reply, Request,
@@ -14,56 +15,56 @@ use crate::support::describe;
 use crate::support::fixture::*;
 use crate::{cluster, cluster_with};
 
-const X: NodeId = NodeId(0);
-const Y: NodeId = NodeId(1);
-const C1: NodeId = NodeId(2);
-const C2: NodeId = NodeId(3);
+pub(crate) const X: NodeId = NodeId(0);
+pub(crate) const Y: NodeId = NodeId(1);
+pub(crate) const C1: NodeId = NodeId(2);
+pub(crate) const C2: NodeId = NodeId(3);
 
-fn set_both(value: i64) -> Vec<PartitionEffects> {
+pub(crate) fn set_both(value: i64) -> Vec<PartitionEffects> {
     vec![
         on(0, vec![update(SET, 0, 0, value)]),
         on(1, vec![update(SET, 1, 0, value)]),
     ]
 }
 
-fn read_both() -> Vec<PartitionRead> {
+pub(crate) fn read_both() -> Vec<PartitionRead> {
     vec![read_item(0, 0), read_item(1, 0)]
 }
 
-fn fetched(reply: Option<Reply>) -> Vec<Fetched> {
+pub(crate) fn fetched(reply: Option<Reply>) -> Vec<Fetched> {
     match reply {
         Some(Reply::Fetched(rows)) => rows,
         other => panic!("no rows: {other:?}"),
     }
 }
 
-fn registers(reply: Option<Reply>) -> Vec<i64> {
+pub(crate) fn registers(reply: Option<Reply>) -> Vec<i64> {
     fetched(reply)
         .iter()
         .map(|row| item(row).expect("items stay").0)
         .collect()
 }
 
-fn counts(reply: Option<Reply>) -> Vec<i64> {
+pub(crate) fn counts(reply: Option<Reply>) -> Vec<i64> {
     fetched(reply)
         .iter()
         .map(|row| item(row).expect("items stay").1)
         .collect()
 }
 
-fn reason(reply: Option<Reply>) -> AbortReason {
+pub(crate) fn reason(reply: Option<Reply>) -> AbortReason {
     match reply {
         Some(Reply::Aborted(reason)) => reason,
         other => panic!("not aborted: {other:?}"),
     }
 }
 
-fn is_committed(reply: Option<Reply>) -> bool {
+pub(crate) fn is_committed(reply: Option<Reply>) -> bool {
     matches!(reply, Some(Reply::Committed { .. }))
 }
 
 /// Prepares everywhere: delivers Prepare and Vote on each of these links, and stops before Commit.
-fn prepare(cluster: &mut Cluster<RampNode>, from: NodeId, to: &[NodeId]) {
+pub(crate) fn prepare(cluster: &mut Cluster<RampNode>, from: NodeId, to: &[NodeId]) {
     for node in to {
         cluster.deliver(from, *node);
     }
@@ -78,12 +79,16 @@ fn round(cluster: &mut Cluster<RampNode>, from: NodeId, to: NodeId) {
     cluster.deliver(to, from);
 }
 
-fn read(cluster: &mut Cluster<RampNode>, node: NodeId, reads: Vec<PartitionRead>) -> Option<Reply> {
+pub(crate) fn read(
+    cluster: &mut Cluster<RampNode>,
+    node: NodeId,
+    reads: Vec<PartitionRead>,
+) -> Option<Reply> {
     let transaction = cluster.begin(node);
     Some(cluster.ask(transaction, Request::Read(reads)))
 }
 
-fn words(stamped: &Stamped) -> String {
+pub(crate) fn words(stamped: &Stamped) -> String {
     let tail = |require: &[Required]| match require {
         [] => String::new(),
         all => format!(
@@ -92,9 +97,15 @@ fn words(stamped: &Stamped) -> String {
         ),
     };
     match &stamped.message {
-        Message::Get { reads, require, .. } => {
+        Message::Get {
+            at, reads, require, ..
+        } => {
+            let unless = match at {
+                At::Unless(snapshot) => format!(", unless {snapshot} will do"),
+                _ => String::new(),
+            };
             format!(
-                "Get {}{}",
+                "Get {}{}{unless}",
                 describe::list(reads.iter().map(describe::read)),
                 tail(require)
             )
@@ -102,12 +113,21 @@ fn words(stamped: &Stamped) -> String {
         Message::Got {
             result: Ok(got), ..
         } => {
-            let rows = describe::list(got.fetched.iter().map(describe::rows));
+            let rows = match got.fetched.is_empty() {
+                true => "nothing new".to_string(),
+                false => describe::list(got.fetched.iter().map(describe::rows)),
+            };
             let evidence = got.evidence.iter().map(|seen| {
                 let there =
                     |(partition, tags): &(_, Box<[_]>)| format!("{partition}: {}", tags.len());
-                let wrote = describe::list(seen.siblings.partitions.iter().map(there));
-                format!(" [includes {}, items {wrote}]", seen.siblings.timestamp)
+                let wrote = match &seen.siblings.written {
+                    WriteSet::Items(partitions) => {
+                        format!(", items {}", describe::list(partitions.iter().map(there)))
+                    }
+                    WriteSet::Unnamed => String::new(),
+                    WriteSet::Filter { .. } => ", a filter".to_string(),
+                };
+                format!(" [includes {}{wrote}]", seen.siblings.timestamp)
             });
             format!(
                 "Got {rows} at {}{}",

@@ -9,7 +9,7 @@ use super::{Context, Kept, Participant, Prepared, Promise, Recent, Shown};
 use crate::ramp::holds::Wanted;
 use crate::ramp::message::{Required, Slots};
 use crate::ramp::record::{KnownRecord, PreparedRecord, RampRecord, RecentRecord};
-use crate::ramp::siblings::Siblings;
+use crate::ramp::siblings::{Siblings, Trace};
 use crate::{Record, ReplayError};
 
 impl Participant {
@@ -164,7 +164,10 @@ impl Participant {
     ) -> Result<(), ReplayError> {
         let ended = self.end_prepared(decided.prepared)?;
         let several = ended.siblings.is_some() && changes.is_some();
-        self.replay_shown(decided.commit, changes, ended.siblings);
+        let trace = ended
+            .siblings
+            .map(|siblings| Trace::new(siblings, &ended.effects));
+        self.replay_shown(decided.commit, changes, trace);
         if !several {
             self.repeats.insert(decided.commit, slots);
         } else if let Some(recent) = self.recent.get_mut(&decided.commit) {
@@ -178,12 +181,12 @@ impl Participant {
         &mut self,
         commit: Timestamp,
         changes: Option<Vec<ChangeImage>>,
-        siblings: Option<Arc<Siblings>>,
+        trace: Option<Trace>,
     ) {
         let Some(changes) = changes else { return };
         let sequence = self.store.redo(commit, changes);
-        if let Some(siblings) = siblings {
-            self.remember(sequence, commit, siblings);
+        if let Some(trace) = trace {
+            self.remember(sequence, commit, trace);
         }
     }
 
@@ -191,7 +194,7 @@ impl Participant {
         self.settled = known.settled_here;
         self.prepared_max.clone_from(&known.prepared_max);
         for shown in &known.recent {
-            self.remember(shown.sequence, shown.commit, Arc::clone(&shown.siblings));
+            self.remember(shown.sequence, shown.commit, shown.trace.clone());
             if let Some(recent) = self.recent.get_mut(&shown.commit) {
                 recent.slots.clone_from(&shown.slots);
             }
@@ -213,7 +216,7 @@ impl Participant {
         let recent = all.map(|shown| RecentRecord {
             sequence: shown.sequence,
             commit: shown.commit,
-            siblings: Arc::clone(&shown.siblings),
+            trace: shown.trace.clone(),
             slots: slots(shown),
         });
         known.recent = recent.collect();
