@@ -90,6 +90,62 @@ fn ramp_blocks_nobody_when_a_coordinator_stops() {
     holds("ramp", size, 500);
 }
 
+/// The same of the others.
+const INEXACT: [&str; 2] = ["ramp-small", "ramp-hybrid"];
+
+#[test]
+fn small_and_hybrid_show_all_of_a_transaction_or_nothing() {
+    for name in INEXACT {
+        holds(name, TWO, 5_000);
+        let size = Size {
+            readers: 1,
+            one_by_one: true,
+            ..TWO
+        };
+        holds(name, size, 500);
+    }
+}
+
+#[test]
+fn small_and_hybrid_show_all_of_a_transaction_while_it_is_being_forgotten() {
+    for name in INEXACT {
+        let size = Size {
+            writers: 1,
+            readers: 1,
+            one_by_one: true,
+            jumps: 3,
+            ..TWO
+        };
+        holds(name, size, 10_000);
+    }
+}
+
+/// A coordinator of a writer stops for ever, between any two of its messages.
+#[test]
+fn small_and_hybrid_block_nobody_when_a_coordinator_stops() {
+    for name in INEXACT {
+        let size = Size {
+            writers: 1,
+            apart: true,
+            crashes: 1,
+            ..TWO
+        };
+        holds(name, size, 2_000);
+    }
+}
+
+#[test]
+fn small_and_hybrid_show_all_of_a_transaction_when_a_node_comes_back() {
+    for name in INEXACT {
+        let size = Size {
+            readers: 1,
+            returns: 1,
+            ..TWO
+        };
+        holds(name, size, 5_000);
+    }
+}
+
 #[test]
 fn ramp_keeps_what_guards_protect() {
     let size = Size { writers: 3, ..TWO };

@@ -77,6 +77,23 @@ fn bank_survives_crashes_under_ramp() {
 }
 
 #[test]
+fn register_survives_crashes_under_ramp_small() {
+    survive("register", ProtocolName::RampSmall, 60);
+}
+#[test]
+fn counter_survives_crashes_under_ramp_small() {
+    survive("counter", ProtocolName::RampSmall, 60);
+}
+#[test]
+fn register_survives_crashes_under_ramp_hybrid() {
+    survive("register", ProtocolName::RampHybrid, 60);
+}
+#[test]
+fn counter_survives_crashes_under_ramp_hybrid() {
+    survive("counter", ProtocolName::RampHybrid, 60);
+}
+
+#[test]
 fn register_survives_crashes_under_locking() {
     survive("register", ProtocolName::Locking, 60);
 }

@@ -1,5 +1,6 @@
 //! Seeds of every workload under every protocol and level of faults, each run twice.
 
+use anabranch_protocol::ramp::FilterSize;
 use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Verdict};
 
 const NODES: u16 = 3;
@@ -124,6 +125,80 @@ fn payroll_ramp() {
 fn tpcc_ramp() {
     sweep("tpcc", ProtocolName::RampFast, 3);
 }
+#[test]
+fn register_ramp_small() {
+    sweep("register", ProtocolName::RampSmall, 60);
+}
+#[test]
+fn counter_ramp_small() {
+    sweep("counter", ProtocolName::RampSmall, 60);
+}
+#[test]
+fn bank_ramp_small() {
+    sweep("bank", ProtocolName::RampSmall, 60);
+}
+#[test]
+fn smallbank_ramp_small() {
+    sweep("smallbank", ProtocolName::RampSmall, 60);
+}
+#[test]
+fn payroll_ramp_small() {
+    sweep("payroll", ProtocolName::RampSmall, 60);
+}
+#[test]
+fn ycsb_ramp_small() {
+    sweep("ycsb", ProtocolName::RampSmall, 10);
+}
+#[test]
+fn tpcc_ramp_small() {
+    sweep("tpcc", ProtocolName::RampSmall, 2);
+}
+#[test]
+fn register_ramp_hybrid() {
+    sweep("register", ProtocolName::RampHybrid, 60);
+}
+#[test]
+fn counter_ramp_hybrid() {
+    sweep("counter", ProtocolName::RampHybrid, 60);
+}
+#[test]
+fn bank_ramp_hybrid() {
+    sweep("bank", ProtocolName::RampHybrid, 60);
+}
+#[test]
+fn smallbank_ramp_hybrid() {
+    sweep("smallbank", ProtocolName::RampHybrid, 60);
+}
+#[test]
+fn payroll_ramp_hybrid() {
+    sweep("payroll", ProtocolName::RampHybrid, 60);
+}
+#[test]
+fn ycsb_ramp_hybrid() {
+    sweep("ycsb", ProtocolName::RampHybrid, 10);
+}
+#[test]
+fn tpcc_ramp_hybrid() {
+    sweep("tpcc", ProtocolName::RampHybrid, 2);
+}
+
+/// Filters of four bits say yes to nearly everything: readers ask in vain, and are told the truth.
+#[test]
+fn filters_that_err_make_nothing_wrong() {
+    let mut in_vain = 0;
+    for workload in ["register", "counter", "payroll"] {
+        let prepared = Prepared::new(workload, NODES).unwrap();
+        for seed in 0..40 {
+            let mut case = case(ProtocolName::RampHybrid, FaultLevel::Storm, seed);
+            case.filter = FilterSize::try_from(4).unwrap();
+            let report = case.run(&prepared).unwrap();
+            assert_eq!(report.verdict, Verdict::Fine, "{workload} {seed}");
+            in_vain += report.counters.false_positives;
+        }
+    }
+    assert!(in_vain > 100, "{in_vain}");
+}
+
 #[test]
 fn register_locking() {
     sweep("register", ProtocolName::Locking, 100);

@@ -217,7 +217,7 @@ fn combinations() -> Vec<Combination> {
         "payroll",
         "tpcc",
     ];
-    let protocols = ["ramp-fast", "locking"];
+    let protocols = ["ramp-fast", "ramp-small", "ramp-hybrid", "locking"];
     let levels = ["none", "mild", "storm"];
     let mut all = Vec::new();
     // Storms first: they find most.
