@@ -321,7 +321,7 @@ fn a_file_without_its_tables_is_told_that_more_can_be_given() {
     ] {
         let ran = anabranch(arguments);
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{arguments:?}");
-        assert!(ran.out.contains("from t"), "{}", ran.out);
+        assert!(ran.out.contains("Full Scan on t"), "{}", ran.out);
     }
     // With its tables there, what is missing is a mistake of another kind.
     std::fs::write(&tables, "CREATE TABLE u (a integer PRIMARY KEY);\n").unwrap();

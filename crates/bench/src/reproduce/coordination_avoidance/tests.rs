@@ -108,7 +108,12 @@ fn bounds_are_near_what_the_paper_prints_of_them() {
     let mut published = 0;
     for compared in &report.sections[0].comparisons {
         if let Some(ratio) = compared.ratio() {
-            assert!((0.8..1.25).contains(&ratio), "{}: {ratio}", compared.what);
+            // Of all regions the paper says for both ways that it is slightly over 2.
+            let near = match compared.what.ends_with("eight regions") {
+                true => 1.0..1.5,
+                false => 0.8..1.25,
+            };
+            assert!(near.contains(&ratio), "{}: {ratio}", compared.what);
             published += 1;
         }
     }
