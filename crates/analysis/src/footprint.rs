@@ -6,10 +6,10 @@
 //! which column. Analysis is closed-world: a column is *settled* when no type updates it, and a row
 //! is there for good when no type deletes from its table.
 
-use anabranch_sql::catalog::{Catalog, ReferentialAction};
+use anabranch_sql::catalog::{Catalog, ForeignKey, ReferentialAction};
 use anabranch_sql::summary::{
-    ColumnWrite, Comparison, Deferral, ResultUse, Role, StatementId, StatementSummary, TableAccess,
-    Term, TransactionSummary, WriteClass,
+    ColumnWrite, Comparison, Condition, Deferral, ResultUse, Role, StatementId, StatementSummary,
+    TableAccess, Term, TransactionSummary, WriteClass,
 };
 use anabranch_types::{ColumnIndex, TableId, TableSchema, Value};
 
@@ -214,9 +214,34 @@ impl<'a> Footprint<'a> {
         format!("{}.{}", table.name, table.columns[column.index()].name)
     }
 
+    /// Whether an UPDATE changes what another computes a column of the same row from: what the owner of
+    /// the row makes of it then is not what was checked.
+    pub(crate) fn feeds(&self, action: &Action, column: ColumnIndex) -> bool {
+        let computed = |a: &Action| {
+            a.write(column)
+                .is_some_and(|w| matches!(w.class, WriteClass::OfRow))
+        };
+        action.access.role == Role::Update
+            && !computed(action)
+            && self.on_table(action.access.table).any(|a| {
+                let read = |c: &ColumnIndex| action.write(*c).is_some();
+                computed(a) && a.access.columns_read.iter().any(read)
+            })
+    }
+
     /// What is known of the sign of a term of `owner`.
     pub(crate) fn sign(&self, owner: usize, term: &Term) -> Sign {
         self.signs.of(owner, self.types[owner].summary, term)
+    }
+
+    /// A statement of a type.
+    pub(crate) fn statement(
+        &self,
+        owner: usize,
+        statement: StatementId,
+    ) -> Option<&StatementSummary> {
+        let mut statements = self.types[owner].summary.statements.iter();
+        statements.find(|s| s.id == statement)
     }
 
     /// The name of a type.
@@ -371,31 +396,38 @@ fn telling(term: &Term) -> u8 {
     }
 }
 
-/// The deletions and updates that foreign keys add to a deletion, through all levels.
+/// The deletions and updates that foreign keys add to a deletion or to a change of keys, through
+/// all levels. Rows of one table that are reached in two ways satisfy only what both ways demand.
 fn cascades_of(catalog: &Catalog, action: &Action) -> Vec<Action> {
     let mut found: Vec<Action> = Vec::new();
-    if action.access.role != Role::Delete {
-        return found;
-    }
     let mut pending = vec![action.clone()];
     while let Some(parent) = pending.pop() {
         for child in &catalog.tables {
-            for key in child
-                .foreign_keys
-                .iter()
-                .filter(|k| k.parent == parent.access.table)
-            {
+            let keys = child.foreign_keys.iter();
+            for key in keys.filter(|k| k.parent == parent.access.table) {
                 let Some(cascade) = cascade(&parent, child.id, key) else {
                     continue;
                 };
-                let seen = found.iter().any(|a| {
-                    a.access.table == cascade.access.table && a.access.role == cascade.access.role
-                });
-                if !seen && found.len() < CASCADES_MAX {
-                    if cascade.access.role == Role::Delete {
+                let same = |a: &&mut Action| {
+                    a.access.table == cascade.access.table
+                        && a.access.role == cascade.access.role
+                        && a.access.writes == cascade.access.writes
+                };
+                let full = found.len() >= CASCADES_MAX;
+                match found.iter_mut().find(same) {
+                    None if !full => {
                         pending.push(cascade.clone());
+                        found.push(cascade);
                     }
-                    found.push(cascade);
+                    None => {}
+                    Some(seen) => {
+                        let demanded = seen.access.conditions.len();
+                        let also = |c: &Condition| cascade.access.conditions.contains(c);
+                        seen.access.conditions.retain(also);
+                        if seen.access.conditions.len() < demanded {
+                            pending.push(seen.clone());
+                        }
+                    }
                 }
             }
         }
@@ -403,35 +435,49 @@ fn cascades_of(catalog: &Catalog, action: &Action) -> Vec<Action> {
     found
 }
 
-fn cascade(
-    parent: &Action,
-    child: TableId,
-    key: &anabranch_sql::catalog::ForeignKey,
-) -> Option<Action> {
-    let (role, class) = match key.on_delete {
-        ReferentialAction::NoAction | ReferentialAction::Restrict => return None,
-        ReferentialAction::Cascade => (Role::Delete, None),
-        ReferentialAction::SetNull => (
-            Role::Update,
-            Some(WriteClass::Assign(Term::Constant(Value::Null))),
-        ),
-        ReferentialAction::SetDefault => (Role::Update, Some(WriteClass::Assign(Term::Pure))),
+/// What a foreign key of `child` adds to what is done to its parent.
+fn cascade(parent: &Action, child: TableId, key: &ForeignKey) -> Option<Action> {
+    let columns = || key.columns.iter().zip(&key.parent_columns);
+    let all = |class: WriteClass| -> Vec<ColumnWrite> {
+        let of = |column: &ColumnIndex| ColumnWrite {
+            column: *column,
+            class: class.clone(),
+            null_by: Vec::new(),
+        };
+        key.columns.iter().map(of).collect()
     };
-    let writes = class
-        .into_iter()
-        .flat_map(|class| {
-            key.columns.iter().map(move |c| ColumnWrite {
-                column: *c,
-                class: class.clone(),
-            })
-        })
-        .collect();
-    let conditions = key
-        .columns
-        .iter()
-        .zip(&key.parent_columns)
+    let null = || WriteClass::Assign(Term::Constant(Value::Null));
+    let (action, gone) = match parent.access.role {
+        Role::Delete => (key.on_delete, true),
+        Role::Update if columns().any(|(_, p)| parent.write(*p).is_some()) => {
+            (key.on_update, false)
+        }
+        _ => return None,
+    };
+    let (role, writes) = match action {
+        ReferentialAction::NoAction | ReferentialAction::Restrict => return None,
+        ReferentialAction::Cascade if gone => (Role::Delete, Vec::new()),
+        ReferentialAction::Cascade => {
+            // The columns follow those of the parent that change.
+            let follow = |(column, of_parent): (&ColumnIndex, &ColumnIndex)| {
+                let class = match &parent.write(*of_parent)?.class {
+                    WriteClass::Assign(term) => WriteClass::Assign(term.clone()),
+                    _ => WriteClass::OfData,
+                };
+                Some(ColumnWrite {
+                    column: *column,
+                    class,
+                    null_by: Vec::new(),
+                })
+            };
+            (Role::Update, columns().filter_map(follow).collect())
+        }
+        ReferentialAction::SetNull => (Role::Update, all(null())),
+        ReferentialAction::SetDefault => (Role::Update, all(WriteClass::Assign(Term::Pure))),
+    };
+    let conditions = columns()
         .filter_map(|(column, of_parent)| {
-            Some(anabranch_sql::summary::Condition {
+            Some(Condition {
                 column: *column,
                 comparison: Comparison::Equal,
                 term: parent.fixed(*of_parent)?.clone(),

@@ -114,6 +114,7 @@ impl Held {
                 column: *column,
                 name: table.columns[column.index()].name.clone(),
                 from: describe(footprint, owner, term),
+                term: term.clone(),
             })
             .collect();
         let guard = Guard {

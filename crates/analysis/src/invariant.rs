@@ -134,6 +134,11 @@ fn declared(name: String, kind: InvariantKind, description: String, content: Con
     }
 }
 
+/// The name of the invariant that a table's NOT NULL columns make together.
+pub(crate) fn not_null_name(table: &str) -> String {
+    format!("{table}_not_null")
+}
+
 fn not_null(table: &TableSchema) -> Option<Declared> {
     let columns: Vec<ColumnIndex> = (0..table.columns.len())
         .filter(|i| !table.columns[*i].nullable)
@@ -146,7 +151,7 @@ fn not_null(table: &TableSchema) -> Option<Declared> {
             table.columns.len()
         );
         declared(
-            format!("{}_not_null", table.name),
+            not_null_name(&table.name),
             InvariantKind::RowEquality,
             description,
             Content::NotNull {

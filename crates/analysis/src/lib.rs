@@ -25,6 +25,7 @@
 
 mod assertion;
 mod conflict;
+pub mod explore;
 mod footprint;
 mod guard;
 mod invariant;

@@ -1,6 +1,6 @@
 //! The analysis's result.
 
-use anabranch_sql::summary::StatementId;
+use anabranch_sql::summary::{StatementId, Term};
 use anabranch_types::{ColumnIndex, Placement, TableId};
 
 /// What the analysis found for an application, under one topology.
@@ -106,6 +106,8 @@ pub struct GuardKey {
     pub name: String,
     /// Where the value comes from, for people: `p_w_id`.
     pub from: String,
+    /// Where the value comes from.
+    pub term: Term,
 }
 
 /// How a guard is kept.

@@ -33,6 +33,11 @@ pub struct StatementSummary {
     pub span: Span,
     /// Whether it stands in a loop, and so may run more than once a call.
     pub in_loop: bool,
+    /// The branches and the bodies of loops that it stands in, outermost first, each by a number of
+    /// its own: wherever a statement runs, those before it run whose path its own begins with.
+    pub path: Vec<u32>,
+    /// Whether it is an INSERT that may leave out rows (`ON CONFLICT`).
+    pub may_leave_out: bool,
     /// Every table it touches, once for each mention (a table joined with itself counts twice; a
     /// subquery's and a view's tables are included; foreign keys and cascades are not: the
     /// analyser adds them from the catalog).
@@ -201,6 +206,9 @@ pub struct ColumnWrite {
     pub column: ColumnIndex,
     /// How.
     pub class: WriteClass,
+    /// The row's own columns on which it depends whether the new value is NULL, where it is computed
+    /// from the row ([`WriteClass::OfRow`]).
+    pub null_by: Vec<ColumnIndex>,
 }
 
 /// The kinds of write that confluence tells apart (coordination-avoidance.txt §5).

@@ -6,6 +6,7 @@ use anabranch_sql::summary::{StatementId, TransactionSummary};
 use anabranch_types::Placement;
 use serde::Serialize;
 
+use crate::explore::Counterexample;
 use crate::plan::{
     Confluence, CoordinationClass, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan, PlanEntry,
 };
@@ -20,6 +21,19 @@ struct Report<'a> {
     columns: Vec<Column<'a>>,
     tables: Vec<Table<'a>>,
     invariants: Vec<Invariant<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counterexamples: Option<Vec<CounterexampleReport<'a>>>,
+}
+
+#[derive(Serialize)]
+struct CounterexampleReport<'a> {
+    invariant: &'a str,
+    transactions: &'a [String],
+    initial: &'a [String],
+    replicas: &'a [Vec<String>; 2],
+    order: &'a [usize],
+    merged: &'a [String],
+    emptied: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -84,8 +98,14 @@ struct Invariant<'a> {
     description: &'a str,
 }
 
-/// The plan as one JSON document, indented, with a newline at its end.
-pub fn render(plan: &Plan, catalog: &Catalog, summaries: &[TransactionSummary]) -> String {
+/// The plan as one JSON document, indented, with a newline at its end. `counterexamples` are left
+/// out where nobody has looked for them.
+pub fn render(
+    plan: &Plan,
+    catalog: &Catalog,
+    summaries: &[TransactionSummary],
+    counterexamples: Option<&[Counterexample]>,
+) -> String {
     let report = Report {
         version: VERSION,
         transactions: plan
@@ -117,11 +137,24 @@ pub fn render(plan: &Plan, catalog: &Catalog, summaries: &[TransactionSummary]) 
                 description: &i.description,
             })
             .collect(),
+        counterexamples: counterexamples.map(|list| list.iter().map(counterexample).collect()),
     };
     // The report is plain data with string keys: it cannot fail to serialize.
     let mut text = serde_json::to_string_pretty(&report).unwrap_or_default();
     text.push('\n');
     text
+}
+
+fn counterexample(found: &Counterexample) -> CounterexampleReport<'_> {
+    CounterexampleReport {
+        invariant: &found.invariant,
+        transactions: &found.transactions,
+        initial: &found.initial,
+        replicas: &found.replicas,
+        order: &found.order,
+        merged: &found.merged,
+        emptied: &found.emptied,
+    }
 }
 
 fn transaction<'a>(

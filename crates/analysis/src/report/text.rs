@@ -54,7 +54,7 @@ pub fn render_transactions(
     out
 }
 
-fn heading(out: &mut String, title: &str) {
+pub(super) fn heading(out: &mut String, title: &str) {
     let _ = writeln!(out, "{title}\n{}", "─".repeat(title.chars().count()));
 }
 
@@ -440,7 +440,7 @@ fn labelled(out: &mut String, label: &str, text: &str) {
 }
 
 /// A paragraph indented by `indent`.
-fn paragraph(out: &mut String, indent: usize, text: &str) {
+pub(super) fn paragraph(out: &mut String, indent: usize, text: &str) {
     hanging(out, &" ".repeat(indent), text);
 }
 

@@ -42,6 +42,9 @@ rules! {
     "eq-counter", "no", "a test of one column, to which amounts are added", "Table 2, row 2, for counters (§5.2)",
         "Two amounts that each lead to an allowed value may add up to a forbidden one.",
         "Assign the value instead, or state the test as a bound.";
+    "null-computed", "unknown", "NOT NULL: computed from the row", "§5.3",
+        "What a function makes of a row that another has changed may be NULL.",
+        "Write it so that it is never NULL: with coalesce(), or an ELSE.";
     "unique-chosen", "no", "unique: the key is chosen", "Table 2, row 3 (claim 3)",
         "{Stan:5} and {Mary:5} are each valid; together they are not.",
         "Let the database generate the key (uuid, identity).";
@@ -89,6 +92,9 @@ rules! {
     "mv-transition", "no", "sums that agree: a row is moved into or out of a sum", "Table 2, row 10, by effects (§4.1)",
         "Two transactions move the same row once, but each adds what goes with it.",
         "Let both claim the row first, for example by deleting a row of a queue.";
+    "mv-founding", "no", "sums that agree: a group's row is inserted behind its rows", "Table 2, row 10, by effects (§4.1)",
+        "What comes into a group before the group's row is there is counted by nobody.",
+        "Declare the foreign key, or let the database generate the group's key.";
     "mv-unmaintained", "unknown", "sums that agree: one side is changed alone", "§3, validity of each transaction",
         "A transaction that breaks the equation when it runs alone breaks it however it is ordered.",
         "Change the other side in the same transaction, or the assertion.";

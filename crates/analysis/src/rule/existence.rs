@@ -2,7 +2,7 @@
 //! must exist (Table 2, rows 15 and 16, and the payroll example of §4.1).
 
 use anabranch_sql::summary::{Role, Term, WriteClass};
-use anabranch_types::{TableId, Value};
+use anabranch_types::{ColumnIndex, TableId, Value};
 
 use super::view::apart;
 use super::{Context, Finding, Need, worst};
@@ -27,7 +27,7 @@ pub(crate) fn judge_iff(context: &Context<'_>, clause: &Clause, facets: &[Facet]
     let mut turns: Vec<Vec<(usize, &Action, Turn)>> = vec![Vec::new(); footprint.types.len()];
     for action in footprint.actions().filter(|a| a.is_write()) {
         for (place, facet) in facets.iter().enumerate() {
-            if let Some(turn) = turn(action, facet) {
+            if let Some(turn) = turn(footprint, clause, action, facet) {
                 turns[action.owner].push((place, action, turn));
             }
         }
@@ -52,7 +52,7 @@ pub(crate) fn judge_iff(context: &Context<'_>, clause: &Clause, facets: &[Facet]
         let mine = &turns[*owner];
         let needs = || -> Vec<Need> {
             mine.iter()
-                .map(|(_, a, _)| Need::row(footprint, a).reading(a))
+                .map(|(_, a, _)| Need::of_group(clause, tables[0], a))
                 .collect()
         };
         findings.push(if let Some(why) = one_sided(clause, mine) {
@@ -75,9 +75,25 @@ pub(crate) fn judge_iff(context: &Context<'_>, clause: &Clause, facets: &[Facet]
     worst(findings)
 }
 
-fn turn(action: &Action, facet: &Facet) -> Option<Turn> {
+fn turn(
+    footprint: &Footprint<'_>,
+    clause: &Clause,
+    action: &Action,
+    facet: &Facet,
+) -> Option<Turn> {
     if action.access.table != facet.table() {
         return None;
+    }
+    let regroups = |c: &ColumnIndex| action.write(*c).is_some();
+    let links = clause.links.columns_of(action.access.table);
+    if action.access.role == Role::Update && links.iter().any(regroups) {
+        // It turns with its new group, whatever its own column says.
+        return Some(Turn::Back);
+    }
+    if let Facet::Null((_, column)) = facet
+        && footprint.feeds(action, *column)
+    {
+        return Some(Turn::Back);
     }
     match (facet, action.access.role) {
         (_, Role::Read) => None,
@@ -126,7 +142,7 @@ fn settle_new(clause: &Clause, mine: &mut [(usize, &Action, Turn)], tables: &[Ta
 
 /// Whether two actions of one call surely fall on one group.
 fn same_group(clause: &Clause, a: &Action, b: &Action) -> bool {
-    let linked = |class: &[(TableId, anabranch_types::ColumnIndex)], action: &Action| {
+    let linked = |class: &[(TableId, ColumnIndex)], action: &Action| {
         class
             .iter()
             .find(|c| c.0 == action.access.table)
@@ -216,9 +232,7 @@ pub(crate) fn judge_inclusion(
             )
         } else {
             // The demanded row is known by the columns that are linked with it.
-            let mut need = Need::keyed(action, &[]).reading(action);
-            need.table = parent.tables[0];
-            need.key = demanded_key(clause, action, parent.tables[0]);
+            let mut need = Need::of_group(clause, parent.tables[0], action);
             need.writes.clear();
             Finding::no(
                 action.owner,
@@ -229,45 +243,41 @@ pub(crate) fn judge_inclusion(
             .needing(vec![need])
         });
     }
+    // Where several rows may satisfy the demand, one that goes leaves it to the others.
+    let named = footprint.table(parent.tables[0]);
+    let linked = clause.links.columns_of(named.id);
+    let tells = |key: &[ColumnIndex]| !key.is_empty() && key.iter().all(|c| linked.contains(c));
+    let one = parent.tables.len() == 1
+        && (tells(&named.primary_key)
+            || named.indexes.iter().any(|i| i.unique && tells(&i.columns)));
     for action in &enders {
-        findings.push(if makers.is_empty() {
+        findings.push(if !one {
+            let mut because = owners(&enders);
+            because.extend(owners(&makers));
+            Finding::no(
+                action.owner,
+                "nonempty-delete",
+                "two replicas may each take away what the other counts on",
+            )
+            .because(because)
+            .needing(vec![Need::of_group(clause, parent.tables[0], action)])
+        } else if makers.is_empty() {
             Finding::yes(
                 action.owner,
                 "fk-unopposed",
                 "no transaction inserts rows that demand it",
             )
         } else {
-            let key = clause.links.columns_of(action.access.table);
             Finding::no(
                 action.owner,
                 "fk-delete",
                 "a row that demands what it takes away may come at the same time",
             )
             .because(owners(&makers))
-            .needing(vec![Need::keyed(action, &key).reading(action)])
+            .needing(vec![Need::of_group(clause, parent.tables[0], action)])
         });
     }
     worst(findings)
-}
-
-fn demanded_key(
-    clause: &Clause,
-    maker: &Action,
-    parent: TableId,
-) -> Vec<(anabranch_types::ColumnIndex, Term)> {
-    clause
-        .links
-        .classes()
-        .iter()
-        .filter_map(|class| {
-            let column = class.iter().find(|c| c.0 == parent)?.1;
-            let term = class
-                .iter()
-                .filter(|c| c.0 == maker.access.table)
-                .find_map(|c| maker.fixed(c.1))?;
-            Some((column, term.clone()))
-        })
-        .collect()
 }
 
 /// At least one row of a region exists.
@@ -306,7 +316,7 @@ pub(crate) fn judge_at_least_one(
                     "two replicas may each take away what the other counts on",
                 )
                 .because(owners.clone())
-                .needing(vec![group(footprint, action)])
+                .needing(vec![group(footprint, region, action)])
             }
         })
         .collect();
@@ -325,7 +335,7 @@ pub(crate) fn judge_at_least_one(
     worst(findings)
 }
 
-fn filters(region: &Region, action: &Action, column: anabranch_types::ColumnIndex) -> bool {
+fn filters(region: &Region, action: &Action, column: ColumnIndex) -> bool {
     region
         .filters
         .iter()
@@ -333,8 +343,10 @@ fn filters(region: &Region, action: &Action, column: anabranch_types::ColumnInde
 }
 
 /// The whole table, with everything that the type reads of it.
-fn group(footprint: &Footprint<'_>, action: &Action) -> Need {
+fn group(footprint: &Footprint<'_>, region: &Region, action: &Action) -> Need {
     let mut need = Need::keyed(action, &[]).reading(action);
+    // All who take something away from it name the same table.
+    need.table = region.tables[0];
     for other in footprint.on(action.owner, action.access.table) {
         if other.access.role == Role::Read && !need.reads.contains(&other.statement) {
             need.reads.push(other.statement);

@@ -18,10 +18,10 @@ pub(crate) mod view;
 
 pub use catalogue::{RULES, Rule, rule};
 
-use anabranch_sql::summary::{StatementId, Term};
+use anabranch_sql::summary::{Role, StatementId, Term};
 use anabranch_types::{ColumnIndex, TableId};
 
-use crate::assertion::{Formula, Shape};
+use crate::assertion::{Clause, Formula, Shape};
 use crate::footprint::{Action, Footprint};
 use crate::invariant::{Content, Declared};
 use crate::merge::MergeModel;
@@ -153,6 +153,33 @@ impl Need {
         }
     }
 
+    /// The group of a clause that an action touches. All who are ordered because of the clause name
+    /// the same table: `named`, by those of its linked columns whose values the action tells.
+    pub(crate) fn of_group(clause: &Clause, named: TableId, action: &Action) -> Need {
+        let mut need = Need::keyed(action, &[]).reading(action);
+        need.table = named;
+        let mut columns: Vec<(ColumnIndex, Term)> = Vec::new();
+        for class in clause.links.classes() {
+            let of_named = class.iter().find(|c| c.0 == named);
+            let of_action = class
+                .iter()
+                .filter(|c| c.0 == action.access.table)
+                .find(|c| {
+                    // A column that the action changes tells one group of two.
+                    action.access.role == Role::Insert || action.write(c.1).is_none()
+                });
+            if let (Some((_, column)), Some((_, known))) = (of_named, of_action)
+                && let Some(term) = action.fixed(*known)
+            {
+                columns.push((*column, term.clone()));
+            }
+        }
+        columns.sort_by_key(|(c, _)| *c);
+        columns.dedup_by_key(|(c, _)| *c);
+        need.key = columns;
+        need
+    }
+
     /// With one column as what is meant.
     pub(crate) fn of(mut self, column: ColumnIndex) -> Need {
         self.column = Some(column);
@@ -250,6 +277,10 @@ pub(crate) fn worst(findings: Vec<Finding>) -> Vec<Finding> {
 /// Everything that touches the tables is ordered on them as wholes.
 fn judge_unrecognised(context: &Context<'_>, tables: &[TableId], reason: &str) -> Vec<Finding> {
     let footprint = context.footprint;
+    let written = |t: &&TableId| footprint.facts(**t).is_written();
+    let Some(named) = tables.iter().find(written).copied() else {
+        return Vec::new();
+    };
     let writers: Vec<usize> = (0..footprint.types.len())
         .filter(|t| {
             footprint.types[*t]
@@ -267,7 +298,12 @@ fn judge_unrecognised(context: &Context<'_>, tables: &[TableId], reason: &str) -
                 .filter(|a| {
                     tables.contains(&a.access.table) && footprint.facts(a.access.table).is_written()
                 })
-                .map(|a| Need::keyed(a, &[]).reading(a))
+                .map(|a| {
+                    // All who touch it name the same table.
+                    let mut need = Need::keyed(a, &[]).reading(a);
+                    need.table = named;
+                    need
+                })
                 .collect();
             let explanation = format!(
                 "no rule recognises the invariant ({reason}), so that whatever touches its tables \

@@ -20,7 +20,8 @@ pub(crate) fn judge_not_null(
     table: TableId,
     columns: &[ColumnIndex],
 ) -> Vec<Finding> {
-    writers_of(context.footprint, table, columns)
+    let footprint = context.footprint;
+    let mut findings: Vec<Finding> = writers_of(footprint, table, columns)
         .into_iter()
         .map(|owner| {
             Finding::yes(
@@ -29,7 +30,43 @@ pub(crate) fn judge_not_null(
                 "each row is checked where it is written; merging makes no new value",
             )
         })
-        .collect()
+        .collect();
+    for column in columns {
+        // Columns that nobody updates decide once and for all.
+        let moving = |c: &ColumnIndex| !footprint.is_settled(table, *c);
+        let computes = |a: &Action| {
+            a.write(*column)
+                .is_some_and(|w| w.null_by.iter().any(moving))
+        };
+        let computed: Vec<&Action> = footprint.on_table(table).filter(|a| computes(a)).collect();
+        let owners: Vec<usize> = computed.iter().map(|a| a.owner).collect();
+        for action in &computed {
+            let name = footprint.column_name(table, *column);
+            let why = format!(
+                "whether {name} becomes NULL is computed from the row, which another may have changed"
+            );
+            findings.push(
+                Finding::unknown(action.owner, "null-computed", why)
+                    .because(owners.clone())
+                    .needing(vec![Need::row(footprint, action).of(*column)]),
+            );
+        }
+        for action in footprint.on_table(table).filter(|a| {
+            let changes = a.access.role == Role::Update && a.write(*column).is_some();
+            !computed.is_empty() && !computes(a) && (changes || footprint.feeds(a, *column))
+        }) {
+            findings.push(
+                Finding::unknown(
+                    action.owner,
+                    "null-computed",
+                    "it changes what others compute a column from that must not be NULL",
+                )
+                .because(owners.clone())
+                .needing(vec![Need::row(footprint, action).of(*column)]),
+            );
+        }
+    }
+    worst(findings)
 }
 
 /// A secondary index.
@@ -107,6 +144,9 @@ fn bound(
         if action.access.role != Role::Update {
             continue;
         }
+        if footprint.feeds(action, column) {
+            assigners.push(action);
+        }
         let Some(write) = action.write(column) else {
             continue;
         };
@@ -177,7 +217,7 @@ fn oppose(
             Finding::no(
                 action.owner,
                 rule,
-                "it assigns the column while others check a change to it against the bound",
+                "it changes the column, or what it is computed from, while others check a change to it",
             )
             .because(guarded.clone())
             .needing(vec![Need::row(context.footprint, action).of(column)]),
@@ -199,6 +239,9 @@ fn value(context: &Context<'_>, table: TableId, column: ColumnIndex) -> Vec<Find
                 "a new row is checked where it is inserted",
             )),
             Role::Update => {
+                if footprint.feeds(action, column) {
+                    assigners.push(action);
+                }
                 let Some(write) = action.write(column) else {
                     continue;
                 };
@@ -224,7 +267,10 @@ fn value(context: &Context<'_>, table: TableId, column: ColumnIndex) -> Vec<Find
 fn several(context: &Context<'_>, table: TableId, columns: &[ColumnIndex]) -> Vec<Finding> {
     let footprint = context.footprint;
     let touches = |a: &&Action| {
-        a.access.role == Role::Update && columns.iter().any(|c| a.write(*c).is_some())
+        a.access.role == Role::Update
+            && columns
+                .iter()
+                .any(|c| a.write(*c).is_some() || footprint.feeds(a, *c))
     };
     let updates: Vec<&Action> = footprint.on_table(table).filter(touches).collect();
     // Columns that nobody updates stay as they were checked, so only the others need to go together.

@@ -137,12 +137,21 @@ fn parent_of(
     columns: &[ColumnIndex],
 ) -> Option<TableId> {
     let keys = &footprint.catalog.tables[insert.access.table.index()].foreign_keys;
+    // A parent that is there already lends its key to anybody.
+    let surely_new = |parent: &Action| {
+        let of = |action: &Action| footprint.statement(action.owner, action.statement);
+        match (of(parent), of(insert)) {
+            (Some(p), Some(i)) => !p.may_leave_out && p.id < i.id && i.path.starts_with(&p.path),
+            _ => false,
+        }
+    };
     keys.iter()
         .filter(|key| key.parent != insert.access.table)
         .filter(|key| key.columns.iter().all(|c| columns.contains(c)))
         .find(|key| {
             footprint.on(insert.owner, key.parent).any(|parent| {
                 parent.access.role == Role::Insert
+                    && surely_new(parent)
                     && key.columns.iter().zip(&key.parent_columns).all(|(c, p)| {
                         match (insert.fixed(*c), parent.fixed(*p)) {
                             (Some(a), Some(b)) => surely_equal(a, b),

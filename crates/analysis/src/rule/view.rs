@@ -13,7 +13,7 @@
 //! coordination mends it.
 
 use anabranch_sql::summary::{Role, Term, WriteClass};
-use anabranch_types::Value;
+use anabranch_types::{ColumnIndex, TableId, Value};
 
 use super::{ActionRef, Context, Finding, Need, worst};
 use crate::assertion::{Aggregate, Clause, Filter, Links, Part, Region, Source, TableColumn, Test};
@@ -42,6 +42,8 @@ pub(crate) enum Kind {
     },
     /// It moves rows that are there into the sum or out of it.
     Moves,
+    /// It puts the group's own row there, where rows of the group may be already.
+    Founds,
     /// It replaces a value.
     Overwrites,
 }
@@ -60,7 +62,10 @@ pub(crate) fn contributions<'f>(
         }
         for (part, Part { factor, source }) in parts.iter().enumerate() {
             let kind = match source {
-                Source::Column(column) => on_column(footprint, action, *column, *factor),
+                Source::Column(column) => {
+                    let groups = Groups { parts, links };
+                    on_column(footprint, action, *column, *factor, &groups)
+                }
                 Source::Aggregate {
                     function,
                     columns,
@@ -141,16 +146,58 @@ fn amount(
     })
 }
 
+/// What tells groups apart.
+struct Groups<'a> {
+    parts: &'a [Part],
+    links: &'a Links,
+}
+
+impl Groups<'_> {
+    /// Whether an inserted row of a group may meet rows that are in the group already: none can be
+    /// where they must refer to the row, or where its key is new.
+    fn may_be_there(&self, footprint: &Footprint<'_>, founding: &Action) -> bool {
+        let table = founding.access.table;
+        let linked = self.links.columns_of(table);
+        let fresh = |c: &ColumnIndex| matches!(founding.fixed(*c), Some(Term::Generated));
+        if linked.iter().any(fresh) {
+            return false;
+        }
+        let mut regions = self.parts.iter().filter_map(|p| match &p.source {
+            Source::Aggregate { region, .. } => Some(region),
+            Source::Column(_) => None,
+        });
+        let refers = |of: TableId| {
+            let keys = &footprint.catalog.tables[of.index()].foreign_keys;
+            keys.iter().any(|key| {
+                key.parent == table
+                    && key.parent_columns.iter().all(|p| linked.contains(p))
+                    && key
+                        .columns
+                        .iter()
+                        .zip(&key.parent_columns)
+                        .all(|(c, p)| self.links.are_equal((of, *c), (table, *p)))
+            })
+        };
+        regions.any(|region| !region.tables.iter().any(|t| *t == table || refers(*t)))
+    }
+}
+
 fn on_column(
     footprint: &Footprint<'_>,
     action: &Action,
     (table, column): TableColumn,
     factor: f64,
+    groups: &Groups<'_>,
 ) -> Option<Kind> {
     if action.access.table != table {
         return None;
     }
+    let regroups = |c: &ColumnIndex| action.write(*c).is_some();
     match action.access.role {
+        Role::Insert if groups.may_be_there(footprint, action) => Some(Kind::Founds),
+        Role::Update if groups.links.columns_of(table).iter().any(regroups) => {
+            Some(Kind::Overwrites)
+        }
         // The equation is about rows that are there: with its row it goes.
         Role::Read | Role::Delete => None,
         Role::Insert => Some(match action.write(column).map(|w| &w.class) {
@@ -163,6 +210,7 @@ fn on_column(
                 existing: false,
             },
         }),
+        Role::Update if footprint.feeds(action, column) => Some(Kind::Overwrites),
         Role::Update => Some(added(footprint, action, column, factor)?),
     }
 }
@@ -171,7 +219,7 @@ fn on_column(
 fn added(
     footprint: &Footprint<'_>,
     action: &Action,
-    column: anabranch_types::ColumnIndex,
+    column: ColumnIndex,
     factor: f64,
 ) -> Option<Kind> {
     Some(match &action.write(column)?.class {
@@ -221,8 +269,10 @@ fn on_aggregate(
                 .columns
                 .iter()
                 .find(|c| c.0 == table && action.write(c.1).is_some());
+            let feeds = |c: &&TableColumn| c.0 == table && footprint.feeds(action, c.1);
             match changed {
                 _ if moves => Some(Kind::Moves),
+                _ if sum.columns.iter().any(|c| feeds(&c)) => Some(Kind::Overwrites),
                 None => None,
                 Some(column) if sum.function == Aggregate::Sum && sum.plain => {
                     added(footprint, action, column.1, factor)
@@ -357,6 +407,13 @@ pub(crate) fn judge_balance(
             .collect();
     }
     let overwriting = with(&|c| c.kind == Kind::Overwrites);
+    let founding = with(&|c| c.kind == Kind::Founds);
+    let named = named(parts);
+    let group_needs = |mine: &[Contribution<'_>]| -> Vec<Need> {
+        mine.iter()
+            .map(|c| Need::of_group(clause, named, c.action))
+            .collect()
+    };
     let moving: Vec<&Contribution<'_>> = all
         .iter()
         .flatten()
@@ -382,16 +439,68 @@ pub(crate) fn judge_balance(
                 "a side of the equation is overwritten: what another adds at the same time is lost",
             )
             .because(opponents.clone())
-            .needing(needs_of(footprint, mine))
+            .needing(group_needs(mine))
+        } else if !founding.is_empty() {
+            let opponents = if founding.contains(owner) {
+                &touching
+            } else {
+                &founding
+            };
+            Finding::no(
+                *owner,
+                "mv-founding",
+                "a group's row may be inserted where rows of the group are already: its total does not know of those that come at the same time",
+            )
+            .because(opponents.clone())
+            .needing(group_needs(mine))
         } else if let Some(why) = unmaintained(mine, parts, &clause.links) {
             Finding::unknown(*owner, "mv-unmaintained", why)
                 .because(vec![*owner])
-                .needing(needs_of(footprint, mine))
+                .needing(group_needs(mine))
+        } else if let Some(others) = regrouped(&all, mine) {
+            Finding::no(
+                *owner,
+                "mv-transition",
+                "rows are moved into or out of the sum by a change to a row that they are joined with, while others come",
+            )
+            .because(others)
+            .needing(group_needs(mine))
         } else {
             moved(footprint, *owner, mine, &moving, &existing)
         });
     }
     worst(findings)
+}
+
+/// The table that names a group: that of the group's own row, or the one that is summed.
+fn named(parts: &[Part]) -> TableId {
+    let columns = parts.iter().filter_map(|p| match &p.source {
+        Source::Column((table, _)) => Some(*table),
+        Source::Aggregate { .. } => None,
+    });
+    let regions = parts.iter().filter_map(|p| match &p.source {
+        Source::Aggregate { region, .. } => region.tables.first().copied(),
+        Source::Column(_) => None,
+    });
+    columns.chain(regions).next().unwrap_or(TableId(0))
+}
+
+/// The types that move rows of one of these parts by changing a table that they are joined with,
+/// where this type touches the part by another table; none where there are none. The two never meet
+/// on a row, so that no guard on a row orders them.
+fn regrouped(all: &[Vec<Contribution<'_>>], mine: &[Contribution<'_>]) -> Option<Vec<usize>> {
+    let mut others = Vec::new();
+    for contribution in mine {
+        for other in all.iter().flatten() {
+            let apart = other.part == contribution.part
+                && other.action.access.table != contribution.action.access.table;
+            let moves = |c: &Contribution<'_>| c.kind == Kind::Moves;
+            if apart && (moves(other) || moves(contribution)) {
+                others.push(other.place.0);
+            }
+        }
+    }
+    (!others.is_empty()).then_some(others)
 }
 
 fn is_column(parts: &[Part], contribution: &Contribution<'_>) -> bool {
@@ -521,14 +630,13 @@ pub(crate) fn judge_bound(
                 Kind::Moves if c.action.access.role == Role::Delete => {
                     counted(&parts[c.part]).turned()
                 }
-                Kind::Moves | Kind::Overwrites => Sign::Either,
+                Kind::Moves | Kind::Overwrites | Kind::Founds => Sign::Either,
             };
             findings.push(if sign != Sign::Either && sign != dangerous {
                 Finding::yes(owner, safe, "it only moves the sum away from its bound")
             } else {
-                let key = clause.links.columns_of(c.action.access.table);
                 Finding::no(owner, unsafe_, "it may move the sum towards its bound: two changes that each respect it may break it together")
-                    .needing(vec![Need::keyed(c.action, &key).reading(c.action)])
+                    .needing(vec![Need::of_group(clause, named(parts), c.action)])
             });
         }
     }

@@ -3,9 +3,12 @@
 mod assertions;
 mod brute_force;
 mod examples;
+mod found;
 mod isolation;
 mod placement;
 mod schema;
+mod soundness;
 mod support;
 mod table_2;
+mod table_2_sql;
 mod tpcc;

@@ -92,7 +92,8 @@ fn check(report: &Value) -> Vec<String> {
 
 fn report(app: &Application, guarantee: Guarantee) -> Value {
     let plan = app.plan_for(guarantee);
-    serde_json::from_str(&render(&plan, &app.catalog, &app.types)).expect("the report is JSON")
+    serde_json::from_str(&render(&plan, &app.catalog, &app.types, None))
+        .expect("the report is JSON")
 }
 
 #[test]

@@ -114,7 +114,11 @@ pub(crate) enum RawWrite {
         negated: bool,
     },
     /// Of the row and of these variables.
-    OfRow(Vec<usize>),
+    OfRow {
+        slots: Vec<usize>,
+        /// The columns on which it depends whether it is NULL.
+        null_by: Vec<ColumnIndex>,
+    },
     OfData,
 }
 

@@ -10,7 +10,7 @@ use super::{
     from::{FromList, SourceKind, bit, mask, split},
     operator::peeled,
     scope::{Scope, ScopeColumn, ScopeSource},
-    term::RawTerm,
+    term::{Nullness, RawTerm},
 };
 use crate::{
     constraint::Constraints,
@@ -127,7 +127,7 @@ impl Binder<'_> {
         let assignments = self.assignments(table, &update.assignments)?;
         let writes = assignments
             .iter()
-            .map(|(column, e)| (*column, self.write_class(*column, e)))
+            .map(|(column, e)| (*column, self.write_class(table, *column, e)))
             .collect();
         self.accesses[0].writes = writes;
         let (returning, columns, terms) = self.returning(update.returning.as_ref())?;
@@ -378,7 +378,12 @@ impl Binder<'_> {
     }
 
     /// How an assignment writes its column.
-    fn write_class(&self, column: ColumnIndex, expression: &Expression) -> RawWrite {
+    fn write_class(
+        &self,
+        table: TableId,
+        column: ColumnIndex,
+        expression: &Expression,
+    ) -> RawWrite {
         if mask(expression) & bit(1) == 0 {
             return RawWrite::Assign(self.term(expression));
         }
@@ -437,7 +442,15 @@ impl Binder<'_> {
         if other_data {
             RawWrite::OfData
         } else {
-            RawWrite::OfRow(slots)
+            let columns = &self.catalog.schema.table(table).columns;
+            RawWrite::OfRow {
+                slots,
+                null_by: Nullness::of(expression, columns)
+                    .columns
+                    .into_iter()
+                    .map(column_index)
+                    .collect(),
+            }
         }
     }
 

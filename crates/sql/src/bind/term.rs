@@ -1,9 +1,11 @@
 //! Where a value comes from, as the analyser wants to know it, before variables are resolved.
 
-use anabranch_types::Value;
+use std::collections::BTreeSet;
+
+use anabranch_types::{ColumnSchema, Value};
 
 use super::{Binder, scope::Scope};
-use crate::expression::{Expression, Operator, frame::column_index};
+use crate::expression::{Expression, Function, Operator, frame::column_index};
 
 /// A [`crate::summary::Term`] that may still name variables of the procedure.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,6 +83,142 @@ impl RawTerm {
             _ => None,
         }
     }
+}
+
+/// What decides whether an expression over a row is NULL.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Nullness {
+    /// It is NULL wherever one of these is, which do not depend on the row: NULL itself, variables,
+    /// columns beside the row.
+    sources: BTreeSet<(usize, usize)>,
+    /// Columns of the row on which it depends besides.
+    pub(super) columns: BTreeSet<usize>,
+}
+
+impl Nullness {
+    /// That of an expression over a row with these columns.
+    pub(super) fn of(expression: &Expression, columns: &[ColumnSchema]) -> Nullness {
+        let strict = |list: &[&Expression]| {
+            let mut all = Nullness::default();
+            for e in list {
+                all.join(Nullness::of(e, columns));
+            }
+            all
+        };
+        let source = |place| Nullness {
+            sources: BTreeSet::from([place]),
+            columns: BTreeSet::new(),
+        };
+        match expression {
+            // NULL itself is a source of its own.
+            Expression::Constant(Value::Null) => source((0, 0)),
+            Expression::Constant(_) | Expression::Now => Nullness::default(),
+            Expression::Variable(slot) => source((0, slot + 1)),
+            Expression::Column {
+                depth: 0,
+                source: 1,
+                column,
+            } => Nullness {
+                sources: BTreeSet::new(),
+                columns: match columns.get(*column) {
+                    Some(described) if !described.nullable => BTreeSet::new(),
+                    _ => BTreeSet::from([*column]),
+                },
+            },
+            Expression::Column {
+                depth: 0,
+                source: of,
+                column,
+            } => source((*of, *column)),
+            Expression::Arithmetic { left, right, .. } | Expression::Concat(left, right) => {
+                strict(&[left, right])
+            }
+            Expression::Negate { operand, .. } | Expression::Cast { operand, .. } => {
+                strict(&[operand])
+            }
+            Expression::Call {
+                function:
+                    Function::Left
+                    | Function::Right
+                    | Function::Upper
+                    | Function::Lower
+                    | Function::Length
+                    | Function::Replace
+                    | Function::TrimBoth
+                    | Function::TrimLeft
+                    | Function::TrimRight,
+                arguments,
+            } => strict(&arguments.iter().collect::<Vec<_>>()),
+            Expression::Call {
+                function: Function::Concat(_),
+                ..
+            } => Nullness::default(),
+            Expression::Case {
+                branches,
+                otherwise,
+            }
+            | Expression::Switch {
+                branches,
+                otherwise,
+                ..
+            } => {
+                let mut of_results: Vec<Nullness> = branches
+                    .iter()
+                    .map(|(_, e)| Nullness::of(e, columns))
+                    .collect();
+                of_results.push(Nullness::of(otherwise, columns));
+                let mut all = Nullness::default();
+                let alike = of_results.windows(2).all(|w| w[0] == w[1]);
+                of_results.into_iter().for_each(|n| all.join(n));
+                if !alike {
+                    // Which branch is taken decides.
+                    if let Expression::Switch { operand, .. } = expression {
+                        columns_in(operand, &mut all.columns);
+                    }
+                    for (condition, _) in branches {
+                        columns_in(condition, &mut all.columns);
+                    }
+                }
+                all
+            }
+            // The first that is not NULL: never NULL if one of them never is.
+            Expression::Coalesce(list)
+            | Expression::Call {
+                function: Function::Greatest | Function::Least,
+                arguments: list,
+            } if list
+                .iter()
+                .any(|e| Nullness::of(e, columns) == Nullness::default()) =>
+            {
+                Nullness::default()
+            }
+            _ => {
+                let mut all = Nullness::default();
+                columns_in(expression, &mut all.columns);
+                all
+            }
+        }
+    }
+
+    fn join(&mut self, other: Nullness) {
+        self.sources.extend(other.sources);
+        self.columns.extend(other.columns);
+    }
+}
+
+/// The columns of the row that an expression names.
+fn columns_in(expression: &Expression, columns: &mut BTreeSet<usize>) {
+    expression.any(&mut |e| {
+        if let Expression::Column {
+            depth: 0,
+            source: 1,
+            column,
+        } = e
+        {
+            columns.insert(*column);
+        }
+        false
+    });
 }
 
 impl Binder<'_> {

@@ -54,6 +54,8 @@ struct Findings {
     before: Vec<Option<State>>,
     /// The innermost loops around each site, outermost first.
     loops: Vec<Vec<usize>>,
+    /// The branches and loops around each site, outermost first.
+    paths: Vec<Vec<u32>>,
     /// Calls of other procedures: what is known of the arguments, and whether in a loop.
     calls: BTreeMap<u32, Called>,
     /// Inserts seen so far: table, column, carried UPDATE and offset.
@@ -66,6 +68,7 @@ struct Called {
     procedure: Arc<CompiledProcedure>,
     arguments: Vec<Term>,
     in_loop: bool,
+    path: Vec<u32>,
 }
 
 /// How a procedure comes to run.
@@ -78,6 +81,8 @@ struct Calling {
     within: bool,
     /// Whether it may be called more than once.
     in_loop: bool,
+    /// The branches and loops around the call.
+    path: Vec<u32>,
 }
 
 struct Walk<'w> {
@@ -86,6 +91,8 @@ struct Walk<'w> {
     findings: Findings,
     loops: Vec<usize>,
     next_loop: usize,
+    path: Vec<u32>,
+    next_path: u32,
 }
 
 fn is_pure(term: &Term) -> bool {
@@ -260,6 +267,14 @@ fn carrier(expression: &Expression) -> Option<usize> {
 }
 
 impl Walk<'_> {
+    /// Statements that run only where a branch is taken, or as often as a loop goes round.
+    fn within(&mut self, codes: &[Code], state: &mut State) {
+        self.path.push(self.next_path);
+        self.next_path += 1;
+        self.codes(codes, state);
+        self.path.pop();
+    }
+
     fn codes(&mut self, codes: &[Code], state: &mut State) {
         for code in codes {
             self.code(code, state);
@@ -368,13 +383,13 @@ impl Walk<'_> {
                 for (condition, body) in branches {
                     self.computed(condition, state);
                     let mut branch = state.clone();
-                    self.codes(body, &mut branch);
+                    self.within(body, &mut branch);
                     match &mut joined {
                         None => joined = Some(branch),
                         Some(joined) => joined.join(&branch),
                     }
                 }
-                self.codes(otherwise, state);
+                self.within(otherwise, state);
                 if let Some(joined) = joined {
                     state.join(&joined);
                 }
@@ -466,6 +481,9 @@ impl Walk<'_> {
                     .map(|argument| self.computed(argument, state))
                     .collect();
                 let in_loop = !self.loops.is_empty();
+                let mut path = self.path.clone();
+                path.push(self.next_path);
+                self.next_path += 1;
                 self.findings
                     .calls
                     .entry(*offset)
@@ -474,6 +492,7 @@ impl Walk<'_> {
                         procedure: Arc::clone(procedure),
                         arguments: terms,
                         in_loop,
+                        path,
                     });
                 for Receiver { slot, .. } in into {
                     state.terms[*slot] = Term::Unknown;
@@ -498,7 +517,7 @@ impl Walk<'_> {
         loop {
             let mut after = state.clone();
             enter(self, &mut after);
-            self.codes(body, &mut after);
+            self.within(body, &mut after);
             let before = state.clone();
             for (sites, more) in state.carried.iter_mut().zip(&after.carried) {
                 sites.extend(more);
@@ -522,6 +541,7 @@ impl Walk<'_> {
             }
         });
         self.findings.loops[site].clone_from(&self.loops);
+        self.findings.paths[site].clone_from(&self.path);
         let statement = &self.procedure.statements[site].statement;
         let mut used = Sites::new();
         match &statement.kind {
@@ -694,6 +714,7 @@ impl CompiledProcedure {
             arguments: (0..self.parameters.len()).map(Term::Parameter).collect(),
             within: false,
             in_loop: false,
+            path: Vec::new(),
         }
     }
 
@@ -705,10 +726,13 @@ impl CompiledProcedure {
             findings: Findings {
                 before: vec![None; sites],
                 loops: vec![Vec::new(); sites],
+                paths: vec![Vec::new(); sites],
                 ..Findings::default()
             },
             loops: Vec::new(),
             next_loop: 0,
+            path: calling.path.clone(),
+            next_path: 0,
         };
         let mut terms = vec![Term::Constant(Value::Null); self.variables.len()];
         terms[..calling.arguments.len()].clone_from_slice(&calling.arguments);
@@ -811,6 +835,11 @@ impl CompiledProcedure {
                 id,
                 span: site.statement.span,
                 in_loop: site.in_loop || calling.in_loop,
+                path: findings.paths[place].clone(),
+                may_leave_out: matches!(
+                    &site.statement.kind,
+                    StatementKind::Insert(insert) if insert.conflict.is_some()
+                ),
                 accesses: self.accesses(place, id, state),
                 result,
                 deferral: match calling.within {
@@ -825,6 +854,7 @@ impl CompiledProcedure {
                 arguments: call.arguments,
                 within: true,
                 in_loop: calling.in_loop || call.in_loop,
+                path: call.path,
             };
             call.procedure.summarize(&calling, statements);
         }
@@ -842,7 +872,7 @@ impl CompiledProcedure {
                 term: resolve(term),
                 negated: *negated,
             },
-            RawWrite::OfRow(slots) => {
+            RawWrite::OfRow { slots, .. } => {
                 let known = |slot: &usize| state.is_some_and(|state| is_pure(&state.terms[*slot]));
                 if slots.iter().all(known) {
                     WriteClass::OfRow
@@ -866,6 +896,10 @@ impl CompiledProcedure {
                     .map(|(column, raw)| ColumnWrite {
                         column: *column,
                         class: class(raw),
+                        null_by: match raw {
+                            RawWrite::OfRow { null_by, .. } => null_by.clone(),
+                            _ => Vec::new(),
+                        },
                     })
                     .collect(),
                 conditions: access

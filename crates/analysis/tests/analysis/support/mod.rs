@@ -231,6 +231,8 @@ impl Type<'_> {
             id,
             span: NOWHERE,
             in_loop: false,
+            path: Vec::new(),
+            may_leave_out: false,
             accesses,
             result: ResultUse::Unused,
             deferral: match deferrable {
@@ -264,6 +266,7 @@ impl Type<'_> {
             access.writes.push(ColumnWrite {
                 column,
                 class: WriteClass::Assign(term),
+                null_by: Vec::new(),
             });
         }
         self.push(vec![access], false)
@@ -301,7 +304,11 @@ impl Type<'_> {
                 },
             };
             let column = self.application.column(id, column);
-            access.writes.push(ColumnWrite { column, class });
+            access.writes.push(ColumnWrite {
+                column,
+                class,
+                null_by: Vec::new(),
+            });
         }
         let key = &self.application.catalog.schema.table(id).primary_key;
         let keyed = key

@@ -1,0 +1,476 @@
+//! Cases by chance: rows that satisfy what is declared, and calls with arguments that meet them.
+//!
+//! Values come from a small pool, so that rows and calls meet: the numbers 0 to 3, two letters, and
+//! the constants of the application's own text. Rows are put in one after the other, parents first;
+//! what violates an assertion is changed or taken out until nothing does.
+
+use anabranch_sql::CompiledStatement;
+use anabranch_sql::catalog::ColumnDefault;
+use anabranch_sql::testing::ready;
+use anabranch_types::{ColumnIndex, DataType, Decimal, TableId, Value};
+
+use super::case::{Call, Case, Side, run};
+use super::state::{Attempt, State};
+use super::validity::violated;
+use super::{Effort, World};
+
+/// How many constants of the application's text are taken into the pool.
+const CONSTANTS_MAX: usize = 8;
+
+/// Rows a table, at most.
+const ROWS_MAX: u64 = 3;
+
+/// Changes tried to make some rows satisfy the assertions.
+const REPAIRS_MAX: u32 = 40;
+
+/// States from which replicas diverge, each used many times.
+const ANCESTORS: usize = 12;
+
+/// Numbers from a seed.
+#[derive(Clone, Debug)]
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        (self.next() >> 16) % n.max(1)
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn pick<'l, T>(&mut self, list: &'l [T]) -> Option<&'l T> {
+        list.get(self.below(list.len() as u64) as usize)
+    }
+}
+
+/// A table as rows are put into it.
+struct Loader {
+    table: TableId,
+    /// The columns that an INSERT may name.
+    columns: Vec<ColumnIndex>,
+    insert: CompiledStatement,
+}
+
+/// Makes cases.
+pub(super) struct Generator<'w> {
+    world: &'w World<'w>,
+    random: Random,
+    loaders: Vec<Loader>,
+    integers: Vec<i64>,
+    texts: Vec<String>,
+    ancestors: Vec<Vec<(TableId, Vec<Value>)>>,
+}
+
+impl<'w> Generator<'w> {
+    /// A generator with its own seed.
+    pub(super) fn new(world: &'w World<'w>, seed: u64) -> Generator<'w> {
+        let (integers, texts) = constants(world);
+        let mut generator = Generator {
+            world,
+            random: Random(seed),
+            loaders: loaders(world),
+            integers,
+            texts,
+            ancestors: Vec::new(),
+        };
+        for _ in 0..ANCESTORS {
+            let rows = generator.rows();
+            if !generator.ancestors.contains(&rows) {
+                generator.ancestors.push(rows);
+            }
+        }
+        generator
+    }
+
+    /// A case of these types in which every call succeeds where it runs; none where none did.
+    pub(super) fn case(&mut self, types: &[usize], planned: bool, effort: Effort) -> Option<Case> {
+        let rows = self.random.pick(&self.ancestors)?.clone();
+        let mut state = State::of(self.world.schema(), &rows)?;
+        if !violated(self.world, &state).is_empty() {
+            return None;
+        }
+        let mut case = Case {
+            rows,
+            calls: Vec::new(),
+        };
+        let mut number = 0;
+        for _ in 0..self.random.below(u64::from(effort.before_max) + 1) {
+            self.try_call(
+                types,
+                Side::Before,
+                &mut number,
+                &mut state,
+                &mut case,
+                planned,
+            );
+        }
+        let mut sides = Vec::new();
+        for (side, start) in [(Side::Left, state.clone()), (Side::Right, state)] {
+            let (mut state, first) = (start, case.calls.len());
+            for _ in 0..1 + self.random.below(u64::from(effort.calls_max)) {
+                self.try_call(types, side, &mut number, &mut state, &mut case, planned);
+            }
+            if case.calls.len() == first {
+                return None;
+            }
+            sides.push(case.calls.split_off(first));
+        }
+        // Timestamps: any order that keeps each replica's.
+        let [left, right] = &mut sides[..] else {
+            return None;
+        };
+        while !left.is_empty() || !right.is_empty() {
+            let take_left = right.is_empty() || (!left.is_empty() && self.random.one_in(2));
+            let from = if take_left { &mut *left } else { &mut *right };
+            case.calls.push(from.remove(0));
+        }
+        Some(case)
+    }
+
+    fn try_call(
+        &mut self,
+        types: &[usize],
+        side: Side,
+        number: &mut u64,
+        state: &mut State,
+        case: &mut Case,
+        planned: bool,
+    ) {
+        for _ in 0..4 {
+            let Some(procedure) = self.random.pick(types).copied() else {
+                return;
+            };
+            *number += 1;
+            let call = Call {
+                procedure,
+                arguments: self.arguments(procedure, state),
+                side,
+                number: *number,
+            };
+            if let Some((next, log)) = run(self.world, state, &call, planned)
+                && !log.effects.is_empty()
+            {
+                *state = next;
+                case.calls.push(call);
+                return;
+            }
+        }
+    }
+
+    fn arguments(&mut self, procedure: usize, state: &State) -> Vec<Value> {
+        let parameters = self.world.application.procedures[procedure].parameters();
+        let elements = 1 + self.random.below(2) as usize;
+        let types: Vec<DataType> = parameters.iter().map(|(_, t)| t.clone()).collect();
+        let mut values = Vec::new();
+        for data_type in &types {
+            values.push(match data_type {
+                DataType::Array(of) => {
+                    let list: Vec<Value> = (0..elements).map(|_| self.value(of)).collect();
+                    Value::Array(list.into())
+                }
+                DataType::Uuid => self.uuid(state),
+                _ if self.random.one_in(24) => Value::Null,
+                _ => self.value(data_type),
+            });
+        }
+        values
+    }
+
+    /// A uuid of a row that is there, mostly.
+    fn uuid(&mut self, state: &State) -> Value {
+        let rows = state.rows(self.world.schema());
+        let values = rows.into_iter().flat_map(|(_, values)| values);
+        let mut known: Vec<Value> = values.filter(|v| matches!(v, Value::Uuid(_))).collect();
+        known.push(self.value(&DataType::Uuid));
+        self.random.pick(&known).cloned().unwrap_or(Value::Null)
+    }
+
+    fn integer(&mut self) -> i64 {
+        let small = self.random.below(8);
+        match small {
+            0..=2 => 1,
+            3 => 0,
+            4 | 5 => 2,
+            6 => 3,
+            _ => self.random.pick(&self.integers).copied().unwrap_or(5),
+        }
+    }
+
+    fn value(&mut self, data_type: &DataType) -> Value {
+        match data_type {
+            DataType::Bool => Value::Bool(self.random.one_in(2)),
+            DataType::Int2 | DataType::Int4 | DataType::Int8 => Value::Int(self.integer()),
+            DataType::Numeric(_) => Value::Numeric(Decimal::from_i64(self.integer())),
+            DataType::Real | DataType::Double => Value::Float(self.integer() as f64),
+            DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
+                let text = self.random.pick(&self.texts).cloned().unwrap_or_default();
+                let most = match data_type {
+                    DataType::Varchar(Some(n)) | DataType::Char(n) => *n as usize,
+                    _ => usize::MAX,
+                };
+                Value::text(text.chars().take(most).collect::<String>())
+            }
+            DataType::Uuid => {
+                let mut bytes = [0; 16];
+                bytes[15] = 1 + self.random.below(3) as u8;
+                Value::Uuid(bytes)
+            }
+            DataType::Timestamp | DataType::TimestampTz => {
+                Value::Timestamp(self.random.below(3) as i64 * 1_000_000)
+            }
+            DataType::Date => Value::Date(self.random.below(3) as i32),
+            _ => Value::Null,
+        }
+    }
+
+    /// Rows that satisfy everything, perhaps none.
+    fn rows(&mut self) -> Vec<(TableId, Vec<Value>)> {
+        let mut state = State::empty(self.world.schema());
+        for place in 0..self.loaders.len() {
+            // Few rows and none make assertions easy to satisfy; many make calls meet.
+            let most = match self.random.below(4) {
+                0 => 0,
+                1 => 1,
+                _ => 1 + self.random.below(ROWS_MAX),
+            };
+            for _ in 0..most {
+                state = self.with_row(place, &state).unwrap_or(state);
+            }
+        }
+        self.repaired(state).rows(self.world.schema())
+    }
+
+    /// The state with one more row, if that can be.
+    fn with_row(&mut self, place: usize, state: &State) -> Option<State> {
+        let table = self.loaders[place].table;
+        let values = self.row(table, state);
+        let columns = self.loaders[place].columns.clone();
+        let parameters: Vec<Value> = columns.iter().map(|c| values[c.index()].clone()).collect();
+        let number = 1_000 + self.random.below(1_000_000);
+        let mut attempt = Attempt::new(self.world, state.clone(), number, false);
+        let insert = &self.loaders[place].insert;
+        ready(insert.execute(&mut attempt, &parameters)).ok()?;
+        Some(attempt.into_parts().0)
+    }
+
+    /// Values for a row; those of a foreign key are some parent's.
+    fn row(&mut self, table: TableId, state: &State) -> Vec<Value> {
+        let world = self.world;
+        let schema = world.schema().table(table);
+        let mut values: Vec<Value> = Vec::new();
+        for column in &schema.columns {
+            let null = column.nullable && self.random.one_in(3);
+            values.push(if null {
+                Value::Null
+            } else if self.random.one_in(3) && column.data_type.is_numeric() {
+                match column.data_type {
+                    DataType::Numeric(_) => Value::Numeric(Decimal::from_i64(0)),
+                    DataType::Real | DataType::Double => Value::Float(0.0),
+                    _ => Value::Int(0),
+                }
+            } else {
+                self.value(&column.data_type)
+            });
+        }
+        for key in &schema.primary_key {
+            if schema.columns[key.index()].data_type.is_integer() {
+                values[key.index()] = Value::Int(1 + self.random.below(2) as i64);
+            }
+        }
+        for key in &world.catalog().tables[table.index()].foreign_keys {
+            let parent = world.schema().table(key.parent);
+            let rows: Vec<Vec<Value>> = state.tables[key.parent.index()]
+                .values()
+                .map(|row| row.values(&parent.layout))
+                .collect();
+            let Some(row) = self.random.pick(&rows) else {
+                for column in &key.columns {
+                    if schema.columns[column.index()].nullable {
+                        values[column.index()] = Value::Null;
+                    }
+                }
+                continue;
+            };
+            for (column, of_parent) in key.columns.iter().zip(&key.parent_columns) {
+                values[column.index()] = row[of_parent.index()].clone();
+            }
+        }
+        values
+    }
+
+    /// Changes values and takes rows out until nothing is violated.
+    fn repaired(&mut self, mut state: State) -> State {
+        let world = self.world;
+        let schema = world.schema();
+        let mut wrong = violated(world, &state).len();
+        for _ in 0..REPAIRS_MAX {
+            if wrong == 0 {
+                return state;
+            }
+            let mut rows = state.rows(schema);
+            if rows.is_empty() || self.random.one_in(4) {
+                let place = self.random.below(self.loaders.len() as u64) as usize;
+                if self.loaders.is_empty() {
+                    return state;
+                }
+                if let Some(more) = self.with_row(place, &state) {
+                    let left = violated(world, &more).len();
+                    if left <= wrong {
+                        (state, wrong) = (more, left);
+                    }
+                }
+                continue;
+            }
+            let place = self.random.below(rows.len() as u64) as usize;
+            if self.random.one_in(3) {
+                rows.remove(place);
+            } else {
+                let (table, values) = &mut rows[place];
+                let columns = &schema.table(*table).columns;
+                let column = self.random.below(columns.len() as u64) as usize;
+                let data_type = columns[column].data_type.clone();
+                values[column] = self.value(&data_type);
+            }
+            // Values have the form that their columns give them only once they are stored.
+            let Some(changed) = self.stored(&rows) else {
+                continue;
+            };
+            let left = violated(world, &changed).len();
+            if left <= wrong {
+                (state, wrong) = (changed, left);
+            }
+        }
+        if wrong == 0 {
+            state
+        } else {
+            State::empty(schema)
+        }
+    }
+
+    /// A state of these rows, put in one by one.
+    fn stored(&mut self, rows: &[(TableId, Vec<Value>)]) -> Option<State> {
+        let mut state = State::empty(self.world.schema());
+        for loader in 0..self.loaders.len() {
+            let table = self.loaders[loader].table;
+            for (number, (_, values)) in rows.iter().enumerate().filter(|(_, (t, _))| *t == table) {
+                let columns = &self.loaders[loader].columns;
+                let parameters: Vec<Value> =
+                    columns.iter().map(|c| values[c.index()].clone()).collect();
+                let number = 1_000 + number as u64;
+                let mut attempt = Attempt::new(self.world, state, number, false);
+                let insert = &self.loaders[loader].insert;
+                ready(insert.execute(&mut attempt, &parameters)).ok()?;
+                state = attempt.into_parts().0;
+            }
+        }
+        Some(state)
+    }
+}
+
+/// How rows are put into each table, parents before children. A table that cannot be filled from
+/// outside stays empty.
+fn loaders(world: &World<'_>) -> Vec<Loader> {
+    let catalog = world.catalog();
+    let mut loaders = Vec::new();
+    for table in in_order(world) {
+        let schema = world.schema().table(table);
+        let declared = &catalog.tables[table.index()];
+        let chosen = |c: &usize| {
+            !matches!(
+                declared.defaults.get(*c),
+                Some(ColumnDefault::Generated { always: true })
+            )
+        };
+        let columns: Vec<ColumnIndex> = (0..schema.columns.len())
+            .filter(chosen)
+            .map(|c| ColumnIndex(c as u16))
+            .collect();
+        let names: Vec<String> = columns
+            .iter()
+            .map(|c| quoted(&schema.columns[c.index()].name))
+            .collect();
+        let numbers: Vec<String> = (1..=columns.len()).map(|n| format!("${n}")).collect();
+        let text = format!(
+            "INSERT INTO {} ({}) VALUES ({})",
+            quoted(&schema.name),
+            names.join(", "),
+            numbers.join(", ")
+        );
+        if let Ok(insert) = world.application.statement(&text) {
+            loaders.push(Loader {
+                table,
+                columns,
+                insert,
+            });
+        }
+    }
+    loaders
+}
+
+pub(super) fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if name.chars().all(plain) && !name.starts_with(|c: char| c.is_ascii_digit()) {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
+}
+
+/// The tables, parents before children; circles in order of declaration.
+pub(super) fn in_order(world: &World<'_>) -> Vec<TableId> {
+    let tables = &world.catalog().tables;
+    let mut order: Vec<TableId> = Vec::new();
+    while order.len() < tables.len() {
+        let ready = |t: &&anabranch_sql::catalog::Table| {
+            let mut keys = t.foreign_keys.iter();
+            keys.all(|k| k.parent == t.id || order.contains(&k.parent))
+        };
+        let left = || tables.iter().filter(|t| !order.contains(&t.id));
+        let Some(next) = left().find(ready).or_else(|| left().next()) else {
+            break;
+        };
+        order.push(next.id);
+    }
+    order
+}
+
+/// Numbers and texts that the application's own files name.
+fn constants(world: &World<'_>) -> (Vec<i64>, Vec<String>) {
+    let mut integers: Vec<i64> = vec![-1, 4];
+    let mut texts = vec!["a".to_owned(), "b".to_owned()];
+    for file in &world.catalog().files {
+        let mut quoted = file.text.split('\'');
+        while let (Some(code), text) = (quoted.next(), quoted.next()) {
+            for word in code.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+                if let Ok(n) = word.parse::<i64>() {
+                    for n in [n, n + 1] {
+                        if n.abs() <= 1_000
+                            && !integers.contains(&n)
+                            && integers.len() < CONSTANTS_MAX
+                        {
+                            integers.push(n);
+                        }
+                    }
+                }
+            }
+            if let Some(text) = text
+                && text.len() <= 16
+                && texts.len() < CONSTANTS_MAX
+                && !texts.iter().any(|t| t == text)
+            {
+                texts.push(text.to_owned());
+            }
+        }
+    }
+    (integers, texts)
+}

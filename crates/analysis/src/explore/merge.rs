@@ -1,0 +1,176 @@
+//! Merging what two replicas have done, as the plan says that columns are merged.
+//!
+//! The calls are taken in the order of their timestamps, which keeps the order of each replica.
+//! What one inserted is there, what one deleted is gone, and each column of an updated row follows
+//! its [`MergePolicy`]: amounts are added, whole values are kept from the highest timestamp, and
+//! what a row's owner computes is computed again from the row as it then is.
+
+use std::collections::btree_map::Entry;
+
+use anabranch_types::{ColumnIndex, ColumnSet, Effect, Key, Row, TableSchema, Value};
+
+use super::World;
+use super::state::{Done, Log, State, key_of, patched};
+use crate::plan::MergePolicy;
+
+/// What merging came to.
+pub(super) enum Merged {
+    /// A state; with the invariant that showed broken on the way, where a key was inserted twice or
+    /// an owner could not evaluate an update.
+    State(State, Option<String>),
+    /// A call could not have committed so: nothing is learnt.
+    Impossible,
+}
+
+/// The ancestor with the calls' effects, in the order of `logs`.
+pub(super) fn merge(world: &World<'_>, ancestor: &State, logs: &[&Log]) -> Merged {
+    let mut state = ancestor.clone();
+    let mut broken = None;
+    for log in logs {
+        let mut slots = vec![Value::Null; log.slots];
+        for done in &log.effects {
+            match apply(world, &mut state, done, &mut slots) {
+                Ok(None) => {}
+                Ok(Some(invariant)) => broken = broken.or(Some(invariant)),
+                Err(()) => return Merged::Impossible,
+            }
+        }
+    }
+    Merged::State(state, broken)
+}
+
+fn apply(
+    world: &World<'_>,
+    state: &mut State,
+    done: &Done,
+    slots: &mut [Value],
+) -> Result<Option<String>, ()> {
+    let table = world.schema().table(done.effect.table());
+    let rows = &mut state.tables[table.id.index()];
+    match &done.effect {
+        Effect::Insert {
+            key, row, patches, ..
+        } => {
+            let row = patched(table, row, patches, slots).ok_or(())?;
+            let key = key_of(table, &row).unwrap_or_else(|| key.clone());
+            let mut beside = key.clone();
+            if let Entry::Vacant(place) = rows.entry(key) {
+                place.insert(row);
+                return Ok(None);
+            }
+            if !patches.is_empty() {
+                // Its number was given by an owner, who would have refused this key.
+                return Err(());
+            }
+            // Both rows are kept, so that they can be shown.
+            beside.push_bytes(&[u8::MAX]);
+            rows.insert(beside, row);
+            Ok(Some(world.primary_key_name(table.id)))
+        }
+        Effect::Delete { key, .. } => {
+            rows.remove(key);
+            Ok(None)
+        }
+        Effect::Update {
+            key,
+            program,
+            arguments,
+            outputs,
+            ..
+        } => {
+            let Some(row) = rows.get(key).cloned() else {
+                return if outputs.is_some() { Err(()) } else { Ok(None) };
+            };
+            let columns = world.written(done, table);
+            let owner =
+                |c: &ColumnIndex| matches!(world.policy(table.id, *c), MergePolicy::OwnerOrder);
+            let mut computed = None;
+            if outputs.is_some() || columns.iter().any(owner) {
+                match world
+                    .programs
+                    .apply(*program, &row, arguments, ColumnSet::EMPTY)
+                {
+                    Ok(applied) => computed = Some(applied),
+                    Err(error) => return world.refused(table.id, &error).map(Some).ok_or(()),
+                }
+            }
+            if let (Some(first), Some(applied)) = (outputs, &computed) {
+                for (place, value) in applied.outputs.iter().enumerate() {
+                    slots[first.index() + place] = value.clone();
+                }
+            }
+            let mut changes = Vec::new();
+            for column in columns {
+                let of = |row: &Option<Row>| row.as_ref().map(|r| r.get(&table.layout, column));
+                let (Some(before), Some(after)) = (of(&done.before), of(&done.after)) else {
+                    return Err(());
+                };
+                let now = row.get(&table.layout, column);
+                let value = match (world.policy(table.id, column), &computed) {
+                    // The policy says that it never changes: who reads it sees what was inserted.
+                    (MergePolicy::Immutable, _) => now,
+                    (MergePolicy::Counter, _) => {
+                        moved(table, column, &now, &before, &after).ok_or(())?
+                    }
+                    (MergePolicy::OwnerOrder, Some(applied)) => {
+                        applied.row.get(&table.layout, column)
+                    }
+                    _ => after,
+                };
+                changes.push((column, value));
+            }
+            put(table, rows, key, &row, &changes).ok_or(())?;
+            Ok(None)
+        }
+    }
+}
+
+fn put(
+    table: &TableSchema,
+    rows: &mut std::collections::BTreeMap<Key, Row>,
+    key: &Key,
+    row: &Row,
+    changes: &[(ColumnIndex, Value)],
+) -> Option<()> {
+    let new = row.with(&table.layout, changes).ok()?;
+    rows.insert(key.clone(), new);
+    Some(())
+}
+
+/// The value moved as far as another row's was; none beyond the type's domain.
+fn moved(
+    table: &TableSchema,
+    column: ColumnIndex,
+    now: &Value,
+    before: &Value,
+    after: &Value,
+) -> Option<Value> {
+    let data_type = &table.columns[column.index()].data_type;
+    Some(match (now, before, after) {
+        (Value::Int(n), Value::Int(b), Value::Int(a)) => {
+            let value = n.checked_add(a.checked_sub(*b)?)?;
+            let bits = match data_type {
+                anabranch_types::DataType::Int2 => 16,
+                anabranch_types::DataType::Int4 => 32,
+                _ => 64,
+            };
+            let most = i64::MAX >> (64 - bits);
+            (-most - 1..=most)
+                .contains(&value)
+                .then_some(Value::Int(value))?
+        }
+        (Value::Numeric(n), Value::Numeric(b), Value::Numeric(a)) => {
+            let value = n.try_add(a.try_sub(*b).ok()?).ok()?;
+            match data_type {
+                anabranch_types::DataType::Numeric(Some(bounds)) => {
+                    Value::Numeric(value.rescale(*bounds).ok()?)
+                }
+                _ => Value::Numeric(value),
+            }
+        }
+        (Value::Float(n), Value::Float(b), Value::Float(a)) => Value::Float(n + (a - b)),
+        // To add NULL makes NULL of it, and of NULL nothing else is made.
+        (Value::Null, ..) | (_, _, Value::Null) => Value::Null,
+        _ => after.clone(),
+    })
+}

@@ -1,0 +1,120 @@
+//! Making a case small: no row and no call of it can be left out.
+
+use anabranch_types::Value;
+
+use super::World;
+use super::case::Case;
+
+/// The case without what it can do without, and with smaller numbers where they do as well.
+pub(super) fn minimal(world: &World<'_>, case: &Case, invariant: &str, planned: bool) -> Case {
+    let still = |case: &Case| case.breaks(world, invariant, planned);
+    let mut least = case.clone();
+    if let Some(settled) = case.settled(world, planned)
+        && still(&settled)
+    {
+        least = settled;
+    }
+    loop {
+        let before = least.clone();
+        least = without(
+            least,
+            |c| c.calls.len(),
+            |c, i| drop(c.calls.remove(i)),
+            still,
+        );
+        least = without(
+            least,
+            |c| c.rows.len(),
+            |c, i| drop(c.rows.remove(i)),
+            still,
+        );
+        least = smaller(least, still);
+        if least == before {
+            return least;
+        }
+    }
+}
+
+/// Leaves out one part after the other, as long as the case still breaks.
+fn without(
+    mut case: Case,
+    count: impl Fn(&Case) -> usize,
+    remove: impl Fn(&mut Case, usize),
+    still: impl Fn(&Case) -> bool,
+) -> Case {
+    let mut place = count(&case);
+    while place > 0 {
+        place -= 1;
+        let mut less = case.clone();
+        remove(&mut less, place);
+        if still(&less) {
+            case = less;
+            place = place.min(count(&case));
+        }
+    }
+    case
+}
+
+/// Tries NULL, 0 and 1 in the place of each value, in this order.
+fn smaller(mut case: Case, still: impl Fn(&Case) -> bool) -> Case {
+    let rows: Vec<(usize, usize)> = places(case.rows.iter().map(|(_, values)| values.len()));
+    for (row, column) in rows {
+        let value = case.rows[row].1[column].clone();
+        for simpler in simpler(&value) {
+            let mut less = case.clone();
+            less.rows[row].1[column] = simpler;
+            if still(&less) {
+                case = less;
+                break;
+            }
+        }
+    }
+    let calls = places(case.calls.iter().map(|c| c.arguments.len()));
+    for (call, argument) in calls {
+        let value = case.calls[call].arguments[argument].clone();
+        for simpler in simpler(&value) {
+            let mut less = case.clone();
+            less.calls[call].arguments[argument] = simpler;
+            if still(&less) {
+                case = less;
+                break;
+            }
+        }
+    }
+    case
+}
+
+fn places(counts: impl Iterator<Item = usize>) -> Vec<(usize, usize)> {
+    let pairs = counts.enumerate();
+    pairs
+        .flat_map(|(i, count)| (0..count).map(move |j| (i, j)))
+        .collect()
+}
+
+/// Values to be tried in the place of one, simplest first; never one that is as simple.
+fn simpler(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Int(n) => [0, 1]
+            .into_iter()
+            .take_while(|m| m != n)
+            .map(Value::Int)
+            .collect(),
+        Value::Numeric(n) => {
+            let of = anabranch_types::Decimal::from_i64;
+            let scaled = |m: i64| of(m).to_scaled(n.scale());
+            [0, 1]
+                .into_iter()
+                .take_while(|m| of(*m) != *n)
+                .filter_map(|m| {
+                    let scaled = scaled(m)?;
+                    let same_scale = anabranch_types::Decimal::from_scaled(scaled, n.scale());
+                    Some(Value::Numeric(same_scale))
+                })
+                .collect()
+        }
+        Value::Array(values) if values.len() > 1 => {
+            vec![Value::Array(values[..1].to_vec().into())]
+        }
+        _ => Vec::new(),
+    }
+}

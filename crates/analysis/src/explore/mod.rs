@@ -1,0 +1,333 @@
+//! Small states, explored: what breaks where replicas diverge, and whether what is called safe is.
+//!
+//! Invariant confluence (coordination-avoidance.txt, Definition 6) says that two states that were
+//! reached apart from one valid ancestor merge into a valid one. Here that is tried: a few rows, a
+//! few calls on each of two replicas, merged as the plan says that columns are merged. The calls
+//! run the compiled procedures that the engine runs, and the invariants are evaluated by the same
+//! SQL, so that nothing here knows the rules.
+//!
+//! * [`Explorer::attack`] keeps the plan's guards: calls that hold the same guard do not run apart.
+//!   Whatever breaks then is a hole in the plan, and so in a rule. Tests do this to thousands of
+//!   applications.
+//! * [`Explorer::counterexamples`] takes the guards away, and looks for each verdict that is not
+//!   `yes` for the least that goes wrong without them.
+//!
+//! What it does not do: it samples, so that nothing found proves nothing; a replica sees a whole
+//! state, never a part of one; and isolation is tried by outcomes alone (two calls that come to what
+//! neither order of them comes to).
+
+mod case;
+mod generate;
+mod merge;
+mod minimal;
+mod show;
+mod state;
+mod validity;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_sql::Application;
+use anabranch_sql::catalog::Catalog;
+use anabranch_sql::summary::{ResultUse, Role, StatementId, Term};
+use anabranch_types::{ColumnIndex, EffectError, RowPrograms, Schema, TableId, TableSchema, Value};
+
+use crate::invariant::not_null_name;
+use crate::plan::{Confluence, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan};
+use case::{Call, Outcome};
+use generate::Generator;
+use state::Done;
+
+pub use show::Counterexample;
+
+/// How hard to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// Cases tried for each verdict.
+    pub cases: u32,
+    /// Calls that run before replicas diverge, at most.
+    pub before_max: u32,
+    /// Calls on each replica, at most.
+    pub calls_max: u32,
+}
+
+impl Default for Effort {
+    fn default() -> Effort {
+        Effort {
+            cases: 2_000,
+            before_max: 1,
+            calls_max: 2,
+        }
+    }
+}
+
+/// An application and its plan, to be explored.
+pub struct Explorer<'a> {
+    world: World<'a>,
+}
+
+impl<'a> Explorer<'a> {
+    /// An explorer of this plan of this application.
+    pub fn new(application: &'a Application, plan: &'a Plan) -> Explorer<'a> {
+        Explorer {
+            world: World::new(application, plan),
+        }
+    }
+
+    /// Looks for a case in which an invariant breaks though every guard of the plan is kept; made as
+    /// small as it gets. The same seed looks at the same cases.
+    pub fn attack(&self, seed: u64, effort: Effort) -> Option<Counterexample> {
+        let everybody: Vec<usize> = (0..self.world.application.procedures.len()).collect();
+        let mut generator = Generator::new(&self.world, seed);
+        for _ in 0..effort.cases {
+            let Some(case) = generator.case(&everybody, true, effort) else {
+                continue;
+            };
+            if let Outcome::Broken(violated) = case.run(&self.world, true)
+                && let Some(invariant) = violated.first()
+            {
+                let case = minimal::minimal(&self.world, &case, invariant, true);
+                return show::counterexample(&self.world, &case, invariant, true);
+            }
+        }
+        None
+    }
+
+    /// For each invariant that some transaction type does not keep without coordination, and each
+    /// such type, the smallest case found in which it breaks without guards. In order of invariants,
+    /// then of types; one case that shows several types is listed once.
+    pub fn counterexamples(&self, seed: u64, effort: Effort) -> Vec<Counterexample> {
+        let plan = self.world.plan;
+        let mut found: Vec<Counterexample> = Vec::new();
+        for (index, invariant) in plan.invariants.iter().enumerate() {
+            for (owner, entry) in plan.entries.iter().enumerate() {
+                let Some(verdict) = entry.verdict(index) else {
+                    continue;
+                };
+                let shown = |c: &Counterexample| {
+                    c.invariant == invariant.name && c.transactions.contains(&entry.name)
+                };
+                if verdict.confluent == Confluence::Yes || found.iter().any(shown) {
+                    continue;
+                }
+                let mut types: Vec<usize> = verdict
+                    .because
+                    .iter()
+                    .filter_map(|name| plan.entries.iter().position(|e| e.name == *name))
+                    .collect();
+                types.retain(|t| *t != owner);
+                let isolation = invariant.kind == InvariantKind::NoLostUpdate;
+                let name = &invariant.name;
+                found.extend(self.breaks(seed, effort, name, isolation, owner, &types));
+            }
+        }
+        found
+    }
+
+    /// The smallest case found in which a type, with others, breaks an invariant.
+    fn breaks(
+        &self,
+        seed: u64,
+        effort: Effort,
+        invariant: &str,
+        isolation: bool,
+        owner: usize,
+        others: &[usize],
+    ) -> Option<Counterexample> {
+        let mut generator = Generator::new(&self.world, seed);
+        let mut types = vec![owner];
+        types.extend(others);
+        for _ in 0..effort.cases {
+            let Some(case) = generator.case(&types, false, effort) else {
+                continue;
+            };
+            if !case.involves(owner) {
+                continue;
+            }
+            let case = case.settled(&self.world, false)?;
+            let broken = if isolation {
+                case.loses(&self.world, invariant)
+            } else {
+                case.breaks(&self.world, invariant, false)
+            };
+            if broken {
+                let least = minimal::minimal(&self.world, &case, invariant, false);
+                // What is left may do without the type that it was to show.
+                if least.involves(owner) {
+                    return show::counterexample(&self.world, &least, invariant, false);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// What cases run in.
+pub(crate) struct World<'a> {
+    application: &'a Application,
+    plan: &'a Plan,
+    programs: Arc<dyn RowPrograms>,
+    policies: BTreeMap<(u16, u16), MergePolicy>,
+    statements: BTreeMap<StatementId, Site>,
+}
+
+/// What is known of a statement.
+#[derive(Clone, Debug, Default)]
+struct Site {
+    deferred: bool,
+    /// Whether it needs to be deferred only because its result is a number given at commit.
+    numbers: bool,
+    /// The columns that it updates.
+    updates: Vec<(TableId, Vec<ColumnIndex>)>,
+}
+
+impl<'a> World<'a> {
+    fn new(application: &'a Application, plan: &'a Plan) -> World<'a> {
+        let mut statements: BTreeMap<StatementId, Site> = BTreeMap::new();
+        for (entry, summary) in plan.entries.iter().zip(application.summaries()) {
+            for statement in &summary.statements {
+                let site = statements.entry(statement.id).or_default();
+                site.deferred = entry.deferred.contains(&statement.id);
+                site.numbers = statement.result != ResultUse::Unused;
+                let updates = statement.accesses.iter().filter(|a| a.role == Role::Update);
+                site.updates.extend(updates.map(|a| {
+                    let columns = a.writes.iter().map(|w| w.column).collect();
+                    (a.table, columns)
+                }));
+            }
+        }
+        let merges = plan.columns.iter();
+        World {
+            application,
+            plan,
+            programs: application.programs(),
+            policies: merges
+                .map(|c| ((c.table.0, c.column.0), c.policy))
+                .collect(),
+            statements,
+        }
+    }
+
+    fn schema(&self) -> &'a Schema {
+        self.application.schema()
+    }
+
+    fn catalog(&self) -> &'a Catalog {
+        self.application.catalog()
+    }
+
+    /// Whether an UPDATE is left to the row's owner. Without the plan's guards nobody gives numbers
+    /// out at commit.
+    fn defers(&self, statement: StatementId, planned: bool) -> bool {
+        self.statements
+            .get(&statement)
+            .is_some_and(|site| site.deferred && (planned || !site.numbers))
+    }
+
+    fn policy(&self, table: TableId, column: ColumnIndex) -> MergePolicy {
+        self.policies
+            .get(&(table.0, column.0))
+            .copied()
+            .unwrap_or(MergePolicy::LastWriter)
+    }
+
+    /// The columns of its row that an effect has written.
+    fn written(&self, done: &Done, table: &TableSchema) -> Vec<ColumnIndex> {
+        let declared = self
+            .statements
+            .get(&done.statement)
+            .into_iter()
+            .flat_map(|site| &site.updates)
+            .filter(|(of, _)| *of == table.id)
+            .flat_map(|(_, columns)| columns);
+        let mut columns: Vec<ColumnIndex> = declared.copied().collect();
+        if let (Some(before), Some(after)) = (&done.before, &done.after) {
+            // What a foreign key's action writes stands in no statement.
+            let all = (0..table.columns.len()).map(|c| ColumnIndex(c as u16));
+            columns.extend(
+                all.filter(|c| before.get(&table.layout, *c) != after.get(&table.layout, *c)),
+            );
+        }
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
+    fn primary_key_name(&self, table: TableId) -> String {
+        let declared = &self.catalog().tables[table.index()];
+        let default = || format!("{}_pkey", self.schema().table(table).name);
+        declared.primary_key_name.clone().unwrap_or_else(default)
+    }
+
+    /// Whether a routine is called by SELECT.
+    fn is_function(&self, name: &str) -> bool {
+        let catalog = self.catalog();
+        let declared = catalog.procedures.iter().find(|p| p.name == name);
+        let text = declared.and_then(|p| {
+            let file = catalog.files.get(usize::from(p.span.file))?;
+            file.text.get(p.span.start as usize..p.span.end as usize)
+        });
+        let mut words = text.unwrap_or_default().split_whitespace();
+        words.find_map(|w| match w.to_ascii_lowercase().as_str() {
+            "function" => Some(true),
+            "procedure" => Some(false),
+            _ => None,
+        }) == Some(true)
+    }
+
+    /// The invariant for whose sake an owner refuses an update; none where it is another error.
+    fn refused(&self, table: TableId, error: &EffectError) -> Option<String> {
+        match error.code {
+            "23502" => Some(not_null_name(&self.schema().table(table).name)),
+            _ => error.constraint.clone(),
+        }
+    }
+
+    /// Whether the plan orders two calls: both hold a guard on one item, for one invariant, by keys
+    /// that are the same or are not known before they run.
+    fn orders(&self, a: &Call, b: &Call) -> bool {
+        let guards = |call: &Call| {
+            let entry = &self.plan.entries[call.procedure];
+            entry
+                .guards
+                .iter()
+                .filter(|g| g.keeping == GuardKeeping::Validated)
+        };
+        guards(a).any(|x| {
+            guards(b).any(|y| {
+                x.item == y.item
+                    && (x.invariants.iter().any(|i| y.invariants.contains(i))
+                        || x.invariants.is_empty() && y.invariants.is_empty())
+                    && self.may_meet(x, a, y, b)
+            })
+        })
+    }
+
+    fn may_meet(&self, x: &Guard, a: &Call, y: &Guard, b: &Call) -> bool {
+        x.key.iter().all(|kx| {
+            let Some(ky) = y.key.iter().find(|k| k.column == kx.column) else {
+                return true;
+            };
+            match (known(&kx.term, a), known(&ky.term, b)) {
+                (Some(these), Some(those)) => these.iter().any(|v| {
+                    let equal = |w: &&Value| v.compare(w) == Some(std::cmp::Ordering::Equal);
+                    those.iter().any(|w| equal(&w))
+                }),
+                _ => true,
+            }
+        })
+    }
+}
+
+/// The values that a term may have in a call, where they are known before it runs.
+fn known(term: &Term, call: &Call) -> Option<Vec<Value>> {
+    match term {
+        Term::Constant(value) => Some(vec![value.clone()]),
+        Term::Parameter(p) => Some(vec![call.arguments.get(*p)?.clone()]),
+        Term::Element(p) => match call.arguments.get(*p)? {
+            Value::Array(values) => Some(values.to_vec()),
+            _ => None,
+        },
+        _ => None,
+    }
+}

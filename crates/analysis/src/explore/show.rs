@@ -1,0 +1,129 @@
+//! Counterexamples as SQL.
+
+use anabranch_sql::expression::text::literal;
+use anabranch_types::{TableId, Value};
+
+use super::World;
+use super::case::{Call, Case, Side};
+use super::generate::{in_order, quoted};
+use super::state::State;
+
+/// The least that goes wrong: initial rows, what each of two replicas runs, what merging them
+/// comes to, and what that violates. Nothing of it can be left out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counterexample {
+    /// The violated invariant's name.
+    pub invariant: String,
+    /// The transaction types that run, each once, in order of declaration.
+    pub transactions: Vec<String>,
+    /// The initial rows, as INSERTs, parents first.
+    pub initial: Vec<String>,
+    /// What each replica runs, as calls. A value that is generated is told behind the call.
+    pub replicas: [Vec<String>; 2],
+    /// All calls in the order of their timestamps: the replica (0 or 1) of each.
+    pub order: Vec<usize>,
+    /// The merged rows, as INSERTs, of the tables that differ from the initial ones.
+    pub merged: Vec<String>,
+    /// Tables that have no row in the merged state, and had some.
+    pub emptied: Vec<String>,
+}
+
+/// A case as SQL; none if it does not run.
+pub(super) fn counterexample(
+    world: &World<'_>,
+    case: &Case,
+    invariant: &str,
+    planned: bool,
+) -> Option<Counterexample> {
+    let ancestor = case.ancestor(world, planned)?;
+    let merged = case.merged(world, planned)?;
+    let of = |side: Side| -> Vec<String> {
+        let calls = case.calls.iter().filter(|c| c.side == side);
+        calls.map(|c| call(world, c)).collect()
+    };
+    let before = case.calls.iter().filter(|c| c.side == Side::Before);
+    let mut initial = inserts(world, &State::of(world.schema(), &case.rows)?, None);
+    initial.extend(before.map(|c| call(world, c)));
+    let changed: Vec<TableId> = world
+        .schema()
+        .tables
+        .iter()
+        .map(|t| t.id)
+        .filter(|t| ancestor.tables[t.index()] != merged.tables[t.index()])
+        .collect();
+    let mut types: Vec<usize> = case.calls.iter().map(|c| c.procedure).collect();
+    types.sort_unstable();
+    types.dedup();
+    let names = |t: &TableId| world.schema().table(*t).name.clone();
+    Some(Counterexample {
+        invariant: invariant.to_owned(),
+        transactions: types
+            .iter()
+            .map(|t| world.plan.entries[*t].name.clone())
+            .collect(),
+        initial,
+        replicas: [of(Side::Left), of(Side::Right)],
+        order: case
+            .calls
+            .iter()
+            .filter(|c| c.side != Side::Before)
+            .map(|c| usize::from(c.side == Side::Right))
+            .collect(),
+        merged: inserts(world, &merged, Some(&changed)),
+        emptied: changed
+            .iter()
+            .filter(|t| merged.tables[t.index()].is_empty())
+            .map(names)
+            .collect(),
+    })
+}
+
+fn call(world: &World<'_>, call: &Call) -> String {
+    let procedure = &world.application.procedures[call.procedure];
+    let arguments: Vec<String> = procedure
+        .parameters()
+        .iter()
+        .zip(&call.arguments)
+        .map(|((name, _), value)| format!("{} => {}", quoted(name), literal(value)))
+        .collect();
+    let verb = if world.is_function(procedure.name()) {
+        "SELECT"
+    } else {
+        "CALL"
+    };
+    format!(
+        "{verb} {}({});",
+        quoted(procedure.name()),
+        arguments.join(", ")
+    )
+}
+
+/// The rows of a state as INSERTs, of some tables or of all. Columns that are NULL are left out.
+fn inserts(world: &World<'_>, state: &State, of: Option<&[TableId]>) -> Vec<String> {
+    let mut statements = Vec::new();
+    for table in in_order(world) {
+        if of.is_some_and(|tables| !tables.contains(&table)) {
+            continue;
+        }
+        let schema = world.schema().table(table);
+        for row in state.tables[table.index()].values() {
+            let values = row.values(&schema.layout);
+            let named: Vec<(String, String)> = schema
+                .columns
+                .iter()
+                .zip(&values)
+                .filter(|(_, value)| !matches!(value, Value::Null))
+                .map(|(column, value)| (quoted(&column.name), literal(value)))
+                .collect();
+            let columns: Vec<&str> = named.iter().map(|(c, _)| c.as_str()).collect();
+            let values: Vec<&str> = named.iter().map(|(_, v)| v.as_str()).collect();
+            statements.push(format!(
+                "INSERT INTO {} ({}) VALUES ({});",
+                quoted(&schema.name),
+                columns.join(", "),
+                values.join(", ")
+            ));
+        }
+    }
+    statements
+}

@@ -1,0 +1,378 @@
+//! Small database states, and transactions that run on them.
+//!
+//! A [`State`] is a few rows a table. An [`Attempt`] runs one call on it, through the compiled
+//! procedure that also runs in the engine, and keeps a log of what the call has done: that log is
+//! what is merged elsewhere ([`super::merge`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use anabranch_sql::summary::StatementId;
+use anabranch_sql::transaction::{NoSequences, Sequences};
+use anabranch_sql::{Transaction, TransactionError};
+use anabranch_types::{
+    ColumnIndex, ColumnSet, Effect, EffectError, Fetched, Key, KeyRange, Patch, Read, Row, Schema,
+    SlotId, TableId, TableSchema, Value,
+};
+
+use super::World;
+
+/// The rows of every table, by primary key.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct State {
+    pub(super) tables: Vec<BTreeMap<Key, Row>>,
+}
+
+impl State {
+    /// No rows.
+    pub(super) fn empty(schema: &Schema) -> State {
+        State {
+            tables: vec![BTreeMap::new(); schema.tables.len()],
+        }
+    }
+
+    /// These rows; none if a value does not fit its column or two rows have one key.
+    pub(super) fn of(schema: &Schema, rows: &[(TableId, Vec<Value>)]) -> Option<State> {
+        let mut state = State::empty(schema);
+        for (place, (table, values)) in rows.iter().enumerate() {
+            let table = schema.table(*table);
+            let row = table.layout.encode(values).ok()?;
+            let key = key_of(table, &row)
+                .unwrap_or_else(|| Key::from_bytes(&(place as u128).to_be_bytes()));
+            if state.tables[table.id.index()].insert(key, row).is_some() {
+                return None;
+            }
+        }
+        Some(state)
+    }
+
+    /// All rows, decoded, in order of tables and keys.
+    pub(super) fn rows(&self, schema: &Schema) -> Vec<(TableId, Vec<Value>)> {
+        let mut rows = Vec::new();
+        for (table, stored) in schema.tables.iter().zip(&self.tables) {
+            rows.extend(stored.values().map(|r| (table.id, r.values(&table.layout))));
+        }
+        rows
+    }
+
+    fn read(&self, schema: &Schema, read: &Read) -> Fetched {
+        let stored = &self.tables[read.table().index()];
+        match read {
+            Read::Point { key, .. } => Fetched::Point(stored.get(key).cloned()),
+            Read::Range {
+                table,
+                index,
+                range,
+                reverse,
+                limit,
+            } => {
+                let table = schema.table(*table);
+                let mut found: Vec<(Key, &Key, &Row)> = stored
+                    .iter()
+                    .map(|(key, row)| {
+                        let entry = match index {
+                            None => key.clone(),
+                            Some(index) => {
+                                entry_of(table, &table.indexes[index.index()].columns, row, key)
+                            }
+                        };
+                        (entry, key, row)
+                    })
+                    .filter(|(entry, ..)| is_within(range, entry))
+                    .collect();
+                found.sort_by(|a, b| a.0.cmp(&b.0));
+                if *reverse {
+                    found.reverse();
+                }
+                found.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
+                let pairs = found.into_iter();
+                Fetched::Range(pairs.map(|(_, k, r)| (k.clone(), r.clone())).collect())
+            }
+        }
+    }
+}
+
+fn is_within(range: &KeyRange, entry: &Key) -> bool {
+    range.contains(entry)
+}
+
+/// The primary key of a row; none for a table without one.
+pub(super) fn key_of(table: &TableSchema, row: &Row) -> Option<Key> {
+    (!table.primary_key.is_empty()).then(|| entry_of(table, &table.primary_key, row, &Key::empty()))
+}
+
+/// An index's entry for a row: the columns' values and the primary key.
+pub(super) fn entry_of(table: &TableSchema, columns: &[ColumnIndex], row: &Row, key: &Key) -> Key {
+    let mut entry = Key::empty();
+    for column in columns {
+        let described = &table.columns[column.index()];
+        let value = row.get(&table.layout, *column);
+        entry.push_value(&described.data_type, described.nullable, &value);
+    }
+    entry.push_bytes(key.as_bytes());
+    entry
+}
+
+/// The row with the values that slots hold put into it.
+pub(super) fn patched(
+    table: &TableSchema,
+    row: &Row,
+    patches: &[Patch],
+    slots: &[Value],
+) -> Option<Row> {
+    let mut row = row.clone();
+    for patch in patches {
+        let Some(Value::Int(value)) = slots.get(patch.slot.index()) else {
+            return None;
+        };
+        if !row.patch_int(&table.layout, patch.column, value + patch.offset) {
+            return None;
+        }
+    }
+    Some(row)
+}
+
+/// One effect of a call, with the row that it found and the one that it left where it ran.
+#[derive(Clone, Debug)]
+pub(super) struct Done {
+    pub(super) statement: StatementId,
+    pub(super) effect: Effect,
+    pub(super) before: Option<Row>,
+    pub(super) after: Option<Row>,
+}
+
+/// What a call has done.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Log {
+    pub(super) effects: Vec<Done>,
+    pub(super) reads: Vec<(StatementId, Read)>,
+    pub(super) slots: usize,
+}
+
+/// One call under way.
+pub(super) struct Attempt<'w> {
+    world: &'w World<'w>,
+    pub(super) state: State,
+    /// Different in every call of a case: where generated values come from.
+    number: u64,
+    /// Whether UPDATEs are left to the rows' owners as the plan has it.
+    planned: bool,
+    drawn: u64,
+    slots: Vec<Value>,
+    inserted: BTreeSet<(u16, Key)>,
+    pub(super) log: Log,
+}
+
+/// A part of each sequence that no other call gets numbers from.
+#[derive(Debug)]
+struct OwnPart {
+    first: i64,
+    given: std::cell::Cell<i64>,
+}
+
+impl Sequences for OwnPart {
+    fn next(&self, _: TableId, _: ColumnIndex) -> Option<i64> {
+        self.given.set(self.given.get() + 1);
+        Some(self.first + self.given.get())
+    }
+}
+
+impl<'w> Attempt<'w> {
+    pub(super) fn new(
+        world: &'w World<'w>,
+        state: State,
+        number: u64,
+        planned: bool,
+    ) -> Attempt<'w> {
+        Attempt {
+            world,
+            state,
+            number,
+            planned,
+            drawn: 0,
+            slots: Vec::new(),
+            inserted: BTreeSet::new(),
+            log: Log::default(),
+        }
+    }
+
+    /// The state that it leaves, and its log.
+    pub(super) fn into_parts(mut self) -> (State, Log) {
+        self.log.slots = self.slots.len();
+        (self.state, self.log)
+    }
+
+    fn change(&mut self, statement: StatementId, effect: Effect, key: Key, after: Option<Row>) {
+        let rows = &mut self.state.tables[effect.table().index()];
+        let before = match &after {
+            Some(row) => rows.insert(key, row.clone()),
+            None => rows.remove(&key),
+        };
+        self.log.effects.push(Done {
+            statement,
+            effect,
+            before,
+            after,
+        });
+    }
+
+    fn is_taken(&self, table: &TableSchema, key: &Key, row: &Row) -> bool {
+        let rows = &self.state.tables[table.id.index()];
+        let taken = |columns: &[ColumnIndex]| {
+            let null = |c: &ColumnIndex| row.is_null(&table.layout, *c);
+            let of = |r: &Row| entry_of(table, columns, r, &Key::empty());
+            !columns.iter().any(null) && rows.values().any(|r| of(r) == of(row))
+        };
+        rows.contains_key(key) || table.indexes.iter().any(|i| i.unique && taken(&i.columns))
+    }
+}
+
+fn failed(code: &'static str, message: &str) -> TransactionError {
+    TransactionError::Failed(EffectError {
+        code,
+        message: message.into(),
+        constraint: None,
+    })
+}
+
+impl Transaction for Attempt<'_> {
+    async fn read(
+        &mut self,
+        statement: StatementId,
+        _: bool,
+        reads: Vec<Read>,
+    ) -> Result<Vec<Fetched>, TransactionError> {
+        let schema = self.world.schema();
+        let answers = reads.iter().map(|r| self.state.read(schema, r)).collect();
+        let log = &mut self.log.reads;
+        log.extend(reads.into_iter().map(|read| (statement, read)));
+        Ok(answers)
+    }
+
+    fn write(&mut self, statement: StatementId, effect: Effect) -> Result<(), TransactionError> {
+        let world = self.world;
+        let table = world.schema().table(effect.table());
+        match &effect {
+            Effect::Insert {
+                key, row, patches, ..
+            } => {
+                self.inserted.insert((table.id.0, key.clone()));
+                let Some(row) = patched(table, row, patches, &self.slots) else {
+                    return Err(failed("22003", "integer out of range"));
+                };
+                let key = key_of(table, &row).unwrap_or_else(|| key.clone());
+                if self.is_taken(table, &key, &row) {
+                    return Err(failed("23505", "duplicate key value"));
+                }
+                self.change(statement, effect, key, Some(row));
+            }
+            Effect::Delete { key, .. } => {
+                let key = key.clone();
+                self.change(statement, effect, key, None);
+            }
+            Effect::Update {
+                key,
+                program,
+                arguments,
+                outputs,
+                ..
+            } => {
+                let Some(row) = self.state.tables[table.id.index()].get(key) else {
+                    return match outputs {
+                        None => Ok(()),
+                        Some(_) => Err(failed("P0002", "query returned no rows")),
+                    };
+                };
+                let applied = world
+                    .programs
+                    .apply(*program, row, arguments, ColumnSet::EMPTY)
+                    .map_err(TransactionError::Failed)?;
+                if let Some(first) = outputs {
+                    for (place, value) in applied.outputs.into_iter().enumerate() {
+                        self.slots[first.index() + place] = value;
+                    }
+                }
+                let key = key.clone();
+                self.change(statement, effect, key, Some(applied.row));
+            }
+        }
+        Ok(())
+    }
+
+    fn defers(&self, statement: StatementId) -> bool {
+        self.world.defers(statement, self.planned)
+    }
+
+    fn is_known(&mut self, table: TableId, key: &Key, _: &[Patch]) -> bool {
+        self.inserted.contains(&(table.0, key.clone()))
+    }
+
+    fn slots(&mut self, count: u16) -> SlotId {
+        let first = self.slots.len() as u16;
+        let len = self.slots.len() + usize::from(count);
+        self.slots.resize(len, Value::Null);
+        SlotId(first)
+    }
+
+    fn unique(&mut self) -> u128 {
+        self.drawn += 1;
+        u128::from(self.number + 1) << 64 | u128::from(self.drawn)
+    }
+
+    fn sequences(&self) -> Rc<dyn Sequences> {
+        Rc::new(OwnPart {
+            first: 100 * (self.number as i64 + 1),
+            given: std::cell::Cell::default(),
+        })
+    }
+
+    fn timestamp(&self) -> i64 {
+        self.number as i64 * 1_000_000
+    }
+}
+
+/// A look at a state: for assertions.
+pub(super) struct Look<'w> {
+    pub(super) schema: &'w Schema,
+    pub(super) state: &'w State,
+}
+
+impl Transaction for Look<'_> {
+    async fn read(
+        &mut self,
+        _: StatementId,
+        _: bool,
+        reads: Vec<Read>,
+    ) -> Result<Vec<Fetched>, TransactionError> {
+        let answers = reads.iter().map(|r| self.state.read(self.schema, r));
+        Ok(answers.collect())
+    }
+
+    fn write(&mut self, _: StatementId, _: Effect) -> Result<(), TransactionError> {
+        Err(failed("25006", "an assertion only reads"))
+    }
+
+    fn defers(&self, _: StatementId) -> bool {
+        false
+    }
+
+    fn is_known(&mut self, _: TableId, _: &Key, _: &[Patch]) -> bool {
+        false
+    }
+
+    fn slots(&mut self, _: u16) -> SlotId {
+        SlotId(0)
+    }
+
+    fn unique(&mut self) -> u128 {
+        0
+    }
+
+    fn sequences(&self) -> Rc<dyn Sequences> {
+        Rc::new(NoSequences)
+    }
+
+    fn timestamp(&self) -> i64 {
+        0
+    }
+}

@@ -1,0 +1,106 @@
+//! Counterexamples as text, for people: what is there, what two replicas run, what merging comes to.
+
+use std::fmt::Write;
+
+use super::text::{heading, paragraph};
+use crate::explore::Counterexample;
+use crate::plan::{Confluence, InvariantKind, Plan};
+
+/// All of them; and, of what is not confluent, that for which none was found.
+pub fn render(plan: &Plan, found: &[Counterexample]) -> String {
+    let mut out = String::new();
+    let missing = missing(plan, found);
+    if found.is_empty() && missing.is_empty() {
+        return out;
+    }
+    out.push('\n');
+    heading(&mut out, "Counterexamples, without the guards");
+    for example in found {
+        one(plan, example, &mut out);
+    }
+    if !missing.is_empty() {
+        paragraph(
+            &mut out,
+            0,
+            &format!(
+                "None was found in the cases tried of: {}.",
+                missing.join(", ")
+            ),
+        );
+    }
+    out
+}
+
+/// The invariants that need coordination, and of which no counterexample was found.
+fn missing<'p>(plan: &'p Plan, found: &[Counterexample]) -> Vec<&'p str> {
+    let needs = |index: &usize| {
+        let mut verdicts = plan.entries.iter().filter_map(|e| e.verdict(*index));
+        verdicts.any(|v| v.confluent == Confluence::No)
+    };
+    (0..plan.invariants.len())
+        .filter(needs)
+        .map(|index| plan.invariants[index].name.as_str())
+        .filter(|name| !found.iter().any(|f| f.invariant == *name))
+        .collect()
+}
+
+fn one(plan: &Plan, example: &Counterexample, out: &mut String) {
+    let invariant = plan.invariants.iter().find(|i| i.name == example.invariant);
+    let _ = writeln!(
+        out,
+        "{}: {}",
+        example.invariant,
+        example.transactions.join(", ")
+    );
+    let mut label = "initially";
+    let none = ["-- no rows".to_owned()];
+    let or_none = |rows: &[String]| {
+        if rows.is_empty() {
+            none.to_vec()
+        } else {
+            rows.to_vec()
+        }
+    };
+    for statement in or_none(&example.initial) {
+        line(out, label, &statement);
+        label = "";
+    }
+    let mut turns = [example.replicas[0].iter(), example.replicas[1].iter()];
+    let mut before = None;
+    for replica in &example.order {
+        let name = if *replica == 0 {
+            "replica 1"
+        } else {
+            "replica 2"
+        };
+        if let Some(call) = turns[*replica].next() {
+            line(out, if before == Some(replica) { "" } else { name }, call);
+        }
+        before = Some(replica);
+    }
+    label = "merged";
+    for statement in &example.merged {
+        line(out, label, statement);
+        label = "";
+    }
+    for table in &example.emptied {
+        line(out, label, &format!("-- no row is left in {table}"));
+        label = "";
+    }
+    if label == "merged" {
+        line(out, label, "-- as it was");
+    }
+    if let Some(invariant) = invariant {
+        let what = match invariant.kind {
+            InvariantKind::NoLostUpdate => "neither call after the other comes to that",
+            _ => invariant.description.as_str(),
+        };
+        line(out, "violates", what);
+    }
+    out.push('\n');
+}
+
+/// A statement is not broken into lines: it is there to be copied.
+fn line(out: &mut String, label: &str, text: &str) {
+    let _ = writeln!(out, "  {label:<11}{text}");
+}

@@ -1,0 +1,229 @@
+//! What exploring plans has found wrong, each by name: applications whose plans once let an invariant
+//! break. The verdict is told, and the plan is explored again.
+
+use anabranch_analysis::explore::{Effort, Explorer};
+use anabranch_analysis::plan::Confluence::{self, No, Unknown, Yes};
+use anabranch_analysis::plan::Plan;
+use anabranch_analysis::{Guarantee, Topology, analyze};
+use anabranch_sql::SourceFile;
+
+use crate::support::{entry, expect, try_verdict};
+
+/// The plan of an application, after looking for a hole in it.
+fn explored(sql: &str) -> Plan {
+    let files = vec![SourceFile::new("test.sql", sql)];
+    let application = anabranch_sql::load(files.clone())
+        .and_then(anabranch_sql::Application::compile)
+        .unwrap_or_else(|found| panic!("{}", anabranch_sql::render(&found, &files)));
+    let plan = analyze(
+        application.catalog(),
+        application.summaries(),
+        Topology::Partitioned,
+        Guarantee::Invariants,
+    );
+    let effort = Effort {
+        cases: 500,
+        ..Effort::default()
+    };
+    let found = Explorer::new(&application, &plan).attack(1, effort);
+    assert_eq!(found, None);
+    plan
+}
+
+fn is_not(plan: &Plan, name: &str, invariant: &str, confluent: Confluence) {
+    let found = try_verdict(plan, name, invariant).map(|v| v.confluent);
+    assert_ne!(found, Some(confluent), "{name} on {invariant}");
+}
+
+/// Both hold a guard on this item.
+fn meet(plan: &Plan, a: &str, b: &str, item: &str) {
+    for name in [a, b] {
+        let guards = &entry(plan, name).guards;
+        assert!(guards.iter().any(|g| g.item == item), "{name}: {guards:#?}");
+    }
+}
+
+#[test]
+fn what_is_computed_from_the_row_may_be_null_after_all() {
+    let plan = explored(
+        "CREATE TABLE t (id integer PRIMARY KEY, n integer NOT NULL, m integer NOT NULL);
+         CREATE PROCEDURE step(p integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE t SET n = nullif(n + 1, 3) WHERE id = p; END;
+         CREATE PROCEDURE put(p integer, x integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE t SET n = x WHERE id = p; END;
+         CREATE PROCEDURE wrap(p integer, x integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE t SET m = CASE WHEN m > x THEN m - x ELSE m + 10 - x END WHERE id = p; END;",
+    );
+    expect(&plan, "step", "t_not_null", Unknown, "null-computed");
+    expect(&plan, "put", "t_not_null", Unknown, "null-computed");
+    // Both sides of the CASE are NULL where x is, and nowhere else.
+    expect(&plan, "wrap", "t_not_null", Yes, "eq-any");
+}
+
+#[test]
+fn a_column_that_another_is_computed_from_is_ordered_with_it() {
+    let plan = explored(
+        "CREATE TABLE t (id integer PRIMARY KEY, a integer CHECK (a <= 3), b integer);
+         CREATE PROCEDURE copy_b(p integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE t SET a = b WHERE id = p; END;
+         CREATE PROCEDURE up(p integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE t SET b = b + 1 WHERE id = p; END;",
+    );
+    expect(&plan, "copy_b", "t_a_check", Unknown, "bound-computed");
+    is_not(&plan, "up", "t_a_check", Yes);
+    meet(&plan, "copy_b", "up", "t.a");
+}
+
+const GROUPS: &str = "CREATE TABLE grp (id integer PRIMARY KEY, total integer NOT NULL, open integer);
+    CREATE TABLE item (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), g integer REF, n integer NOT NULL,
+                       open integer);
+    CREATE PROCEDURE found_group(p integer) LANGUAGE SQL BEGIN ATOMIC
+        INSERT INTO grp (id, total) VALUES (p, 0); END;
+    CREATE PROCEDURE add_item(p integer, x integer) LANGUAGE SQL BEGIN ATOMIC
+        INSERT INTO item (g, n) VALUES (p, x);
+        UPDATE grp SET total = total + x WHERE id = p; END;
+    CREATE ASSERTION totals CHECK (NOT EXISTS (SELECT * FROM grp WHERE total <>
+        (SELECT coalesce(sum(n), 0) FROM item WHERE item.g = grp.id)));";
+
+#[test]
+fn a_group_may_be_founded_behind_its_rows() {
+    let plan = explored(&GROUPS.replace("REF", ""));
+    expect(&plan, "found_group", "totals", No, "mv-founding");
+    expect(&plan, "add_item", "totals", No, "mv-founding");
+    meet(&plan, "found_group", "add_item", "grp");
+    let plan = explored(&GROUPS.replace("REF", "REFERENCES grp (id)"));
+    expect(&plan, "found_group", "totals", Yes, "mv-update");
+    expect(&plan, "add_item", "totals", Yes, "mv-update");
+}
+
+#[test]
+fn rows_are_moved_out_of_a_sum_by_what_they_are_joined_with() {
+    let plan = explored(
+        "CREATE TABLE board (id integer PRIMARY KEY, n integer NOT NULL);
+         CREATE TABLE topic (id integer PRIMARY KEY, b integer NOT NULL REFERENCES board (id), closed integer);
+         CREATE TABLE post (id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+                            t integer NOT NULL REFERENCES topic (id));
+         CREATE PROCEDURE post_it(p_t integer, p_b integer) LANGUAGE plpgsql AS $$
+         DECLARE v integer;
+         BEGIN
+             SELECT closed INTO v FROM topic WHERE id = p_t;
+             IF v IS NULL THEN
+                 INSERT INTO post (t) VALUES (p_t);
+                 UPDATE board SET n = n + 1 WHERE id = p_b;
+             END IF;
+         END; $$;
+         CREATE PROCEDURE close_topic(p_t integer, p_b integer) LANGUAGE plpgsql AS $$
+         DECLARE v integer;
+         BEGIN
+             SELECT count(*) INTO v FROM post WHERE t = p_t;
+             UPDATE topic SET closed = 1 WHERE id = p_t AND closed IS NULL;
+             UPDATE board SET n = n - v WHERE id = p_b;
+         END; $$;
+         CREATE ASSERTION counted CHECK (NOT EXISTS (SELECT * FROM board AS u WHERE n <>
+             (SELECT count(*) FROM topic AS i JOIN post AS p ON p.t = i.id
+              WHERE i.b = u.id AND i.closed IS NULL)));",
+    );
+    expect(&plan, "post_it", "counted", No, "mv-transition");
+    expect(&plan, "close_topic", "counted", No, "mv-transition");
+    meet(&plan, "post_it", "close_topic", "board");
+}
+
+const CART: &str = "CREATE TABLE cart (id integer PRIMARY KEY);
+    CREATE TABLE line (cart integer REFERENCES cart (id), n integer, PRIMARY KEY (cart, n));
+    CREATE PROCEDURE open_cart(p integer, fresh boolean) LANGUAGE plpgsql AS $$
+    BEGIN
+        BODY
+        INSERT INTO line VALUES (p, 1);
+    END; $$;";
+
+#[test]
+fn a_parent_that_may_be_there_already_lends_its_key_to_anybody() {
+    for body in [
+        "IF fresh THEN INSERT INTO cart VALUES (p); END IF;",
+        "INSERT INTO cart VALUES (p) ON CONFLICT DO NOTHING;",
+        "FOR i IN 1..0 LOOP INSERT INTO cart VALUES (p); END LOOP;",
+    ] {
+        let plan = explored(&CART.replace("BODY", body));
+        expect(&plan, "open_cart", "line_pkey", No, "unique-chosen");
+    }
+    let plan = explored(&CART.replace("BODY", "INSERT INTO cart VALUES (p);"));
+    expect(&plan, "open_cart", "line_pkey", Yes, "unique-derived");
+    let both = "IF fresh THEN INSERT INTO cart VALUES (p); INSERT INTO line VALUES (p, 2); END IF;";
+    let plan = explored(
+        &CART
+            .replace("BODY", both)
+            .replace("INSERT INTO line VALUES (p, 1);", ""),
+    );
+    expect(&plan, "open_cart", "line_pkey", Yes, "unique-derived");
+}
+
+#[test]
+fn keys_that_follow_their_parents_are_written() {
+    let sql = "CREATE TABLE grp (id integer PRIMARY KEY);
+         CREATE TABLE item (id integer PRIMARY KEY,
+                            a integer REFERENCES grp (id) ON DELETE SET NULL ON UPDATE CASCADE,
+                            b integer REFERENCES grp (id) ON DELETE SET NULL ON UPDATE CASCADE);
+         CREATE ASSERTION somewhere CHECK (EXISTS (SELECT * FROM item WHERE b IS NOT NULL));
+         CREATE PROCEDURE drop_group(p integer) LANGUAGE SQL BEGIN ATOMIC
+             DELETE FROM grp WHERE id = p; END;
+         CREATE PROCEDURE rename_group(p integer, q integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE grp SET id = q WHERE id = p; END;";
+    let plan = explored(sql);
+    // The second foreign key of the same table takes its column away, too.
+    expect(&plan, "drop_group", "somewhere", No, "nonempty-delete");
+    let written = |name: &str| {
+        let item = plan.columns.iter().filter(|c| c.table.0 == 1);
+        let mut columns = item.map(|c| c.column.0);
+        columns.any(|c| c == 2) && entry(&plan, name).guards.iter().any(|g| g.item == "grp")
+    };
+    assert!(written("rename_group"));
+}
+
+#[test]
+fn a_row_that_changes_its_group_turns_with_it() {
+    let plan = explored(
+        "CREATE TABLE grp (id integer PRIMARY KEY, done integer);
+         CREATE TABLE item (id integer PRIMARY KEY, g integer REFERENCES grp (id), done integer);
+         CREATE ASSERTION in_step CHECK (NOT EXISTS (SELECT * FROM grp JOIN item ON item.g = grp.id
+             WHERE (grp.done IS NULL) <> (item.done IS NULL)));
+         CREATE PROCEDURE finish(p integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE grp SET done = 1 WHERE id = p;
+             UPDATE item SET done = 1 WHERE g = p; END;
+         CREATE PROCEDURE move_item(p integer, q integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE item SET g = q WHERE id = p; END;",
+    );
+    is_not(&plan, "move_item", "in_step", Yes);
+    is_not(&plan, "finish", "in_step", Yes);
+    meet(&plan, "finish", "move_item", "grp");
+}
+
+#[test]
+fn those_who_fill_a_group_meet_those_who_lower_its_bound() {
+    let plan = explored(
+        "CREATE TABLE event (id integer PRIMARY KEY, seats integer NOT NULL);
+         CREATE TABLE booking (id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+                               event integer NOT NULL REFERENCES event (id));
+         CREATE ASSERTION room CHECK (NOT EXISTS (SELECT * FROM event AS e WHERE
+             (SELECT count(*) FROM booking AS b WHERE b.event = e.id) > e.seats));
+         CREATE PROCEDURE book(p integer) LANGUAGE SQL BEGIN ATOMIC
+             INSERT INTO booking (event) VALUES (p); END;
+         CREATE PROCEDURE shrink(p integer, n integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE event SET seats = n WHERE id = p; END;",
+    );
+    expect(&plan, "book", "room", No, "lt-increment");
+    expect(&plan, "shrink", "room", No, "lt-increment");
+    meet(&plan, "book", "shrink", "event");
+}
+
+#[test]
+fn of_several_that_satisfy_a_demand_each_may_be_the_last() {
+    let plan = explored(
+        "CREATE TABLE item (id integer PRIMARY KEY);
+         CREATE TABLE part (id integer PRIMARY KEY, i integer REFERENCES item (id));
+         CREATE ASSERTION parts CHECK (NOT EXISTS (SELECT * FROM item AS u WHERE NOT EXISTS
+             (SELECT * FROM part AS d WHERE d.i = u.id)));
+         CREATE PROCEDURE take(p integer) LANGUAGE SQL BEGIN ATOMIC
+             DELETE FROM part WHERE id = p; END;",
+    );
+    expect(&plan, "take", "parts", No, "nonempty-delete");
+}
