@@ -3,12 +3,16 @@
 use std::error::Error;
 use std::path::PathBuf;
 
+use anabranch_analysis::explore::{Effort, Explorer};
 use anabranch_analysis::{Guarantee, report};
 use anabranch_bench::application;
 use clap::{Args, ValueEnum};
 
 use super::Verdict;
 use super::output::say;
+
+/// Where the search for counterexamples starts: the same files give the same report.
+const SEED: u64 = 1;
 
 /// Exit code 1 says that a transaction needs coordination.
 #[derive(Debug, Args)]
@@ -22,6 +26,9 @@ pub(crate) struct AnalyzeArguments {
     /// How to report: for people, or for programs (docs/schemas/analyze.schema.json)
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Do not look for counterexamples to what needs coordination
+    #[arg(long)]
+    no_counterexamples: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -59,14 +66,25 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
         GuaranteeArgument::Serializable => Guarantee::Serializable,
     };
     let plan = application::analyze(&compiled, guarantee);
+    let look = || Explorer::new(&compiled, &plan).counterexamples(SEED, Effort::default());
+    let found = (!arguments.no_counterexamples).then(look);
     match arguments.format {
-        Format::Text => say!(
-            "{}",
-            report::text::render(&plan, compiled.catalog(), compiled.summaries())
-        )?,
+        Format::Text => {
+            let shown = found.map(|found| report::counterexample::render(&plan, &found));
+            say!(
+                "{}{}",
+                report::text::render(&plan, compiled.catalog(), compiled.summaries()),
+                shown.unwrap_or_default()
+            )?
+        }
         Format::Json => say!(
             "{}\n",
-            report::json::render(&plan, compiled.catalog(), compiled.summaries())
+            report::json::render(
+                &plan,
+                compiled.catalog(),
+                compiled.summaries(),
+                found.as_deref()
+            )
         )?,
     }
     Ok(if plan.needs_coordination() {
