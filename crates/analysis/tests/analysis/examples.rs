@@ -82,3 +82,101 @@ fn small_bank_is_ordered_where_it_withdraws() {
     assert_eq!(entry(&plan, "total_balance").class, Free);
     assert_eq!(entry(&plan, "amalgamate").class, Global);
 }
+
+#[test]
+fn voter_counts_the_votes_of_a_telephone() {
+    let plan = Application::example("voter").plan();
+    expect(&plan, "vote", "two_votes_a_phone", No, "lt-increment");
+    expect(&plan, "vote", "votes_pkey", Yes, "unique-generated");
+    expect(
+        &plan,
+        "vote",
+        "votes_contestant_number_fkey",
+        Yes,
+        "fk-insert",
+    );
+}
+
+#[test]
+fn tatp_is_free_but_for_a_key_that_is_chosen() {
+    let plan = Application::example("tatp").plan();
+    expect(
+        &plan,
+        "insert_call_forwarding",
+        "call_forwarding_pkey",
+        No,
+        "unique-chosen",
+    );
+    let ordered: Vec<&str> = plan
+        .entries
+        .iter()
+        .filter(|e| e.class != Free)
+        .map(|e| e.name.as_str())
+        .collect();
+    assert_eq!(ordered, ["insert_call_forwarding"]);
+}
+
+#[test]
+fn seats_orders_reservations_as_the_paper_says() {
+    let plan = Application::example("seats").plan();
+    expect(
+        &plan,
+        "new_reservation",
+        "reservation_r_f_id_r_seat_key",
+        No,
+        "unique-chosen",
+    );
+    expect(
+        &plan,
+        "new_reservation",
+        "flight_f_seats_left_check",
+        No,
+        "gt-decrement",
+    );
+    expect(&plan, "new_reservation", "seats_left", Yes, "mv-update");
+    expect(
+        &plan,
+        "new_reservation",
+        "reservation_r_f_id_fkey",
+        Yes,
+        "fk-insert",
+    );
+    assert_eq!(entry(&plan, "pay_in").class, Free);
+    assert_eq!(entry(&plan, "find_open_seats").class, Free);
+}
+
+#[test]
+fn auctionmark_orders_purchases_as_the_paper_says() {
+    let plan = Application::example("auctionmark").plan();
+    expect(
+        &plan,
+        "new_purchase",
+        "item_purchase_pkey",
+        No,
+        "unique-chosen",
+    );
+    expect(&plan, "new_bid", "bids_are_counted", Yes, "mv-update");
+    assert_eq!(entry(&plan, "new_bid").class, Free);
+}
+
+#[test]
+fn twitter_epinions_and_ycsb_need_nothing() {
+    for name in ["twitter", "epinions", "ycsb"] {
+        let plan = Application::example(name).plan();
+        assert!(!plan.needs_coordination(), "{name}: {:#?}", plan.entries);
+        assert!(plan.entries.len() > 1, "{name}");
+    }
+}
+
+#[test]
+fn wikipedia_orders_its_watch_lists_alone() {
+    let plan = Application::example("wikipedia").plan();
+    expect(
+        &plan,
+        "add_watch_list",
+        "watchlist_pkey",
+        No,
+        "unique-chosen",
+    );
+    assert_eq!(entry(&plan, "update_page").class, Free);
+}
