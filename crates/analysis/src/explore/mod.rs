@@ -295,7 +295,9 @@ impl<'a> World<'a> {
         };
         guards(a).any(|x| {
             guards(b).any(|y| {
-                x.item == y.item
+                // A guard on a row covers those on its columns.
+                let whole = |g: &Guard| !g.item.contains('.');
+                (x.item == y.item || x.table == y.table && (whole(x) || whole(y)))
                     && (x.invariants.iter().any(|i| y.invariants.contains(i))
                         || x.invariants.is_empty() && y.invariants.is_empty())
                     && self.may_meet(x, a, y, b)

@@ -47,6 +47,23 @@ pub(crate) fn judge_iff(context: &Context<'_>, clause: &Clause, facets: &[Facet]
         .iter()
         .flatten()
         .any(|(_, a, _)| a.access.role != Role::Insert);
+    // Rows that are only ever put beside each other meet what they refer to; those that refer to nothing
+    // may come from both sides.
+    let refers = |a: TableId, b: TableId| {
+        let keys = &footprint.catalog.tables[a.index()].foreign_keys;
+        keys.iter().any(|key| {
+            key.parent == b
+                && key
+                    .columns
+                    .iter()
+                    .zip(&key.parent_columns)
+                    .all(|(c, p)| clause.links.are_equal((a, *c), (b, *p)))
+        })
+    };
+    let met = tables.iter().enumerate().all(|(i, a)| {
+        let mut before = tables[..i].iter();
+        before.all(|b| refers(*a, *b) || refers(*b, *a))
+    });
     let mut findings = Vec::new();
     for owner in &touching {
         let mine = &turns[*owner];
@@ -59,7 +76,7 @@ pub(crate) fn judge_iff(context: &Context<'_>, clause: &Clause, facets: &[Facet]
             Finding::unknown(*owner, "iff-unmaintained", why)
                 .because(vec![*owner])
                 .needing(needs())
-        } else if goes_back && changes {
+        } else if goes_back && (changes || !met) {
             Finding::no(*owner, "iff-two-way", "one side may be turned back while the other is turned forth")
                 .because(touching.clone())
                 .needing(needs())

@@ -10,6 +10,7 @@ use anabranch_sql::summary::{Role, Term, WriteClass};
 use anabranch_types::{ColumnIndex, TableId};
 
 use super::unique::counter_of;
+use super::view::{Groups, named};
 use super::{Context, Finding, Need, worst};
 use crate::assertion::{Aggregate, Clause, Part, Source, TableColumn};
 use crate::footprint::{Action, Footprint};
@@ -64,7 +65,7 @@ pub(crate) fn counters(footprint: &Footprint<'_>, parts: &[Part]) -> Vec<TableCo
         .filter(|a| a.access.role == Role::Insert)
     {
         if sequence.id_of(action.access.table).is_some()
-            && let Some(counter) = numbered(footprint, action)
+            && let Some(counter) = numbered(footprint, &sequence, action)
         {
             counters.push((counter.action.access.table, counter.column));
         }
@@ -74,12 +75,16 @@ pub(crate) fn counters(footprint: &Footprint<'_>, parts: &[Part]) -> Vec<TableCo
     counters
 }
 
+/// The counter that gives the ids of a table; of a table that is only counted, any column's.
 fn numbered<'f>(
     footprint: &'f Footprint<'_>,
+    sequence: &Sequence,
     insert: &Action,
 ) -> Option<super::unique::CounterUse<'f>> {
-    let columns: Vec<ColumnIndex> = insert.access.writes.iter().map(|w| w.column).collect();
-    counter_of(footprint, insert, &columns)
+    let id = sequence.id_of(insert.access.table);
+    let mut columns: Vec<ColumnIndex> = insert.access.writes.iter().map(|w| w.column).collect();
+    columns.sort_by_key(|c| Some(*c) != id);
+    counter_of(footprint, insert, &columns).filter(|c| id.is_none_or(|id| c.into == id))
 }
 
 /// A clause with a greatest or least value among its parts.
@@ -91,6 +96,16 @@ pub(crate) fn judge(context: &Context<'_>, clause: &Clause, parts: &[Part]) -> V
         let table = action.access.table;
         match action.access.role {
             Role::Insert if sequence.names(table) => roles.inserts.push(action),
+            // A group's row, put where rows of the group may be already.
+            Role::Insert if sequence.remembered.iter().any(|c| c.0 == table) => {
+                let groups = Groups {
+                    parts,
+                    links: &clause.links,
+                };
+                if groups.may_be_there(footprint, action) {
+                    roles.founds.push(action);
+                }
+            }
             Role::Delete if sequence.names(table) => roles.deletes.push(action),
             Role::Update => {
                 let changes = |c: &TableColumn| c.0 == table && action.write(c.1).is_some();
@@ -109,14 +124,24 @@ pub(crate) fn judge(context: &Context<'_>, clause: &Clause, parts: &[Part]) -> V
             _ => {}
         }
     }
+    let loose = roles.loose(footprint, &sequence);
+    // Where anything may go anywhere, all who touch a group name it alike.
+    let named = named(parts);
     let mut findings = Vec::new();
     for action in &roles.inserts {
-        findings.push(appended(footprint, clause, &sequence, &roles, action));
+        let mut finding = appended(footprint, &sequence, &roles, loose, action);
+        if loose {
+            finding.needs = vec![loose_need(footprint, clause, named, action)];
+        }
+        findings.push(finding);
     }
     for action in &roles.deletes {
-        let loose = roles.loose(footprint, &sequence);
-        let need = group_need(footprint, clause, &sequence, action, loose);
-        let opponents = if roles.loose(footprint, &sequence) {
+        let need = if loose {
+            loose_need(footprint, clause, named, action)
+        } else {
+            group_need(clause, &sequence, action)
+        };
+        let opponents = if loose {
             &roles.inserts
         } else {
             &roles.deletes
@@ -133,6 +158,17 @@ pub(crate) fn judge(context: &Context<'_>, clause: &Clause, parts: &[Part]) -> V
             .needing(vec![need]),
         );
     }
+    for action in &roles.founds {
+        findings.push(
+            Finding::no(
+                action.owner,
+                "extremum-insert",
+                "a group's row is inserted where rows of the group may be already",
+            )
+            .because(roles.all())
+            .needing(vec![loose_need(footprint, clause, named, action)]),
+        );
+    }
     for action in &roles.renumbers {
         findings.push(
             Finding::no(
@@ -141,11 +177,15 @@ pub(crate) fn judge(context: &Context<'_>, clause: &Clause, parts: &[Part]) -> V
                 "it changes ids that must follow one another",
             )
             .because(roles.all())
-            .needing(vec![Need::keyed(action, &[]).reading(action)]),
+            .needing(vec![loose_need(footprint, clause, named, action)]),
         );
     }
     for action in &roles.counts {
-        findings.extend(counted(footprint, &sequence, &roles, action));
+        let mut finding = counted(footprint, &sequence, &roles, action);
+        if let (Some(finding), true) = (&mut finding, loose) {
+            finding.needs = vec![loose_need(footprint, clause, named, action)];
+        }
+        findings.extend(finding);
     }
     worst(findings)
 }
@@ -157,11 +197,18 @@ struct Roles<'f> {
     deletes: Vec<&'f Action>,
     renumbers: Vec<&'f Action>,
     counts: Vec<&'f Action>,
+    founds: Vec<&'f Action>,
 }
 
 impl Roles<'_> {
     fn all(&self) -> Vec<usize> {
-        let lists = [&self.inserts, &self.deletes, &self.renumbers, &self.counts];
+        let lists = [
+            &self.inserts,
+            &self.deletes,
+            &self.renumbers,
+            &self.counts,
+            &self.founds,
+        ];
         lists.iter().flat_map(|l| owners(l)).collect()
     }
 
@@ -169,6 +216,11 @@ impl Roles<'_> {
     /// at the high end: then both must be ordered with each other.
     fn loose(&self, footprint: &Footprint<'_>, sequence: &Sequence) -> bool {
         !self.renumbers.is_empty()
+            || !self.founds.is_empty()
+            || self
+                .counts
+                .iter()
+                .any(|a| !self.numbers(footprint, sequence, a))
             || self.deletes.iter().any(|a| {
                 let id = sequence.id_of(a.access.table);
                 !id.is_some_and(|id| takes_lowest(a, id))
@@ -176,7 +228,16 @@ impl Roles<'_> {
             || self
                 .inserts
                 .iter()
-                .any(|a| numbered(footprint, a).is_none())
+                .any(|a| numbered(footprint, sequence, a).is_none())
+    }
+
+    /// Whether an UPDATE of a counter gives the number of a row that the same type inserts.
+    fn numbers(&self, footprint: &Footprint<'_>, sequence: &Sequence, update: &Action) -> bool {
+        self.inserts.iter().any(|insert| {
+            insert.owner == update.owner
+                && numbered(footprint, sequence, insert)
+                    .is_some_and(|c| c.action.statement == update.statement)
+        })
     }
 }
 
@@ -195,12 +256,12 @@ fn owners(actions: &[&Action]) -> Vec<usize> {
 
 fn appended(
     footprint: &Footprint<'_>,
-    clause: &Clause,
     sequence: &Sequence,
     roles: &Roles<'_>,
+    loose: bool,
     action: &Action,
 ) -> Finding {
-    let counter = numbered(footprint, action);
+    let counter = numbered(footprint, sequence, action);
     let mut needs = Vec::new();
     let explanation = match &counter {
         Some(counter) => {
@@ -212,16 +273,13 @@ fn appended(
         }
         None => "ids must follow one another, and two replicas do not see each other's last".into(),
     };
-    if counter.is_none() || roles.loose(footprint, sequence) {
-        needs.push(group_need(footprint, clause, sequence, action, true));
-    }
     let rule = if counter.is_some() || sequence.remembered.is_empty() {
         "sequential-insert"
     } else {
         "extremum-insert"
     };
     let mut because = owners(&roles.inserts);
-    if roles.loose(footprint, sequence) {
+    if loose {
         because.extend(roles.all());
     }
     Finding::no(action.owner, rule, explanation)
@@ -229,23 +287,21 @@ fn appended(
         .needing(needs)
 }
 
-/// The rows of one group: the columns that tell groups apart, without the id. What the type reads
-/// of the table is validated with them if `loose`: otherwise the row with the least id stays the one
-/// with the least while it is there, and holding it is enough.
-fn group_need(
-    footprint: &Footprint<'_>,
-    clause: &Clause,
-    sequence: &Sequence,
-    action: &Action,
-    loose: bool,
-) -> Need {
+/// The rows of one group: the columns that tell groups apart, without the id. The row with the least
+/// id stays the one with the least while it is there, so that holding it is enough.
+fn group_need(clause: &Clause, sequence: &Sequence, action: &Action) -> Need {
     let table = action.access.table;
     let id = sequence.id_of(table);
     let mut columns = clause.links.columns_of(table);
     columns.retain(|c| Some(*c) != id);
-    let mut need = Need::keyed(action, &columns).reading(action);
-    for other in footprint.on(action.owner, table) {
-        if loose && other.access.role == Role::Read && !need.reads.contains(&other.statement) {
+    Need::keyed(action, &columns).reading(action)
+}
+
+/// A group in which anything may go anywhere, with what the type reads of the table.
+fn loose_need(footprint: &Footprint<'_>, clause: &Clause, named: TableId, action: &Action) -> Need {
+    let mut need = Need::of_group(clause, named, action);
+    for other in footprint.on(action.owner, action.access.table) {
+        if other.access.role == Role::Read && !need.reads.contains(&other.statement) {
             need.reads.push(other.statement);
         }
     }
@@ -260,10 +316,7 @@ fn counted(
     roles: &Roles<'_>,
     action: &Action,
 ) -> Option<Finding> {
-    let numbers = roles.inserts.iter().any(|insert| {
-        insert.owner == action.owner
-            && numbered(footprint, insert).is_some_and(|c| c.action.statement == action.statement)
-    });
+    let numbers = roles.numbers(footprint, sequence, action);
     if numbers {
         // The insertion that takes the number speaks for it.
         return None;

@@ -147,15 +147,15 @@ fn amount(
 }
 
 /// What tells groups apart.
-struct Groups<'a> {
-    parts: &'a [Part],
-    links: &'a Links,
+pub(crate) struct Groups<'a> {
+    pub(crate) parts: &'a [Part],
+    pub(crate) links: &'a Links,
 }
 
 impl Groups<'_> {
     /// Whether an inserted row of a group may meet rows that are in the group already: none can be
     /// where they must refer to the row, or where its key is new.
-    fn may_be_there(&self, footprint: &Footprint<'_>, founding: &Action) -> bool {
+    pub(crate) fn may_be_there(&self, footprint: &Footprint<'_>, founding: &Action) -> bool {
         let table = founding.access.table;
         let linked = self.links.columns_of(table);
         let fresh = |c: &ColumnIndex| matches!(founding.fixed(*c), Some(Term::Generated));
@@ -473,7 +473,7 @@ pub(crate) fn judge_balance(
 }
 
 /// The table that names a group: that of the group's own row, or the one that is summed.
-fn named(parts: &[Part]) -> TableId {
+pub(crate) fn named(parts: &[Part]) -> TableId {
     let columns = parts.iter().filter_map(|p| match &p.source {
         Source::Column((table, _)) => Some(*table),
         Source::Aggregate { .. } => None,

@@ -227,3 +227,45 @@ fn of_several_that_satisfy_a_demand_each_may_be_the_last() {
     );
     expect(&plan, "take", "parts", No, "nonempty-delete");
 }
+
+#[test]
+fn a_remembered_extreme_is_ordered_with_all_that_move_it() {
+    let sql = "CREATE TABLE grp (id integer PRIMARY KEY, b integer NOT NULL);
+         CREATE TABLE item (id integer PRIMARY KEY, g integer REFERENCES, b integer NOT NULL, c integer);
+         CREATE ASSERTION greatest_b CHECK (NOT EXISTS (SELECT * FROM grp AS u WHERE u.b <>
+             (SELECT max(d.b) FROM item AS d WHERE d.g = u.id)));
+         CREATE PROCEDURE number_another(p integer, q integer) LANGUAGE plpgsql AS $$
+         DECLARE v integer;
+         BEGIN
+             UPDATE grp SET b = b + 1 WHERE id = p RETURNING b - 1 INTO v;
+             INSERT INTO item (id, g, b, c) VALUES (q, p, 1, v);
+         END; $$;
+         CREATE PROCEDURE found_group(p integer) LANGUAGE SQL BEGIN ATOMIC
+             INSERT INTO grp VALUES (p, 0); END;
+         CREATE PROCEDURE lift(p integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE item SET b = b + 1 WHERE id = p; END;";
+    let plan = explored(&sql.replace("REFERENCES", "REFERENCES grp (id)"));
+    // The counter gives the number of another column than the one whose extreme is remembered.
+    is_not(&plan, "number_another", "greatest_b", Yes);
+    meet(&plan, "number_another", "lift", "grp");
+    let plan = explored(&sql.replace("REFERENCES", ""));
+    expect(&plan, "found_group", "greatest_b", No, "extremum-insert");
+    meet(&plan, "found_group", "lift", "grp");
+}
+
+#[test]
+fn rows_that_do_not_refer_to_each_other_may_come_from_both_sides() {
+    let sql = "CREATE TABLE grp (id integer PRIMARY KEY, done integer);
+         CREATE TABLE item (id integer PRIMARY KEY, g integer REF, done integer);
+         CREATE ASSERTION in_step CHECK (NOT EXISTS (SELECT * FROM grp JOIN item ON item.g = grp.id
+             WHERE (grp.done IS NULL) <> (item.done IS NULL)));
+         CREATE PROCEDURE found_group(p integer, d integer) LANGUAGE SQL BEGIN ATOMIC
+             INSERT INTO grp VALUES (p, d); END;
+         CREATE PROCEDURE add_item(p integer, q integer, d integer) LANGUAGE SQL BEGIN ATOMIC
+             INSERT INTO item VALUES (p, q, d); END;";
+    let plan = explored(&sql.replace("REF", ""));
+    expect(&plan, "add_item", "in_step", No, "iff-two-way");
+    meet(&plan, "found_group", "add_item", "grp");
+    let plan = explored(&sql.replace("REF", "REFERENCES grp (id)"));
+    expect(&plan, "add_item", "in_step", Yes, "iff-one-way");
+}
