@@ -50,7 +50,7 @@ use footprint::Footprint;
 use guard::Held;
 use invariant::{Content, Declared};
 use merge::MergeModel;
-use plan::{Confluence, CoordinationClass, PlanEntry, Verdict};
+use plan::{AssertionCheck, Confluence, CoordinationClass, PlanEntry, Verdict};
 use rule::{Context, Finding, Need};
 
 /// Where copies of the data are.
@@ -97,7 +97,7 @@ pub fn analyze(
             let class = routing::class(&layout.placements, &held[owner], parameter);
             let verdicts = verdicts_of(&footprint, &findings, owner);
             let guards = &held[owner];
-            entry(
+            let mut entry = entry(
                 &footprint,
                 owner,
                 class,
@@ -105,7 +105,9 @@ pub fn analyze(
                 layout.routing[owner],
                 verdicts,
                 serializable,
-            )
+            );
+            entry.checks = checks(&footprint, &declared, &findings, owner, serializable);
+            entry
         })
         .collect();
     Plan {
@@ -247,6 +249,7 @@ fn entry(
             .collect(),
         guarded_reads: list(|h| &h.reads),
         guarded_writes: list(|h| &h.writes),
+        checks: Vec::new(),
         protocol: if serializable { "locking" } else { "ramp-fast" },
         verdicts,
         serializable,
@@ -255,6 +258,41 @@ fn entry(
             .iter()
             .all(|s| s.accesses.iter().all(|a| a.role == Role::Read)),
     }
+}
+
+/// The assertions that a type could break alone. One that looks at the rows of an assertion's tables
+/// by itself, beyond a row that it finds by its key, is trusted to look for what the assertion says.
+fn checks(
+    footprint: &Footprint<'_>,
+    declared: &[Declared],
+    findings: &[Vec<Finding>],
+    owner: usize,
+    serializable: bool,
+) -> Vec<AssertionCheck> {
+    let looks = |formula: &assertion::Formula| {
+        let tables = || formula.clauses.iter().flat_map(|clause| &clause.tables);
+        footprint.types[owner].actions.iter().any(|action| {
+            let keys = &footprint.table(action.access.table).primary_key;
+            action.access.role == Role::Read
+                && tables().any(|table| *table == action.access.table)
+                && (keys.is_empty() || keys.iter().any(|key| action.fixed(*key).is_none()))
+        })
+    };
+    let mut checks = Vec::new();
+    for (invariant, (declared, findings)) in declared.iter().zip(findings).enumerate() {
+        let Content::Assertion(formula) = &declared.content else {
+            continue;
+        };
+        for finding in findings.iter().filter(|f| f.owner == owner) {
+            if finding.breaks_alone && !looks(formula) {
+                checks.push(AssertionCheck {
+                    invariant,
+                    guarded: serializable || finding.confluent != Confluence::Yes,
+                });
+            }
+        }
+    }
+    checks
 }
 
 /// The columns that are computed from what was read, whose writers are therefore ordered.

@@ -61,6 +61,9 @@ pub struct PlanEntry {
     /// Statements whose writes are guards: no other transaction may hold the row between this
     /// one's prepare and commit.
     pub guarded_writes: Vec<StatementId>,
+    /// Assertions that it could break although nobody else runs: they are evaluated before it
+    /// commits.
+    pub checks: Vec<AssertionCheck>,
     /// The cheapest protocol that is right for it: its name on the command line.
     pub protocol: &'static str,
     /// One verdict an invariant that the transaction type touches.
@@ -69,6 +72,15 @@ pub struct PlanEntry {
     pub serializable: bool,
     /// True when no statement writes.
     pub read_only: bool,
+}
+
+/// An assertion that is evaluated before a transaction commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AssertionCheck {
+    /// Which: an index into [`Plan::invariants`].
+    pub invariant: usize,
+    /// Whether what the evaluation reads is a guard. It need not be where the invariant is confluent.
+    pub guarded: bool,
 }
 
 /// Whether, and how far, a transaction type must coordinate.

@@ -48,8 +48,19 @@ pub struct ExecutionPlan {
     statements: Vec<StatementPlan>,
     /// For each procedure its routing parameter and the table that it finds.
     routes: Vec<Option<(usize, TableId)>>,
+    /// For each procedure the assertions that are evaluated before it commits.
+    checks: Vec<Vec<Check>>,
     parents: Vec<bool>,
     permanent: Vec<bool>,
+}
+
+/// An assertion that is evaluated before a procedure commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Check {
+    /// Its place among the application's assertions.
+    pub(crate) assertion: usize,
+    /// Whether what the evaluation reads is a guard.
+    pub(crate) guarded: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,6 +111,9 @@ impl ExecutionPlan {
                 alike.then_some((parameter, table))
             })
             .collect();
+        let procedures = application.procedures.iter();
+        let checks = procedures.map(|p| checks(application, plan, p.name()));
+        let checks = checks.collect();
         let parents = parent_tables(application);
         let loses_rows = tables_losing_rows(application);
         let permanent = parents
@@ -111,6 +125,7 @@ impl ExecutionPlan {
             router,
             statements,
             routes,
+            checks,
             parents,
             permanent,
         }
@@ -126,6 +141,12 @@ impl ExecutionPlan {
             Target::One(partition) => Some(partition),
             Target::Anywhere | Target::Everywhere => None,
         }
+    }
+
+    /// The assertions that a procedure (its place in the application's list) could break although
+    /// nobody else runs: they are evaluated before it commits.
+    pub(crate) fn checks(&self, procedure: usize) -> &[Check] {
+        self.checks.get(procedure).map_or(&[], |checks| checks)
     }
 
     fn statement(&self, id: StatementId) -> StatementPlan {
@@ -161,6 +182,23 @@ impl ExecutionPlan {
     pub fn is_permanent(&self, table: TableId) -> bool {
         self.permanent[table.index()]
     }
+}
+
+fn checks(application: &Application, plan: &Plan, procedure: &str) -> Vec<Check> {
+    let place = |invariant: usize| {
+        let name = plan.invariants[invariant].name.as_str();
+        let assertions = application.assertions();
+        assertions.iter().position(|of| of.name() == name)
+    };
+    let planned = plan.entry(procedure).into_iter().flat_map(|e| &e.checks);
+    planned
+        .filter_map(|check| {
+            Some(Check {
+                assertion: place(check.invariant)?,
+                guarded: check.guarded,
+            })
+        })
+        .collect()
 }
 
 /// Which tables a foreign key points to.

@@ -441,9 +441,12 @@ impl<P: Protocol> Node<P> {
             let transaction = &mut procedure_transaction;
             match work {
                 Work::Procedure(number) => {
-                    planned.application.procedures[number]
-                        .call(transaction, &arguments)
-                        .await
+                    let procedure = &planned.application.procedures[number];
+                    let result = procedure.call(transaction, &arguments).await?;
+                    if !planned.execution.checks(number).is_empty() {
+                        transaction.check_assertions(number).await?;
+                    }
+                    Ok(result)
                 }
                 Work::Statement(statement) => statement.execute(transaction, &arguments).await,
             }

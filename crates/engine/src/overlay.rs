@@ -22,6 +22,17 @@ pub(crate) struct OwnWrite {
     pub guard: bool,
 }
 
+impl OwnWrite {
+    /// Whether part of what it writes is known at commit alone.
+    pub(crate) fn is_pending(&self) -> bool {
+        is_pending(&self.effect)
+    }
+}
+
+fn is_pending(effect: &Effect) -> bool {
+    matches!(effect, Effect::Insert { patches, .. } if !patches.is_empty())
+}
+
 /// Whether an own effect may change the answer to a read.
 ///
 /// A key that is known only at commit may be anywhere in its table.
@@ -29,12 +40,11 @@ fn concerns(effect: &Effect, read: &Read) -> bool {
     if effect.table() != read.table() {
         return false;
     }
-    let is_pending = matches!(effect, Effect::Insert { patches, .. } if !patches.is_empty());
     match read {
         Read::Point { key, .. } => effect.key() == key,
         Read::Range {
             index: None, range, ..
-        } => is_pending || range.contains(effect.key()),
+        } => is_pending(effect) || range.contains(effect.key()),
         Read::Range { index: Some(_), .. } => true,
     }
 }

@@ -104,6 +104,8 @@ pub struct NodeTransaction {
     slots: Vec<Option<PartitionId>>,
     uniques: u64,
     sequences: Rc<NodeSequences>,
+    /// Whether all that is read now is a guard: an assertion is evaluated.
+    guards_all: bool,
 }
 
 impl NodeTransaction {
@@ -123,7 +125,48 @@ impl NodeTransaction {
             slots: Vec::new(),
             uniques: 0,
             sequences,
+            guards_all: false,
         }
+    }
+
+    /// Evaluates the assertions that a procedure could break alone, on its writes and all that it
+    /// can see.
+    ///
+    /// # Errors
+    /// SQLSTATE `23514` with the assertion's name if one is violated; what its evaluation raises, and
+    /// what the transaction gives up for.
+    pub(crate) async fn check_assertions(
+        &mut self,
+        procedure: usize,
+    ) -> Result<(), TransactionError> {
+        {
+            let mut mailbox = self.mailbox.borrow_mut();
+            if mailbox.writes.is_empty() {
+                return Ok(());
+            }
+            if mailbox.writes.iter().any(OwnWrite::is_pending) {
+                mailbox.deferral_failed = true;
+                return Err(TransactionError::Retry(
+                    "an assertion is evaluated on values that are known at commit alone",
+                ));
+            }
+        }
+        let planned = Arc::clone(&self.planned);
+        for check in planned.execution.checks(procedure) {
+            let assertion = &planned.application.assertions()[check.assertion];
+            self.guards_all = check.guarded;
+            let holds = assertion.holds(self).await;
+            self.guards_all = false;
+            if !holds? {
+                let name = assertion.name();
+                return Err(TransactionError::Failed(EffectError {
+                    code: "23514",
+                    message: format!("the transaction violates assertion \"{name}\""),
+                    constraint: Some(name.to_owned()),
+                }));
+            }
+        }
+        Ok(())
     }
 
     /// Takes note of a row that was read, if its table loses none.
@@ -356,7 +399,9 @@ impl Transaction for NodeTransaction {
         let written_from = for_write && !self.defers(statement);
         let access = Access {
             for_write,
-            guard: written_from || self.planned.execution.guards_reads(statement),
+            guard: self.guards_all
+                || written_from
+                || self.planned.execution.guards_reads(statement),
         };
         // Keys of points are needed after the reads have gone to the protocol.
         let execution = &self.planned.execution;

@@ -1,5 +1,6 @@
 //! Applications in SQL over one node and over several, under each protocol.
 
+mod assertions;
 mod deferral;
 mod mixed;
 mod numbers;

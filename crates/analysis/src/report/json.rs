@@ -44,6 +44,7 @@ struct Transaction<'a> {
     guards: Vec<GuardReport<'a>>,
     protocol: &'static str,
     deferred: Vec<Effect>,
+    checks: Vec<Check<'a>>,
     verdicts: Vec<Verdict<'a>>,
     read_only: bool,
     serializable: bool,
@@ -56,6 +57,12 @@ struct GuardReport<'a> {
     invariants: Vec<&'a str>,
     from: Vec<&'a str>,
     keeping: &'static str,
+}
+
+#[derive(Serialize)]
+struct Check<'a> {
+    invariant: &'a str,
+    guarded: bool,
 }
 
 #[derive(Serialize)]
@@ -177,6 +184,14 @@ fn transaction<'a>(
             .deferred
             .iter()
             .map(|s| effect(catalog, summary, *s))
+            .collect(),
+        checks: entry
+            .checks
+            .iter()
+            .map(|c| Check {
+                invariant: &plan.invariants[c.invariant].name,
+                guarded: c.guarded,
+            })
             .collect(),
         verdicts: entry
             .verdicts

@@ -126,6 +126,15 @@ fn transactions(
                 labelled(out, if i == 0 { "  why" } else { "" }, why);
             }
         }
+        for check in &entry.checks {
+            let name = &plan.invariants[check.invariant].name;
+            labelled(out, "checked", &format!("{name}, before it commits"));
+            labelled(
+                out,
+                "  why",
+                "run alone, it might violate it: what violates it is refused",
+            );
+        }
         for statement in &summary.statements {
             if statement.accesses.iter().any(|a| a.role == Role::Insert) {
                 continue;

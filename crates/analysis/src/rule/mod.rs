@@ -46,6 +46,8 @@ pub(crate) struct Finding {
     /// Pairs of actions (type, index): if guards that others need order every pair, then the
     /// invariant holds after all and `needs` are void.
     pub(crate) unless_ordered: Vec<(ActionRef, ActionRef)>,
+    /// Whether a transaction of the type that runs alone may break the invariant.
+    pub(crate) breaks_alone: bool,
 }
 
 /// An action, by its type and its place in the type.
@@ -77,10 +79,8 @@ impl Finding {
         rule: &'static str,
         explanation: impl Into<String>,
     ) -> Finding {
-        debug_assert!(
-            catalogue::rule(rule).is_some(),
-            "rule {rule} is not in the catalogue"
-        );
+        let named = catalogue::rule(rule);
+        debug_assert!(named.is_some(), "rule {rule} is not in the catalogue");
         Finding {
             owner,
             confluent,
@@ -89,6 +89,7 @@ impl Finding {
             because: Vec::new(),
             needs: Vec::new(),
             unless_ordered: Vec::new(),
+            breaks_alone: named.is_none_or(Rule::may_break_alone),
         }
     }
 
@@ -260,12 +261,14 @@ pub(crate) fn worst(findings: Vec<Finding>) -> Vec<Finding> {
         // A finding that some order could void must not void another that stands without it.
         let both = |f: &Finding| f.confluent == Confluence::Yes || !f.unless_ordered.is_empty();
         let voidable = both(seen) && both(&finding);
+        let breaks_alone = seen.breaks_alone || finding.breaks_alone;
         let mut pairs = std::mem::take(&mut seen.unless_ordered);
         pairs.extend(finding.unless_ordered.iter().copied());
         if severity(&finding) > severity(seen) {
             *seen = finding;
         }
         seen.needs = needs;
+        seen.breaks_alone = breaks_alone;
         seen.unless_ordered = if voidable { pairs } else { Vec::new() };
         seen.because = Vec::new();
         *seen = seen.clone().because(because);

@@ -564,6 +564,9 @@ fn needs_of(footprint: &Footprint<'_>, contributions: &[Contribution<'_>]) -> Ve
 
 /// Why the type visibly does not keep the equation when it runs alone; none if it may.
 fn unmaintained(mine: &[Contribution<'_>], parts: &[Part], links: &Links) -> Option<String> {
+    if cancels_in_each_group(mine, links) {
+        return None;
+    }
     for (i, a) in mine.iter().enumerate() {
         for b in &mine[..i] {
             if a.part != b.part && apart(a.action, b.action, links) {
@@ -574,20 +577,7 @@ fn unmaintained(mine: &[Contribution<'_>], parts: &[Part], links: &Links) -> Opt
             }
         }
     }
-    let mut totals: Vec<(f64, &Term)> = Vec::new();
-    let mut exact = true;
-    for contribution in mine {
-        match &contribution.kind {
-            Kind::Adds {
-                amount: Some((factor, term)),
-                ..
-            } => match totals.iter_mut().find(|(_, t)| *t == term) {
-                Some((total, _)) => *total += factor,
-                None => totals.push((*factor, term)),
-            },
-            _ => exact = false,
-        }
-    }
+    let (totals, exact) = totals(mine.iter());
     let transparent = |t: &Term| matches!(t, Term::Constant(_) | Term::Parameter(_));
     if exact && totals.iter().all(|(factor, _)| *factor == 0.0) {
         return None;
@@ -602,6 +592,50 @@ fn unmaintained(mine: &[Contribution<'_>], parts: &[Part], links: &Links) -> Opt
     touched.dedup();
     (touched.len() < 2 && parts.len() > 1)
         .then(|| "it changes one side of the equation only: it would break it even alone".into())
+}
+
+/// Whether the amounts of each group that is touched cancel out, as where something is moved from
+/// one group to another: it does not matter then whether two of them are the same.
+fn cancels_in_each_group(mine: &[Contribution<'_>], links: &Links) -> bool {
+    let group = |c: &Contribution<'_>| -> Option<Vec<Term>> {
+        let of_class = |class: &Vec<TableColumn>| {
+            let columns = class.iter().filter(|of| of.0 == c.action.access.table);
+            let mut terms = columns.map(|of| c.action.fixed(of.1));
+            terms.next().flatten().cloned()
+        };
+        links.classes().iter().map(of_class).collect()
+    };
+    let Some(groups) = mine.iter().map(group).collect::<Option<Vec<_>>>() else {
+        return false;
+    };
+    !groups.is_empty()
+        && groups.iter().all(|of| {
+            let same = mine.iter().zip(&groups).filter(|(_, g)| *g == of);
+            let (totals, exact) = totals(same.map(|(c, _)| c));
+            let known = |term: &Term| matches!(term, Term::Constant(_) | Term::Parameter(_));
+            exact && of.iter().all(known) && totals.iter().all(|(factor, _)| *factor == 0.0)
+        })
+}
+
+/// What contributions add up to, by term; and whether that is all that they do.
+fn totals<'c>(
+    contributions: impl Iterator<Item = &'c Contribution<'c>>,
+) -> (Vec<(f64, &'c Term)>, bool) {
+    let mut totals: Vec<(f64, &Term)> = Vec::new();
+    let mut exact = true;
+    for contribution in contributions {
+        match &contribution.kind {
+            Kind::Adds {
+                amount: Some((factor, term)),
+                ..
+            } => match totals.iter_mut().find(|(_, t)| *t == term) {
+                Some((total, _)) => *total += factor,
+                None => totals.push((*factor, term)),
+            },
+            _ => exact = false,
+        }
+    }
+    (totals, exact)
 }
 
 /// The parts of a sum that must stay at most, or at least, a constant.

@@ -180,3 +180,37 @@ fn wikipedia_orders_its_watch_lists_alone() {
     );
     assert_eq!(entry(&plan, "update_page").class, Free);
 }
+
+#[test]
+fn no_transaction_of_tpcc_has_to_evaluate_a_condition() {
+    // All twelve are kept by the shape of what is done: evaluating one would read whole warehouses.
+    for entry in &Application::example("tpcc").plan().entries {
+        assert!(
+            entry.checks.is_empty(),
+            "{}: {:?}",
+            entry.name,
+            entry.checks
+        );
+    }
+}
+
+#[test]
+fn what_is_moved_between_branches_keeps_the_funds_of_both() {
+    let plan = Application::example("bank").plan();
+    expect(&plan, "transfer", "funds_add_up", Yes, "mv-update");
+    assert!(entry(&plan, "transfer").checks.is_empty());
+}
+
+#[test]
+fn who_dismisses_without_looking_has_it_looked_for() {
+    let plan = Application::example("payroll").plan();
+    let name = |of: usize| plan.invariants[of].name.as_str();
+    for of in &plan.entries {
+        let checks: Vec<&str> = of.checks.iter().map(|c| name(c.invariant)).collect();
+        let expected: &[&str] = match of.name.as_str() {
+            "dismiss" => &["somebody_is_employed"],
+            _ => &[],
+        };
+        assert_eq!(checks, expected, "{}", of.name);
+    }
+}
