@@ -208,6 +208,18 @@ impl<'a> Footprint<'a> {
         }
     }
 
+    /// Whether an INSERT may put a row where another of the same key was: the key is not new, and some
+    /// type takes rows away or changes their keys.
+    pub(crate) fn may_replace(&self, insert: &Action) -> bool {
+        let table = insert.access.table;
+        let key = &self.table(table).primary_key;
+        let generated = |c: &ColumnIndex| matches!(insert.fixed(*c), Some(Term::Generated));
+        insert.access.role == Role::Insert
+            && !key.iter().any(generated)
+            && (!self.facts(table).deleters.is_empty()
+                || key.iter().any(|c| !self.is_settled(table, *c)))
+    }
+
     /// `table.column`, for people.
     pub(crate) fn column_name(&self, table: TableId, column: ColumnIndex) -> String {
         let table = self.table(table);

@@ -39,7 +39,7 @@ pub(crate) fn judge_iff(context: &Context<'_>, clause: &Clause, facets: &[Facet]
         tables
     };
     for mine in &mut turns {
-        settle_new(clause, mine, &tables);
+        settle_new(footprint, clause, mine, &tables);
     }
     let touching: Vec<usize> = (0..turns.len()).filter(|t| !turns[*t].is_empty()).collect();
     let goes_back = turns.iter().flatten().any(|(_, _, t)| *t == Turn::Back);
@@ -49,17 +49,7 @@ pub(crate) fn judge_iff(context: &Context<'_>, clause: &Clause, facets: &[Facet]
         .any(|(_, a, _)| a.access.role != Role::Insert);
     // Rows that are only ever put beside each other meet what they refer to; those that refer to nothing
     // may come from both sides.
-    let refers = |a: TableId, b: TableId| {
-        let keys = &footprint.catalog.tables[a.index()].foreign_keys;
-        keys.iter().any(|key| {
-            key.parent == b
-                && key
-                    .columns
-                    .iter()
-                    .zip(&key.parent_columns)
-                    .all(|(c, p)| clause.links.are_equal((a, *c), (b, *p)))
-        })
-    };
+    let refers = |a: TableId, b: TableId| refers(footprint, clause, a, b);
     let met = tables.iter().enumerate().all(|(i, a)| {
         let mut before = tables[..i].iter();
         before.all(|b| refers(*a, *b) || refers(*b, *a))
@@ -135,9 +125,25 @@ fn turn(
     }
 }
 
+/// Whether rows of `a` refer, by a foreign key on what links the clause's tables, to rows of `b`.
+fn refers(footprint: &Footprint<'_>, clause: &Clause, a: TableId, b: TableId) -> bool {
+    let keys = &footprint.catalog.tables[a.index()].foreign_keys;
+    keys.iter().any(|key| {
+        let columns = key.columns.iter().zip(&key.parent_columns);
+        let mut linked = columns.map(|(c, p)| clause.links.are_equal((a, *c), (b, *p)));
+        key.parent == b && linked.all(|is| is)
+    })
+}
+
 /// Rows are new together only where the type inserts on every side, with keys that are surely the
-/// same; a row put beside what is there already turns that side.
-fn settle_new(clause: &Clause, mine: &mut [(usize, &Action, Turn)], tables: &[TableId]) {
+/// same, and nothing of the group can be there before; a row put beside what is there already turns
+/// that side.
+fn settle_new(
+    footprint: &Footprint<'_>,
+    clause: &Clause,
+    mine: &mut [(usize, &Action, Turn)],
+    tables: &[TableId],
+) {
     let new: Vec<&Action> = mine
         .iter()
         .filter(|(_, _, turn)| *turn == Turn::New)
@@ -149,12 +155,29 @@ fn settle_new(clause: &Clause, mine: &mut [(usize, &Action, Turn)], tables: &[Ta
         && new.iter().all(|a| {
             new.iter()
                 .all(|b| a.access.table == b.access.table || same_group(clause, a, b))
-        });
+        })
+        && (tables.len() < 2 || new.iter().any(|a| founds(footprint, clause, a, tables)));
     if !together {
         for (_, _, turn) in mine.iter_mut().filter(|(_, _, turn)| *turn == Turn::New) {
             *turn = Turn::Back;
         }
     }
+}
+
+/// Whether the row that an action inserts is surely the first of its group, in all tables: its group's
+/// key is new, or the others of the group have to refer to it.
+fn founds(footprint: &Footprint<'_>, clause: &Clause, insert: &Action, tables: &[TableId]) -> bool {
+    let table = insert.access.table;
+    let linked = clause.links.columns_of(table);
+    let generated = |c: &ColumnIndex| matches!(insert.fixed(*c), Some(Term::Generated));
+    let key = &footprint.table(table).primary_key;
+    let one_a_group = !key.is_empty() && key.iter().all(|c| linked.contains(c));
+    let others = tables.iter().filter(|other| **other != table);
+    linked.iter().any(generated)
+        || one_a_group
+            && others
+                .clone()
+                .all(|of| refers(footprint, clause, *of, table))
 }
 
 /// Whether two actions of one call surely fall on one group.

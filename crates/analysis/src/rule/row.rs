@@ -140,6 +140,9 @@ fn bound(
                 "threshold-assign",
                 "a new row is checked where it is inserted",
             ));
+            if footprint.may_replace(action) {
+                assigners.push(action);
+            }
         }
         if action.access.role != Role::Update {
             continue;
@@ -233,11 +236,16 @@ fn value(context: &Context<'_>, table: TableId, column: ColumnIndex) -> Vec<Find
     let mut assigners = Vec::new();
     for action in footprint.on_table(table) {
         match action.access.role {
-            Role::Insert => findings.push(Finding::yes(
-                action.owner,
-                "eq-any",
-                "a new row is checked where it is inserted",
-            )),
+            Role::Insert => {
+                findings.push(Finding::yes(
+                    action.owner,
+                    "eq-any",
+                    "a new row is checked where it is inserted",
+                ));
+                if footprint.may_replace(action) {
+                    assigners.push(action);
+                }
+            }
             Role::Update => {
                 if footprint.feeds(action, column) {
                     assigners.push(action);
@@ -266,11 +274,12 @@ fn value(context: &Context<'_>, table: TableId, column: ColumnIndex) -> Vec<Find
 
 fn several(context: &Context<'_>, table: TableId, columns: &[ColumnIndex]) -> Vec<Finding> {
     let footprint = context.footprint;
-    let touches = |a: &&Action| {
-        a.access.role == Role::Update
-            && columns
-                .iter()
-                .any(|c| a.write(*c).is_some() || footprint.feeds(a, *c))
+    let touches = |a: &&Action| match a.access.role {
+        Role::Update => columns
+            .iter()
+            .any(|c| a.write(*c).is_some() || footprint.feeds(a, *c)),
+        Role::Insert => footprint.may_replace(a),
+        Role::Read | Role::Delete => false,
     };
     let updates: Vec<&Action> = footprint.on_table(table).filter(touches).collect();
     // Columns that nobody updates stay as they were checked, so only the others need to go together.

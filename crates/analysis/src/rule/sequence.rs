@@ -23,6 +23,8 @@ struct Sequence {
     counted: Vec<TableId>,
     /// Plain columns: counters, or remembered extremes.
     remembered: Vec<TableColumn>,
+    /// Columns that tell which rows it looks at.
+    filters: Vec<TableColumn>,
 }
 
 impl Sequence {
@@ -31,8 +33,13 @@ impl Sequence {
             ids: Vec::new(),
             counted: Vec::new(),
             remembered: Vec::new(),
+            filters: Vec::new(),
         };
         for Part { source, .. } in parts {
+            if let Source::Aggregate { region, .. } = source {
+                let filters = region.filters.iter();
+                sequence.filters.extend(filters.map(|f| f.column));
+            }
             match source {
                 Source::Column(column) => sequence.remembered.push(*column),
                 Source::Aggregate {
@@ -110,6 +117,7 @@ pub(crate) fn judge(context: &Context<'_>, clause: &Clause, parts: &[Part]) -> V
             Role::Update => {
                 let changes = |c: &TableColumn| c.0 == table && action.write(c.1).is_some();
                 if sequence.ids.iter().any(changes)
+                    || sequence.filters.iter().any(changes)
                     || clause
                         .links
                         .columns_of(table)

@@ -469,6 +469,13 @@ pub(crate) fn judge_balance(
             moved(footprint, *owner, mine, &moving, &existing)
         });
     }
+    // Who is ordered on the group meets who is ordered on a row only if the latter names the group too.
+    let by_group = |f: &Finding| f.confluent != Confluence::Yes && f.unless_ordered.is_empty();
+    if findings.iter().any(by_group) {
+        for finding in findings.iter_mut().filter(|f| !f.unless_ordered.is_empty()) {
+            finding.needs.extend(group_needs(&all[finding.owner]));
+        }
+    }
     worst(findings)
 }
 
