@@ -1,5 +1,7 @@
 //! The command as its users meet it: what it prints, where, and with which exit code.
 
+mod findings;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

@@ -1,15 +1,17 @@
 //! `anabranch analyze FILES…`
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 use anabranch_analysis::explore::{Effort, Explorer};
+use anabranch_analysis::report::findings::{Baseline, Finding, findings};
 use anabranch_analysis::{Guarantee, report};
 use anabranch_bench::application;
 use clap::{Args, ValueEnum};
 
 use super::Verdict;
-use super::output::say;
+use super::output::{check_writable, say, write_file};
 
 /// Where the search for counterexamples starts: the same files give the same report.
 const SEED: u64 = 1;
@@ -23,9 +25,15 @@ pub(crate) struct AnalyzeArguments {
     /// What every committed state has to satisfy
     #[arg(long, value_enum, default_value_t = GuaranteeArgument::Invariants)]
     guarantee: GuaranteeArgument,
-    /// How to report: for people, or for programs (docs/schemas/analyze.schema.json)
+    /// How to report
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Tell what this file has not: exit code 1 says that something new needs coordination
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Write what needs coordination now, for --baseline
+    #[arg(long, value_name = "FILE", conflicts_with = "baseline")]
+    write_baseline: Option<PathBuf>,
     /// Do not look for counterexamples to what needs coordination
     #[arg(long)]
     no_counterexamples: bool,
@@ -41,12 +49,24 @@ pub(crate) enum GuaranteeArgument {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
+    /// For people
     Text,
+    /// The whole plan for programs (docs/schemas/analyze.schema.json)
     Json,
+    /// What needs coordination, as a SARIF 2.1.0 log for code scanning
+    Sarif,
+    /// What needs coordination, as GitHub's workflow commands
+    Github,
 }
 
 pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error>> {
-    let files = application::read_sources(&arguments.paths)?;
+    let known = match &arguments.baseline {
+        Some(path) => Some(read_baseline(path)?),
+        None => None,
+    };
+    check_writable(arguments.write_baseline.as_deref())?;
+    let paths: Vec<PathBuf> = arguments.paths.iter().map(|p| relative(p)).collect();
+    let files = application::read_sources(&paths)?;
     let compiled = application::compile(files)?;
     let catalog = compiled.catalog();
     if catalog.tables.is_empty() && catalog.procedures.is_empty() {
@@ -66,30 +86,81 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
         GuaranteeArgument::Serializable => Guarantee::Serializable,
     };
     let plan = application::analyze(&compiled, guarantee);
+    let found = findings(&plan, catalog);
+    let written = arguments.write_baseline.as_deref().map(|path| {
+        let now = Baseline::of(&found);
+        write_file(path, now.render()).map(|()| now)
+    });
+    let known = written.transpose()?.or(known);
     let look = || Explorer::new(&compiled, &plan).counterexamples(SEED, Effort::default());
-    let found = (!arguments.no_counterexamples).then(look);
+    let shows = matches!(arguments.format, Format::Text | Format::Json);
+    let counterexamples = (shows && !arguments.no_counterexamples).then(look);
+    let (catalog, summaries) = (compiled.catalog(), compiled.summaries());
     match arguments.format {
         Format::Text => {
-            let shown = found.map(|found| report::counterexample::render(&plan, &found));
+            let shown = counterexamples.map(|list| report::counterexample::render(&plan, &list));
             say!(
-                "{}{}",
-                report::text::render(&plan, compiled.catalog(), compiled.summaries()),
-                shown.unwrap_or_default()
+                "{}{}{}",
+                report::text::render(&plan, catalog, summaries),
+                shown.unwrap_or_default(),
+                known
+                    .as_ref()
+                    .map_or_else(String::new, |b| compared(b, &found)),
             )?
         }
         Format::Json => say!(
             "{}\n",
-            report::json::render(
-                &plan,
-                compiled.catalog(),
-                compiled.summaries(),
-                found.as_deref()
-            )
+            report::json::render(&plan, catalog, summaries, counterexamples.as_deref())
         )?,
+        Format::Sarif => say!("{}", report::sarif::render(&found, known.as_ref()))?,
+        Format::Github => say!("{}", report::github::render(&found, known.as_ref()))?,
     }
-    Ok(if plan.needs_coordination() {
+    let needs = match &known {
+        Some(baseline) => found.iter().any(|finding| !baseline.knows(finding)),
+        None => plan.needs_coordination(),
+    };
+    Ok(if needs {
         Verdict::Finding
     } else {
         Verdict::Fine
     })
+}
+
+fn read_baseline(path: &Path) -> Result<Baseline, String> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("error: cannot read {shown}: {error}"))?;
+    Baseline::parse(&text).map_err(|error| format!("error: {shown}: {error}"))
+}
+
+/// A path as reports name it: from the current folder where it lies in it, so that reports of two
+/// machines are alike.
+fn relative(path: &Path) -> PathBuf {
+    let here = std::env::current_dir().ok();
+    let inside = here
+        .as_deref()
+        .and_then(|here| path.strip_prefix(here).ok());
+    match inside {
+        Some(rest) if rest.as_os_str().is_empty() => PathBuf::from("."),
+        Some(rest) => rest.to_owned(),
+        None => path.to_owned(),
+    }
+}
+
+/// What is new, and what is gone.
+fn compared(baseline: &Baseline, found: &[Finding<'_>]) -> String {
+    let new: Vec<&Finding<'_>> = found.iter().filter(|f| !baseline.knows(f)).collect();
+    let gone = baseline.gone(found);
+    let title = "Against the baseline";
+    let mut out = format!("\n{title}\n{}\n", "─".repeat(title.chars().count()));
+    if new.is_empty() {
+        out.push_str("  nothing new needs coordination\n");
+    }
+    for finding in new {
+        let _ = writeln!(out, "  new   {} [{}]", finding.message(), finding.rule.code);
+    }
+    for fingerprint in gone {
+        let _ = writeln!(out, "  gone  {fingerprint}: found no more");
+    }
+    out
 }

@@ -1,8 +1,9 @@
-//! `anabranch explain FILES… PROCEDURE`
+//! `anabranch explain FILES… PROCEDURE`, and `anabranch explain RULE`
 
 use std::error::Error;
 use std::path::PathBuf;
 
+use anabranch_analysis::rule::{Rule, rule};
 use anabranch_bench::application;
 use clap::Args;
 
@@ -11,30 +12,37 @@ use super::output::say;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArguments {
-    /// SQL files, or folders of them: the procedure, and the tables that it uses
-    #[arg(required = true, num_args = 1.., value_name = "FILES")]
-    paths: Vec<PathBuf>,
-    /// The procedure's name
-    #[arg(value_name = "PROCEDURE")]
-    procedure: String,
+    /// SQL files, or folders of them, and then the name of a procedure in them; or the code of a rule
+    /// alone, as `analyze` names it
+    #[arg(required = true, num_args = 1.., value_name = "FILES… PROCEDURE|RULE")]
+    what: Vec<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &ExplainArguments) -> Result<Verdict, Box<dyn Error>> {
-    let files = application::read_sources(&arguments.paths)?;
+    let (name, paths) = arguments.what.split_last().ok_or("error: explain what?")?;
+    let name = name.to_string_lossy();
+    if paths.is_empty() {
+        let Some(rule) = rule(&name) else {
+            return Err(format!(
+                "error: there is no rule \"{name}\"; docs/analysis.md has them all. Of a procedure name the \
+                 files, too: anabranch explain FILES… PROCEDURE"
+            )
+            .into());
+        };
+        say!("{}", described(rule))?;
+        return Ok(Verdict::Fine);
+    }
+    let files = application::read_sources(paths)?;
     let compiled = application::compile(files)?;
     // As SQL reads a name that is not quoted; an exact one is found, too.
-    let folded = arguments.procedure.to_ascii_lowercase();
-    let named = compiled.find(&arguments.procedure);
+    let folded = name.to_ascii_lowercase();
+    let named = compiled.find(&name);
     let Some(procedure) = named.or_else(|| compiled.find(&folded)) else {
         let mut names: Vec<&str> = compiled.procedures.iter().map(|p| p.name()).collect();
         names.sort_unstable();
-        let paths = arguments
-            .paths
-            .iter()
-            .map(|path| path.display().to_string());
+        let paths = paths.iter().map(|path| path.display().to_string());
         return Err(format!(
-            "error: there is no procedure \"{}\" in {}; there are: {}",
-            arguments.procedure,
+            "error: there is no procedure \"{name}\" in {}; there are: {}",
             paths.collect::<Vec<_>>().join(", "),
             if names.is_empty() {
                 "none".to_owned()
@@ -46,4 +54,28 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Verdict, Box<dyn Error
     };
     say!("{}", procedure.explain())?;
     Ok(Verdict::Fine)
+}
+
+/// What a rule's code means.
+fn described(rule: &Rule) -> String {
+    let holds = match rule.verdict {
+        "yes" => "holds without coordination",
+        "no" => "needs coordination",
+        "unknown" => "not known, which counts as needing coordination",
+        _ => "holds without coordination, or not: it depends on the merge",
+    };
+    let mut lines = vec![
+        format!("{}: {}", rule.code, rule.title),
+        String::new(),
+        format!("  verdict     {holds}"),
+        format!("  why         {}", rule.proof),
+    ];
+    if !rule.remedy.is_empty() {
+        lines.push(format!("  what to do  {}", rule.remedy));
+    }
+    lines.push(format!(
+        "  source      Coordination Avoidance in Database Systems, {}",
+        rule.source
+    ));
+    lines.join("\n") + "\n"
 }

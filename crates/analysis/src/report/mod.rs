@@ -2,5 +2,8 @@
 
 pub mod counterexample;
 mod deferral;
+pub mod findings;
+pub mod github;
 pub mod json;
+pub mod sarif;
 pub mod text;

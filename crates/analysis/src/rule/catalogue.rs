@@ -179,4 +179,7 @@ rules! {
     "unrecognised", "unknown", "the invariant is not recognised", "§5.3: unrecognised combinations are flagged",
         "What is not understood is not called safe.",
         "Write the assertion as NOT EXISTS over one comparison, or declare it as a constraint.";
+    "serializable", "no", "everything that is read or written is ordered", "§2, serializability as the baseline",
+        "Serializability was asked for: what others write is ordered with every read and write of it.",
+        "Ask for the declared invariants alone: --guarantee invariants.";
 }

@@ -1,0 +1,210 @@
+//! What needs coordination, as code scanning and pull requests ask for it, and against a baseline.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::{anabranch, refused, refused_in_one_line, scratch, text};
+
+const SQL: &str = "CREATE TABLE seats (flight integer NOT NULL, seat integer NOT NULL,
+                    PRIMARY KEY (flight, seat));
+CREATE TABLE flights (id integer PRIMARY KEY, taken integer NOT NULL);
+
+-- Seats are chosen.
+CREATE PROCEDURE reserve(p_flight integer, p_seat integer) LANGUAGE SQL BEGIN ATOMIC
+    INSERT INTO seats (flight, seat) VALUES (p_flight, p_seat);
+END;
+
+CREATE PROCEDURE count_one(p_flight integer) LANGUAGE SQL BEGIN ATOMIC
+    UPDATE flights SET taken = taken + 1 WHERE id = p_flight;
+END;
+";
+
+/// Another type that chooses.
+const MORE: &str = "CREATE PROCEDURE swap(p_flight integer, p_from integer, p_to integer)
+LANGUAGE SQL BEGIN ATOMIC
+    UPDATE seats SET seat = p_to WHERE flight = p_flight AND seat = p_from;
+END;
+";
+
+fn application(name: &str, sql: &str) -> std::path::PathBuf {
+    let file = scratch(name).join("flights.sql");
+    std::fs::write(&file, sql).expect("a scratch file can be written");
+    file
+}
+
+#[test]
+fn sarif_names_rule_place_and_fingerprint() {
+    let ran = anabranch(&["analyze", "examples/tpcc", "--format", "sarif"]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    let log: Value = serde_json::from_str(&ran.out).expect("it is JSON");
+    assert_eq!(log["version"], "2.1.0");
+    let run = &log["runs"][0];
+    let rules = run["tool"]["driver"]["rules"].as_array().expect("rules");
+    let results = run["results"].as_array().expect("results");
+    let mut fingerprints: Vec<&str> = Vec::new();
+    for result in results {
+        let rule = result["ruleIndex"].as_u64().expect("an index") as usize;
+        assert_eq!(rules[rule]["id"], result["ruleId"]);
+        let place = &result["locations"][0]["physicalLocation"];
+        let path = place["artifactLocation"]["uri"].as_str().expect("a path");
+        let named = result["locations"][0]["logicalLocations"][0]["name"].as_str();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../..")
+            .join(path);
+        let source = std::fs::read_to_string(source).expect("the path is relative to the folder");
+        let line = place["region"]["startLine"].as_u64().expect("a line") as usize;
+        let declared = source.lines().nth(line - 1).expect("the line is there");
+        assert!(declared.contains(named.expect("a name")), "{declared}");
+        let print = &result["partialFingerprints"]["transactionInvariantRule/v1"];
+        fingerprints.push(print.as_str().expect("a fingerprint"));
+        assert!(
+            result["message"]["text"]
+                .as_str()
+                .is_some_and(|t| !t.is_empty())
+        );
+        assert!(result.get("baselineState").is_none());
+    }
+    assert!(
+        fingerprints.contains(&"new_order/condition_2/sequential-insert"),
+        "{fingerprints:?}"
+    );
+    let count = fingerprints.len();
+    fingerprints.sort_unstable();
+    fingerprints.dedup();
+    assert_eq!(fingerprints.len(), count, "each has one of its own");
+}
+
+#[test]
+fn github_shows_findings_beside_their_lines() {
+    let file = application("github", SQL);
+    let ran = anabranch(&["analyze", text(&file), "--format", "github"]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    let lines: Vec<&str> = ran.out.lines().collect();
+    let [line] = lines[..] else {
+        panic!("one finding, one line: {}", ran.out);
+    };
+    let place = format!("::warning file={},line=6,col=", text(&file));
+    assert!(line.starts_with(&place), "{line}");
+    let title =
+        "title=unique%3A the key is chosen [unique-chosen]::reserve needs coordination for ";
+    assert!(line.contains(title), "{line}");
+}
+
+#[test]
+fn what_a_baseline_has_is_not_new() {
+    let file = application("baseline", SQL);
+    let baseline = file.with_file_name("anabranch.json");
+    let (sql, known) = (text(&file), text(&baseline));
+    let wrote = anabranch(&["analyze", sql, "--write-baseline", known]);
+    assert_eq!((wrote.code, wrote.err.as_str()), (0, ""), "{}", wrote.out);
+    let written: Value =
+        serde_json::from_str(&std::fs::read_to_string(&baseline).unwrap()).expect("it is JSON");
+    let expected = serde_json::json!({"version": 1, "findings": [
+        {"transaction": "reserve", "invariant": "seats_pkey", "rule": "unique-chosen"},
+    ]});
+    assert_eq!(written, expected);
+
+    // Lines may move.
+    std::fs::write(&file, format!("-- Flights.\n\n{SQL}")).unwrap();
+    let again = anabranch(&["analyze", sql, "--baseline", known]);
+    assert_eq!(again.code, 0, "{}", again.out);
+    assert!(
+        again.out.contains("nothing new needs coordination"),
+        "{}",
+        again.out
+    );
+
+    std::fs::write(&file, format!("{SQL}{MORE}")).unwrap();
+    let more = anabranch(&["analyze", sql, "--baseline", known]);
+    assert_eq!(more.code, 1, "{}", more.out);
+    let new = "  new   swap needs coordination for seats_pkey";
+    assert!(more.out.contains(new), "{}", more.out);
+    assert!(!more.out.contains("  new   reserve"), "{}", more.out);
+    let log = anabranch(&["analyze", sql, "--baseline", known, "--format", "sarif"]);
+    assert_eq!(log.code, 1);
+    let log: Value = serde_json::from_str(&log.out).expect("it is JSON");
+    let states: Vec<(&Value, &Value)> = log["runs"][0]["results"]
+        .as_array()
+        .expect("results")
+        .iter()
+        .map(|r| {
+            (
+                &r["locations"][0]["logicalLocations"][0]["name"],
+                &r["baselineState"],
+            )
+        })
+        .collect();
+    assert!(states.contains(&(&Value::from("reserve"), &Value::from("unchanged"))));
+    assert!(states.contains(&(&Value::from("swap"), &Value::from("new"))));
+    let lines = anabranch(&["analyze", sql, "--baseline", known, "--format", "github"]).out;
+    assert!(
+        lines.contains("::notice ") && lines.contains("::warning "),
+        "{lines}"
+    );
+
+    // What is gone is told, and is nothing new.
+    let free = SQL.replace(
+        "INSERT INTO seats (flight, seat) VALUES (p_flight, p_seat);",
+        "",
+    );
+    std::fs::write(&file, free).unwrap();
+    let gone = anabranch(&["analyze", sql, "--baseline", known]);
+    assert_eq!(gone.code, 0, "{}", gone.out);
+    let told = "  gone  reserve/seats_pkey/unique-chosen: found no more";
+    assert!(gone.out.contains(told), "{}", gone.out);
+}
+
+#[test]
+fn serializability_is_a_finding_of_its_own() {
+    let file = application("serializable", SQL);
+    let asked = ["analyze", text(&file), "--guarantee", "serializable"];
+    let ran = anabranch(&[&asked[..], &["--format", "github"]].concat());
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    assert_eq!(ran.out.lines().count(), 2, "{}", ran.out);
+    for name in ["reserve", "count_one"] {
+        let told = format!("{name} needs coordination for serializability");
+        assert!(ran.out.contains(&told), "{}", ran.out);
+    }
+}
+
+#[test]
+fn what_is_no_baseline_is_refused() {
+    let file = application("no-baseline", SQL);
+    let other = file.with_file_name("other.json");
+    let analyze = ["analyze", text(&file), "--baseline", text(&other)];
+    refused_in_one_line(&analyze, &["cannot read", "other.json"]);
+    for (held, because) in [
+        ("{}", "no baseline of anabranch"),
+        ("seats", "no baseline of anabranch"),
+        ("{\"version\": 7, \"findings\": []}", "its version is 7"),
+        (
+            "{\"version\": 1, \"findings\": [{\"rule\": \"x\"}]}",
+            "no baseline of anabranch",
+        ),
+    ] {
+        std::fs::write(&other, held).unwrap();
+        refused_in_one_line(&analyze, &[because, "other.json"]);
+    }
+    let both = [&analyze[..], &["--write-baseline", "x.json"]].concat();
+    refused(&both, &["cannot be used with"]);
+    let nowhere = file.with_file_name("nowhere").join("x.json");
+    let write = ["analyze", text(&file), "--write-baseline", text(&nowhere)];
+    refused_in_one_line(&write, &["cannot write"]);
+}
+
+#[test]
+fn a_rule_is_explained_by_its_code() {
+    let ran = anabranch(&["explain", "sequential-insert"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    for words in [
+        "ids that follow one another: insert",
+        "needs coordination",
+        "Two replicas that append",
+        "what to do",
+        "Table 2, row 5",
+    ] {
+        assert!(ran.out.contains(words), "{words}: {}", ran.out);
+    }
+    refused_in_one_line(&["explain", "sequential"], &["there is no rule", "FILES"]);
+}

@@ -1,0 +1,138 @@
+//! Findings as SARIF 2.1.0 (OASIS, 2020), for code scanning. Rule ids and fingerprints are stable; paths
+//! are relative to the folder that the tool ran in, `%SRCROOT%`.
+//!
+//! GitHub reads up to 25,000 results of a run; what is beyond is counted in a notification.
+
+use anabranch_sql::source::{SourceFile, Span};
+use serde_json::{Value, json};
+
+use super::findings::{Baseline, Finding};
+use crate::rule::{RULES, Rule};
+
+/// The most results that are written.
+pub const RESULTS_MAX: usize = 25_000;
+
+/// The log as one JSON document, with a newline at its end. With a baseline each result says whether it
+/// is new.
+pub fn render(findings: &[Finding<'_>], baseline: Option<&Baseline>) -> String {
+    let results: Vec<Value> = findings
+        .iter()
+        .take(RESULTS_MAX)
+        .map(|finding| result(finding, baseline))
+        .collect();
+    let mut invocation = json!({ "executionSuccessful": true });
+    if findings.len() > RESULTS_MAX {
+        let text = format!(
+            "{} of {} findings are left out: a log has {RESULTS_MAX} at most",
+            findings.len() - RESULTS_MAX,
+            findings.len()
+        );
+        invocation["toolExecutionNotifications"] =
+            json!([{ "level": "warning", "message": { "text": text } }]);
+    }
+    let log = json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": {
+                "name": "anabranch",
+                "semanticVersion": env!("CARGO_PKG_VERSION"),
+                "informationUri": env!("CARGO_PKG_REPOSITORY"),
+                "rules": RULES.iter().map(described).collect::<Vec<_>>(),
+            } },
+            "columnKind": "unicodeCodePoints",
+            "invocations": [invocation],
+            "results": results,
+        }],
+    });
+    // Plain data with string keys cannot fail to serialize.
+    let mut text = serde_json::to_string_pretty(&log).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn described(rule: &Rule) -> Value {
+    let help = if rule.remedy.is_empty() {
+        rule.proof.to_owned()
+    } else {
+        format!("{} {}", rule.proof, rule.remedy)
+    };
+    json!({
+        "id": rule.code,
+        "shortDescription": { "text": rule.title },
+        "fullDescription": { "text": rule.proof },
+        "help": { "text": format!("{help} Source: {}.", rule.source) },
+        "defaultConfiguration": { "level": "warning" },
+    })
+}
+
+fn result(finding: &Finding<'_>, baseline: Option<&Baseline>) -> Value {
+    let place = RULES.iter().position(|of| of.code == finding.rule.code);
+    let mut result = json!({
+        "ruleId": finding.rule.code,
+        "level": "warning",
+        "message": { "text": finding.message() },
+        "partialFingerprints": {
+            "transactionInvariantRule/v1": finding.fingerprint().to_string(),
+        },
+    });
+    if let Some(place) = place {
+        result["ruleIndex"] = json!(place);
+    }
+    if let Some((file, span)) = finding.place {
+        result["locations"] = json!([{
+            "physicalLocation": {
+                "artifactLocation": { "uri": uri(&file.name), "uriBaseId": "%SRCROOT%" },
+                "region": region(file, span),
+            },
+            "logicalLocations": [{ "name": finding.transaction, "kind": "function" }],
+        }]);
+    }
+    if let Some(baseline) = baseline {
+        let state = if baseline.knows(finding) {
+            "unchanged"
+        } else {
+            "new"
+        };
+        result["baselineState"] = json!(state);
+    }
+    result
+}
+
+/// The first line of a declaration: the rest of it says nothing more.
+fn region(file: &SourceFile, span: Span) -> Value {
+    let (line, column) = file.line_column(span.start);
+    json!({ "startLine": line, "startColumn": column })
+}
+
+/// A path as a relative reference (RFC 3986): slashes, and whatever else is not plain escaped.
+fn uri(path: &str) -> String {
+    use std::fmt::Write;
+
+    let path = path.replace('\\', "/");
+    let path = path.trim_start_matches("./");
+    let mut escaped = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                escaped.push(char::from(byte));
+            }
+            _ => {
+                let _ = write!(escaped, "%{byte:02X}");
+            }
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::uri;
+
+    #[test]
+    fn paths_are_references() {
+        assert_eq!(uri("./a b/ä.sql"), "a%20b/%C3%A4.sql");
+        assert_eq!(uri("db\\proc.sql"), "db/proc.sql");
+        assert_eq!(uri("100%:?#.sql"), "100%25%3A%3F%23.sql");
+    }
+}
