@@ -2,7 +2,7 @@
 //!
 //! The nodes are the protocols' own state machines, driven through [`Protocol::step`] alone. Links
 //! are reliable and keep the order of their messages, as the contract assumes. A crashed node
-//! takes no more steps; what it had sent may still arrive. A node that *returns* has died and come
+//! takes no more steps, and what it had sent and had not arrived is lost. A node that *returns* has died and come
 //! back with what it had made durable, in one step: nobody can tell for how long it was gone. Its
 //! peers hear of it each in its own time, and what they say until then is lost.
 
@@ -24,6 +24,11 @@ pub trait Subject: Protocol + Clone + std::fmt::Debug {
 
     /// The partition's items.
     fn store(&self) -> &Store;
+
+    /// How many transactions it has prepared whose end it does not know.
+    fn prepared(&self) -> usize {
+        0
+    }
 
     /// A message in a few words.
     fn words(message: &Self::Message) -> String;
@@ -71,6 +76,8 @@ pub struct Setting {
     pub returning: (Vec<NodeId>, u32),
     /// How often time may jump, and how far.
     pub jumps: (u32, Ticks),
+    /// How often time goes on by as much because nothing else is left to do but to wait for timers.
+    pub lulls: u32,
 }
 
 /// One thing that can happen next.
@@ -87,12 +94,15 @@ pub enum Action {
     Ask(usize),
     /// A timer that has run out fires.
     Fire(NodeId),
-    /// A node takes no more steps.
+    /// A node takes no more steps, and what it has sent and has not arrived never does. (What arrives
+    /// after its end might as well have arrived before.)
     Crash(NodeId),
     /// A node dies and comes back.
     Return(NodeId),
     /// Time jumps.
     Jump,
+    /// Time goes on, since all wait for it.
+    Lull,
 }
 
 /// The most nodes, and the most clients.
@@ -108,6 +118,7 @@ impl Action {
             Action::Crash(node) => 50 + node.index() as u32,
             Action::Return(node) => 56 + node.index() as u32,
             Action::Jump => 62,
+            Action::Lull => 63,
         }
     }
 }
@@ -137,6 +148,7 @@ pub struct State<P: Protocol> {
     clients: Vec<Rc<(Client, u128)>>,
     now: Ticks,
     jumps: u32,
+    lulls: u32,
     crashes: u32,
     returns: u32,
     /// By node: one that has seen nothing and holds nothing.
@@ -185,6 +197,7 @@ impl<P: Subject> State<P> {
             clients: setting.scripts.iter().enumerate().map(client).collect(),
             now: Ticks(0),
             jumps: 0,
+            lulls: 0,
             crashes: 0,
             returns: 0,
             empty: empty.into(),
@@ -200,7 +213,7 @@ impl<P: Subject> State<P> {
             sent.chain([link.len() as u128])
         });
         let clients = self.clients.iter().map(|client| client.1);
-        let rest = [self.jumps, self.crashes, self.returns];
+        let rest = [self.jumps, self.lulls, self.crashes, self.returns];
         let rest = rest.map(u128::from).into_iter().chain([self.now.0.into()]);
         digest::of_all(nodes.chain(links).chain(clients).chain(rest))
     }
@@ -277,6 +290,13 @@ impl<P: Subject> State<P> {
                 actions.push(Action::Fire(id));
             }
         }
+        let waits = |node: &Rc<Node<P>>| !node.timers.is_empty();
+        if actions.is_empty()
+            && self.lulls < setting.lulls
+            && self.nodes.iter().flatten().any(waits)
+        {
+            actions.push(Action::Lull);
+        }
         actions
     }
 
@@ -300,10 +320,9 @@ impl<P: Subject> State<P> {
                 writers.fold(own, |all, (node, _)| all | bit(*node))
             }
             Action::Fire(node) => bit(node),
-            // The bit above all nodes: crashes share a budget.
-            Action::Crash(node) => bit(node) | 1 << NODES_MAX,
-            // It takes away what is under way from and to everybody.
-            Action::Return(_) | Action::Jump => u32::MAX,
+            // They take away what is under way from and to everybody.
+            Action::Crash(_) | Action::Return(_) => u32::MAX,
+            Action::Jump | Action::Lull => u32::MAX,
         }
     }
 
@@ -335,13 +354,18 @@ impl<P: Subject> State<P> {
             Action::Crash(node) => {
                 next.crashes += 1;
                 next.nodes[node.index()] = None;
-                for from in 0..NODES_MAX {
-                    next.links[from * NODES_MAX + node.index()].clear();
+                for other in 0..NODES_MAX {
+                    next.links[other * NODES_MAX + node.index()].clear();
+                    next.links[node.index() * NODES_MAX + other].clear();
                 }
             }
             Action::Return(node) => next.come_back(node)?,
             Action::Jump => {
                 next.jumps += 1;
+                next.now = next.now + setting.jumps.1;
+            }
+            Action::Lull => {
+                next.lulls += 1;
                 next.now = next.now + setting.jumps.1;
             }
         }
@@ -495,7 +519,7 @@ impl<P: Subject> State<P> {
             Action::Fire(node) => format!("{node}: a timer runs out"),
             Action::Crash(node) => format!("{node} crashes"),
             Action::Return(node) => format!("{node} dies and comes back"),
-            Action::Jump => format!("{} us go by", setting.jumps.1.as_micros()),
+            Action::Jump | Action::Lull => format!("{} us go by", setting.jumps.1.as_micros()),
         }
     }
 }

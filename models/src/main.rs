@@ -43,6 +43,9 @@ struct Arguments {
     /// How often time may jump by more than half of what evidence and versions are kept for.
     #[arg(long, default_value_t = 0)]
     jumps: u32,
+    /// Participants ask what has become of what they have prepared (RAMP).
+    #[arg(long)]
+    terminates: bool,
     /// Gives up after this many states.
     #[arg(long, default_value_t = 100_000_000)]
     states_max: u64,
@@ -90,6 +93,7 @@ fn run(model: &Model, arguments: &Arguments) -> u8 {
         crashes: arguments.crashes,
         returns: arguments.returns,
         jumps: arguments.jumps,
+        terminates: arguments.terminates,
     };
     let limits = Limits {
         states_max: arguments.states_max,

@@ -116,6 +116,9 @@ pub struct Size {
     pub returns: u32,
     /// How often time may jump by more than half of what evidence and versions are kept for.
     pub jumps: u32,
+    /// Whether participants ask what has become of what they have prepared when nothing else is left
+    /// to do, or time has jumped.
+    pub terminates: bool,
 }
 
 impl Size {
@@ -129,6 +132,7 @@ impl Size {
         crashes: 0,
         returns: 0,
         jumps: 0,
+        terminates: false,
     };
 }
 
@@ -152,6 +156,9 @@ const RETAIN: Ticks = Ticks::from_millis(10);
 
 /// How far time jumps: one jump is within [`RETAIN`], two are not.
 const JUMP: Ticks = Ticks::from_millis(6);
+
+/// After how long participants ask, in models that terminate: within a jump.
+const PATIENCE: Ticks = Ticks::from_millis(5);
 
 /// Why a model cannot be that large.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,13 +193,14 @@ impl Model {
         let read_atomic = ReadAtomic {
             start: start(0),
             unblocked: size.apart,
+            terminates: size.terminates,
         };
         let serializable = Serializable { start: start(0) };
         Ok(match self.kind {
             Kind::Ramp(metadata) => {
                 let setting = size.setting(Size::write);
                 run(
-                    size.both(0, durable(size, ramp(metadata))),
+                    size.both(0, durable(size, ramp(size, metadata))),
                     &setting,
                     &read_atomic,
                     limits,
@@ -201,7 +209,7 @@ impl Model {
             Kind::Deaf => {
                 let setting = size.setting(Size::write);
                 let deaf =
-                    |node, topology, store| Deaf(ramp(Metadata::Fast)(node, topology, store));
+                    |node, topology, store| Deaf(ramp(size, Metadata::Fast)(node, topology, store));
                 run(size.both(0, deaf), &setting, &read_atomic, limits)
             }
             Kind::Nwnr => {
@@ -214,7 +222,7 @@ impl Model {
                 setting.scripts.truncate(size.writers as usize);
                 let guarded = Guarded { start: start(1) };
                 run(
-                    size.both(1, durable(size, ramp(Metadata::Fast))),
+                    size.both(1, durable(size, ramp(size, Metadata::Fast))),
                     &setting,
                     &guarded,
                     limits,
@@ -266,11 +274,12 @@ fn durable<P: Durable>(
     }
 }
 
-fn ramp(metadata: Metadata) -> impl Fn(NodeId, Arc<Topology>, Store) -> RampNode {
+fn ramp(size: Size, metadata: Metadata) -> impl Fn(NodeId, Arc<Topology>, Store) -> RampNode {
     let options = RampOptions {
         announce_after: Ticks(0),
         retain: RETAIN,
         metadata,
+        terminate_after: size.terminates.then_some(PATIENCE),
         ..RampOptions::default()
     };
     move |node, topology, store| RampNode::new(node, topology, store, programs(), options)
@@ -364,6 +373,7 @@ impl Size {
             pauses: self.one_by_one,
             crashing: (crashing, self.crashes),
             jumps: (self.jumps, JUMP),
+            lulls: u32::from(self.terminates),
         }
     }
 

@@ -31,6 +31,8 @@ pub struct ReadAtomic {
     pub start: Start,
     /// Whether those whose coordinator lives come to an end although another one crashes.
     pub unblocked: bool,
+    /// Whether what crashed coordinators leave behind is ended by those who have prepared it.
+    pub terminates: bool,
 }
 
 /// Serializability: some serial order of the committed transactions gives each what it read, and
@@ -122,6 +124,24 @@ impl ReadAtomic {
         }
     }
 
+    /// What a coordinator has left behind that is gone, and owned nothing: shown everywhere, forgotten
+    /// everywhere, or prepared everywhere. Every writer writes on all partitions.
+    fn check_terminated<P: Subject>(&self, state: &State<P>) -> Result<(), String> {
+        let parts = (0..self.start.partitions).map(NodeId);
+        let knows = |node: NodeId| {
+            let prepared = state.node(node).map(Subject::prepared);
+            (newest(state, (node.0, 0)), prepared)
+        };
+        let known: Vec<_> = parts.map(knows).collect();
+        match known.iter().all(|one| *one == known[0]) {
+            true => Ok(()),
+            false => Err(format!(
+                "the coordinator is gone, and its participants (rows, prepared) do not agree: \
+                 {known:?}"
+            )),
+        }
+    }
+
     fn check_reader<P: Subject>(
         &self,
         state: &State<P>,
@@ -186,6 +206,7 @@ impl<P: Subject> Property<P> for ReadAtomic {
                     "client {number} waits for a crashed node: {:?}",
                     client.phase
                 )),
+                _ if self.terminates => self.check_terminated(state),
                 _ => Ok(()),
             };
         }

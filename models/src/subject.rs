@@ -21,6 +21,10 @@ impl Subject for RampNode {
         RampNode::store(self)
     }
 
+    fn prepared(&self) -> usize {
+        RampNode::prepared(self)
+    }
+
     fn words(message: &Stamped) -> String {
         match &message.message {
             Message::Get {

@@ -146,6 +146,47 @@ fn small_and_hybrid_show_all_of_a_transaction_when_a_node_comes_back() {
     }
 }
 
+/// Cooperative termination: a coordinator that owns nothing crashes at any moment, with whatever it had
+/// sent and had not arrived, and for ever; the participants come to agree. And nothing that readers see
+/// is torn while they do, whenever they ask.
+#[test]
+fn participants_agree_when_their_coordinator_is_gone() {
+    for name in ["ramp", "ramp-small", "ramp-hybrid"] {
+        let size = Size {
+            writers: 1,
+            readers: 1,
+            apart: true,
+            crashes: 1,
+            terminates: true,
+            ..TWO
+        };
+        holds(name, size, 1_000);
+        let asks_early = Size {
+            readers: 0,
+            jumps: 1,
+            ..size
+        };
+        holds(name, asks_early, 1_000);
+    }
+}
+
+/// The same where the coordinator dies and comes back, and where participants do.
+#[test]
+fn participants_agree_when_nodes_come_back() {
+    for (returns, jumps) in [(1, 1), (2, 0)] {
+        let size = Size {
+            writers: 1,
+            readers: 0,
+            apart: true,
+            terminates: true,
+            returns,
+            jumps,
+            ..TWO
+        };
+        holds("ramp", size, 500);
+    }
+}
+
 #[test]
 fn ramp_keeps_what_guards_protect() {
     let size = Size { writers: 3, ..TWO };

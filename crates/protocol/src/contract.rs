@@ -278,6 +278,9 @@ pub struct Counters {
     /// Times that a Bloom filter let a reader ask for a transaction that had written nothing of what
     /// it read.
     pub false_positives: u64,
+    /// Prepared transactions that ended after their participant had asked the others what had become
+    /// of them.
+    pub terminations: u64,
     /// Times that a request waited for another transaction at a participant.
     pub waits: u64,
     /// For how long, in all, in nanoseconds.
@@ -293,6 +296,7 @@ impl Counters {
         self.second_rounds += other.second_rounds;
         self.repairs += other.repairs;
         self.false_positives += other.false_positives;
+        self.terminations += other.terminations;
         self.waits += other.waits;
         self.blocked_ticks += other.blocked_ticks;
     }

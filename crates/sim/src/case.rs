@@ -7,6 +7,7 @@ use anabranch_analysis::{Guarantee, Topology as Shape, analyze};
 use anabranch_engine::load::Loader;
 use anabranch_engine::routing::Target;
 use anabranch_engine::{DurableError, PlannedApplication};
+use anabranch_history::Model;
 use anabranch_history::record::Header;
 use anabranch_protocol::Topology;
 use anabranch_protocol::locking::LockingNode;
@@ -26,7 +27,7 @@ use crate::diagram::Recorder;
 use crate::fault::{FaultLevel, FaultPlan};
 use crate::history::RunHistory;
 use crate::latency::Network;
-use crate::protocols::{ProtocolName, Shared, Simulated};
+use crate::protocols::{ProtocolName, Shared, Simulated, Termination};
 use crate::report::{Checked, Report, Verdict};
 
 /// Virtual time without an answer, with calls under way, after which a healed cluster is stuck.
@@ -40,6 +41,10 @@ const TRIPS_KEPT: u64 = 40;
 
 /// Where nothing goes wrong, they are kept for so long at least.
 const CALM_KEPT: Ticks = Ticks::from_millis(20);
+
+/// Where something goes wrong, participants ask what has become of a transaction after so many of the
+/// longest usual trips: less than most crashes take.
+const TRIPS_TERMINATED: u64 = 8;
 
 /// A run is stopped as stuck after this many events for each of its calls.
 const EVENTS_A_CALL_MAX: u64 = 100_000;
@@ -231,6 +236,8 @@ pub struct Case {
     pub protocol: ProtocolName,
     /// How large RAMP-Hybrid's filters are.
     pub filter: FilterSize,
+    /// How RAMP's participants find out what has become of a transaction.
+    pub termination: Termination,
     /// The seed.
     pub seed: u64,
     /// Clients, each with one call under way.
@@ -274,6 +281,13 @@ impl Case {
         Case {
             protocol,
             filter: FilterSize::default(),
+            termination: match level {
+                FaultLevel::None => Termination::default(),
+                _ => Termination {
+                    after_us: (trip / 1_000).saturating_mul(TRIPS_TERMINATED).max(1),
+                    unsent_commits: 0,
+                },
+            },
             seed,
             clients,
             transactions,
@@ -309,6 +323,7 @@ impl Case {
                 permitted: "between 1 and 1000000".to_owned(),
             });
         }
+        self.termination.check()?;
         self.plan
             .check(prepared.nodes, self.clients)
             .map_err(CaseError::Plan)?;
@@ -333,6 +348,7 @@ impl Case {
             topology: Arc::new(Topology::one_each(prepared.nodes)),
             protocol: self.protocol,
             filter: self.filter,
+            termination: self.termination,
             kept: prepared.kept(&self.network, self.plan.faults.is_empty()),
             processor: None,
         };
@@ -392,6 +408,10 @@ impl Case {
                 "a reader asked in vain since a filter let it",
                 counters.false_positives,
             ),
+            (
+                "a prepared transaction ended after its participant had asked",
+                counters.terminations,
+            ),
             ("a request waited for another transaction", counters.waits),
             ("a link sent a message again", links.resent),
             ("a link was given a message twice", links.duplicates),
@@ -418,6 +438,15 @@ impl Case {
         })
     }
 
+    /// What a run's history is held against. A client whose commit is not sent is answered before all
+    /// participants show it, and need not read its own writes.
+    fn models(&self) -> &'static [Model] {
+        match self.termination.unsent_commits {
+            0 => self.protocol.models(),
+            _ => &[Model::ReadAtomic],
+        }
+    }
+
     /// Holds the run's history against what the protocol promises.
     fn judge<P: Simulated>(
         &self,
@@ -429,7 +458,7 @@ impl Case {
         if let Verdict::Crashed(_) = verdict {
             return (verdict, None);
         }
-        let models = self.protocol.models();
+        let models = self.models();
         let header = Header {
             protocol: self.protocol.name().to_owned(),
             workload: prepared.workload.name().to_owned(),

@@ -201,11 +201,18 @@ pub enum FaultLevel {
     Mild,
     /// Several at a time, all the time.
     Storm,
+    /// A storm in which one node goes, and comes back when everything else has long been over.
+    Absence,
 }
 
 impl FaultLevel {
     /// All levels, calmest first.
-    pub const ALL: [FaultLevel; 3] = [FaultLevel::None, FaultLevel::Mild, FaultLevel::Storm];
+    pub const ALL: [FaultLevel; 4] = [
+        FaultLevel::None,
+        FaultLevel::Mild,
+        FaultLevel::Storm,
+        FaultLevel::Absence,
+    ];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -213,6 +220,7 @@ impl FaultLevel {
             FaultLevel::None => "none",
             FaultLevel::Mild => "mild",
             FaultLevel::Storm => "storm",
+            FaultLevel::Absence => "absence",
         }
     }
 }
@@ -254,12 +262,12 @@ impl FaultPlan {
         let count = match level {
             FaultLevel::None => 0,
             FaultLevel::Mild => random.between(1, 3),
-            FaultLevel::Storm => random.between(6, 16) + u64::from(nodes),
+            FaultLevel::Storm | FaultLevel::Absence => random.between(6, 16) + u64::from(nodes),
         };
         let horizon_us = horizon.as_micros().max(10);
         // How long a fault lasts beside the whole.
         let share = match level {
-            FaultLevel::Storm => 3,
+            FaultLevel::Storm | FaultLevel::Absence => 3,
             _ => 8,
         };
         let faults = (0..count).map(|_| Fault {
@@ -270,6 +278,16 @@ impl FaultPlan {
         let mut plan = FaultPlan {
             faults: faults.collect(),
         };
+        if level == FaultLevel::Absence {
+            plan.faults.push(Fault {
+                at_us: random.below(horizon_us),
+                for_us: horizon_us.saturating_mul(ABSENT),
+                kind: FaultKind::Crash {
+                    node: random.below(u64::from(nodes)) as u16,
+                    clock_us: 0,
+                },
+            });
+        }
         plan.faults.sort_by_key(|fault| fault.at_us);
         plan
     }
@@ -360,6 +378,9 @@ impl FaultPlan {
         }
     }
 }
+
+/// How much longer than all other faults take a node is absent.
+const ABSENT: u64 = 8;
 
 const LONGEST_US: u64 = 86_400_000_000;
 

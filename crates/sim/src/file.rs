@@ -16,7 +16,7 @@ use crate::case::Case;
 use crate::cluster::Watch;
 use crate::fault::{FaultPlan, PlanError};
 use crate::latency::Network;
-use crate::protocols::ProtocolName;
+use crate::protocols::{ProtocolName, Termination};
 
 /// The version of the form that this program reads and writes.
 const VERSION: u32 = 2;
@@ -31,6 +31,8 @@ struct Header {
     /// The default if it is not there.
     #[serde(default, skip_serializing_if = "is_default")]
     filter_bits: FilterSize,
+    #[serde(default, skip_serializing_if = "is_default")]
+    termination: Termination,
     nodes: u16,
     seed: u64,
     clients: u32,
@@ -39,8 +41,8 @@ struct Header {
     network: Option<Matrix>,
 }
 
-fn is_default(filter: &FilterSize) -> bool {
-    *filter == FilterSize::default()
+fn is_default<T: Default + PartialEq>(setting: &T) -> bool {
+    *setting == T::default()
 }
 
 /// The last line.
@@ -84,6 +86,7 @@ impl CaseFile {
             workload: self.workload.clone(),
             protocol: case.protocol,
             filter_bits: case.filter,
+            termination: case.termination,
             nodes: self.nodes,
             seed: case.seed,
             clients: case.clients,
@@ -150,6 +153,7 @@ impl CaseFile {
             case: Case {
                 protocol: header.protocol,
                 filter: header.filter_bits,
+                termination: header.termination,
                 seed: header.seed,
                 clients: header.clients,
                 transactions: header.transactions,

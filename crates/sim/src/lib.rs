@@ -50,5 +50,5 @@ pub use file::CaseFile;
 pub use history::{Recording, RunHistory};
 pub use latency::Network;
 pub use load::{Load, Throughput};
-pub use protocols::ProtocolName;
+pub use protocols::{ProtocolName, Termination};
 pub use report::{Report, Verdict};

@@ -18,7 +18,7 @@ use crate::cluster::{Cluster, Watch};
 use crate::cost::{Meter, Processor, Usage};
 use crate::fault::FaultPlan;
 use crate::latency::Network;
-use crate::protocols::{ProtocolName, Shared, Simulated};
+use crate::protocols::{ProtocolName, Shared, Simulated, Termination};
 use crate::report::Happenings;
 
 /// Closed loops over a cluster.
@@ -30,6 +30,8 @@ pub struct Load {
     pub seed: u64,
     /// Clients, each with one call under way, spread over the nodes.
     pub clients: u32,
+    /// How RAMP's participants find out what has become of a transaction.
+    pub termination: Termination,
     /// The median time from an answer to the next call: the way to the client and back.
     pub think: Ticks,
     /// The network between the nodes.
@@ -99,6 +101,7 @@ impl Load {
                 return Err(CaseError::OutOfRange { what, permitted });
             }
         }
+        self.termination.check()?;
         match self.protocol {
             ProtocolName::RampFast | ProtocolName::RampSmall | ProtocolName::RampHybrid => {
                 self.run_as::<RampNode>(prepared, stores, meter)
@@ -121,6 +124,7 @@ impl Load {
             topology: Arc::new(Topology::one_each(prepared.nodes)),
             protocol: self.protocol,
             filter: FilterSize::default(),
+            termination: self.termination,
             kept: prepared.kept(&self.network, true),
             processor: self.processor.clone(),
         };

@@ -13,6 +13,7 @@ use anabranch_storage::Store;
 use anabranch_types::{NodeId, Placement, TableId, Ticks};
 use serde::{Deserialize, Serialize};
 
+use crate::case::CaseError;
 use crate::cost::Processor;
 use crate::diagram::DEMANDING;
 
@@ -112,6 +113,41 @@ impl ProtocolName {
     }
 }
 
+/// How RAMP's participants find out what has become of a transaction whose end stays away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Termination {
+    /// For how long they wait before they ask, in microseconds; at least one.
+    pub after_us: u64,
+    /// For the experiment with blocked writes (ramp.txt §5.3): of a million transactions over several
+    /// partitions, how many are decided without telling the participants. At most a million.
+    pub unsent_commits: u32,
+}
+
+impl Default for Termination {
+    /// As RAMP's options have it: after 5 s, and every commit is sent.
+    fn default() -> Self {
+        Termination {
+            after_us: 5_000_000,
+            unsent_commits: 0,
+        }
+    }
+}
+
+impl Termination {
+    /// # Errors
+    /// What a number may be that is out of range.
+    pub(crate) fn check(self) -> Result<(), CaseError> {
+        let (what, permitted) = match (self.after_us, self.unsent_commits) {
+            (0, _) => ("microseconds before termination", "at least 1"),
+            (_, 1_000_001..) => ("unsent commits", "at most 1000000, of a million"),
+            _ => return Ok(()),
+        };
+        let permitted = permitted.to_owned();
+        Err(CaseError::OutOfRange { what, permitted })
+    }
+}
+
 /// What nodes of one cluster share.
 #[derive(Clone)]
 pub struct Shared {
@@ -123,6 +159,8 @@ pub struct Shared {
     pub protocol: ProtocolName,
     /// How large RAMP-Hybrid's filters are.
     pub filter: FilterSize,
+    /// How RAMP's participants find out what has become of a transaction.
+    pub termination: Termination,
     /// For how long what has been overwritten is kept, and what tells of it.
     pub kept: Ticks,
     /// What the nodes' work costs; nothing if there is none.
@@ -159,6 +197,8 @@ impl Simulated for RampNode {
         let options = RampOptions {
             retain: shared.kept,
             metadata: shared.protocol.ramp(shared.filter).unwrap_or_default(),
+            terminate_after: Some(Ticks::from_micros(shared.termination.after_us)),
+            unsent_commits: shared.termination.unsent_commits,
             ..RampOptions::default()
         };
         RampNode::new(node, Arc::clone(&shared.topology), store, programs, options)

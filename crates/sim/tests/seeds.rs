@@ -1,7 +1,7 @@
 //! Seeds of every workload under every protocol and level of faults, each run twice.
 
 use anabranch_protocol::ramp::FilterSize;
-use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Verdict};
+use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Termination, Verdict};
 
 const NODES: u16 = 3;
 const CLIENTS: u32 = 6;
@@ -66,7 +66,8 @@ fn only_what_may_fracture_is_expected_to_be_repaired() {
 fn seed_3134_keeps_what_decides_against_the_prepared_after_a_crash() {
     let prepared = Prepared::new("register", 4).unwrap();
     let (network, level) = (Network::lan(), FaultLevel::Storm);
-    let case = Case::new(ProtocolName::RampFast, 3134, 4, 6, 200, network, level);
+    let mut case = Case::new(ProtocolName::RampFast, 3134, 4, 6, 200, network, level);
+    case.termination = Termination::default(); // as when it was found
     assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
 }
 
@@ -77,7 +78,8 @@ fn seed_3134_keeps_what_decides_against_the_prepared_after_a_crash() {
 fn seed_3033_says_nothing_to_a_life_that_the_node_has_not_heard_of() {
     let prepared = Prepared::new("payroll", 4).unwrap();
     let (network, level) = (Network::lan(), FaultLevel::Storm);
-    let case = Case::new(ProtocolName::RampFast, 3033, 4, 6, 200, network, level);
+    let mut case = Case::new(ProtocolName::RampFast, 3033, 4, 6, 200, network, level);
+    case.termination = Termination::default(); // as when it was found
     assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
 }
 
@@ -180,6 +182,33 @@ fn ycsb_ramp_hybrid() {
 #[test]
 fn tpcc_ramp_hybrid() {
     sweep("tpcc", ProtocolName::RampHybrid, 2);
+}
+
+/// Commits that are left to participants, under every metadata and every level of faults: each is found
+/// out, nothing is left prepared, and what the clients were told is there.
+#[test]
+fn commits_left_to_participants_are_found_out() {
+    for protocol in [
+        ProtocolName::RampFast,
+        ProtocolName::RampSmall,
+        ProtocolName::RampHybrid,
+    ] {
+        let mut found_out = 0;
+        for workload in ["register", "bank", "counter"] {
+            let prepared = Prepared::new(workload, NODES).unwrap();
+            for level in FaultLevel::ALL {
+                for seed in 0..5 {
+                    let mut case = case(protocol, level, seed);
+                    case.termination.unsent_commits = 300_000;
+                    let report = case.run(&prepared).unwrap();
+                    let what = format!("{workload} {} {} {seed}", protocol.name(), level.name());
+                    assert_eq!(report.verdict, Verdict::Fine, "{what}");
+                    found_out += report.counters.terminations;
+                }
+            }
+        }
+        assert!(found_out > 400, "{}: {found_out}", protocol.name());
+    }
 }
 
 /// Filters of four bits say yes to nearly everything: readers ask in vain, and are told the truth.

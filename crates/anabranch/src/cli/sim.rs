@@ -26,10 +26,11 @@ use super::Verdict;
 use super::output::{OutputError, cannot_write, check_writable, say, write_file};
 
 /// What a case file says, and the command line may not say beside it.
-const DECIDED_BY_A_CASE: [&str; 10] = [
+const DECIDED_BY_A_CASE: [&str; 11] = [
     "workload",
     "protocol",
     "filter_bits",
+    "unsent_commits",
     "nodes",
     "seed",
     "seeds",
@@ -67,9 +68,12 @@ pub(crate) struct SimArguments {
     /// Clients, each with one call under way
     #[arg(long, value_name = "N", default_value_t = 6)]
     clients: u32,
-    /// What goes wrong: none, mild, storm, or a file with a fault plan
+    /// What goes wrong: none, mild, storm, absence (a storm in which one node is gone for long), or a file with a fault plan
     #[arg(long, value_name = "LEVEL|FILE", default_value = "mild")]
     faults: String,
+    /// Leave so many of a million commits of a RAMP to participants that ask what has become of them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    unsent_commits: Option<u32>,
     /// The network: lan, or wan:FILE with a matrix of round-trip times
     #[arg(long, value_name = "lan|wan:FILE", default_value = "lan")]
     net: String,
@@ -137,7 +141,9 @@ impl SimArguments {
             return Ok(Faults::Drawn(level));
         }
         let text = read(Path::new(&self.faults)).map_err(|error| {
-            format!("{error}\n--faults takes none, mild, storm or a file with a fault plan")
+            format!(
+                "{error}\n--faults takes none, mild, storm, absence or a file with a fault plan"
+            )
         })?;
         CaseFile::plan_from_text(&text)
             .map(Faults::Read)
@@ -177,6 +183,7 @@ impl SimArguments {
             level,
         );
         case.filter = self.filter_bits.unwrap_or_default();
+        case.termination.unsent_commits = self.unsent_commits.unwrap_or_default();
         if let Faults::Read(plan) = faults {
             case.plan = plan.clone();
         }
@@ -218,6 +225,10 @@ fn run_quietly(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
         arguments.filter_bits,
         arguments.protocol == ProtocolName::RampHybrid,
     )?;
+    if arguments.unsent_commits.is_some() && !arguments.protocol.is_ramp() {
+        let name = arguments.protocol.name();
+        return Err(format!("error: --unsent-commits: {name} is no RAMP").into());
+    }
     let (faults, network) = (arguments.faults()?, arguments.network()?);
     let workload = arguments.workload.as_deref().unwrap_or_default();
     let prepared = Prepared::new(workload, arguments.nodes).map_err(said)?;
@@ -416,12 +427,16 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
     };
     if arguments.replay.is_none() {
         say!(
-            "  again         anabranch sim {} --protocol {}{} --nodes {} --clients {} \
+            "  again         anabranch sim {} --protocol {}{}{} --nodes {} --clients {} \
              --transactions {} --faults {} --net {} --seed {}\n",
             file.workload,
             case.protocol.name(),
             match arguments.filter_bits {
                 Some(size) => format!(" --filter-bits {}", size.bits()),
+                None => String::new(),
+            },
+            match arguments.unsent_commits {
+                Some(share) => format!(" --unsent-commits {share}"),
                 None => String::new(),
             },
             file.nodes,

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anabranch_sim::cost::StepCost;
-use anabranch_sim::{CaseError, Load, Network, Prepared, ProtocolName};
+use anabranch_sim::{CaseError, Load, Network, Prepared, ProtocolName, Termination};
 use anabranch_storage::Store;
 use anabranch_types::Ticks;
 use anabranch_workload::Workload;
@@ -145,6 +145,7 @@ impl Filled {
     ) -> Result<Times, CaseError> {
         let times = Rc::new(RefCell::new(Times::new()));
         let load = Load {
+            termination: Termination::default(),
             protocol,
             seed,
             clients: name.clients() * u32::from(self.prepared.nodes),

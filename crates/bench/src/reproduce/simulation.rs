@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use anabranch_sim::cost::Processor;
-use anabranch_sim::{CaseError, Load, Network, Prepared, ProtocolName, Throughput};
+use anabranch_sim::{CaseError, Load, Network, Prepared, ProtocolName, Termination, Throughput};
 use anabranch_storage::Store;
 use anabranch_types::Ticks;
 use anabranch_workload::Workload;
@@ -120,6 +120,7 @@ impl Job {
         seed: u64,
     ) -> Result<Throughput, SimulationError> {
         let load = Load {
+            termination: Termination::default(),
             protocol: self.protocol,
             seed,
             clients: self.clients * u32::from(self.servers),

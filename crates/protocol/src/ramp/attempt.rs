@@ -6,7 +6,7 @@ use anabranch_storage::{CommitSequence, ItemTag};
 use anabranch_types::{NodeId, PartitionId, Read, Ticks, Timestamp};
 use smallvec::SmallVec;
 
-use super::message::{Evidence, Got, Known, Lacking, Slots, Work};
+use super::message::{Evidence, Got, Known, Lacking, Participants, Slots, Work};
 use super::siblings::Siblings;
 use crate::AbortReason;
 
@@ -135,16 +135,17 @@ pub(super) struct Deciding {
     /// Zero before the decision.
     pub(super) commit: Timestamp,
     /// The other nodes that take part.
-    pub(super) others: SmallVec<[NodeId; 4]>,
+    pub(super) others: Participants,
     /// What the own partition is to do, once all others have voted yes.
     pub(super) own: Option<(Work, Option<Arc<Siblings>>)>,
-    /// Whether it writes on several partitions.
-    pub(super) several: bool,
     pub(super) waiting: usize,
     /// The others that have answered in this phase.
     pub(super) answered: SmallVec<[NodeId; 4]>,
-    /// It was decided in an earlier life of this node: nobody waits for a reply.
-    pub(super) recovered: bool,
+    /// Nobody waits for a reply: it was decided in an earlier life of this node, or its client was
+    /// answered as it was decided.
+    pub(super) answers_nobody: bool,
+    /// Whether some participant produces values that the reply has to carry.
+    pub(super) has_outputs: bool,
     pub(super) slots: Slots,
     /// A participant refused Commit: the outcome is in doubt.
     pub(super) refused: Option<AbortReason>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_types::{EffectError, NodeId, PartitionId, Timestamp};
+use anabranch_types::{Effect, EffectError, NodeId, PartitionId, Timestamp};
 use smallvec::SmallVec;
 
 use super::RampNode;
@@ -49,7 +49,7 @@ impl RampNode {
         self.participant.commit_alone(&mut self.context, work)
     }
 
-    fn committed(
+    pub(super) fn committed(
         &mut self,
         transaction: TransactionId,
         timestamp: Timestamp,
@@ -87,17 +87,18 @@ impl RampNode {
     ) {
         let prepared = self.context.clock.next(self.context.now);
         let siblings = siblings(self.options.metadata, prepared, &works);
+        let elsewhere = works.iter().filter(|(at, _)| *at != self.partition);
+        let mut effects = elsewhere.flat_map(|(_, work)| &work.effects);
+        let has_outputs = effects.any(produces);
         let mut deciding = Box::new(Deciding {
             prepared,
             commit: Timestamp::ZERO,
             others: SmallVec::new(),
             own: None,
-            // The committed part of whatever has two phases is remembered where nodes may come
-            // back and ask, until all have acknowledged it.
-            several: siblings.is_some() || self.context.journal.is_some(),
             waiting: 0,
             answered: SmallVec::new(),
-            recovered: false,
+            answers_nobody: false,
+            has_outputs,
             slots: Slots::new(),
             refused: None,
         });
@@ -118,14 +119,16 @@ impl RampNode {
             }
             deciding.own = Some((work, siblings));
         }
+        deciding.waiting = elsewhere.len();
+        let others = elsewhere.iter().map(|(node, ..)| *node);
+        deciding.others = others.collect();
         for (node, work, siblings) in elsewhere {
-            deciding.others.push(node);
-            deciding.waiting += 1;
             let prepare = Prepare {
                 transaction,
                 prepared,
                 work,
                 siblings,
+                participants: deciding.others.clone(),
             };
             self.send(node, Message::Prepare(Box::new(prepare)), out);
         }
@@ -199,11 +202,9 @@ impl RampNode {
                 }
             }
         }
-        if deciding.several {
-            self.context
-                .stability
-                .decided(commit, deciding.others.iter().copied());
-        }
+        self.context
+            .stability
+            .decided(commit, deciding.others.iter().copied());
         if let Some(journal) = &mut self.context.journal {
             let changes = journal.take_changes();
             journal.write(Record::Ramp(RampRecord::Decided(Box::new(DecidedRecord {
@@ -216,15 +217,16 @@ impl RampNode {
         }
         deciding.waiting = deciding.others.len();
         deciding.answered.clear();
-        for node in deciding.others.clone() {
-            self.send(
-                node,
-                Message::Commit {
+        if self.leaves_unsent(&deciding) {
+            self.leave_unsent(transaction, &mut deciding, out);
+        } else {
+            for node in deciding.others.clone() {
+                let commit = Message::Commit {
                     transaction,
                     decided,
-                },
-                out,
-            );
+                };
+                self.send(node, commit, out);
+            }
         }
         let attempt = self
             .attempts
@@ -283,10 +285,8 @@ impl RampNode {
             // In doubt for ever: its metadata is kept, and readers are told of it (RAMP-I1).
             return self.abort(transaction, reason, out);
         }
-        if deciding.several {
-            self.context.stability.done(deciding.commit);
-            self.announce_later(out);
-        }
+        self.context.stability.done(deciding.commit);
+        self.announce_later(out);
         if let Some(journal) = &mut self.context.journal {
             let commit = deciding.commit;
             journal.write(Record::Ramp(RampRecord::Ended {
@@ -294,11 +294,22 @@ impl RampNode {
                 commit,
             }));
         }
-        if deciding.recovered {
+        if deciding.answers_nobody {
             return;
         }
         self.committed(transaction, deciding.commit, deciding.slots, out);
     }
+}
+
+/// Whether the reply has to carry a value that this effect produces.
+fn produces(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::Update {
+            outputs: Some(_),
+            ..
+        }
+    )
 }
 
 /// What each participant is to do, sorted by partition.

@@ -1,11 +1,11 @@
 //! How a RAMP node comes back: `docs/protocols/durability.md`.
 
-use anabranch_types::{NodeId, Ticks, Timestamp};
+use anabranch_types::{NodeId, Ticks};
 use smallvec::SmallVec;
 
 use super::RampNode;
 use super::attempt::{Attempt, Deciding, Phase};
-use super::message::{Message, Required, Slots, Stamped};
+use super::message::{Message, Participants, Required, Slots, Stamped};
 use super::participant::Context;
 use super::record::{DecidedRecord, KnownRecord, RampRecord};
 use crate::record::{Journal, NoRecords, checkpoint_store};
@@ -53,9 +53,10 @@ impl Durable for RampNode {
             // Those who took part in what has ended, and have not heard of it.
             self.send(node, Message::Stable, out);
         }
-        for prepared in self.participant.prepared_for(None) {
-            self.send(prepared.node(), Message::Inquire { prepared }, out);
+        for (transaction, prepared) in self.participant.all_prepared() {
+            self.inquire(transaction.node, transaction, prepared, out);
         }
+        self.terminate_later(out);
         for transaction in self.attempts_in_order() {
             self.commit_again(transaction, None, out);
         }
@@ -109,6 +110,7 @@ impl RampNode {
                 changes,
                 slots,
             } => self.participant.replay_committed(decided, changes, slots)?,
+            RampRecord::Promised { prepared } => self.participant.replay_promised(prepared),
             RampRecord::Aborted { prepared } => self.participant.replay_aborted(prepared)?,
             RampRecord::Decided(record) => self.replay_decided(*record),
             RampRecord::Ended {
@@ -144,7 +146,7 @@ impl RampNode {
             trace,
         } = record;
         self.participant.replay_shown(commit, changes, trace);
-        let others: SmallVec<[NodeId; 4]> = others.into();
+        let others: Participants = others.into();
         self.context
             .stability
             .decided(commit, others.iter().copied());
@@ -154,9 +156,9 @@ impl RampNode {
             waiting: others.len(),
             others,
             own: None,
-            several: true,
             answered: SmallVec::new(),
-            recovered: true,
+            answers_nobody: true,
+            has_outputs: false,
             slots: Slots::new(),
             refused: None,
         };
@@ -190,7 +192,7 @@ impl RampNode {
     }
 
     /// Sends Commit to the participants that have not acknowledged it, or to one of them.
-    fn commit_again(
+    pub(super) fn commit_again(
         &mut self,
         transaction: TransactionId,
         only: Option<NodeId>,
@@ -220,34 +222,11 @@ impl RampNode {
         }
     }
 
-    /// A participant asks what has become of what it has prepared.
-    pub(super) fn handle_inquire(
-        &mut self,
-        from: NodeId,
-        prepared: Timestamp,
-        out: &mut Outbox<Stamped>,
-    ) {
-        let mut found = None;
-        for transaction in self.attempts_in_order() {
-            match &self.attempts[&transaction].phase {
-                Phase::Preparing(deciding) if deciding.prepared == prepared => return,
-                Phase::Committing(deciding) if deciding.prepared == prepared => {
-                    found = Some(transaction);
-                }
-                _ => {}
-            }
-        }
-        match found {
-            Some(transaction) => self.commit_again(transaction, Some(from), out),
-            // Nothing is known of it: it was not decided.
-            None => self.send(from, Message::Abort { prepared }, out),
-        }
-    }
-
     /// Another node has come back, with nothing but what it had made durable.
     pub(super) fn handle_restarted(&mut self, node: NodeId, out: &mut Outbox<Stamped>) {
-        for prepared in self.participant.prepared_for(Some(node)) {
-            self.send(node, Message::Inquire { prepared }, out);
+        let unanswered: Vec<_> = self.participant.unanswered_by(node).collect();
+        for (transaction, prepared) in unanswered {
+            self.inquire(node, transaction, prepared, out);
         }
         for transaction in self.attempts_in_order() {
             let Some(attempt) = self.attempts.get_mut(&transaction) else {

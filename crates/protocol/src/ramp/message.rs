@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use anabranch_storage::{CommitSequence, ItemTag};
-use anabranch_types::{Effect, EffectError, Fetched, Read, SlotId, Timestamp, Value};
+use anabranch_types::{Effect, EffectError, Fetched, NodeId, Read, SlotId, Timestamp, Value};
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use super::siblings::Siblings;
 pub use super::stability::Known;
@@ -55,7 +56,8 @@ pub enum Message {
         /// Yes or no.
         vote: Result<Timestamp, AbortReason>,
     },
-    /// Coordinator to participant: show it (COMMIT).
+    /// Coordinator to participant: show it (COMMIT). From one participant to another: the answer to
+    /// Inquire of one that shows it. Answered to the coordinator.
     Commit {
         /// Whose.
         transaction: TransactionId,
@@ -70,7 +72,8 @@ pub enum Message {
         slots: Result<Slots, EffectError>,
     },
     /// Coordinator to participant: forget what was prepared. Not answered; a participant that
-    /// voted no, or never will vote yes, may get it too.
+    /// voted no, or never will vote yes, may get it too. From one participant to another: the answer
+    /// to Inquire of one that has not prepared it and never will.
     Abort {
         /// The timestamp of Prepare.
         prepared: Timestamp,
@@ -87,9 +90,13 @@ pub enum Message {
     /// To a participant of an earlier transaction, when no other message has told it that the
     /// transaction is stable (ramp.txt §4.8, the third round). Not answered.
     Stable,
-    /// Participant to coordinator, after one of them has come back to life: what has become of what
-    /// is prepared here? Answered by Commit or Abort; not yet, while votes are gathered.
+    /// Participant to coordinator, after one of them has come back to life, and to everybody who
+    /// takes part, when the decision stays away (ramp.txt §4.6): what has become of what is prepared
+    /// here? Answered by Commit or Abort; not yet by a coordinator that gathers votes, nor by a
+    /// participant that has prepared it and knows no more.
     Inquire {
+        /// Whose.
+        transaction: TransactionId,
         /// The timestamp of Prepare.
         prepared: Timestamp,
     },
@@ -204,7 +211,12 @@ pub struct Prepare {
     pub work: Work,
     /// The whole write set; `None` when the transaction writes on one partition alone.
     pub siblings: Option<Arc<Siblings>>,
+    /// Everybody who is sent Prepare: whom to ask when the coordinator stays away.
+    pub participants: Participants,
 }
+
+/// The nodes that prepare a transaction: all that take part but its coordinator.
+pub type Participants = SmallVec<[NodeId; 4]>;
 
 /// See [`Message::CommitAlone`].
 #[derive(Clone, Debug)]

@@ -28,6 +28,7 @@
 //! * `holds`: what prepared transactions hold.
 //! * `durable`, [`record`]: what is made durable, and how a node comes back.
 //! * [`siblings`]: what a transaction over several partitions has written; [`filter`]: in few bits.
+//! * `termination`: what becomes of a transaction whose coordinator stays away.
 //! * `stability`: which transactions need no metadata any more.
 //! * [`nwnr`]: the same contract without any concurrency control, as the upper bound.
 
@@ -43,7 +44,9 @@ mod reads;
 pub mod record;
 pub mod siblings;
 mod stability;
+mod termination;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
@@ -55,6 +58,7 @@ use self::attempt::Attempt;
 use self::message::{Message, Stamped};
 use self::participant::{Context, Participant};
 use self::stability::Stability;
+use self::termination::{MILLION, TERMINATE};
 use crate::{Counters, Input, Outbox, Protocol, Request, TimerId, Topology, TransactionId};
 
 pub use self::filter::{FilterSize, FilterSizeError};
@@ -74,16 +78,28 @@ pub struct RampOptions {
     pub rounds_max: u32,
     /// Which RAMP it is. The same on all nodes.
     pub metadata: Metadata,
+    /// For how long a participant waits for the end of what it has prepared before it asks the
+    /// coordinator and the other participants (ramp.txt §4.6); it asks again after twice as long, and
+    /// so on. Never, if there is none.
+    pub terminate_after: Option<Ticks>,
+    /// For experiments with blocked writes (ramp.txt §5.3), of a million: how many transactions over
+    /// several partitions, spread evenly, a coordinator decides without telling the other
+    /// participants; their clients are answered at once, and participants learn by asking. Those
+    /// whose answers have to carry values from other partitions are never chosen. Nobody who is not
+    /// after that measurement wants anything but 0.
+    pub unsent_commits: u32,
 }
 
 impl Default for RampOptions {
-    /// RAMP-Fast; 10 ms, 500 ms, 8 rounds.
+    /// RAMP-Fast; 10 ms, 500 ms, 8 rounds; termination after the paper's 5 s, and every commit sent.
     fn default() -> Self {
         RampOptions {
             announce_after: Ticks::from_millis(10),
             retain: Ticks::from_millis(500),
             rounds_max: 8,
             metadata: Metadata::Fast,
+            terminate_after: Some(Ticks::from_millis(5_000)),
+            unsent_commits: 0,
         }
     }
 }
@@ -101,6 +117,12 @@ pub struct RampNode {
     current: Option<(TransactionId, Box<Attempt>)>,
     attempts: FxHashMap<TransactionId, Box<Attempt>>,
     announcing: bool,
+    /// Whether the timer is set that looks for what has been prepared for too long.
+    terminating: bool,
+    /// Decisions that no participant was told of, and until when these may find out themselves.
+    unsent: VecDeque<(Ticks, TransactionId)>,
+    /// How far the next one is, in millionths.
+    unsent_share: u32,
     counters: Counters,
 }
 
@@ -114,18 +136,21 @@ impl fmt::Debug for RampNode {
             .field("current", &self.current)
             .field("attempts", &self.attempts)
             .field("announcing", &self.announcing)
+            .field("terminating", &self.terminating)
+            .field("unsent", &(&self.unsent, self.unsent_share))
             .finish_non_exhaustive()
     }
 }
 
-/// The only timer: tell participants what is stable.
+/// The timer that lets a node tell participants what is stable.
 const ANNOUNCE: TimerId = TimerId(0);
 
 impl RampNode {
     /// A node that owns the partition whose items `store` holds.
     ///
     /// # Panics
-    /// When the topology does not give the node exactly one partition.
+    /// When the topology does not give the node exactly one partition, or more than a million of a
+    /// million commits are to stay unsent, or some are and nobody would ask for them.
     pub fn new(
         node: NodeId,
         topology: Arc<Topology>,
@@ -134,6 +159,12 @@ impl RampNode {
         options: RampOptions,
     ) -> RampNode {
         let partition = own_partition(node, &topology);
+        let unsent = options.unsent_commits;
+        assert!(
+            unsent <= MILLION && (unsent == 0 || options.terminate_after.is_some()),
+            "{unsent} unsent commits of a million, and termination after {:?}",
+            options.terminate_after
+        );
         let nodes = nodes(&topology);
         RampNode {
             partition,
@@ -150,6 +181,9 @@ impl RampNode {
             current: None,
             attempts: FxHashMap::default(),
             announcing: false,
+            terminating: false,
+            unsent: VecDeque::new(),
+            unsent_share: 0,
             counters: Counters::default(),
         }
     }
@@ -223,23 +257,16 @@ impl RampNode {
             }
             Message::Prepare(prepare) => {
                 self.context.clock.observe(prepare.prepared);
-                let vote = self.participant.prepare(
-                    &mut self.context,
-                    prepare.prepared,
-                    prepare.work,
-                    prepare.siblings,
-                );
                 let transaction = prepare.transaction;
+                let vote = self.participant.prepare(&mut self.context, *prepare);
                 self.send(from, Message::Vote { transaction, vote }, out);
+                self.terminate_later(out);
             }
             Message::Vote { transaction, vote } => self.handle_vote(transaction, from, vote, out),
             Message::Commit {
                 transaction,
                 decided,
-            } => {
-                let slots = self.participant.commit(&mut self.context, decided);
-                self.send(from, Message::Committed { transaction, slots }, out);
-            }
+            } => self.handle_commit(from, transaction, decided, out),
             Message::Committed { transaction, slots } => {
                 self.handle_committed(transaction, from, slots, out);
             }
@@ -263,7 +290,10 @@ impl RampNode {
                 self.handle_committed_alone(transaction, result, out);
             }
             Message::Stable => {}
-            Message::Inquire { prepared } => self.handle_inquire(from, prepared, out),
+            Message::Inquire {
+                transaction,
+                prepared,
+            } => self.handle_inquire(from, transaction, prepared, out),
         }
     }
 
@@ -310,9 +340,11 @@ impl Protocol for RampNode {
                 Request::Abort => self.forget(transaction),
             },
             Input::Message { from, message } => self.handle_message(from, message, out),
+            Input::Timer(TERMINATE) => self.terminate(out),
             Input::Timer(_) => self.announce(out),
             Input::Restarted { node } => self.handle_restarted(node, out),
         }
+        self.counters.terminations += self.participant.take_terminations();
         self.context.write_down(out);
     }
 

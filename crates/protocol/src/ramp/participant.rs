@@ -1,6 +1,7 @@
 //! The owner of a partition: answers reads, prepares, commits, and knows what is unstable.
 
 mod doubt;
+mod termination;
 mod written;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,12 +18,17 @@ use smallvec::SmallVec;
 
 use super::attempt::{Footprint, footprint_of, touches};
 use super::holds::{GuardRange, Holds, Mode, Wanted};
-use super::message::{At, Evidence, Got, Known, Refusal, Required, Slots, Work};
+use super::message::{
+    At, Evidence, Got, Known, Participants, Prepare, Refusal, Required, Slots, Work,
+};
 use super::record::RampRecord;
 use super::siblings::{Metadata, Siblings, Sketch, Trace};
 use super::stability::Stability;
 use crate::record::Journal;
-use crate::{AbortReason, Record};
+use crate::{AbortReason, Record, TransactionId};
+
+pub(super) use self::termination::{Overdue, Standing};
+use self::written::write_prepared;
 
 /// How many items are looked at when versions are dropped on a timer.
 const COLLECT_BUDGET: usize = 256;
@@ -54,6 +60,13 @@ enum Drawing {
 /// voted yes; the transaction may be committed elsewhere already.
 #[derive(Clone, Debug)]
 struct Prepared {
+    transaction: TransactionId,
+    /// Everybody who was sent Prepare.
+    participants: Participants,
+    /// When this one voted yes; in an earlier life, at the beginning of time.
+    since: Ticks,
+    /// How often this one has asked the others what has become of it.
+    asked: u32,
     effects: Vec<Effect>,
     /// What the effects came to at the vote, and after which commit that was.
     rehearsed: Option<(Staged, SlotValues, CommitSequence)>,
@@ -100,6 +113,14 @@ struct Recent {
     slots: Slots,
 }
 
+/// The committed part of a transaction that wrote nothing here, or nothing elsewhere.
+#[derive(Clone, Debug)]
+struct Repeat {
+    prepared: Timestamp,
+    /// What its deferred effects produced.
+    slots: Slots,
+}
+
 /// One partition's owner.
 #[derive(Clone)]
 pub(super) struct Participant {
@@ -112,14 +133,14 @@ pub(super) struct Participant {
     prepared: FxHashMap<Timestamp, Prepared>,
     /// By commit timestamp: transactions over several partitions.
     recent: FxHashMap<Timestamp, Recent>,
-    /// In a node that keeps records, by commit timestamp: committed parts of other transactions in
-    /// two phases, and what their deferred effects produced, in case that Commit comes again.
-    repeats: BTreeMap<Timestamp, Slots>,
+    /// By commit timestamp: committed parts of other transactions in two phases, in case that Commit
+    /// comes again, or another participant asks.
+    repeats: BTreeMap<Timestamp, Repeat>,
     /// By coordinator: the keys of `recent` in order of installation.
     shown: Vec<VecDeque<Shown>>,
     /// Every transaction that has left `recent` was installed here at or before this.
     settled: CommitSequence,
-    /// By node: the highest timestamp of Prepare seen.
+    /// By node: the highest timestamp of Prepare seen, or refused for ever.
     prepared_max: Vec<Timestamp>,
     /// By order of vote: the votes of what is prepared, and of some that is no more.
     votes: VecDeque<Promise>,
@@ -130,6 +151,8 @@ pub(super) struct Participant {
     broken: Option<String>,
     /// How often a filter has let somebody ask for what was not written here. Only counted.
     false_positives: u64,
+    /// How many transactions have ended here after this owner had asked about them. Only counted.
+    terminations: u64,
 }
 
 /// What a step may depend on; not the programs, which are the same for ever.
@@ -175,12 +198,20 @@ impl Participant {
             past_read: Vec::new(),
             broken: None,
             false_positives: 0,
+            terminations: 0,
         }
     }
 
     /// How many transactions are prepared.
     pub(super) fn prepared(&self) -> usize {
         self.prepared.len()
+    }
+
+    /// How many transactions have ended here after this owner had asked about them, since this was
+    /// last asked.
+    #[inline]
+    pub(super) fn take_terminations(&mut self) -> u64 {
+        std::mem::take(&mut self.terminations)
     }
 
     /// How often a filter has let somebody ask for what was not written here, since this was last
@@ -377,13 +408,19 @@ impl Participant {
     pub(super) fn prepare(
         &mut self,
         context: &mut Context,
-        prepared: Timestamp,
-        work: Work,
-        siblings: Option<Arc<Siblings>>,
+        prepare: Prepare,
     ) -> Result<Timestamp, AbortReason> {
+        let Prepare {
+            transaction,
+            prepared,
+            work,
+            siblings,
+            participants,
+        } = prepare;
         let highest = &mut self.prepared_max[prepared.node().index()];
         if prepared <= *highest {
-            // A timestamp names one transaction for ever: a second one must take a new one.
+            // A timestamp names one transaction for ever: a second one must take a new one. Or this
+            // owner has promised never to prepare it.
             return Err(AbortReason::Conflict);
         }
         *highest = prepared;
@@ -416,20 +453,22 @@ impl Participant {
             vote,
             after: self.store.last(),
         };
-        let kept = self.write_prepared(context, promise, &work.effects, &siblings, &wanted);
+        let mut entry = Prepared {
+            transaction,
+            participants,
+            since: context.now,
+            asked: 0,
+            effects: work.effects,
+            rehearsed,
+            siblings,
+            held: SmallVec::new(),
+            kept: None,
+        };
+        entry.kept = write_prepared(context, promise, &entry, &wanted);
         let take = || self.holds.take(prepared, wanted);
-        let held = context.probe.within(Activity::Guard, take);
+        entry.held = context.probe.within(Activity::Guard, take);
         self.votes.push_back(promise);
-        self.prepared.insert(
-            prepared,
-            Prepared {
-                effects: work.effects,
-                rehearsed,
-                siblings,
-                held,
-                kept,
-            },
-        );
+        self.prepared.insert(prepared, entry);
         Ok(vote)
     }
 
@@ -443,8 +482,8 @@ impl Participant {
         if let Some(recent) = self.recent.get_mut(&decided.commit) {
             return Ok(std::mem::take(&mut recent.slots));
         }
-        if let Some(slots) = self.repeats.get_mut(&decided.commit) {
-            return Ok(std::mem::take(slots));
+        if let Some(repeat) = self.repeats.get_mut(&decided.commit) {
+            return Ok(std::mem::take(&mut repeat.slots));
         }
         if self.prepared.contains_key(&decided.prepared) {
             let shown = self.show(context, decided);
@@ -504,6 +543,7 @@ impl Participant {
             .prepared
             .remove(&decided.prepared)
             .expect("the caller has looked");
+        self.terminations += u64::from(prepared.asked > 0);
         let release = || self.holds.release(decided.prepared, &prepared.held);
         context.probe.within(Activity::Guard, release);
         context.clock.observe(decided.commit);
@@ -623,6 +663,7 @@ impl Participant {
     /// Forgets a prepared transaction. One that is not prepared here was refused here.
     pub(super) fn abort(&mut self, context: &mut Context, prepared: Timestamp) {
         if let Some(dropped) = self.prepared.remove(&prepared) {
+            self.terminations += u64::from(dropped.asked > 0);
             self.holds.release(prepared, &dropped.held);
             if let Some(journal) = &mut context.journal {
                 journal.write(Record::Ramp(RampRecord::Aborted { prepared }));

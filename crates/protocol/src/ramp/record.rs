@@ -7,7 +7,7 @@ use anabranch_types::{Effect, NodeId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::holds::Wanted;
-use super::message::{Required, Slots};
+use super::message::{Participants, Required, Slots};
 use super::siblings::{Siblings, Trace};
 use crate::TransactionId;
 
@@ -31,6 +31,12 @@ pub enum RampRecord {
         changes: Option<Vec<ChangeImage>>,
         /// What its deferred effects produced, in case that the coordinator asks again.
         slots: Slots,
+    },
+    /// A participant has said that it will never prepare this transaction, nor any other of the same
+    /// coordinator with a lower name.
+    Promised {
+        /// The transaction.
+        prepared: Timestamp,
     },
     /// What was prepared is forgotten.
     Aborted {
@@ -60,8 +66,12 @@ impl RampRecord {
 /// See [`RampRecord::Prepared`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PreparedRecord {
+    /// Whose.
+    pub transaction: TransactionId,
     /// Its name among participants, given by its coordinator's clock.
     pub prepared: Timestamp,
+    /// Everybody who has been sent Prepare.
+    pub participants: Participants,
     /// What was answered.
     pub vote: Timestamp,
     /// The newest commit here at the vote.
@@ -101,13 +111,13 @@ pub struct KnownRecord {
     pub settled_here: CommitSequence,
     /// The highest commit timestamp that this coordinator has issued.
     pub issued: Timestamp,
-    /// By node: the highest name of a transaction that was prepared.
+    /// By node: the highest name of a transaction that was prepared, or never will be.
     pub prepared_max: Vec<Timestamp>,
     /// Transactions over several partitions that are not settled, in order of installation.
     pub recent: Vec<RecentRecord>,
     /// Of committed transactions that wrote nothing here, or nothing elsewhere: what their deferred
     /// effects produced.
-    pub repeats: Vec<(Timestamp, Slots)>,
+    pub repeats: Vec<(Required, Slots)>,
 }
 
 /// Of [`KnownRecord`]: a transaction over several partitions that a reader may have to be told of.

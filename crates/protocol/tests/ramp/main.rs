@@ -7,6 +7,7 @@ mod random;
 mod stories;
 #[path = "../support/mod.rs"]
 mod support;
+mod termination;
 
 use std::sync::Arc;
 

@@ -152,6 +152,16 @@ impl<P: Protocol> Cluster<P> {
         self.links.get(&(from, to)).map_or(0, VecDeque::len)
     }
 
+    /// The oldest message of a link.
+    pub fn peek(&self, from: NodeId, to: NodeId) -> Option<P::Message> {
+        self.links.get(&(from, to))?.front().cloned()
+    }
+
+    /// A message that nobody has sent arrives.
+    pub fn say(&mut self, from: NodeId, to: NodeId, message: P::Message) {
+        self.step(to, Input::Message { from, message });
+    }
+
     /// The links that have messages under way, in order.
     pub fn busy_links(&self) -> Vec<(NodeId, NodeId)> {
         let unheard = |(from, to): &(NodeId, NodeId)| self.unheard.contains(&(*to, *from));

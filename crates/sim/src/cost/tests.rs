@@ -8,7 +8,7 @@ use super::*;
 use crate::case::Prepared;
 use crate::latency::Network;
 use crate::load::{Load, Throughput};
-use crate::protocols::ProtocolName;
+use crate::protocols::{ProtocolName, Termination};
 
 const STEP: f64 = 10_000.0;
 
@@ -38,6 +38,7 @@ fn writes(protocol: ProtocolName, nodes: u16, cores: u16, change: fn(&mut Costs)
     let mut costs = costs(&["call write_group, answers"]);
     change(&mut costs);
     let load = Load {
+        termination: Termination::default(),
         protocol,
         seed: 1,
         clients: 64 * u32::from(nodes),

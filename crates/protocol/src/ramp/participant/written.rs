@@ -1,44 +1,50 @@
 //! What a participant writes down, and how it is rebuilt from that.
 
-use std::sync::Arc;
-
 use anabranch_storage::{ChangeImage, SlotValues};
-use anabranch_types::{Activity, Effect, NodeId, Timestamp};
+use anabranch_types::{Activity, Effect, Ticks, Timestamp};
 
-use super::{Context, Kept, Participant, Prepared, Promise, Recent, Shown};
+use super::{Context, Kept, Participant, Prepared, Promise, Recent, Repeat, Shown};
 use crate::ramp::holds::Wanted;
 use crate::ramp::message::{Required, Slots};
 use crate::ramp::record::{KnownRecord, PreparedRecord, RampRecord, RecentRecord};
-use crate::ramp::siblings::{Siblings, Trace};
-use crate::{Record, ReplayError};
+use crate::ramp::siblings::Trace;
+use crate::{Record, ReplayError, TransactionId};
+
+/// Writes a yes down; returns what a checkpoint will have to say of it.
+pub(super) fn write_prepared(
+    context: &mut Context,
+    promise: Promise,
+    prepared: &Prepared,
+    wanted: &Wanted,
+) -> Option<Box<Kept>> {
+    let journal = context.journal.as_mut()?;
+    let kept = Kept {
+        promise,
+        wanted: wanted.clone(),
+    };
+    let record = kept.record(prepared);
+    journal.write(Record::Ramp(RampRecord::Prepared(Box::new(record))));
+    Some(Box::new(kept))
+}
+
+impl Kept {
+    /// What is durable of a yes.
+    fn record(&self, prepared: &Prepared) -> PreparedRecord {
+        PreparedRecord {
+            transaction: prepared.transaction,
+            prepared: self.promise.prepared,
+            participants: prepared.participants.clone(),
+            vote: self.promise.vote,
+            after: self.promise.after,
+            effects: prepared.effects.clone(),
+            siblings: prepared.siblings.clone(),
+            held: self.wanted.clone(),
+        }
+    }
+}
 
 impl Participant {
-    /// Writes a yes down; returns what a checkpoint will have to say of it.
-    pub(super) fn write_prepared(
-        &self,
-        context: &mut Context,
-        promise: Promise,
-        effects: &[Effect],
-        siblings: &Option<Arc<Siblings>>,
-        wanted: &Wanted,
-    ) -> Option<Box<Kept>> {
-        let journal = context.journal.as_mut()?;
-        journal.write(Record::Ramp(RampRecord::Prepared(Box::new(
-            PreparedRecord {
-                prepared: promise.prepared,
-                vote: promise.vote,
-                after: promise.after,
-                effects: effects.to_vec(),
-                siblings: siblings.clone(),
-                held: wanted.clone(),
-            },
-        ))));
-        let wanted = wanted.clone();
-        Some(Box::new(Kept { promise, wanted }))
-    }
-
-    /// Writes down that what was prepared is committed, and what it came to; remembers it for a
-    /// Commit that comes again.
+    /// Remembers a commit for whoever asks again, and writes down what it came to.
     pub(super) fn write_committed(
         &mut self,
         context: &mut Context,
@@ -46,19 +52,23 @@ impl Participant {
         several: bool,
         slots: &Slots,
     ) {
+        if !several {
+            self.repeat(decided, Slots::new());
+        }
         let Some(journal) = &mut context.journal else {
             return;
         };
         let changes = journal.take_changes();
         let slots = slots.clone();
-        if !several {
-            self.repeats.insert(decided.commit, Slots::new());
-        }
         journal.write(Record::Ramp(RampRecord::Committed {
             decided,
             changes,
             slots,
         }));
+    }
+
+    fn repeat(&mut self, Required { prepared, commit }: Required, slots: Slots) {
+        self.repeats.insert(commit, Repeat { prepared, slots });
     }
 
     /// [`Participant::install`], with a note of what it comes to.
@@ -87,15 +97,14 @@ impl Participant {
         Ok((sequence, slots.into_vec()))
     }
 
-    /// The names of what is prepared for transactions of one coordinator, or of all.
-    pub(in crate::ramp) fn prepared_for(&self, node: Option<NodeId>) -> Vec<Timestamp> {
+    /// What is prepared, by name.
+    pub(in crate::ramp) fn all_prepared(&self) -> Vec<(TransactionId, Timestamp)> {
         // tidy: order-free because it is sorted below
-        let names = self.prepared.keys().copied();
-        let mut names: Vec<Timestamp> = names
-            .filter(|prepared| node.is_none_or(|node| prepared.node() == node))
-            .collect();
-        names.sort_unstable();
-        names
+        let all = self.prepared.iter();
+        let all = all.map(|(name, prepared)| (prepared.transaction, *name));
+        let mut all: Vec<(TransactionId, Timestamp)> = all.collect();
+        all.sort_unstable_by_key(|(_, name)| *name);
+        all
     }
 
     // Replay
@@ -110,7 +119,9 @@ impl Participant {
 
     pub(in crate::ramp) fn replay_prepared(&mut self, record: PreparedRecord) {
         let PreparedRecord {
+            transaction,
             prepared,
+            participants,
             vote,
             after,
             effects,
@@ -130,6 +141,10 @@ impl Participant {
         self.prepared.insert(
             prepared,
             Prepared {
+                transaction,
+                participants,
+                since: Ticks::default(),
+                asked: 0,
                 effects,
                 rehearsed: None,
                 siblings,
@@ -169,7 +184,7 @@ impl Participant {
             .map(|siblings| Trace::new(siblings, &ended.effects));
         self.replay_shown(decided.commit, changes, trace);
         if !several {
-            self.repeats.insert(decided.commit, slots);
+            self.repeat(decided, slots);
         } else if let Some(recent) = self.recent.get_mut(&decided.commit) {
             recent.slots = slots;
         }
@@ -199,7 +214,9 @@ impl Participant {
                 recent.slots.clone_from(&shown.slots);
             }
         }
-        self.repeats.extend(known.repeats.iter().cloned());
+        for (decided, slots) in &known.repeats {
+            self.repeat(*decided, slots.clone());
+        }
     }
 
     // Checkpoints
@@ -222,25 +239,21 @@ impl Participant {
         known.recent = recent.collect();
         known.recent.sort_unstable_by_key(|recent| recent.sequence);
         let repeats = self.repeats.iter();
-        known.repeats = repeats.map(|(at, slots)| (*at, slots.clone())).collect();
+        let repeat = |(commit, repeat): (&Timestamp, &Repeat)| {
+            let (prepared, commit) = (repeat.prepared, *commit);
+            (Required { prepared, commit }, repeat.slots.clone())
+        };
+        known.repeats = repeats.map(repeat).collect();
     }
 
     /// A record for each prepared transaction, in the order of votes.
     pub(in crate::ramp) fn checkpoint_prepared(&self) -> Vec<PreparedRecord> {
-        let record = |name: &Timestamp| {
+        let record = |(_, name): &(TransactionId, Timestamp)| {
             let prepared = self.prepared.get(name)?;
-            let kept = prepared.kept.as_ref()?;
-            Some(PreparedRecord {
-                prepared: *name,
-                vote: kept.promise.vote,
-                after: kept.promise.after,
-                effects: prepared.effects.clone(),
-                siblings: prepared.siblings.clone(),
-                held: kept.wanted.clone(),
-            })
+            Some(prepared.kept.as_ref()?.record(prepared))
         };
-        let names = self.prepared_for(None);
-        let mut records: Vec<PreparedRecord> = names.iter().filter_map(record).collect();
+        let all = self.all_prepared();
+        let mut records: Vec<PreparedRecord> = all.iter().filter_map(record).collect();
         records.sort_unstable_by_key(|record| record.vote);
         records
     }

@@ -1,0 +1,116 @@
+//! What an owner does about transactions that it has prepared and whose end stays away (ramp.txt
+//! §4.6), and what it tells others that have prepared one.
+
+use anabranch_types::{NodeId, Ticks, Timestamp};
+
+use super::{Context, Participant};
+use crate::ramp::message::{Participants, Required};
+use crate::ramp::record::RampRecord;
+use crate::{Record, TransactionId};
+
+/// A transaction whose end stays away.
+#[derive(Clone, Debug)]
+pub(in crate::ramp) struct Overdue {
+    pub(in crate::ramp) transaction: TransactionId,
+    pub(in crate::ramp) prepared: Timestamp,
+    pub(in crate::ramp) participants: Participants,
+}
+
+/// What an owner knows of a transaction that somebody else has prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ramp) enum Standing {
+    /// It shows it.
+    Shown(Required),
+    /// It has prepared it, too, and waits.
+    Prepared,
+    /// It has not prepared it and never will, or it has forgotten that everybody shows it: then
+    /// nobody can be waiting for it.
+    Never,
+}
+
+impl Participant {
+    /// What has been prepared for so long that the others should be asked, in the order of votes.
+    /// Asked once, it waits twice as long for the next time: whoever is away would find all those
+    /// questions when it returns.
+    pub(in crate::ramp) fn overdue(&mut self, now: Ticks, after: Ticks) -> Vec<Overdue> {
+        let mut overdue = Vec::new();
+        for promise in &self.votes {
+            let Some(prepared) = self.prepared.get_mut(&promise.prepared) else {
+                continue;
+            };
+            let patience = after.0.saturating_mul(1 << prepared.asked.min(32));
+            if now.since(prepared.since).0 < patience {
+                continue;
+            }
+            prepared.asked += 1;
+            overdue.push(Overdue {
+                transaction: prepared.transaction,
+                prepared: promise.prepared,
+                participants: prepared.participants.clone(),
+            });
+        }
+        overdue
+    }
+
+    /// What a node that has come back has to be asked about: what it has coordinated and is prepared
+    /// here, and what it takes part in and has been asked about before.
+    pub(in crate::ramp) fn unanswered_by(
+        &self,
+        node: NodeId,
+    ) -> impl Iterator<Item = (TransactionId, Timestamp)> + '_ {
+        let all = self.all_prepared().into_iter();
+        all.filter(move |(transaction, name)| {
+            let prepared = &self.prepared[name];
+            let asked = prepared.asked > 0 && prepared.participants.contains(&node);
+            asked || transaction.node == node
+        })
+    }
+
+    /// Whose transaction is prepared here under this name.
+    pub(in crate::ramp) fn is_prepared(&self, prepared: Timestamp) -> bool {
+        self.prepared.contains_key(&prepared)
+    }
+
+    /// Says what has become here of a transaction that somebody else has prepared. If it is unknown
+    /// here, this owner promises never to prepare it: what it promises to refuse is everything of the
+    /// same coordinator up to this name. So the promise takes no room, and needs never be forgotten.
+    pub(in crate::ramp) fn standing(
+        &mut self,
+        context: &mut Context,
+        prepared: Timestamp,
+    ) -> Standing {
+        if self.prepared.contains_key(&prepared) {
+            return Standing::Prepared;
+        }
+        if let Some(decided) = self.shown_as(prepared) {
+            return Standing::Shown(decided);
+        }
+        let highest = &mut self.prepared_max[prepared.node().index()];
+        if *highest < prepared {
+            *highest = prepared;
+            if let Some(journal) = &mut context.journal {
+                journal.write(Record::Ramp(RampRecord::Promised { prepared }));
+            }
+        }
+        Standing::Never
+    }
+
+    /// As what a transaction of this name is shown here, if it is not forgotten. Seldom asked, so it
+    /// is looked for.
+    fn shown_as(&self, prepared: Timestamp) -> Option<Required> {
+        let mut shown = self.shown.iter().flat_map(|shown| shown.iter().rev());
+        let shown = shown.find(|shown| shown.trace.siblings.timestamp == prepared);
+        let mut repeats = self.repeats.iter();
+        let commit = shown.map(|shown| shown.commit).or_else(|| {
+            let repeat = repeats.find(|(_, repeat)| repeat.prepared == prepared);
+            repeat.map(|(commit, _)| *commit)
+        })?;
+        Some(Required { prepared, commit })
+    }
+
+    /// A promise was written down.
+    pub(in crate::ramp) fn replay_promised(&mut self, prepared: Timestamp) {
+        let highest = &mut self.prepared_max[prepared.node().index()];
+        *highest = prepared.max(*highest);
+    }
+}

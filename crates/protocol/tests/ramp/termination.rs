@@ -1,0 +1,349 @@
+//! Cooperative termination (ramp.txt §4.6): what becomes of what is prepared when its coordinator
+//! stays away, step by step.
+
+use std::sync::Arc;
+
+use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
+use anabranch_protocol::{AbortReason, Protocol, Reply, Request, Topology};
+use anabranch_types::{NodeId, Ticks};
+
+use crate::stories::{C1, C2, X, Y, is_committed, prepare, read_both, reason, registers, set_both};
+use crate::support::cluster::Cluster;
+use crate::support::fixture::*;
+use crate::{cluster_with, inexact};
+
+const AFTER: Ticks = Ticks::from_millis(100);
+const WINDOW: Ticks = Ticks::from_millis(5_000);
+
+fn options() -> RampOptions {
+    RampOptions {
+        terminate_after: Some(AFTER),
+        ..RampOptions::default()
+    }
+}
+
+fn cluster() -> Cluster<RampNode> {
+    cluster_with(4, WINDOW, options())
+}
+
+/// A node without rows, to come back as.
+fn fresh(node: NodeId) -> RampNode {
+    let topology = Arc::new(Topology::one_each(4));
+    let store = store(node.0, 0, WINDOW).emptied();
+    RampNode::new(node, topology, store, programs(), options())
+}
+
+/// Delivers all but what comes from or goes to one node, which is away.
+fn deliver_without(cluster: &mut Cluster<RampNode>, away: NodeId) {
+    loop {
+        let busy = cluster.busy_links().into_iter();
+        let Some((from, to)) = busy
+            .filter(|(from, to)| ![*from, *to].contains(&away))
+            .next()
+        else {
+            return;
+        };
+        cluster.deliver(from, to);
+    }
+}
+
+/// Everybody but one node is left to itself for a time.
+fn pass(cluster: &mut Cluster<RampNode>, time: Ticks, away: NodeId) {
+    cluster.advance(time);
+    deliver_without(cluster, away);
+}
+
+/// Reads both items at a node, and ends.
+fn look(cluster: &mut Cluster<RampNode>, node: NodeId, away: Option<NodeId>) -> Vec<i64> {
+    let reader = cluster.begin(node);
+    cluster.request(reader, Request::Read(read_both()));
+    match away {
+        Some(away) => deliver_without(cluster, away),
+        None => cluster.deliver_all(),
+    }
+    let seen = registers(cluster.take_reply(reader));
+    cluster.request(reader, Request::Abort);
+    seen
+}
+
+fn prepared(cluster: &Cluster<RampNode>) -> Vec<usize> {
+    [X, Y]
+        .map(|node| cluster.nodes[node.index()].prepared())
+        .to_vec()
+}
+
+fn is_at_rest(cluster: &mut Cluster<RampNode>) -> bool {
+    for _ in 0..4 {
+        cluster.deliver_all();
+        cluster.advance(AFTER);
+    }
+    cluster.deliver_all();
+    cluster.nodes.iter().all(RampNode::is_idle)
+}
+
+/// Commit reaches one participant, and the coordinator is gone: the other one asks, and is told.
+#[test]
+fn a_participant_that_shows_it_says_so() {
+    for (first, last) in [(X, Y), (Y, X)] {
+        let mut cluster = cluster();
+        let t1 = cluster.begin(C1);
+        cluster.request(t1, Request::Commit(set_both(1)));
+        prepare(&mut cluster, C1, &[X, Y]);
+        cluster.deliver(C1, first);
+        pass(&mut cluster, Ticks(AFTER.0 / 2), C1);
+        assert_eq!(cluster.nodes[last.index()].prepared(), 1, "it is patient");
+        pass(&mut cluster, AFTER, C1);
+        assert_eq!(prepared(&cluster), [0, 0]);
+        let counters = cluster.nodes[last.index()].counters();
+        assert_eq!(counters.terminations, 1);
+        for node in [X, Y, C2] {
+            assert_eq!(look(&mut cluster, node, Some(C1)), [1, 1]);
+        }
+        assert_eq!(cluster.counters().second_rounds, 0, "both show it");
+        // The coordinator returns, and finds nothing left to do.
+        assert!(is_at_rest(&mut cluster));
+        assert!(is_committed(cluster.take_reply(t1)));
+    }
+}
+
+/// Trap 3: Prepare reaches one participant alone. The other one promises never to prepare it, and
+/// keeps that through a crash and for however long the message takes.
+#[test]
+fn one_that_has_not_prepared_it_promises_never_to() {
+    for crashes in [false, true] {
+        let mut cluster = cluster();
+        cluster.keep_logs();
+        let t1 = cluster.begin(C1);
+        cluster.request(t1, Request::Commit(set_both(1)));
+        cluster.deliver(C1, X);
+        assert_eq!(prepared(&cluster), [1, 0]);
+        cluster.advance(AFTER);
+        cluster.deliver(X, Y);
+        if crashes {
+            // The answer may be under way when Y dies: it comes from what Y has made durable.
+            cluster.deliver(Y, X);
+            cluster.come_back(Y, fresh(Y));
+            cluster.deliver(Y, X);
+        }
+        deliver_without(&mut cluster, C1);
+        assert_eq!(prepared(&cluster), [0, 0]);
+        assert_eq!(cluster.nodes[X.index()].counters().terminations, 1);
+        if crashes {
+            // What C1 had said to the dead does not arrive, and it is told so. What it says by
+            // mistake to the new life is refused all the same: see the random schedules.
+            assert!(is_at_rest(&mut cluster));
+            assert_eq!(reason(cluster.take_reply(t1)), AbortReason::Restarted);
+        } else {
+            // Much later, and after everything that has been committed meanwhile.
+            for _ in 0..3 {
+                cluster.advance(WINDOW);
+                let t2 = cluster.begin(C2);
+                cluster.request(t2, Request::Commit(set_both(2)));
+                deliver_without(&mut cluster, C1);
+                assert!(is_committed(cluster.take_reply(t2)));
+            }
+            cluster.deliver(C1, Y); // The Prepare.
+            assert_eq!(prepared(&cluster), [0, 0]);
+            assert!(is_at_rest(&mut cluster));
+            assert_eq!(reason(cluster.take_reply(t1)), AbortReason::Conflict);
+        }
+        let expected = if crashes { [0, 0] } else { [2, 2] };
+        assert_eq!(look(&mut cluster, C2, None), expected);
+    }
+}
+
+/// The promise is durable before it is answered: a Prepare that is sent again to the promiser's next
+/// life, by a coordinator that could not know, is refused.
+#[test]
+fn a_promise_outlives_the_promiser() {
+    let mut cluster = cluster();
+    cluster.keep_logs();
+    let t1 = cluster.begin(C1);
+    cluster.request(t1, Request::Commit(set_both(1)));
+    let prepare = cluster.peek(C1, Y).expect("Prepare is under way");
+    cluster.deliver(C1, X);
+    cluster.advance(AFTER);
+    cluster.deliver(X, Y);
+    cluster.deliver(Y, X);
+    assert_eq!(prepared(&cluster), [0, 0]);
+    cluster.come_back(Y, fresh(Y));
+    cluster.say(C1, Y, prepare);
+    assert_eq!(prepared(&cluster), [0, 0]);
+}
+
+/// All have prepared it and nobody shows it: they wait, as in the paper, and nobody waits for them.
+#[test]
+fn where_all_have_prepared_it_they_wait_and_nobody_else_does() {
+    let mut cluster = cluster();
+    let t1 = cluster.begin(C1);
+    cluster.request(t1, Request::Commit(set_both(1)));
+    prepare(&mut cluster, C1, &[X, Y]);
+    for value in 2..5 {
+        pass(&mut cluster, AFTER, C1);
+        assert_eq!(prepared(&cluster), [1, 1]);
+        let t2 = cluster.begin(C2);
+        cluster.request(t2, Request::Commit(set_both(value)));
+        deliver_without(&mut cluster, C1);
+        assert!(is_committed(cluster.take_reply(t2)));
+        assert_eq!(look(&mut cluster, C2, Some(C1)), [value, value]);
+    }
+    assert!(is_at_rest(&mut cluster));
+    assert!(is_committed(cluster.take_reply(t1)));
+    assert_eq!(look(&mut cluster, C2, None), [4, 4]);
+}
+
+/// The coordinator's own partition shows it, and is lost with its coordinator: nobody else can say.
+/// When it returns, everybody shows it.
+#[test]
+fn what_only_a_lost_partition_shows_waits_for_it() {
+    let mut cluster = cluster();
+    cluster.keep_logs();
+    let t1 = cluster.begin(X);
+    let mut effects = set_both(1);
+    effects.push(on(2, vec![update(SET, 2, 0, 1)]));
+    cluster.request(t1, Request::Commit(effects));
+    for node in [Y, C1] {
+        cluster.deliver(X, node);
+        cluster.deliver(node, X);
+    }
+    for _ in 0..3 {
+        pass(&mut cluster, AFTER, X);
+        assert_eq!(cluster.nodes[Y.index()].prepared(), 1);
+        assert_eq!(cluster.nodes[C1.index()].prepared(), 1);
+    }
+    cluster.come_back(X, fresh(X));
+    assert!(is_at_rest(&mut cluster));
+    assert_eq!(look(&mut cluster, C2, None), [1, 1]);
+}
+
+/// A participant that only holds what the transaction has read is told, too, and so is one of a
+/// transaction that writes on no other partition.
+#[test]
+fn who_has_nothing_to_write_says_what_became_of_it() {
+    for (first, last) in [(X, Y), (Y, X)] {
+        let mut cluster = cluster();
+        let t1 = cluster.begin(C1);
+        let read = guarded(read_item(1, 0));
+        let reply = cluster.ask(t1, Request::Read(vec![read]));
+        assert!(matches!(reply, Reply::Fetched(_)));
+        let effects = vec![on(0, vec![update(SET, 0, 0, 1)])];
+        cluster.request(t1, Request::Commit(effects));
+        prepare(&mut cluster, C1, &[X, Y]);
+        cluster.deliver(C1, first);
+        // Longer than anything is kept of what is known to have committed everywhere.
+        for _ in 0..3 {
+            pass(&mut cluster, AFTER, C1);
+        }
+        assert_eq!(prepared(&cluster), [0, 0], "{last} has been told");
+        let written = cluster.begin(X);
+        let rows = cluster.ask(written, Request::Read(vec![read_item(0, 0)]));
+        assert_eq!(registers(Some(rows)), [1]);
+        cluster.request(written, Request::Abort);
+        assert!(is_at_rest(&mut cluster));
+    }
+}
+
+/// What a participant has asked is answered by a transaction that reads what another one shows.
+#[test]
+fn a_reader_ends_it_as_well() {
+    let mut cluster = cluster();
+    let t1 = cluster.begin(C1);
+    cluster.request(t1, Request::Commit(set_both(1)));
+    prepare(&mut cluster, C1, &[X, Y]);
+    cluster.deliver(C1, X);
+    cluster.advance(AFTER); // Both questions are under way.
+    let reader = cluster.begin(C2);
+    cluster.request(reader, Request::Read(read_both()));
+    for node in [X, Y, Y] {
+        cluster.deliver(C2, node);
+        cluster.deliver(node, C2);
+    }
+    assert_eq!(registers(cluster.take_reply(reader)), [1, 1]);
+    cluster.request(reader, Request::Abort);
+    assert_eq!(prepared(&cluster), [0, 0]);
+    assert!(is_at_rest(&mut cluster));
+    assert!(is_committed(cluster.take_reply(t1)));
+}
+
+/// The answer of one who has shown it may come after everybody has forgotten it.
+#[test]
+fn an_answer_that_comes_too_late_does_nothing() {
+    for metadata in [Metadata::Fast].into_iter().chain(inexact()) {
+        let options = RampOptions {
+            retain: Ticks::from_millis(20),
+            metadata,
+            ..options()
+        };
+        let mut cluster = cluster_with(4, WINDOW, options);
+        let t1 = cluster.begin(C1);
+        cluster.request(t1, Request::Commit(set_both(1)));
+        prepare(&mut cluster, C1, &[X, Y]);
+        cluster.deliver(C1, X);
+        cluster.advance(AFTER);
+        cluster.deliver(Y, X); // Y asks X …
+        cluster.deliver(C1, Y); // … and is told by C1 before X's answer arrives.
+        cluster.deliver(X, C1);
+        cluster.deliver(Y, C1);
+        cluster.deliver(Y, C1);
+        for _ in 0..6 {
+            cluster.advance(Ticks::from_millis(30));
+            while cluster.under_way(C1, Y) > 0 {
+                cluster.deliver(C1, Y);
+            }
+        }
+        assert!(is_committed(cluster.take_reply(t1)));
+        cluster.deliver(X, Y);
+        assert!(is_at_rest(&mut cluster));
+        assert_eq!(look(&mut cluster, C2, None), [1, 1]);
+    }
+}
+
+/// §5.3: of the transactions whose commit is left out every one is ended by those that have prepared
+/// it, without a word too many, and its client has been answered before.
+#[test]
+fn commits_that_are_not_sent_are_found_out() {
+    for metadata in [Metadata::Fast].into_iter().chain(inexact()) {
+        let options = RampOptions {
+            unsent_commits: 250_000,
+            metadata,
+            ..options()
+        };
+        let mut cluster = cluster_with(4, WINDOW, options);
+        let mut left = 0;
+        for value in 1..=20 {
+            let before = cluster.nodes[Y.index()].prepared();
+            let t1 = cluster.begin([X, C1][value as usize % 2]);
+            let reply = cluster.ask(t1, Request::Commit(set_both(value)));
+            assert!(is_committed(Some(reply)));
+            let waiting = cluster.nodes[Y.index()].prepared();
+            left += usize::from(waiting > before);
+            // A reader of one side sees it or not; of both sides, whole or not at all.
+            let seen = look(&mut cluster, C2, None);
+            assert_eq!(seen[0], seen[1]);
+        }
+        assert_eq!(left, 4, "two coordinators, ten each, a quarter of them");
+        assert!(is_at_rest(&mut cluster));
+        assert!(cluster.counters().terminations >= 1);
+        assert_eq!(look(&mut cluster, C2, None), [20, 20]);
+    }
+}
+
+/// Where an answer has to carry what another partition draws, the commit is sent.
+#[test]
+fn a_commit_whose_values_are_needed_is_sent() {
+    let options = RampOptions {
+        unsent_commits: 1_000_000,
+        ..options()
+    };
+    let mut cluster = cluster_with(4, WINDOW, options);
+    let drawing = vec![
+        on(0, vec![update(SET, 0, 0, 1)]),
+        on(1, vec![draw(1, 0, 0), insert_drawn(1, 0, 0, 1, 5)]),
+    ];
+    let t1 = cluster.begin(C1);
+    let Reply::Committed { slots, .. } = cluster.ask(t1, Request::Commit(drawing)) else {
+        panic!("it commits");
+    };
+    assert_eq!(slots.len(), 1);
+    assert_eq!(prepared(&cluster), [0, 0]);
+}
