@@ -36,11 +36,8 @@ fn fresh(node: NodeId) -> RampNode {
 /// Delivers all but what comes from or goes to one node, which is away.
 fn deliver_without(cluster: &mut Cluster<RampNode>, away: NodeId) {
     loop {
-        let busy = cluster.busy_links().into_iter();
-        let Some((from, to)) = busy
-            .filter(|(from, to)| ![*from, *to].contains(&away))
-            .next()
-        else {
+        let mut busy = cluster.busy_links().into_iter();
+        let Some((from, to)) = busy.find(|(from, to)| ![*from, *to].contains(&away)) else {
             return;
         };
         cluster.deliver(from, to);
