@@ -1,6 +1,7 @@
 //! How long to wait before an aborted attempt is made again.
 
 use anabranch_types::Ticks;
+use anabranch_types::random::mix;
 
 /// Exponential backoff with jitter. The jitter is a hash of what is retried, so that a run is
 /// repeatable and two transactions that met do not meet again in step.
@@ -33,13 +34,6 @@ impl Backoff {
         let spread = mix(identity ^ (u64::from(attempt) << 48));
         Ticks(bound / 2 + spread % (bound / 2 + 1))
     }
-}
-
-/// The finalizer of splitmix64: every bit of the input moves every bit of the output.
-pub(crate) fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

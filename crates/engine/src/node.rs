@@ -16,6 +16,7 @@ use anabranch_protocol::{
 };
 use anabranch_sql::application::ResultSet;
 use anabranch_sql::transaction::TransactionError;
+use anabranch_types::random::mix;
 use anabranch_types::{
     Access, Activity, ActivityProbe, ColumnIndex, Fetched, NodeId, PartitionId, Read, SlotId,
     TableId, Ticks, Value,
@@ -688,7 +689,7 @@ impl<P: Protocol> Node<P> {
             });
             return;
         }
-        let identity = crate::backoff::mix(call.id.0 ^ u64::from(self.id.0) << 48);
+        let identity = mix(call.id.0 ^ u64::from(self.id.0) << 48);
         let at = now + self.options.backoff.wait(identity, number);
         let retry = Retry {
             call,

@@ -5,6 +5,7 @@
 //! the number of partitions (so consecutive ids spread evenly and a person can tell where a row
 //! is), anything else is hashed.
 
+use anabranch_types::random::mix;
 use anabranch_types::{
     ColumnIndex, DataType, IndexId, Key, KeyRange, PartitionId, Placement, Read, Row, Schema,
     TableId, Value, key::KeyReader,
@@ -254,7 +255,7 @@ impl Router {
     }
 
     fn of_hash(&self, hash: Fnv) -> PartitionId {
-        PartitionId((crate::backoff::mix(hash.0) % u64::from(self.partitions)) as u16)
+        PartitionId((mix(hash.0) % u64::from(self.partitions)) as u16)
     }
 }
 

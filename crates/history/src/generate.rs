@@ -4,6 +4,8 @@
 //! transaction after the other takes effect; clients' calls overlap, and the file has them in the
 //! order in which they were answered, so that it is not the serial order. A seed gives one history.
 
+use anabranch_types::SplitMix64;
+
 use crate::record::{
     Header, Operation, Outcome, Place, Read, Scan, Transaction, VersionName, Write, WriteKind,
 };
@@ -25,7 +27,7 @@ pub struct Generator {
     left: u64,
     number: u64,
     rows: u64,
-    random: u64,
+    random: SplitMix64,
     /// By row: the last writer's number, from 1 on; 0 is nobody.
     row_writers: Vec<u64>,
     counter_writers: Vec<u64>,
@@ -42,7 +44,7 @@ impl Generator {
             left: transactions,
             number: 0,
             rows,
-            random: seed,
+            random: SplitMix64::new(seed),
             row_writers: vec![0; rows as usize],
             counter_writers: vec![0; COUNTERS as usize],
             sequences: [0; PARTITIONS as usize],
@@ -63,11 +65,7 @@ impl Generator {
 
     /// The next number (Steele et al., *Fast Splittable Pseudorandom Number Generators*, 2014).
     fn below(&mut self, bound: u64) -> u64 {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % bound
+        self.random.bits() % bound
     }
 
     fn make(&mut self) -> Transaction {

@@ -8,14 +8,13 @@ use std::sync::Arc;
 
 use anabranch_engine::{Call, CallError, CallId, NodeInput, Outcome, PlannedApplication, Work};
 use anabranch_sql::expression::text::literal;
-use anabranch_types::Ticks;
+use anabranch_types::{SplitMix64, Ticks};
 use anabranch_workload::{Caller, Operation, Place, Workload};
 
 use crate::case::Prepared;
 use crate::cluster::Cluster;
 use crate::latency;
 use crate::protocols::Simulated;
-use crate::random::Random;
 
 /// Calls that each client makes after the last fault has ended.
 pub const HEALED_CALLS: u64 = 3;
@@ -49,7 +48,7 @@ pub struct Clients {
     seed: u64,
     nodes: u16,
     clients: Vec<Client>,
-    random: Random,
+    random: SplitMix64,
     think: Ticks,
     healed_at: Ticks,
     /// Clients that have more to do.
@@ -108,7 +107,7 @@ impl Clients {
             planned: Arc::clone(&prepared.planned),
             seed,
             nodes,
-            random: Random::stream(seed, "clients", 0),
+            random: SplitMix64::stream(seed, "clients", 0),
             think,
             healed_at,
             busy: count,
@@ -172,7 +171,7 @@ fn caller(
     place: Place,
     planned: &PlannedApplication,
 ) -> Box<dyn Caller> {
-    let seed = Random::stream(seed, "caller", u64::from(place.client)).bits();
+    let seed = SplitMix64::stream(seed, "caller", u64::from(place.client)).bits();
     workload.caller(seed, place, planned)
 }
 

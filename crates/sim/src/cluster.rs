@@ -15,7 +15,7 @@ use anabranch_engine::{DurableError, NodeInput, NodeOutbox, Outcome};
 use anabranch_protocol::Counters;
 use anabranch_protocol::link::{Incarnation, LinkCounters, LinkOptions, Packet};
 use anabranch_storage::{LogPosition, Store};
-use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
+use anabranch_types::{NodeId, PartitionId, SplitMix64, Ticks, Timestamp};
 use rustc_hash::FxHasher;
 
 use crate::clients::Clients;
@@ -28,7 +28,6 @@ use crate::latency::Network;
 use crate::network::{Wires, link_options};
 use crate::protocols::{Shared, Simulated};
 use crate::queue::Queue;
-use crate::random::Random;
 use crate::report::Happenings;
 
 /// How closely a run is watched.
@@ -107,7 +106,7 @@ pub struct Cluster<P: Simulated> {
     /// What links have counted that are no more.
     pub(crate) buried_links: LinkCounters,
     pub(crate) revival: Revival,
-    pub(crate) disk_random: Random,
+    pub(crate) disk_random: SplitMix64,
     /// In a run with logs: what clients were told has committed, and where it wrote.
     pub(crate) acknowledged: BTreeMap<Timestamp, Vec<PartitionId>>,
     /// Stores that have come back and were compared with what they had been.
@@ -172,7 +171,7 @@ impl<P: Simulated> Cluster<P> {
             link_options: (!plan.faults.is_empty()).then(|| link_options(network, nodes)),
             buried_links: LinkCounters::default(),
             revival,
-            disk_random: Random::stream(seed, "disks", 0),
+            disk_random: SplitMix64::stream(seed, "disks", 0),
             acknowledged: BTreeMap::new(),
             compared: 0,
             queue,

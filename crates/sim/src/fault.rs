@@ -12,10 +12,8 @@
 //! Every fault ends by itself, `for_us` after it began; when the last has ended the cluster is
 //! *healed*, and from then on it must make progress.
 
-use anabranch_types::Ticks;
+use anabranch_types::{SplitMix64, Ticks};
 use serde::{Deserialize, Serialize};
-
-use crate::random::Random;
 
 /// One thing that goes wrong for a while.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -258,7 +256,7 @@ impl FaultPlan {
         clients: u32,
         horizon: Ticks,
     ) -> FaultPlan {
-        let mut random = Random::stream(seed, "faults", 0);
+        let mut random = SplitMix64::stream(seed, "faults", 0);
         let count = match level {
             FaultLevel::None => 0,
             FaultLevel::Mild => random.between(1, 3),
@@ -387,8 +385,8 @@ const LONGEST_US: u64 = 86_400_000_000;
 /// The farthest that a clock may jump at a crash.
 const CLOCK_US_MAX: i64 = 1_000_000;
 
-fn draw_kind(random: &mut Random, nodes: u16, clients: u32, horizon_us: u64) -> FaultKind {
-    let node = |random: &mut Random| random.below(u64::from(nodes)) as u16;
+fn draw_kind(random: &mut SplitMix64, nodes: u16, clients: u32, horizon_us: u64) -> FaultKind {
+    let node = |random: &mut SplitMix64| random.below(u64::from(nodes)) as u16;
     match random.below(22) {
         0 => FaultKind::LatencySpike {
             percent: random.between(150, 2_000),

@@ -4,9 +4,7 @@
 //! measured networks have, a lognormal with a heavier tail, and is kept as a table of quantiles: a
 //! table gives the same number on every machine, where `exp` and `ln` need not.
 
-use anabranch_types::Ticks;
-
-use crate::random::Random;
+use anabranch_types::{SplitMix64, Ticks};
 
 /// Thousandths of the median at the quantiles 0/32, 1/32, …, 32/32: a lognormal with sigma 0.25 up
 /// to the last sixteenth, and a tail to six times the median beyond it.
@@ -184,7 +182,7 @@ fn round_trip(word: &str) -> Option<u64> {
 
 /// One latency, given the median.
 #[inline]
-pub fn sample(median: Ticks, random: &mut Random) -> Ticks {
+pub fn sample(median: Ticks, random: &mut SplitMix64) -> Ticks {
     let drawn = random.bits();
     let at = (drawn >> 59) as usize;
     let within = (drawn >> 32) & 0x7ff_ffff;
@@ -199,7 +197,7 @@ mod tests {
 
     #[test]
     fn latencies_have_their_median_and_their_tail() {
-        let mut random = Random::new(7);
+        let mut random = SplitMix64::new(7);
         let mut drawn: Vec<u64> = (0..10_000)
             .map(|_| sample(Ticks(50_000), &mut random).0)
             .collect();

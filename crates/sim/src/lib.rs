@@ -40,7 +40,6 @@ pub mod minimise;
 mod network;
 pub mod protocols;
 pub mod queue;
-pub mod random;
 pub mod report;
 
 pub use case::{Case, CaseError, Prepared};

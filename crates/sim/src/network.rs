@@ -9,12 +9,11 @@ use anabranch_engine::NodeInput;
 use anabranch_protocol::link::{
     Incarnation, LinkCounters, LinkEvent, LinkOptions, LinkOutbox, Links, Packet,
 };
-use anabranch_types::{NodeId, Ticks};
+use anabranch_types::{NodeId, SplitMix64, Ticks};
 
 use crate::cluster::{Cluster, Event};
 use crate::latency::{self, Network};
 use crate::protocols::Simulated;
-use crate::random::Random;
 
 /// The way from one node to another.
 struct Wire {
@@ -44,7 +43,7 @@ pub(crate) struct Wires {
     nodes: u16,
     wires: Vec<Wire>,
     pub(crate) weather: Weather,
-    random: Random,
+    random: SplitMix64,
 }
 
 impl Wires {
@@ -60,7 +59,7 @@ impl Wires {
             nodes,
             wires: wires.collect(),
             weather: Weather::default(),
-            random: Random::stream(seed, "network", 0),
+            random: SplitMix64::stream(seed, "network", 0),
         }
     }
 

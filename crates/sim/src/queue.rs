@@ -4,8 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use anabranch_types::Ticks;
-
-use crate::random::mix;
+use anabranch_types::random::mix;
 
 /// Events in the order of their times. What is due at the same time comes in an order that the
 /// seed gives, not in the order in which it was put in.

@@ -13,7 +13,7 @@ use anabranch_storage::{Commit, CommitSequence, SlotValues, Store, StoreSettings
 use anabranch_types::{
     Applied, ColumnIndex, ColumnSchema, ColumnSet, DataType, Decimal, Effect, EffectError, IndexId,
     IndexSchema, Key, KeyRange, NodeId, NumericBounds, ProgramId, Read, Row, RowBuilder, RowLayout,
-    RowPrograms, Schema, TableId, TableSchema, Ticks, Timestamp, Value,
+    RowPrograms, Schema, SplitMix64, TableId, TableSchema, Ticks, Timestamp, Value,
 };
 use smallvec::{SmallVec, smallvec};
 
@@ -88,23 +88,10 @@ fn schema() -> Schema {
     }
 }
 
-/// A generator that gives the same numbers on every machine (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ mixed >> 31) % limit
-    }
-}
-
 /// Fills the columns after the key.
 struct Rows {
     schema: Schema,
-    random: Random,
+    random: SplitMix64,
     builder: RowBuilder,
 }
 
@@ -405,7 +392,7 @@ fn main() {
     let mut store = Store::new(&schema(), StoreSettings::default());
     let mut rows = Rows {
         schema: schema(),
-        random: Random(1),
+        random: SplitMix64::new(1),
         builder: RowBuilder::default(),
     };
     let before = resident();

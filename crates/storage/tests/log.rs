@@ -2,22 +2,10 @@
 
 use anabranch_storage::media::memory::{DiskFaults, MemoryDisk};
 use anabranch_storage::{Log, LogError, LogOptions, Media, MediaError, Opened};
+use anabranch_types::SplitMix64;
 
 /// Small segments, so that each run has several.
 const OPTIONS: LogOptions = LogOptions { segment_bytes: 700 };
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-}
 
 /// What is logged: a number, and some weight.
 type Record = (u64, Vec<u8>);
@@ -63,7 +51,7 @@ fn sync(log: &mut Log<MemoryDisk>) -> Result<(), LogError> {
 /// One disk through many lives. Returns what went wrong, how many bytes were cut and how many
 /// records that were never synced were found again.
 fn lives(seed: u64, faults: DiskFaults) -> Result<(u64, u64), String> {
-    let mut random = Random(seed);
+    let mut random = SplitMix64::new(seed);
     let mut log = fresh();
     log.media_mut().set_faults(faults);
     let (mut next, mut durable, mut cut, mut extra) = (0, 0, 0, 0);

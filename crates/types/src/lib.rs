@@ -12,6 +12,7 @@
 //! * [`schema`]: what is known of a table below SQL.
 //! * [`access`], [`effect`]: what a transaction reads, and what it does when it commits.
 //! * [`activity`]: what a node is at, for a profiler.
+//! * [`random`]: chance with a seed.
 
 pub mod access;
 pub mod activity;
@@ -21,6 +22,7 @@ pub mod effect;
 mod encoded;
 pub mod id;
 pub mod key;
+pub mod random;
 pub mod row;
 pub mod schema;
 pub mod text;
@@ -34,6 +36,7 @@ pub use decimal::{Decimal, DecimalError};
 pub use effect::{Applied, ColumnSet, Effect, EffectError, Patch, RowPrograms};
 pub use id::{ColumnIndex, IndexId, NodeId, PartitionId, ProgramId, SlotId, TableId};
 pub use key::{Key, KeyRange, KeyReader};
+pub use random::SplitMix64;
 pub use row::{
     LikeWriter, Row, RowBuilder, RowLayout, RowTemplate, RowTooLong, RowWriter, StoredInt,
 };

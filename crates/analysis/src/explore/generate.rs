@@ -7,7 +7,7 @@
 use anabranch_sql::CompiledStatement;
 use anabranch_sql::catalog::ColumnDefault;
 use anabranch_sql::testing::ready;
-use anabranch_types::{ColumnIndex, DataType, Decimal, TableId, Value};
+use anabranch_types::{ColumnIndex, DataType, Decimal, SplitMix64, TableId, Value};
 
 use super::case::{Call, Case, Side, run};
 use super::state::{Attempt, State};
@@ -28,20 +28,11 @@ const ANCESTORS: usize = 12;
 
 /// Numbers from a seed.
 #[derive(Clone, Debug)]
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     fn below(&mut self, n: u64) -> u64 {
-        (self.next() >> 16) % n.max(1)
+        (self.0.bits() >> 16) % n.max(1)
     }
 
     fn one_in(&mut self, n: u64) -> bool {
@@ -77,7 +68,7 @@ impl<'w> Generator<'w> {
         let (integers, texts) = constants(world);
         let mut generator = Generator {
             world,
-            random: Random(seed),
+            random: Random(SplitMix64::new(seed)),
             loaders: loaders(world),
             integers,
             texts,

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_analysis::plan::{Confluence, CoordinationClass};
+use anabranch_types::SplitMix64;
 
 use crate::support::Application;
 
@@ -128,26 +129,14 @@ impl State {
     }
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-}
-
 /// A transaction type twice: as the analyser sees it and as it runs.
 struct Template {
     name: &'static str,
     declare: fn(&mut Application),
-    run: fn(&State, &mut Random, i64) -> Vec<Op>,
+    run: fn(&State, &mut SplitMix64, i64) -> Vec<Op>,
 }
 
-fn pick(random: &mut Random) -> i64 {
+fn pick(random: &mut SplitMix64) -> i64 {
     1 + random.below(3) as i64
 }
 
@@ -341,7 +330,7 @@ fn replica(
     types: &[&Template],
     calls: u64,
     declared: fn(&State) -> bool,
-    random: &mut Random,
+    random: &mut SplitMix64,
     name_space: i64,
 ) -> Vec<Vec<Op>> {
     let mut log = Vec::new();
@@ -359,7 +348,7 @@ fn replica(
 }
 
 /// Merges two logs in a random order of timestamps that respects each, and applies it.
-fn merge(ancestor: &State, logs: [Vec<Vec<Op>>; 2], random: &mut Random) -> State {
+fn merge(ancestor: &State, logs: [Vec<Vec<Op>>; 2], random: &mut SplitMix64) -> State {
     let mut merged = ancestor.clone();
     let [a, b] = logs;
     let (mut a, mut b) = (a.into_iter().peekable(), b.into_iter().peekable());
@@ -379,7 +368,7 @@ fn merge(ancestor: &State, logs: [Vec<Vec<Op>>; 2], random: &mut Random) -> Stat
 
 /// A merged state that breaks something, if one is found.
 fn attack(types: &[&Template], declared: fn(&State) -> bool, seed: u64) -> Option<State> {
-    let mut random = Random(seed);
+    let mut random = SplitMix64::new(seed);
     for _ in 0..400 {
         let mut ancestor = start();
         replica(&mut ancestor, types, 2, declared, &mut random, 100);

@@ -11,17 +11,14 @@ use anabranch_analysis::explore::{Effort, Explorer};
 use anabranch_analysis::plan::{Confluence, CoordinationClass};
 use anabranch_analysis::{Guarantee, Topology, analyze};
 use anabranch_sql::SourceFile;
+use anabranch_types::SplitMix64;
 
 /// Numbers from a seed.
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
     fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
+        self.0.bits() % n
     }
 
     fn one_in(&mut self, n: u64) -> bool {
@@ -429,7 +426,7 @@ fn procedure(random: &mut Random, schema: &Schema, number: u64) -> String {
 
 /// An application as SQL.
 fn made_up(seed: u64) -> String {
-    let mut random = Random(seed);
+    let mut random = Random(SplitMix64::new(seed));
     let schema = schema(&mut random);
     let mut text = schema.text.clone();
     for number in 0..1 + random.below(3) {

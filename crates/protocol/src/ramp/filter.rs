@@ -9,6 +9,7 @@
 
 use std::fmt;
 
+use anabranch_types::random::{INCREMENT, mix};
 use serde::{Deserialize, Serialize};
 
 /// Hashes an entry.
@@ -116,19 +117,11 @@ impl Filter {
     fn places(&self, hash: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
         let bits = u64::from(self.size.bits());
         (1..=HASHES).map(move |number| {
-            let mixed = mix(hash.wrapping_add(number.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+            let mixed = mix(hash.wrapping_add(number.wrapping_mul(INCREMENT)));
             let place = ((mixed >> 32) * bits) >> 32;
             ((place / 64) as usize, 1 << (place % 64))
         })
     }
-}
-
-/// Spreads the bits of a number over a number (the finalizer of SplitMix64): different ones stay
-/// different.
-pub(super) fn mix(bits: u64) -> u64 {
-    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]

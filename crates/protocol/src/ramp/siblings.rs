@@ -13,11 +13,12 @@
 use std::sync::Arc;
 
 use anabranch_storage::ItemTag;
+use anabranch_types::random::{INCREMENT, mix};
 use anabranch_types::{Effect, PartitionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::attempt::touches;
-use super::filter::{Filter, FilterSize, mix};
+use super::filter::{Filter, FilterSize};
 
 /// What is written down of a write set: which RAMP it is. The same on all nodes of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -216,7 +217,7 @@ impl Sketch {
 
 /// One of 128 bits. `kind` tells tags of items (0) from "anything of the table" (1).
 fn bit(tag: ItemTag, kind: u64) -> u128 {
-    let mixed = (tag.to_bits() ^ kind).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mixed = (tag.to_bits() ^ kind).wrapping_mul(INCREMENT);
     1 << (mixed >> 57)
 }
 

@@ -1,24 +1,24 @@
 //! Seeded random numbers: the same seed gives the same run.
 
-/// SplitMix64: small, good enough to choose schedules with.
+use anabranch_types::SplitMix64;
+use anabranch_types::random::INCREMENT;
+
+/// What chooses schedules.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(SplitMix64);
 
 impl Random {
     /// The sequence that belongs to `seed`.
     pub fn new(seed: u64) -> Random {
-        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03);
+        let seed = seed.wrapping_mul(INCREMENT) ^ 0xD1B5_4A32_D192_ED03;
+        let mut random = Random(SplitMix64::new(seed));
         random.next();
         random
     }
 
     /// The next number.
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     /// A number below `bound`, which is positive.

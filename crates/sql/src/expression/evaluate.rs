@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use anabranch_types::random::{INCREMENT, mix};
 use anabranch_types::{DataType, Decimal, Value, ValueRef};
 use compact_str::CompactString;
 
@@ -398,19 +399,10 @@ fn uuid(number: u128) -> Value {
     let low = number as u64;
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&mix(high.rotate_left(32) ^ mix(low)).to_be_bytes());
-    bytes[8..].copy_from_slice(&mix(low ^ high.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes());
+    bytes[8..].copy_from_slice(&mix(low ^ high.wrapping_mul(INCREMENT)).to_be_bytes());
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     Value::Uuid(bytes)
-}
-
-/// splitmix64's finaliser, a bijection.
-fn mix(mut x: u64) -> u64 {
-    x ^= x >> 30;
-    x = x.wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x ^= x >> 27;
-    x = x.wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 /// The value of an expression of constants.

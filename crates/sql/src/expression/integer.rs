@@ -455,7 +455,7 @@ fn int_range(domain: Option<Domain>) -> Option<(i64, i64)> {
 mod tests {
     //! The twin is [`Expression::evaluate`]: whenever there is an integer, it must be the value.
 
-    use anabranch_types::{ColumnSchema, Decimal, Row, RowLayout, TableId};
+    use anabranch_types::{ColumnSchema, Decimal, Row, RowLayout, SplitMix64, TableId};
 
     use super::*;
     use crate::expression::{
@@ -463,16 +463,11 @@ mod tests {
         registers::{RowCells, RowLanes},
     };
 
-    /// splitmix64: a seed gives the same numbers everywhere.
-    struct Chance(u64);
+    struct Chance(SplitMix64);
 
     impl Chance {
         fn below(&mut self, limit: u64) -> u64 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut mixed = self.0;
-            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            (mixed ^ (mixed >> 31)) % limit
+            self.0.below(limit)
         }
 
         fn int(&mut self) -> i64 {
@@ -640,7 +635,7 @@ mod tests {
         let schema = schema();
         let shapes = Shapes::row(&schema);
         let surroundings = Surroundings::default();
-        let mut chance = Chance(7);
+        let mut chance = Chance(SplitMix64::new(7));
         let (mut values, mut truths, mut columns) = (0, 0, 0);
         let mut rows: Vec<Row> = Vec::new();
         for round in 0..60_000 {

@@ -157,10 +157,10 @@ fn the_schema_knows_each_field() {
 /// The network's median follows from the paper's trace and from how latencies are spread.
 #[test]
 fn the_network_takes_as_long_as_the_papers_in_the_mean() {
-    use anabranch_sim::{latency, random::Random};
-    use anabranch_types::Ticks;
+    use anabranch_sim::latency;
+    use anabranch_types::{SplitMix64, Ticks};
     let mean = LAN.median * (LAN.sigma * LAN.sigma / 2.0).exp();
-    let mut random = Random::new(1);
+    let mut random = SplitMix64::new(1);
     let one_way = Ticks::from_micros(u64::from(MEDIAN_ROUND_TRIP_MICROS)).0 / 2;
     let drawn: u64 = (0..400_000)
         .map(|_| latency::sample(Ticks(one_way), &mut random).0)
