@@ -371,12 +371,13 @@ impl Store {
             queue
         };
         if due {
-            self.collector.queue.push_back(Queued {
+            let queued = Queued {
                 sequence: self.last,
                 table: change.table,
                 key: change.key,
                 position: Some(place),
-            });
+            };
+            self.collector.put(table.keeps_past, queued);
         }
     }
 }

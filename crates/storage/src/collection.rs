@@ -10,9 +10,11 @@
 //! that somebody does ask for the past of ([`Store::keep_past`]).
 //!
 //! Two ways lead here: a write shortens the chain of the item that it writes (amortised: the next
-//! attempt comes when the chain has doubled), and [`Store::collect`] works through a queue of
-//! items that have something to drop: superseded versions, tombstones. An item is in the queue at
-//! most once.
+//! attempt comes when the chain has doubled), and [`Store::collect`] works through two queues of
+//! items that have something to drop: superseded versions, tombstones. One is for items that wait for
+//! the window alone, since their table's past is kept; the other for the rest, which go as soon as the
+//! protocol has spoken of them. So nobody looks again and again, from commit to commit, at what has to
+//! stay for a window. An item is in one queue, once.
 
 use std::collections::VecDeque;
 
@@ -43,7 +45,10 @@ pub(crate) struct Collector {
     /// When commits were installed: (time, the newest commit of that time), both ascending.
     marks: VecDeque<(Ticks, CommitSequence)>,
     pub(crate) trim: Trim,
-    pub(crate) queue: VecDeque<Queued>,
+    /// Items of tables whose past is not kept.
+    queue: VecDeque<Queued>,
+    /// Items that wait for the window alone.
+    aging: VecDeque<Queued>,
 }
 
 /// Where chains are cut.
@@ -117,6 +122,40 @@ impl Collector {
             marks: VecDeque::new(),
             trim: Trim::default(),
             queue: VecDeque::new(),
+            aging: VecDeque::new(),
+        }
+    }
+
+    /// Puts an item into the queue of those that wait for the same, of such a table.
+    pub(crate) fn put(&mut self, keeps_past: bool, queued: Queued) {
+        self.queue_mut(keeps_past).push_back(queued);
+    }
+
+    fn queue_mut(&mut self, keeps_past: bool) -> &mut VecDeque<Queued> {
+        match keeps_past {
+            true => &mut self.aging,
+            false => &mut self.queue,
+        }
+    }
+
+    fn queue(&self, keeps_past: bool) -> &VecDeque<Queued> {
+        match keeps_past {
+            true => &self.aging,
+            false => &self.queue,
+        }
+    }
+
+    /// All items that are in a queue.
+    pub(crate) fn queued(&self) -> impl Iterator<Item = &Queued> {
+        self.queue.iter().chain(&self.aging)
+    }
+
+    /// Sorts what has been put in any order.
+    pub(crate) fn sort(&mut self) {
+        for queue in [&mut self.queue, &mut self.aging] {
+            queue
+                .make_contiguous()
+                .sort_by_key(|queued| queued.sequence);
         }
     }
 
@@ -143,7 +182,8 @@ impl Collector {
     }
 
     pub(crate) fn approximate_bytes(&self) -> usize {
-        self.queue.capacity() * size_of::<Queued>() + self.trim.spare.len() * size_of::<Version>()
+        (self.queue.capacity() + self.aging.capacity()) * size_of::<Queued>()
+            + self.trim.spare.len() * size_of::<Version>()
     }
 }
 
@@ -190,21 +230,25 @@ impl Store {
     /// Returns how many items it looked at.
     pub fn collect(&mut self, now: Ticks, budget: usize) -> usize {
         self.collector.advance(now);
-        let horizon = self.collector.trim.horizon(false);
-        self.warm_queue(budget);
+        let aged = self.collect_from(true, budget);
+        aged + self.collect_from(false, budget - aged)
+    }
+
+    /// Works through one of the queues.
+    fn collect_from(&mut self, keeps_past: bool, budget: usize) -> usize {
+        let horizon = self.collector.trim.horizon(keeps_past);
+        self.warm_queue(keeps_past, horizon, budget);
         let mut looked_at = 0;
         while looked_at < budget
-            && let Some(queued) = self.collector.queue.front()
-            && queued.sequence <= horizon
+            && let queue = self.collector.queue_mut(keeps_past)
+            && queue.front().is_some_and(|next| next.sequence <= horizon)
+            && let Some(mut queued) = queue.pop_front()
         {
-            let mut queued = self.collector.queue.pop_front().expect("it has a front");
             looked_at += 1;
             let table = &mut self.tables[queued.table.index()];
-            let trim = &mut self.collector.trim;
-            if let Some(due) = table.sweep(&queued, trim) {
-                // What waits for the window alone is asked about again with what is installed now.
-                queued.sequence = if due <= horizon { self.last } else { due };
-                self.collector.queue.push_back(queued);
+            if let Some(due) = table.sweep(&queued, &mut self.collector.trim) {
+                queued.sequence = due;
+                self.collector.put(table.keeps_past, queued);
             }
         }
         looked_at
@@ -212,9 +256,9 @@ impl Store {
 
     /// Brings what the next items will drop into the processor's caches, the memory accesses of
     /// all of them under way together.
-    fn warm_queue(&self, budget: usize) {
-        let horizon = self.collector.trim.horizon(false);
-        let due = self.collector.queue.iter().take(budget.min(64));
+    fn warm_queue(&self, keeps_past: bool, horizon: CommitSequence, budget: usize) {
+        let due = self.collector.queue(keeps_past).iter();
+        let due = due.take(budget.min(64));
         let mut sum = 0;
         for queued in due.take_while(|queued| queued.sequence <= horizon) {
             let items = &self.tables[queued.table.index()].items;

@@ -181,12 +181,13 @@ impl Store {
                 let item = held.items.get_mut(&key).expect("it was just put there");
                 item.queued = true;
                 let sequence = item.head.sequence;
-                self.collector.queue.push_back(Queued {
+                let queued = Queued {
                     sequence,
                     table,
                     key,
                     position: None,
-                });
+                };
+                self.collector.put(held.keeps_past, queued);
             }
         }
     }
@@ -196,10 +197,7 @@ impl Store {
     pub fn finish_import(&mut self, last: CommitSequence) {
         self.last = last;
         self.forget_snapshots();
-        let queue = &mut self.collector.queue;
-        queue
-            .make_contiguous()
-            .sort_by_key(|queued| queued.sequence);
+        self.collector.sort();
     }
 
     /// Refuses every snapshot older than the newest commit from now on, and every guard that was

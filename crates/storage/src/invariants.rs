@@ -18,7 +18,7 @@ impl Store {
     /// * `STORE-I2`: a version knows the highest timestamp from it on downwards.
     /// * `STORE-I3`: an index has exactly the entries of retained versions' rows.
     /// * `STORE-I4`: the counts of live rows and of bytes are those of what is there.
-    /// * `STORE-I5`: what has something to drop is in the collector's queue, once.
+    /// * `STORE-I5`: what has something to drop is in one of the collector's queues, once.
     pub fn check_invariants(&self) -> Result<(), String> {
         for table in &self.tables {
             table.check_chains(self)?;
@@ -30,7 +30,7 @@ impl Store {
 
     fn check_queue(&self) -> Result<(), String> {
         let mut queued = BTreeSet::new();
-        for entry in &self.collector.queue {
+        for entry in self.collector.queued() {
             if !queued.insert((entry.table, &entry.key)) {
                 return Err(format!(
                     "STORE-I5: {} {} is queued twice",
