@@ -3,7 +3,7 @@
 //! Times are compared with lower bounds alone: a slow machine fails no test.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use anabranch_analysis::{Guarantee, Topology as Shape, analyze};
@@ -314,27 +314,32 @@ fn a_node_that_was_woken_is_not_idle() {
     };
     let planned = planned(1);
     let cluster = start(&planned, options);
-    let seen = |busy: bool| {
-        let every = Duration::from_micros(100);
-        let profiler = cluster.profile(every).expect("threads can be had");
-        let pause = Duration::from_millis(5);
-        match busy {
-            // The node is held between two steps.
-            true => drop(cluster.inspect(move |_| std::thread::sleep(pause))),
-            false => std::thread::sleep(pause),
+    let look = || loop {
+        let profiler = cluster.profile(Duration::from_micros(100));
+        let profiler = profiler.expect("threads can be had");
+        std::thread::sleep(Duration::from_millis(1));
+        let seen: BTreeSet<Activity> = profiler.stop().samples.into_keys().collect();
+        // A slow machine may come too late for a look: then again.
+        if !seen.is_empty() {
+            return seen;
         }
-        profiler.stop().samples
     };
-    // A slow machine may come too late for a look: then again.
-    let mut all: BTreeSet<Activity> = BTreeSet::new();
-    let wanted = [Activity::Idle, Activity::Transport];
-    for round in 0..400 {
-        all.extend(seen(round % 2 == 0).into_keys());
-        if wanted.iter().all(|activity| all.contains(activity)) {
-            break;
-        }
-    }
-    assert!(wanted.iter().all(|of| all.contains(of)), "{all:?}");
+    while !look().contains(&Activity::Idle) {}
+    let gate = Arc::new(Barrier::new(2));
+    std::thread::scope(|scope| {
+        let at_the_node = Arc::clone(&gate);
+        scope.spawn(|| {
+            cluster.inspect(move |_| {
+                at_the_node.wait();
+                at_the_node.wait();
+            })
+        });
+        // It is held between two steps.
+        gate.wait();
+        let seen = look();
+        gate.wait();
+        assert_eq!(seen, BTreeSet::from([Activity::Transport]));
+    });
     cluster.stop().expect("every thread ends");
 }
 
