@@ -258,10 +258,12 @@ impl<T: Transaction> Run<'_, T> {
             if schema.primary_key.is_empty() {
                 key = Key::from_bytes(&self.transaction.unique().to_be_bytes());
             }
-            let integers = plan.key_integers.as_deref();
-            if !integers.is_some_and(|integers| push_integers(row, integers, &mut key)) {
-                for column in different {
-                    push_column(schema, row, *column, &mut key);
+            match &plan.key_integers {
+                Some(integers) => push_integers(row, integers, &mut key),
+                None => {
+                    for column in different {
+                        push_column(schema, row, *column, &mut key);
+                    }
                 }
             }
             let effect = Effect::Insert {
@@ -276,17 +278,16 @@ impl<T: Transaction> Run<'_, T> {
     }
 }
 
-/// Appends integers that a row has to a key. False, and nothing is appended, if one of them is NULL.
-fn push_integers(row: &Row, integers: &[(StoredInt, usize)], key: &mut Key) -> bool {
-    let before = key.len();
+/// Appends integers that a row has to a key.
+///
+/// # Panics
+/// When one of them is NULL: a row whose key has a column that is has not been encoded.
+fn push_integers(row: &Row, integers: &[(StoredInt, usize)], key: &mut Key) {
     for (at, width) in integers {
-        let pushed = row.stored(*at).map(|int| key.push_int(*width, int));
-        if !matches!(pushed, Some(Ok(()))) {
-            key.truncate(before);
-            return false;
-        }
+        let int = row.stored(*at).expect("a column of the key is not NULL");
+        let pushed = key.push_int(*width, int);
+        pushed.expect("what its column holds has that column's width");
     }
-    true
 }
 
 /// How an expression is evaluated for each row.
