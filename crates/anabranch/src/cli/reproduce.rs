@@ -1,6 +1,7 @@
 //! `anabranch reproduce …`
 
 use std::error::Error;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use anabranch_bench::calibrate::Calibration;
@@ -31,6 +32,9 @@ pub(crate) struct ReproduceArguments {
     /// The seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// How many runs are made at a time, which changes none; as many as there are cores without it
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
 }
 
 /// Papers whose figures can be found again.
@@ -70,6 +74,10 @@ impl FigureArgument {
     }
 }
 
+fn cores() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
 pub(crate) fn run(arguments: &ReproduceArguments) -> Result<Verdict, Box<dyn Error>> {
     let calibration = match &arguments.calibration {
         Some(path) => Calibration::read(path).map_err(|error| format!("error: {error}"))?,
@@ -90,6 +98,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<Verdict, Box<dyn Err
         },
         calibration,
         seed: arguments.seed,
+        threads: arguments.threads.unwrap_or_else(cores),
     };
     let report = steps("simulating", |progress| reproduce(&settings, progress));
     let report = report.map_err(|error| format!("error: {error}"))?;

@@ -1,11 +1,13 @@
 //! Simulated runs: described by values, so that figures can share one, and run on all cores.
 //!
 //! A [`Job`] says everything that decides a run but its seed and its costs. Jobs over the same
-//! database are run together: it is filled once, and each of them begins with a copy of it. Each is
-//! deterministic by itself, so that it does not matter which core has run it, and when.
+//! database share it: it is filled once, and each of them begins with a copy of it. Each is
+//! deterministic by itself, so that it does not matter which core has run it, and when ([`pool`]).
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use anabranch_sim::cost::Processor;
 use anabranch_sim::{CaseError, Load, Network, Prepared, ProtocolName, Termination, Throughput};
@@ -15,6 +17,7 @@ use anabranch_workload::Workload;
 use anabranch_workload::register::Writers;
 use anabranch_workload::tpcc::{Distribution, Mix, Scale, Tpcc};
 
+use super::pool::{self, Group, News};
 use crate::calibrate::{Calibration, CalibrationError, Name};
 
 /// What is in the stores.
@@ -108,6 +111,13 @@ impl Job {
         Network::matrix("lan", &matrix).expect("one site with its round trip is a matrix")
     }
 
+    /// About how long it takes, in any unit: what distributed transactions cost under locks is what
+    /// others wait for.
+    fn effort(&self) -> u64 {
+        let waits = u64::from(self.protocol == ProtocolName::Locking);
+        self.transactions * (1 + waits)
+    }
+
     fn prepared(&self) -> Result<Prepared, CaseError> {
         Prepared::from_workload(self.workload(), self.servers)
     }
@@ -173,93 +183,62 @@ impl Results {
         best.expect("a figure offers some")
     }
 
-    /// Runs all of them once, on as many cores as there are; `progress` is told how far it is.
+    /// Runs all of them once, on so many threads, those that take longest first; `progress` is told how
+    /// far it is. What comes of them is the same however many threads there are.
     ///
     /// # Errors
-    /// The first that a job meets.
+    /// One that a job meets.
     pub(super) fn run(
         jobs: impl IntoIterator<Item = Job>,
         calibration: &Calibration,
         seed: u64,
+        threads: NonZeroUsize,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Results, SimulationError> {
-        let mut groups: BTreeMap<(u16, Database), Vec<Job>> = BTreeMap::new();
-        let mut count = 0;
-        for job in jobs {
-            let group = groups.entry((job.servers, job.database)).or_default();
-            if !group.contains(&job) {
-                group.push(job);
-                count += 1;
-            }
-        }
+        let groups = grouped(jobs.into_iter().collect());
+        let count: usize = groups.iter().map(|group| group.jobs.len()).sum();
         let mut results = Results::default();
-        for ((servers, _), jobs) in groups {
-            progress(&format!(
-                "{} of {count} runs, filling {servers} servers",
-                results.0.len()
-            ));
-            let first = &jobs[0];
-            let stores = first.prepared()?.stores(seed, &first.network(), true)?;
-            run_group(&jobs, stores, calibration, seed, &mut |job, found| {
-                results.0.insert(job, found);
+        pool::run(
+            &groups,
+            threads,
+            |first| Ok(first.prepared()?.stores(seed, &first.network(), true)?),
+            |job, stores| job.run(stores, calibration, seed),
+            |news| {
+                let (what, servers) = match news {
+                    News::Prepares(first) => (", filling", first.servers),
+                    News::Done(job, found) => {
+                        results.0.insert(job.clone(), found);
+                        (",", job.servers)
+                    }
+                };
                 let done = results.0.len();
-                progress(&format!("{done} of {count} runs, {servers} servers"));
-            })?;
-        }
+                progress(&format!("{done} of {count} runs{what} {servers} servers"));
+            },
+        )?;
         Ok(results)
     }
 }
 
-/// Runs jobs over copies of one database; each result goes to `take`.
-fn run_group(
-    jobs: &[Job],
-    stores: Vec<Store>,
-    calibration: &Calibration,
-    seed: u64,
-    take: &mut dyn FnMut(Job, Throughput),
-) -> Result<(), SimulationError> {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    // Which comes next, and what it begins with.
-    let next = Mutex::new((0, Some(stores)));
-    let (sender, done) = mpsc::channel();
-    std::thread::scope(|scope| {
-        for _ in 0..cores.min(jobs.len()) {
-            let (next, sender) = (&next, sender.clone());
-            scope.spawn(move || {
-                while let Some((job, stores)) = take_next(jobs, next) {
-                    let found = job.run(stores, calibration, seed);
-                    if sender.send((job.clone(), found)).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        for (job, found) in done {
-            match found {
-                Ok(found) => take(job, found),
-                // With the receiver gone, the others stop after what they are at.
-                Err(error) => return Err(error),
+/// Jobs by what they begin with, of which each group's first is an example. What takes longest comes
+/// first, so that no thread is left alone with it in the end.
+fn grouped(jobs: BTreeSet<Job>) -> Vec<Group<Job, Job>> {
+    let mut groups: BTreeMap<(u16, Database), Vec<Job>> = BTreeMap::new();
+    for job in jobs {
+        let group = groups.entry((job.servers, job.database)).or_default();
+        group.push(job);
+    }
+    let mut groups: Vec<Group<Job, Job>> = groups
+        .into_values()
+        .map(|mut jobs| {
+            jobs.sort_by_key(|job| Reverse(job.effort()));
+            Group {
+                beginning: jobs[0].clone(),
+                jobs,
             }
-        }
-        Ok(())
-    })
-}
-
-/// The next job that nobody has taken, and its stores; the last one needs no copy of them.
-fn take_next<'j>(
-    jobs: &'j [Job],
-    next: &Mutex<(usize, Option<Vec<Store>>)>,
-) -> Option<(&'j Job, Vec<Store>)> {
-    let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
-    let job = jobs.get(next.0)?;
-    next.0 += 1;
-    let stores = if next.0 == jobs.len() {
-        next.1.take()
-    } else {
-        next.1.clone()
-    };
-    Some((job, stores?))
+        })
+        .collect();
+    groups.sort_by_key(|group| Reverse(group.beginning.effort()));
+    groups
 }
 
 #[cfg(test)]
@@ -285,7 +264,8 @@ mod tests {
 
     fn run(jobs: &[Job], seed: u64) -> Vec<Throughput> {
         let calibration = Calibration::built_in();
-        let results = Results::run(jobs.to_vec(), &calibration, seed, &mut |_| ());
+        let threads = NonZeroUsize::new(3).expect("it is not 0");
+        let results = Results::run(jobs.to_vec(), &calibration, seed, threads, &mut |_| ());
         let results = results.expect("they can be run");
         jobs.iter().map(|job| results.of(job).clone()).collect()
     }
@@ -331,7 +311,7 @@ mod tests {
         let mut calibration = Calibration::built_in();
         calibration.experiments.clear();
         let jobs = vec![job(ProtocolName::Nwnr, Calls::OrdersAsSpecified)];
-        let found = Results::run(jobs, &calibration, 1, &mut |_| ());
+        let found = Results::run(jobs, &calibration, 1, NonZeroUsize::MIN, &mut |_| ());
         assert!(matches!(found, Err(SimulationError::Calibration(_))));
     }
 }

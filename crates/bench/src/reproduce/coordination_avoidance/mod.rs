@@ -32,6 +32,8 @@ mod new_order;
 mod published;
 mod scaling;
 
+use std::num::NonZeroUsize;
+
 use anabranch_sim::{ProtocolName, Throughput};
 
 use super::simulation::{Job, Results, SimulationError};
@@ -196,6 +198,8 @@ pub struct Settings {
     pub calibration: Calibration,
     /// What chance begins with.
     pub seed: u64,
+    /// How many runs are made at a time; they are the same however many.
+    pub threads: NonZeroUsize,
 }
 
 /// Finds the figures again; `progress` is told how far it is.
@@ -211,9 +215,10 @@ pub fn reproduce(
         effort,
         calibration,
         seed,
+        threads,
     } = settings;
     let jobs = figures.iter().flat_map(|figure| figure.jobs(effort));
-    let results = Results::run(jobs, calibration, *seed, progress)?;
+    let results = Results::run(jobs, calibration, *seed, *threads, progress)?;
     progress("drawing");
     let sections = figures
         .iter()

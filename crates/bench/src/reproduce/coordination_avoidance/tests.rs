@@ -31,6 +31,7 @@ fn tiny() -> Settings {
         },
         calibration: Calibration::built_in(),
         seed: 3,
+        threads: NonZeroUsize::MIN,
     }
 }
 
@@ -38,11 +39,19 @@ fn found(settings: &Settings) -> Report {
     reproduce(settings, &mut |_| ()).expect("it can be simulated")
 }
 
+/// On one thread or on several.
 #[test]
 fn the_seed_gives_the_report() {
     let settings = tiny();
     let first = found(&settings);
-    assert_eq!(first.json(), found(&settings).json());
+    for threads in [2, 5] {
+        let again = found(&Settings {
+            threads: NonZeroUsize::new(threads).expect("it is not 0"),
+            ..settings.clone()
+        });
+        assert_eq!(first.json(), again.json(), "{threads} threads");
+        assert_eq!(first.text(), again.text(), "{threads} threads");
+    }
     let other = found(&Settings {
         seed: 4,
         ..settings
