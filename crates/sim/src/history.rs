@@ -7,8 +7,8 @@
 //! * What was written is told by the stores alone, since a deferred effect knows its row only where
 //!   it is installed. A row that was there and has changed was *applied*: what it was stays visible
 //!   in it as far as it was not overwritten.
-//! * A point that has no row is the version of whoever deleted it last, up to the sequence that was
-//!   read; else the initial one.
+//! * A point that has no row is the version of whoever deleted it last, in the state that was read;
+//!   else the initial one.
 //! * A range covers what the protocol was asked for; one that stopped at its limit covers what it
 //!   has passed.
 //! * Copies of a table on every partition are never written, and left out.
@@ -396,9 +396,9 @@ impl<'r> Joining<'r> {
         if *self.planned.execution.router.placement(table) == Placement::Replicated {
             return None;
         }
-        let at = Some(Place {
+        let at = recorded.state.sequence().map(|sequence| Place {
             partition: partition.0,
-            sequence: recorded.sequence,
+            sequence,
         });
         match (read, recorded.answer.answer()) {
             (Read::Point { key, .. }, answer) => {
@@ -407,7 +407,8 @@ impl<'r> Joining<'r> {
                     (None, Fetched::Point(None)) => {
                         let item = (partition, table, key.clone());
                         let deletions = self.deleted.get(&item).into_iter().flatten();
-                        let before = deletions.filter(|(at, _)| *at <= recorded.sequence);
+                        let state = recorded.state;
+                        let before = deletions.filter(|(at, by)| state.includes(*at, *by));
                         before.max().and_then(|(_, version)| named(*version))
                     }
                     (None, _) => None,

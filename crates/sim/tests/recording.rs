@@ -10,7 +10,8 @@ use anabranch_protocol::{AbortReason, PartitionEffects, TransactionId};
 use anabranch_sim::{Prepared, Recording, RunHistory};
 use anabranch_storage::{CommitSequence, Installed, InstalledChange, InstalledKind};
 use anabranch_types::{
-    Effect, Fetched, Key, NodeId, PartitionId, Read, Recorded, TableId, Ticks, Timestamp,
+    Effect, Fetched, Key, NodeId, PartitionId, Read, Recorded, RecordedState, TableId, Ticks,
+    Timestamp,
 };
 
 const TABLE: TableId = TableId(0);
@@ -150,7 +151,7 @@ fn no_row_is_the_version_of_its_last_deletion() {
             fetched: Fetched::Recorded(Box::new(Recorded {
                 answer: Fetched::Point(None),
                 versions: Vec::new(),
-                sequence,
+                state: RecordedState::Sequence(sequence),
             })),
         });
         recording.ended(reader, Ticks(sequence));

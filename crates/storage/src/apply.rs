@@ -305,6 +305,7 @@ impl Store {
 
     fn install_change(&mut self, change: Change, timestamp: Timestamp) {
         let table = &mut self.tables[change.table.index()];
+        table.newest_time = table.newest_time.max(timestamp);
         let version = Version {
             timestamp,
             timestamp_max: timestamp,
@@ -331,7 +332,7 @@ impl Store {
                 table.bytes += row_bytes(&version);
                 table.bytes -= row_bytes(&item.head);
                 replace(item, version);
-                table.floor = self.last;
+                table.raise_floor((self.last, timestamp));
                 return;
             }
             let indexed = !table.indexes.is_empty() && !same_entries;
@@ -346,6 +347,7 @@ impl Store {
                 table.bytes -= row_bytes(&item.head);
                 item.head.row = None;
                 table.floor = self.last;
+                table.floor_time = table.floor_time.max(timestamp);
             }
             push(item, version, trim);
             let queue = !std::mem::replace(&mut item.queued, true);

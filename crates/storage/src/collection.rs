@@ -285,16 +285,17 @@ impl Table {
         let due = (!rests).then_some(item.head.sequence);
         item.queued = !rests;
         let gone = rests && item.head.row.is_none();
-        let head_sequence = item.head.sequence;
+        let head = (item.head.sequence, item.head.timestamp);
         if let Some((dropped, above)) = dropped {
-            self.floor = self.floor.max(above);
+            self.raise_floor(above);
             if self.forget(key, &dropped) {
-                trim.vanished = trim.vanished.max(above);
+                trim.vanished = trim.vanished.max(above.0);
             }
             trim.recycle(dropped);
         }
         if gone {
-            trim.vanished = trim.vanished.max(head_sequence);
+            trim.vanished = trim.vanished.max(head.0);
+            self.floor_time = self.floor_time.max(head.1);
             // The floor is no lower than the tombstone: what it superseded went before it.
             self.items.remove(key);
             self.bytes -= index::heap_bytes(key.len());
@@ -309,12 +310,18 @@ impl Table {
             return;
         };
         if let Some((dropped, above)) = cut(item, horizon) {
-            self.floor = self.floor.max(above);
+            self.raise_floor(above);
             if self.forget(key, &dropped) {
-                trim.vanished = trim.vanished.max(above);
+                trim.vanished = trim.vanished.max(above.0);
             }
             trim.recycle(dropped);
         }
+    }
+
+    /// What is older than this version of some item has gone.
+    pub(crate) fn raise_floor(&mut self, (sequence, timestamp): (CommitSequence, Timestamp)) {
+        self.floor = self.floor.max(sequence);
+        self.floor_time = self.floor_time.max(timestamp);
     }
 
     /// Takes dropped versions out of the books. Whether index entries have gone with them.
@@ -358,8 +365,11 @@ impl Table {
     }
 }
 
-/// Takes the tail that may go off the chain; with the sequence of what stays above it.
-fn cut(item: &mut Item, horizon: CommitSequence) -> Option<(Box<Version>, CommitSequence)> {
+/// Takes the tail that may go off the chain; with the sequence and timestamp of what stays above it.
+fn cut(
+    item: &mut Item,
+    horizon: CommitSequence,
+) -> Option<(Box<Version>, (CommitSequence, Timestamp))> {
     let mut kept = 1;
     let mut version = &mut item.head;
     // The newest version at or below the horizon is what the oldest snapshot sees that counts.
@@ -369,5 +379,5 @@ fn cut(item: &mut Item, horizon: CommitSequence) -> Option<(Box<Version>, Commit
     }
     item.until_truncation = CHAIN_MIN.max(kept);
     let dropped = version.older.take()?;
-    Some((dropped, version.sequence))
+    Some((dropped, (version.sequence, version.timestamp)))
 }

@@ -144,6 +144,7 @@ impl Store {
             let mut queue = last > 0;
             for (number, image) in versions.into_iter().enumerate() {
                 timestamp_max = timestamp_max.max(image.timestamp);
+                held.newest_time = held.newest_time.max(image.timestamp);
                 queue |= number == last && image.row.is_none();
                 let version = Version {
                     timestamp: image.timestamp,
@@ -204,7 +205,7 @@ impl Store {
     /// read in one.
     pub fn forget_snapshots(&mut self) {
         for table in &mut self.tables {
-            table.floor = self.last;
+            table.raise_floor((self.last, table.newest_time));
         }
         self.collector.trim.forget_snapshots(self.last);
     }

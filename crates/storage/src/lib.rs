@@ -41,5 +41,5 @@ pub use image::{ChangeImage, ItemImage, VersionImage};
 pub use log::{Log, LogError, LogOptions, LogPosition, Opened};
 pub use media::{Media, MediaError};
 pub use recording::{Installed, InstalledChange, InstalledKind};
-pub use store::{BelowFloor, LoadError, Store, StoreSettings};
+pub use store::{BelowFloor, BelowTime, LoadError, Store, StoreSettings};
 pub use version::{CommitSequence, Item, ItemTag, Version};

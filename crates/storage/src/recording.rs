@@ -6,12 +6,13 @@
 //! taken.
 
 use anabranch_types::{
-    Fetched, IndexId, IndexSchema, Key, Read, Recorded, Row, TableId, TableSchema, Ticks, Timestamp,
+    Fetched, IndexId, IndexSchema, Key, Read, Recorded, RecordedState, Row, TableId, TableSchema,
+    Ticks, Timestamp,
 };
 
 use crate::apply::Change;
 use crate::index;
-use crate::store::{BelowFloor, Store};
+use crate::store::{Store, View};
 use crate::version::CommitSequence;
 
 /// A transaction as it was installed at this store.
@@ -84,30 +85,30 @@ impl Store {
     }
 
     /// [`Store::fetch`], with the versions.
-    pub(crate) fn fetch_recorded(
-        &self,
-        read: &Read,
-        snapshot: Option<CommitSequence>,
-    ) -> Result<Fetched, BelowFloor> {
+    pub(crate) fn fetch_recorded(&self, read: &Read, view: View) -> Fetched {
         let mut rows = Vec::new();
         let mut versions = Vec::new();
-        self.read(read, snapshot, &mut |key, item, version| {
+        self.visit(read, view, &mut |key, item, version| {
             if let Some((version, row)) = version.and_then(|v| v.row().map(|row| (v, row))) {
                 rows.push((key.clone(), row.clone()));
                 versions.push(version.timestamp());
             } else if let Read::Point { .. } = read {
-                versions.extend(item.visible(snapshot).map(|deleted| deleted.timestamp()));
+                versions.extend(item.seen(view).map(|deleted| deleted.timestamp()));
             }
-        })?;
+        });
         let answer = match read {
             Read::Point { .. } => Fetched::Point(rows.pop().map(|(_, row)| row)),
             Read::Range { .. } => Fetched::Range(rows),
         };
-        Ok(Fetched::Recorded(Box::new(Recorded {
+        Fetched::Recorded(Box::new(Recorded {
             answer,
             versions,
-            sequence: snapshot.unwrap_or(self.last).0,
-        })))
+            state: match view {
+                View::Newest => RecordedState::Sequence(self.last.0),
+                View::At(snapshot) => RecordedState::Sequence(snapshot.0),
+                View::UpTo(timestamp) => RecordedState::UpTo(timestamp),
+            },
+        }))
     }
 
     /// Keeps what is about to be installed at the newest sequence.

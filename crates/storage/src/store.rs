@@ -43,6 +43,34 @@ pub struct BelowFloor {
     pub floor: CommitSequence,
 }
 
+/// A timestamp lies below those that a table can still be read up to: versions that belong to the
+/// answer may be gone. Read again up to a higher one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the timestamp {asked} is below the versions kept (from {floor} on)")]
+pub struct BelowTime {
+    /// What was asked.
+    pub asked: Timestamp,
+    /// The lowest timestamp that the table can be read up to.
+    pub floor: Timestamp,
+}
+
+/// Which of an item's versions a read sees: the newest of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// All.
+    Newest,
+    /// Those installed up to a commit.
+    At(CommitSequence),
+    /// Those of transactions with timestamps up to this one.
+    UpTo(Timestamp),
+}
+
+impl From<Option<CommitSequence>> for View {
+    fn from(snapshot: Option<CommitSequence>) -> View {
+        snapshot.map_or(View::Newest, View::At)
+    }
+}
+
 /// Why a row cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -72,6 +100,11 @@ pub(crate) struct Table {
     pub(crate) keeps_past: bool,
     /// The oldest snapshot that can be read.
     pub(crate) floor: CommitSequence,
+    /// The lowest timestamp that can be read up to: of the newest version that something older has
+    /// been dropped for.
+    pub(crate) floor_time: Timestamp,
+    /// The highest timestamp installed.
+    pub(crate) newest_time: Timestamp,
     /// Where the last row was loaded: the next one mostly follows it.
     pub(crate) loaded: Position,
 }
@@ -107,6 +140,8 @@ impl Store {
             bytes: 0,
             keeps_past: false,
             floor: CommitSequence::LOADED,
+            floor_time: Timestamp::ZERO,
+            newest_time: Timestamp::ZERO,
             loaded: Position::ANYWHERE,
         };
         Store {
@@ -154,11 +189,22 @@ impl Store {
         visit: &mut impl FnMut(&Key, &Item, Option<&Version>),
     ) -> Result<(), BelowFloor> {
         self.check_floor(read.table(), snapshot)?;
+        self.visit(read, snapshot.into(), visit);
+        Ok(())
+    }
+
+    /// [`Store::read`], where the floor has been looked at.
+    pub(crate) fn visit(
+        &self,
+        read: &Read,
+        view: View,
+        visit: &mut impl FnMut(&Key, &Item, Option<&Version>),
+    ) {
         let table = &self.tables[read.table().index()];
         match read {
             Read::Point { key, .. } => {
                 if let Some(item) = table.items.get(key) {
-                    visit(key, item, live(item, snapshot));
+                    visit(key, item, live(item, view));
                 }
             }
             Read::Range {
@@ -168,10 +214,9 @@ impl Store {
                 limit,
                 ..
             } => {
-                table.read_range(*index, range, *reverse, *limit, snapshot, visit);
+                table.read_range(*index, range, *reverse, *limit, view, visit);
             }
         }
-        Ok(())
     }
 
     /// The answers to several reads in a snapshot (`None`: the newest versions), added to
@@ -193,13 +238,54 @@ impl Store {
         fetched: &mut Vec<Fetched>,
         touched: &mut SmallVec<[usize; 8]>,
     ) -> Result<(), BelowFloor> {
+        self.fetch_in_view(reads, since, fetched, touched, |table| {
+            self.check_floor(table, snapshot)
+                .map(|()| View::from(snapshot))
+        })
+    }
+
+    /// The answers to several reads with all that transactions with timestamps up to this one have
+    /// installed here, added to `fetched` in order.
+    ///
+    /// Right only where each item's versions are installed in the order of their timestamps, and
+    /// nothing will come with a timestamp up to this one any more.
+    ///
+    /// # Errors
+    /// [`BelowTime`]; `fetched` is then of no use.
+    pub fn fetch_up_to<'r>(
+        &self,
+        reads: impl Iterator<Item = &'r Read>,
+        timestamp: Timestamp,
+        fetched: &mut Vec<Fetched>,
+    ) -> Result<(), BelowTime> {
+        let mut touched = SmallVec::new();
+        self.fetch_in_view(reads, None, fetched, &mut touched, |table| {
+            let floor = self.tables[table.index()].floor_time;
+            let asked = timestamp;
+            match asked < floor {
+                true => Err(BelowTime { asked, floor }),
+                false => Ok(View::UpTo(asked)),
+            }
+        })
+    }
+
+    /// What several reads find in the view that each one's table permits.
+    fn fetch_in_view<'r, E>(
+        &self,
+        reads: impl Iterator<Item = &'r Read>,
+        since: Option<CommitSequence>,
+        fetched: &mut Vec<Fetched>,
+        touched: &mut SmallVec<[usize; 8]>,
+        view_of: impl Fn(TableId) -> Result<View, E>,
+    ) -> Result<(), E> {
         let mut rest = reads.peekable();
         while let Some(read) = rest.next() {
             let (Read::Point { table, key }, false) = (read, self.is_recording()) else {
                 if since.is_some() {
                     touched.push(fetched.len());
                 }
-                fetched.push(self.fetch(read, snapshot)?);
+                let view = view_of(read.table())?;
+                fetched.push(self.fetch_view(read, view));
                 continue;
             };
             let next_key = || match rest.peek()? {
@@ -211,14 +297,15 @@ impl Store {
             };
             let keys = std::iter::once(key).chain(std::iter::from_fn(next_key));
             let mut found = SmallVec::new();
-            self.find_points(*table, keys, snapshot, &mut found)?;
+            let view = view_of(*table)?;
+            self.find_points(*table, keys, &mut found);
             if let Some(since) = since {
                 let places = (fetched.len()..).zip(&found);
                 let changed = places
                     .filter(|(_, item)| item.is_none_or(|item| item.latest().sequence() >= since));
                 touched.extend(changed.map(|(place, _)| place));
             }
-            let row = |item: &Item| live(item, snapshot).and_then(row_of);
+            let row = |item: &Item| live(item, view).and_then(row_of);
             let points = found.iter().map(|item| item.and_then(row));
             fetched.extend(points.map(Fetched::Point));
         }
@@ -231,16 +318,13 @@ impl Store {
         &'s self,
         table: TableId,
         keys: impl Iterator<Item = &'k Key>,
-        snapshot: Option<CommitSequence>,
         found: &mut SmallVec<[Option<&'s Item>; 32]>,
-    ) -> Result<(), BelowFloor> {
-        self.check_floor(table, snapshot)?;
+    ) {
         let items = &self.tables[table.index()].items;
         items.find_in_step(keys, |at| found.push(at.map(|at| items.at(at))));
         if found.len() > 1 {
             touch(found.iter().copied().flatten());
         }
-        Ok(())
     }
 
     fn check_floor(
@@ -264,23 +348,28 @@ impl Store {
         read: &Read,
         snapshot: Option<CommitSequence>,
     ) -> Result<Fetched, BelowFloor> {
+        self.check_floor(read.table(), snapshot)?;
+        Ok(self.fetch_view(read, snapshot.into()))
+    }
+
+    fn fetch_view(&self, read: &Read, view: View) -> Fetched {
         if self.recording.is_some() {
-            return self.fetch_recorded(read, snapshot);
+            return self.fetch_recorded(read, view);
         }
         match read {
             Read::Point { .. } => {
                 let mut row = None;
-                self.read(read, snapshot, &mut |_, _, version| {
+                self.visit(read, view, &mut |_, _, version| {
                     row = version.and_then(row_of)
-                })?;
-                Ok(Fetched::Point(row))
+                });
+                Fetched::Point(row)
             }
             Read::Range { .. } => {
                 let mut rows = Vec::new();
-                self.read(read, snapshot, &mut |key, _, version| {
+                self.visit(read, view, &mut |key, _, version| {
                     rows.extend(version.and_then(row_of).map(|row| (key.clone(), row)));
-                })?;
-                Ok(Fetched::Range(rows))
+                });
+                Fetched::Range(rows)
             }
         }
     }
@@ -346,9 +435,8 @@ fn row_of(version: &Version) -> Option<Row> {
     version.row().cloned()
 }
 
-fn live(item: &Item, snapshot: Option<CommitSequence>) -> Option<&Version> {
-    item.visible(snapshot)
-        .filter(|version| version.row.is_some())
+fn live(item: &Item, view: View) -> Option<&Version> {
+    item.seen(view).filter(|version| version.row.is_some())
 }
 
 impl Table {
@@ -358,7 +446,7 @@ impl Table {
         range: &KeyRange,
         reverse: bool,
         limit: Option<u32>,
-        snapshot: Option<CommitSequence>,
+        view: View,
         visit: &mut impl FnMut(&Key, &Item, Option<&Version>),
     ) {
         let Some(start) = range.start() else { return };
@@ -370,7 +458,7 @@ impl Table {
         }
         match index {
             None => walk(&self.items, bounds, reverse, |key, item| {
-                let version = live(item, snapshot);
+                let version = live(item, view);
                 visit(key, item, version);
                 left -= u32::from(version.is_some());
                 left > 0
@@ -380,7 +468,7 @@ impl Table {
                 walk(entries, bounds, reverse, |entry, offset| {
                     let key = index::primary_key(entry, *offset);
                     let item = self.items.get(&key).expect("an entry's item is kept");
-                    let version = live(item, snapshot)
+                    let version = live(item, view)
                         .filter(|version| self.is_at_entry(index, item, version, &key, entry));
                     visit(&key, item, version);
                     left -= u32::from(version.is_some());

@@ -5,6 +5,8 @@ use std::fmt;
 use anabranch_types::{ColumnSet, Key, Row, TableId, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::store::View;
+
 /// The place of a commit in the order of installation at one store. Sequences of different stores
 /// do not compare.
 #[derive(
@@ -97,9 +99,15 @@ impl Item {
     /// The version that a snapshot sees (`None`: the newest); nothing if the item came later.
     #[inline]
     pub fn visible(&self, snapshot: Option<CommitSequence>) -> Option<&Version> {
-        match snapshot {
-            None => Some(&self.head),
-            Some(snapshot) => self.versions().find(|version| version.sequence <= snapshot),
+        self.seen(snapshot.into())
+    }
+
+    #[inline]
+    pub(crate) fn seen(&self, view: View) -> Option<&Version> {
+        match view {
+            View::Newest => Some(&self.head),
+            View::At(snapshot) => self.versions().find(|version| version.sequence <= snapshot),
+            View::UpTo(time) => self.versions().find(|version| version.timestamp <= time),
         }
     }
 

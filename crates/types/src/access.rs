@@ -71,8 +71,35 @@ pub struct Recorded {
     /// For each row of the answer the transaction that wrote its version. For a point without a
     /// row, that of the deletion, if it is still kept.
     pub versions: Vec<Timestamp>,
-    /// What had been installed in the partition up to this sequence is what was read.
-    pub sequence: u64,
+    /// The partition's state that was read.
+    pub state: RecordedState,
+}
+
+/// A state of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordedState {
+    /// What had been installed up to this sequence.
+    Sequence(u64),
+    /// What transactions with timestamps up to this one have installed.
+    UpTo(Timestamp),
+}
+
+impl RecordedState {
+    /// Whether a transaction is part of it that was installed at this sequence.
+    pub fn includes(self, sequence: u64, timestamp: Timestamp) -> bool {
+        match self {
+            RecordedState::Sequence(last) => sequence <= last,
+            RecordedState::UpTo(last) => timestamp <= last,
+        }
+    }
+
+    /// The sequence, of a state that is all that was installed up to one.
+    pub fn sequence(self) -> Option<u64> {
+        match self {
+            RecordedState::Sequence(last) => Some(last),
+            RecordedState::UpTo(_) => None,
+        }
+    }
 }
 
 impl Fetched {

@@ -29,7 +29,7 @@ pub mod text;
 pub mod time;
 pub mod value;
 
-pub use access::{Access, Fetched, Read, Recorded};
+pub use access::{Access, Fetched, Read, Recorded, RecordedState};
 pub use activity::{Activity, ActivityProbe};
 pub use data_type::{DataType, NumericBounds};
 pub use decimal::{Decimal, DecimalError};
