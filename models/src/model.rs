@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use anabranch_protocol::epci::EPciNode;
 use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
 use anabranch_protocol::ramp::{FilterSize, Metadata, NwnrNode, RampNode, RampOptions};
 use anabranch_protocol::{Durable, Topology};
@@ -55,6 +56,12 @@ pub const MODELS: &[Model] = &[
         finds: false,
     },
     Model {
+        name: "e-pci",
+        about: "commit checks at coordinators: no reader sees a part of a transaction",
+        kind: Kind::EPci,
+        finds: false,
+    },
+    Model {
         name: "nwnr",
         about: "no concurrency control: fractures (self-test)",
         kind: Kind::Nwnr,
@@ -69,7 +76,13 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "locking-short",
         about: "locking that keeps no read locks: not serializable (self-test)",
-        kind: Kind::LockingShort,
+        kind: Kind::FewerLocks(ReadLocks::Short),
+        finds: true,
+    },
+    Model {
+        name: "lwnr",
+        about: "locking that takes no read locks: not serializable (self-test)",
+        kind: Kind::FewerLocks(ReadLocks::None),
         finds: true,
     },
 ];
@@ -94,7 +107,8 @@ enum Kind {
     Locking { declares: bool },
     Nwnr,
     Deaf,
-    LockingShort,
+    EPci,
+    FewerLocks(ReadLocks),
 }
 
 /// How large a model is.
@@ -182,7 +196,7 @@ impl Model {
     /// When there would be more nodes or clients than the explorer has numbers for.
     pub fn run(&self, size: Size, limits: Limits) -> Result<Report, TooLarge> {
         size.check()?;
-        if size.returns > 0 && matches!(self.kind, Kind::Nwnr | Kind::Deaf) {
+        if size.returns > 0 && matches!(self.kind, Kind::Nwnr | Kind::Deaf | Kind::EPci) {
             let what = format!("{} keeps no records, so nobody comes back", self.name);
             return Err(TooLarge(what));
         }
@@ -194,6 +208,7 @@ impl Model {
             start: start(0),
             unblocked: size.apart,
             terminates: size.terminates,
+            recent: !matches!(self.kind, Kind::EPci),
         };
         let serializable = Serializable { start: start(0) };
         Ok(match self.kind {
@@ -234,9 +249,14 @@ impl Model {
                 let node = durable(size, locking(ReadLocks::Long));
                 run(size.both(0, node), &setting, &serializable, limits)
             }
-            Kind::LockingShort => {
+            Kind::EPci => {
+                let setting = size.setting(Size::write);
+                let node = |node, topology, store| EPciNode::new(node, topology, store, programs());
+                run(size.both(0, node), &setting, &read_atomic, limits)
+            }
+            Kind::FewerLocks(read_locks) => {
                 let setting = size.setting(Size::rewrite);
-                let node = durable(size, locking(ReadLocks::Short));
+                let node = durable(size, locking(read_locks));
                 run(size.both(0, node), &setting, &serializable, limits)
             }
         })

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use anabranch_protocol::epci::{self, EPciNode};
 use anabranch_protocol::locking::{self, LockingNode};
 use anabranch_protocol::ramp::message::{At, Got, Message, Stamped};
 use anabranch_protocol::ramp::{NwnrNode, RampNode};
@@ -93,6 +94,28 @@ impl Subject for NwnrNode {
 
     fn words(message: &Self::Message) -> String {
         variant(message)
+    }
+}
+
+impl Subject for EPciNode {
+    fn is_idle(&self) -> bool {
+        EPciNode::is_idle(self)
+    }
+
+    fn store(&self) -> &Store {
+        EPciNode::store(self)
+    }
+
+    fn words(message: &epci::Message) -> String {
+        match message {
+            epci::Message::Commit { timestamp, .. } => {
+                format!("{} at {timestamp}", variant(message))
+            }
+            epci::Message::Check { at, .. } | epci::Message::Get { at, .. } => {
+                format!("{} as of {at}", variant(message))
+            }
+            other => variant(other),
+        }
     }
 }
 

@@ -221,6 +221,19 @@ fn locking_is_serializable_when_a_node_comes_back() {
     holds("locking-undeclared", size, 5_000);
 }
 
+/// Commit checks race commits in every order (trap 8 of E-PCI).
+#[test]
+fn e_pci_shows_all_of_a_transaction_or_nothing() {
+    holds("e-pci", TWO, 5_000);
+    holds("e-pci", ONE_BY_ONE, 1_500);
+    let size = Size {
+        apart: true,
+        readers: 1,
+        ..TWO
+    };
+    holds("e-pci", size, 5_000);
+}
+
 /// The self-tests: what is wrong is found, in the fewest steps.
 #[test]
 fn what_is_wrong_on_purpose_is_found() {
@@ -230,7 +243,8 @@ fn what_is_wrong_on_purpose_is_found() {
         writers: 1,
         ..ONE_BY_ONE
     };
-    finds("locking-short", size, 12, "no serial order");
+    finds("locking-short", size, 11, "no serial order");
+    finds("lwnr", size, 11, "no serial order");
 }
 
 /// Leaving out orders spares steps, and no state.

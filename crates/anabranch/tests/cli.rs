@@ -65,6 +65,15 @@ fn a_data_folder_is_refused_for_what_keeps_no_records() {
     refused_in_one_line(&twice, &["--data", "once"]);
 }
 
+#[test]
+fn a_plan_with_guards_is_refused_for_what_takes_none() {
+    let bench = ["bench", "tpcc", "--protocol", "e-pci"];
+    let bank = ["sim", "bank", "--protocol", "e-pci"];
+    for arguments in [&bench[..], &bank[..]] {
+        refused(arguments, &["e-pci takes no guards", "another protocol"]);
+    }
+}
+
 /// What one protocol has written down says nothing to another.
 #[test]
 fn a_data_folder_of_another_protocol_is_refused() {

@@ -26,6 +26,12 @@ impl Plan {
             .any(|e| e.class != CoordinationClass::Free)
     }
 
+    /// A transaction type that takes guards, if any does.
+    pub fn guarded(&self) -> Option<&PlanEntry> {
+        let takes = |e: &&PlanEntry| !e.guarded_reads.is_empty() || !e.guarded_writes.is_empty();
+        self.entries.iter().find(takes)
+    }
+
     /// The entry of the transaction type with this name.
     pub fn entry(&self, name: &str) -> Option<&PlanEntry> {
         self.entries.iter().find(|e| e.name == name)

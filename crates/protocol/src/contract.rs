@@ -5,6 +5,7 @@
 //! it is a function call. So a transaction that touches the own partition alone is answered within
 //! the step that asks, and a procedure whose every access is local runs without interleaving.
 
+use anabranch_storage::ApplyError;
 use anabranch_types::{
     Access, ActivityProbe, Effect, EffectError, Fetched, NodeId, PartitionId, Read, SlotId, Ticks,
     Timestamp, Value,
@@ -190,6 +191,15 @@ pub enum AbortReason {
     Failed(EffectError),
 }
 
+impl From<ApplyError> for AbortReason {
+    fn from(error: ApplyError) -> AbortReason {
+        match error.into_effect_error() {
+            Some(error) => AbortReason::Failed(error),
+            None => AbortReason::RowMissing,
+        }
+    }
+}
+
 impl AbortReason {
     /// Whether running the transaction again may succeed.
     pub fn is_retryable(&self) -> bool {
@@ -259,6 +269,20 @@ impl Topology {
     pub fn owner(&self, partition: PartitionId) -> NodeId {
         self.owners[partition.index()]
     }
+
+    /// The partition that `node` owns.
+    ///
+    /// # Panics
+    /// When it owns none, or several.
+    pub fn owned_by(&self, node: NodeId) -> PartitionId {
+        let mut owned = (0..)
+            .map(PartitionId)
+            .zip(&self.owners)
+            .filter(|(_, owner)| **owner == node);
+        let (partition, _) = owned.next().expect("a node owns a partition");
+        assert!(owned.next().is_none(), "{node} owns one partition");
+        partition
+    }
 }
 
 /// What a node counts. Sums over nodes give the cluster's.
@@ -281,6 +305,8 @@ pub struct Counters {
     /// Prepared transactions that ended after their participant had asked the others what had become
     /// of them.
     pub terminations: u64,
+    /// Times that an owner asked a transaction's coordinator whether it has committed, for a reader.
+    pub commit_checks: u64,
     /// Times that a request waited for another transaction at a participant.
     pub waits: u64,
     /// For how long, in all, in nanoseconds.
@@ -297,6 +323,7 @@ impl Counters {
         self.repairs += other.repairs;
         self.false_positives += other.false_positives;
         self.terminations += other.terminations;
+        self.commit_checks += other.commit_checks;
         self.waits += other.waits;
         self.blocked_ticks += other.blocked_ticks;
     }

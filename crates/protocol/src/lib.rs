@@ -7,10 +7,11 @@
 //!
 //! * [`contract`]: what every protocol keeps.
 //! * [`link`]: the reliable links that the protocols assume, over a network that is not reliable.
-//! * [`ramp`], [`locking`]: the protocols.
+//! * [`ramp`], [`locking`], [`epci`]: the protocols.
 //! * [`record`]: what they make durable.
 
 pub mod contract;
+pub mod epci;
 pub mod link;
 pub mod locking;
 pub mod ramp;

@@ -6,6 +6,8 @@ mod support;
 mod crashes;
 #[path = "locking/history.rs"]
 mod history;
+#[path = "locking/reads.rs"]
+mod reads;
 #[path = "locking/scenarios.rs"]
 mod scenarios;
 #[path = "locking/schedules.rs"]

@@ -10,6 +10,7 @@ use anabranch_engine::{DurableError, PlannedApplication};
 use anabranch_history::Model;
 use anabranch_history::record::Header;
 use anabranch_protocol::Topology;
+use anabranch_protocol::epci::EPciNode;
 use anabranch_protocol::locking::LockingNode;
 use anabranch_protocol::ramp::{FilterSize, NwnrNode, RampNode};
 use anabranch_sql::application::Application;
@@ -85,6 +86,13 @@ pub enum CaseError {
     Wrong(String),
     /// The fault plan does not fit the cluster.
     Plan(crate::fault::PlanError),
+    /// The workload's plan has guards, and the protocol takes none.
+    Guards {
+        /// The protocol's name.
+        protocol: &'static str,
+        /// A procedure that has some.
+        procedure: String,
+    },
 }
 
 impl std::fmt::Display for CaseError {
@@ -108,11 +116,30 @@ impl std::fmt::Display for CaseError {
             }
             CaseError::Wrong(what) => write!(f, "an answer is wrong: {what}"),
             CaseError::Plan(error) => write!(f, "the fault plan: {error}"),
+            CaseError::Guards {
+                protocol,
+                procedure,
+            } => write!(
+                f,
+                "{protocol} takes no guards, and by its plan \"{procedure}\" has some: run this \
+                 workload under another protocol"
+            ),
         }
     }
 }
 
 impl std::error::Error for CaseError {}
+
+/// Refuses what the protocol would refuse call by call.
+pub(crate) fn check_guards(protocol: ProtocolName, prepared: &Prepared) -> Result<(), CaseError> {
+    match prepared.planned.plan.guarded() {
+        Some(entry) if !protocol.takes_guards() => Err(CaseError::Guards {
+            protocol: protocol.name(),
+            procedure: entry.name.clone(),
+        }),
+        _ => Ok(()),
+    }
+}
 
 impl Prepared {
     /// Loads, compiles and plans a workload for a cluster of `nodes`.
@@ -327,12 +354,14 @@ impl Case {
         self.plan
             .check(prepared.nodes, self.clients)
             .map_err(CaseError::Plan)?;
+        check_guards(self.protocol, prepared)?;
         match self.protocol {
             ProtocolName::RampFast | ProtocolName::RampSmall | ProtocolName::RampHybrid => {
                 self.run_as::<RampNode>(prepared, recorder)
             }
             ProtocolName::Nwnr => self.run_as::<NwnrNode>(prepared, recorder),
-            ProtocolName::Locking | ProtocolName::LockingShort => {
+            ProtocolName::EPci => self.run_as::<EPciNode>(prepared, recorder),
+            ProtocolName::Locking | ProtocolName::LockingShort | ProtocolName::Lwnr => {
                 self.run_as::<LockingNode>(prepared, recorder)
             }
         }
@@ -412,6 +441,7 @@ impl Case {
                 "a prepared transaction ended after its participant had asked",
                 counters.terminations,
             ),
+            ("an owner made a commit check", counters.commit_checks),
             ("a request waited for another transaction", counters.waits),
             ("a link sent a message again", links.resent),
             ("a link was given a message twice", links.duplicates),

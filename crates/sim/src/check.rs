@@ -119,6 +119,9 @@ pub(crate) fn missing(
     if may_fracture && case.protocol.is_ramp() {
         expected.push("a second round of reads repaired a race");
     }
+    if may_fracture && case.protocol == ProtocolName::EPci {
+        expected.push("an owner made a commit check");
+    }
     if matches!(case.protocol, ProtocolName::Locking) {
         expected.push("a request waited for another transaction");
     }

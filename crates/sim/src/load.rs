@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
+use anabranch_protocol::epci::EPciNode;
 use anabranch_protocol::locking::LockingNode;
 use anabranch_protocol::ramp::{FilterSize, NwnrNode, RampNode};
 use anabranch_protocol::{Counters, Topology};
 use anabranch_storage::Store;
 use anabranch_types::Ticks;
 
-use crate::case::{CaseError, Prepared};
+use crate::case::{CaseError, Prepared, check_guards};
 use crate::clients::{Clients, Settings};
 use crate::cluster::{Cluster, Watch};
 use crate::cost::{Meter, Processor, Usage};
@@ -102,12 +103,14 @@ impl Load {
             }
         }
         self.termination.check()?;
+        check_guards(self.protocol, prepared)?;
         match self.protocol {
             ProtocolName::RampFast | ProtocolName::RampSmall | ProtocolName::RampHybrid => {
                 self.run_as::<RampNode>(prepared, stores, meter)
             }
             ProtocolName::Nwnr => self.run_as::<NwnrNode>(prepared, stores, meter),
-            ProtocolName::Locking | ProtocolName::LockingShort => {
+            ProtocolName::EPci => self.run_as::<EPciNode>(prepared, stores, meter),
+            ProtocolName::Locking | ProtocolName::LockingShort | ProtocolName::Lwnr => {
                 self.run_as::<LockingNode>(prepared, stores, meter)
             }
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anabranch_engine::PlannedApplication;
 use anabranch_history::Model;
+use anabranch_protocol::epci::{self, EPciNode};
 use anabranch_protocol::locking::{self, LockingNode, LockingOptions, ReadLocks};
 use anabranch_protocol::ramp::message::Message;
 use anabranch_protocol::ramp::nwnr::NwnrMessage;
@@ -37,17 +38,23 @@ pub enum ProtocolName {
     Locking,
     /// Two-phase locking with short read locks, read committed.
     LockingShort,
+    /// Locks for writes alone, read committed.
+    Lwnr,
+    /// Commit checks at coordinators: read atomic, for what needs no guard.
+    EPci,
 }
 
 impl ProtocolName {
     /// All of them.
-    pub const ALL: [ProtocolName; 6] = [
+    pub const ALL: [ProtocolName; 8] = [
         ProtocolName::RampFast,
         ProtocolName::RampSmall,
         ProtocolName::RampHybrid,
         ProtocolName::Nwnr,
         ProtocolName::Locking,
         ProtocolName::LockingShort,
+        ProtocolName::Lwnr,
+        ProtocolName::EPci,
     ];
 
     /// Its name on the command line.
@@ -59,6 +66,8 @@ impl ProtocolName {
             ProtocolName::Nwnr => "nwnr",
             ProtocolName::Locking => "locking",
             ProtocolName::LockingShort => "locking-short",
+            ProtocolName::Lwnr => "lwnr",
+            ProtocolName::EPci => "e-pci",
         }
     }
 
@@ -82,14 +91,24 @@ impl ProtocolName {
         self.ramp(FilterSize::default()).is_some()
     }
 
+    /// For how long reads are locked, if it is one of the three that lock writes.
+    pub fn read_locks(self) -> Option<ReadLocks> {
+        match self {
+            ProtocolName::Locking => Some(ReadLocks::Long),
+            ProtocolName::LockingShort => Some(ReadLocks::Short),
+            ProtocolName::Lwnr => Some(ReadLocks::None),
+            _ => None,
+        }
+    }
+
     /// Whether it wants to know a transaction's accesses before it runs.
     pub(crate) fn declares(self) -> bool {
-        matches!(self, ProtocolName::Locking | ProtocolName::LockingShort)
+        self.read_locks().is_some()
     }
 
     /// Whether its nodes keep records, so that they may crash and come back.
     pub fn is_durable(self) -> bool {
-        !matches!(self, ProtocolName::Nwnr)
+        !matches!(self, ProtocolName::Nwnr | ProtocolName::EPci)
     }
 
     /// What a run's history is held against. `nwnr` promises nothing; that it is no read atomic
@@ -101,7 +120,8 @@ impl ProtocolName {
             | ProtocolName::RampHybrid
             | ProtocolName::Nwnr => &[Model::ReadAtomic, Model::Sessions],
             ProtocolName::Locking => &[Model::StrictSerializable, Model::Sessions],
-            ProtocolName::LockingShort => &[Model::ReadCommitted],
+            ProtocolName::LockingShort | ProtocolName::Lwnr => &[Model::ReadCommitted],
+            ProtocolName::EPci => &[Model::ReadAtomic, Model::Causal],
         }
     }
 
@@ -109,7 +129,13 @@ impl ProtocolName {
     /// effects or none. Of a protocol that promises less, wrong answers are counted, and a run
     /// that has some is reported as what it is.
     pub fn is_read_atomic(self) -> bool {
-        self.is_ramp() || self == ProtocolName::Locking
+        self.is_ramp() || matches!(self, ProtocolName::Locking | ProtocolName::EPci)
+    }
+
+    /// Whether it keeps guards, or needs none since it orders everything. One that does not refuses
+    /// transactions that have some.
+    pub fn takes_guards(self) -> bool {
+        self != ProtocolName::EPci
     }
 }
 
@@ -281,6 +307,45 @@ impl Simulated for NwnrNode {
     }
 }
 
+impl Simulated for EPciNode {
+    fn make(node: NodeId, shared: &Shared, store: Store) -> EPciNode {
+        let programs = shared.planned.application.programs();
+        EPciNode::new(node, Arc::clone(&shared.topology), store, programs)
+    }
+
+    fn store(&self) -> &Store {
+        self.store()
+    }
+
+    fn leftovers(&self) -> Option<String> {
+        (!self.is_idle()).then(|| "transactions are pending, or run, or reads wait".to_owned())
+    }
+
+    fn kind(message: &Self::Message) -> &'static str {
+        match message {
+            epci::Message::Get { .. } => "Get",
+            epci::Message::Got { .. } => "Got",
+            epci::Message::Prepare { .. } => "Prepare",
+            epci::Message::Vote { .. } => "Vote",
+            epci::Message::Commit { .. } => "Commit",
+            epci::Message::CommitAlone { .. } => "CommitAlone",
+            epci::Message::CommittedAlone { .. } => "CommittedAlone",
+            epci::Message::Check { .. } => "Check",
+            epci::Message::Checked { .. } => "Checked",
+            _ => OTHER,
+        }
+    }
+
+    fn label(message: &Self::Message) -> String {
+        match message {
+            epci::Message::Get { at, reads, .. } => format!("Get {} as of {at}", reads.len()),
+            epci::Message::Commit { timestamp, .. } => format!("Commit at {timestamp}"),
+            epci::Message::Check { at, .. } => format!("Check as of {at}"),
+            other => variant(&format!("{other:?}")),
+        }
+    }
+}
+
 impl Simulated for LockingNode {
     fn make(node: NodeId, shared: &Shared, store: Store) -> LockingNode {
         let planned = &shared.planned;
@@ -288,10 +353,7 @@ impl Simulated for LockingNode {
         let tables = (0..planned.schema().tables.len() as u16).map(TableId);
         let replicated = tables.filter(|t| *router.placement(*t) == Placement::Replicated);
         let options = LockingOptions {
-            read_locks: match shared.protocol {
-                ProtocolName::LockingShort => ReadLocks::Short,
-                _ => ReadLocks::Long,
-            },
+            read_locks: shared.protocol.read_locks().unwrap_or_default(),
             unlocked_tables: replicated.collect(),
         };
         LockingNode::new(

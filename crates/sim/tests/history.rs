@@ -99,14 +99,96 @@ fn ramp_is_read_atomic_and_not_serializable() {
     assert_eq!(stronger, 0);
 }
 
-/// Locks that are released early keep what is read committed, and no more.
+/// Read locks that are released early, and none at all, keep what is read committed, and no more.
 #[test]
-fn short_locks_are_read_committed_and_not_read_atomic() {
+fn short_locks_and_none_are_read_committed_and_not_read_atomic() {
     let prepared = Prepared::new("register", NODES).unwrap();
-    let protocol = ProtocolName::LockingShort;
-    assert_eq!(violating(&prepared, protocol, Model::ReadCommitted), 0);
-    let failing = violating(&prepared, protocol, Model::ReadAtomic);
-    assert!(failing >= 5, "{failing} of 10");
+    for protocol in [ProtocolName::LockingShort, ProtocolName::Lwnr] {
+        let name = protocol.name();
+        let failing = violating(&prepared, protocol, Model::ReadCommitted);
+        assert_eq!(failing, 0, "{name}");
+        let failing = violating(&prepared, protocol, Model::ReadAtomic);
+        assert!(failing >= 5, "{name}: {failing} of 10");
+    }
+}
+
+/// The table of docs/protocols/baselines.md: what is found in none of ten seeds, and what in half of them.
+#[test]
+fn each_baseline_promises_and_shows_what_its_page_says() {
+    use Model::*;
+    let table: [(ProtocolName, &[Model], &[Model]); 6] = [
+        (ProtocolName::Nwnr, &[], &[ReadAtomic, Causal, Serializable]),
+        (
+            ProtocolName::Lwnr,
+            &[ReadCommitted],
+            &[ReadAtomic, Causal, Serializable],
+        ),
+        (
+            ProtocolName::LockingShort,
+            &[ReadCommitted],
+            &[ReadAtomic, Causal, Serializable],
+        ),
+        (
+            ProtocolName::EPci,
+            &[ReadCommitted, ReadAtomic, Causal],
+            &[],
+        ),
+        (ProtocolName::RampFast, &[ReadCommitted, ReadAtomic], &[]),
+        (
+            ProtocolName::Locking,
+            &[ReadCommitted, ReadAtomic, Causal, StrictSerializable],
+            &[],
+        ),
+    ];
+    let prepared = Prepared::new("register", NODES).unwrap();
+    for (protocol, none, shown) in table {
+        let name = protocol.name();
+        let runs: Vec<Run> = (0..10)
+            .map(|seed| run(&prepared, protocol, FaultLevel::None, seed))
+            .collect();
+        let failing = |model| {
+            let violates = |run: &&Run| !found(run, model).is_empty();
+            runs.iter().filter(violates).count()
+        };
+        for model in none {
+            assert_eq!(failing(*model), 0, "{name} is {model}");
+        }
+        for model in shown {
+            let count = failing(*model);
+            assert!(count >= 5, "{name} is not {model}: {count} of 10");
+        }
+    }
+}
+
+/// Links that lose, reorder and partition, clocks that jump, clients that die.
+#[test]
+fn e_pci_weathers_storms() {
+    for workload in ["register", "ycsb"] {
+        let prepared = Prepared::new(workload, NODES).unwrap();
+        for seed in 0..20 {
+            let run = run(&prepared, ProtocolName::EPci, FaultLevel::Storm, seed);
+            let verdict = &run.report.verdict;
+            assert!(
+                matches!(verdict, Verdict::Fine),
+                "{workload} {seed}: {verdict:?}"
+            );
+            let checks = run.report.checked.iter();
+            assert!(checks.count() > 3, "{workload} {seed}");
+        }
+    }
+}
+
+/// A plan with guards is refused before anything runs, with the procedure's name.
+#[test]
+fn e_pci_refuses_a_plan_with_guards() {
+    for workload in ["counter", "bank", "smallbank", "payroll", "tpcc"] {
+        let prepared = Prepared::new(workload, NODES).unwrap();
+        let level = FaultLevel::None;
+        let case = Case::new(ProtocolName::EPci, 1, NODES, 6, 120, Network::lan(), level);
+        let refused = case.run(&prepared).expect_err(workload).to_string();
+        assert!(refused.contains("e-pci takes no guards"), "{refused}");
+        assert!(refused.contains("another protocol"), "{refused}");
+    }
 }
 
 /// Scans, index entries, deletions, deferred effects: all that the workloads do fits together.
@@ -118,6 +200,7 @@ fn histories_of_all_workloads_agree_with_themselves_and_what_was_promised() {
             ProtocolName::RampFast,
             ProtocolName::Locking,
             ProtocolName::LockingShort,
+            ProtocolName::Lwnr,
         ] {
             for seed in 0..4 {
                 let run = run(&prepared, protocol, FaultLevel::Mild, seed);

@@ -60,7 +60,7 @@ pub(crate) struct CheckArguments {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TpccArguments {
     /// Protocols to run, one after the other over fresh databases: ramp-fast, ramp-small,
-    /// ramp-hybrid, nwnr, locking, locking-short
+    /// ramp-hybrid, nwnr, locking, locking-short, lwnr
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "ramp-fast", value_parser = protocol)]
     pub(crate) protocol: Vec<ProtocolChoice>,
     /// How large ramp-hybrid's Bloom filters are [default: 256]

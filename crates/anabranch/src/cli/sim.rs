@@ -47,7 +47,7 @@ pub(crate) struct SimArguments {
     /// The application: register, ycsb, counter, bank, smallbank, payroll or tpcc
     #[arg(value_name = "WORKLOAD", required_unless_present = "replay")]
     workload: Option<String>,
-    /// The protocol: ramp-fast, ramp-small, ramp-hybrid, nwnr, locking or locking-short
+    /// The protocol: ramp-fast, ramp-small, ramp-hybrid, nwnr, locking, locking-short, lwnr or e-pci
     #[arg(long, value_name = "NAME", default_value = "ramp-fast", value_parser = protocol)]
     protocol: ProtocolName,
     /// How large ramp-hybrid's Bloom filters are [default: 256]

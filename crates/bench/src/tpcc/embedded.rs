@@ -11,8 +11,9 @@ use anabranch_engine::{
     PlannedApplication,
 };
 use anabranch_history::record::Header;
+use anabranch_protocol::epci::EPciNode;
 use anabranch_protocol::link::Incarnation;
-use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
+use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
 use anabranch_protocol::{Counters, Durable, Protocol, Topology};
 use anabranch_server::cluster::ClusterError;
@@ -49,6 +50,13 @@ pub enum RunError {
         /// Why.
         error: CallError,
     },
+    /// The plan has guards, and the protocol takes none.
+    Guards {
+        /// The protocol's name.
+        protocol: &'static str,
+        /// A procedure that has some.
+        procedure: String,
+    },
     /// The application lacks a procedure.
     NoProcedure(&'static str),
     /// The schema is not TPC-C's.
@@ -64,6 +72,14 @@ impl std::fmt::Display for RunError {
             RunError::Data(error) => write!(f, "error: --data: {error}"),
             RunError::Submit(error) => write!(f, "error: {error}"),
             RunError::Call { procedure, error } => write!(f, "error: {procedure} failed: {error}"),
+            RunError::Guards {
+                protocol,
+                procedure,
+            } => write!(
+                f,
+                "error: --protocol: {protocol} takes no guards, and by its plan \"{procedure}\" has \
+                 some: choose another protocol"
+            ),
             RunError::NoProcedure(name) => {
                 write!(f, "error: the application has no procedure \"{name}\"")
             }
@@ -122,6 +138,14 @@ pub fn run(
         choice: protocol,
         data,
     };
+    if !protocol.takes_guards()
+        && let Some(entry) = planned.plan.guarded()
+    {
+        return Err(RunError::Guards {
+            protocol: protocol.name(),
+            procedure: entry.name.clone(),
+        });
+    }
     let topology = Arc::new(Topology::one_each(experiment.partitions));
     let programs = planned.application.programs();
     match protocol {
@@ -147,19 +171,20 @@ pub fn run(
             };
             run_with(&setting, stores, make, NwnrNode::into_store, progress)
         }
-        ProtocolChoice::Locking | ProtocolChoice::LockingShort => {
-            let read_locks = if protocol == ProtocolChoice::Locking {
-                ReadLocks::Long
-            } else {
-                ReadLocks::Short
+        ProtocolChoice::EPci => {
+            let make = move |id, store| {
+                EPciNode::new(id, Arc::clone(&topology), store, Arc::clone(&programs))
             };
+            run_with(&setting, stores, make, EPciNode::into_store, progress)
+        }
+        ProtocolChoice::Locking | ProtocolChoice::LockingShort | ProtocolChoice::Lwnr => {
             let router = &planned.execution.router;
             let unlocked_tables = (0..planned.schema().tables.len() as u16)
                 .map(TableId)
                 .filter(|table| *router.placement(*table) == Placement::Replicated)
                 .collect();
             let options = LockingOptions {
-                read_locks,
+                read_locks: protocol.read_locks().unwrap_or_default(),
                 unlocked_tables,
             };
             let schema = Arc::new(planned.schema().clone());

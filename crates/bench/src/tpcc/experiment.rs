@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anabranch_history::Model;
+use anabranch_protocol::locking::ReadLocks;
 use anabranch_protocol::ramp::{FilterSize, Metadata};
 use anabranch_workload::tpcc::{Distribution, Mix, Scale};
 
@@ -21,17 +22,23 @@ pub enum ProtocolChoice {
     Locking,
     /// Two-phase locking whose read locks are short: read committed.
     LockingShort,
+    /// Locks for writes alone: read committed.
+    Lwnr,
+    /// Commit checks at coordinators: read atomic, for plans without guards.
+    EPci,
 }
 
 impl ProtocolChoice {
     /// All of them.
-    pub const ALL: [ProtocolChoice; 6] = [
+    pub const ALL: [ProtocolChoice; 8] = [
         ProtocolChoice::RampFast,
         ProtocolChoice::RampSmall,
         ProtocolChoice::RampHybrid,
         ProtocolChoice::Nwnr,
         ProtocolChoice::Locking,
         ProtocolChoice::LockingShort,
+        ProtocolChoice::Lwnr,
+        ProtocolChoice::EPci,
     ];
 
     /// Its name on the command line and in JSON.
@@ -43,6 +50,8 @@ impl ProtocolChoice {
             ProtocolChoice::Nwnr => "nwnr",
             ProtocolChoice::Locking => "locking",
             ProtocolChoice::LockingShort => "locking-short",
+            ProtocolChoice::Lwnr => "lwnr",
+            ProtocolChoice::EPci => "e-pci",
         }
     }
 
@@ -56,14 +65,29 @@ impl ProtocolChoice {
         }
     }
 
+    /// For how long reads are locked, if it is one of the three that lock writes.
+    pub fn read_locks(self) -> Option<ReadLocks> {
+        match self {
+            ProtocolChoice::Locking => Some(ReadLocks::Long),
+            ProtocolChoice::LockingShort => Some(ReadLocks::Short),
+            ProtocolChoice::Lwnr => Some(ReadLocks::None),
+            _ => None,
+        }
+    }
+
     /// Whether it takes locks, and so wants to know a transaction's accesses before it runs.
     pub fn takes_locks(self) -> bool {
-        matches!(self, ProtocolChoice::Locking | ProtocolChoice::LockingShort)
+        self.read_locks().is_some()
     }
 
     /// Whether its nodes keep records, and so can keep their data in a folder.
     pub fn is_durable(self) -> bool {
-        !matches!(self, ProtocolChoice::Nwnr)
+        !matches!(self, ProtocolChoice::Nwnr | ProtocolChoice::EPci)
+    }
+
+    /// Whether it keeps guards, or needs none. One that does not is refused where a plan has some.
+    pub fn takes_guards(self) -> bool {
+        self != ProtocolChoice::EPci
     }
 
     /// What the history of a run is held against if nobody says otherwise. Of the session guarantees
@@ -75,7 +99,8 @@ impl ProtocolChoice {
             | ProtocolChoice::RampHybrid
             | ProtocolChoice::Nwnr => &[Model::ReadAtomic],
             ProtocolChoice::Locking => &[Model::StrictSerializable],
-            ProtocolChoice::LockingShort => &[Model::ReadCommitted],
+            ProtocolChoice::LockingShort | ProtocolChoice::Lwnr => &[Model::ReadCommitted],
+            ProtocolChoice::EPci => &[Model::ReadAtomic, Model::Causal],
         }
     }
 

@@ -75,14 +75,18 @@ pub(super) struct Locking {
     answers: Vec<Option<Fetched>>,
     /// Partitions still to ask, the next one last: the reads for each, by number.
     groups: Vec<Group>,
-    /// Partitions that have been asked and have not answered.
+    /// Partitions that have been asked for locks and have not answered.
     asked: SmallVec<[Group; 1]>,
+    /// Partitions that have been asked for rows alone and have not answered.
+    reading: SmallVec<[Group; 1]>,
 }
 
 #[derive(Clone, Debug)]
 struct Group {
     partition: PartitionId,
     reads: Vec<usize>,
+    /// Nothing is held there once it has answered.
+    passing: bool,
 }
 
 /// A commit on its way.
@@ -125,7 +129,18 @@ impl Transaction {
             }
             _ => false,
         };
-        self.remotes.contains(&partition) && !has_vote
+        (self.remotes.contains(&partition) && !has_vote) || self.reads_unlocked(partition)
+    }
+
+    /// Whether rows are awaited from a partition that are read without locks.
+    fn reads_unlocked(&self, partition: PartitionId) -> bool {
+        match &self.stage {
+            Stage::Locking(locking) => {
+                let mut awaited = locking.reading.iter();
+                awaited.any(|group| group.partition == partition)
+            }
+            _ => false,
+        }
     }
 
     /// A partition knows nothing of it any more.
@@ -240,6 +255,7 @@ impl LockingNode {
                     groups.push(Group {
                         partition: read.partition,
                         reads: vec![number],
+                        passing: false,
                     });
                 }
             }
@@ -249,14 +265,17 @@ impl LockingNode {
             "reads come sorted by partition"
         );
         groups.reverse();
-        let asked = SmallVec::new();
         let mut locking = Locking {
             is_declare,
             reads,
             answers,
             groups,
-            asked,
+            asked: SmallVec::new(),
+            reading: SmallVec::new(),
         };
+        if self.read_locks == ReadLocks::None {
+            self.read_unlocked(transaction.id, &mut locking, out);
+        }
         // What lies below something held is refused rather than waited for, so it can be asked
         // for all at once.
         let highest = self.highest_held(&transaction);
@@ -309,11 +328,37 @@ impl LockingNode {
                     answers: Vec::new(),
                     groups: Vec::new(),
                     asked: SmallVec::new(),
+                    reading: SmallVec::new(),
                 };
                 transaction.stage = Stage::Locking(locking);
                 self.transactions.insert(transaction.id, transaction);
             }
             Progress::Conflict => self.abort(transaction, Some(AbortReason::Conflict), out),
+        }
+    }
+
+    /// Asks other partitions for the rows that need no lock, all at once.
+    fn read_unlocked(
+        &mut self,
+        transaction: TransactionId,
+        locking: &mut Locking,
+        out: &mut Outbox<Message>,
+    ) {
+        let (own, read_locks) = (self.own, self.read_locks);
+        let (reads, groups) = (&locking.reads, &mut locking.groups);
+        let is_free = |group: &mut Group| {
+            let mut accesses = group.reads.iter().map(|number| reads[*number].access);
+            group.partition != own && accesses.all(|access| !read_locks.keeps(access))
+        };
+        let free: SmallVec<[Group; 1]> = groups.extract_if(.., is_free).collect();
+        for group in free {
+            let wanted = group.reads.iter();
+            let get = Message::Get {
+                transaction,
+                reads: wanted.map(|number| reads[*number].read.clone()).collect(),
+            };
+            self.send(group.partition, get, out);
+            locking.reading.push(group);
         }
     }
 
@@ -346,7 +391,7 @@ impl LockingNode {
                 return self.abort(transaction, Some(reason), out);
             }
         }
-        if locking.asked.is_empty() {
+        if locking.asked.is_empty() && locking.reading.is_empty() {
             self.answer(&mut transaction, locking, out);
         } else {
             transaction.stage = Stage::Locking(locking);
@@ -406,7 +451,7 @@ impl LockingNode {
         now: Ticks,
         transaction: &mut Transaction,
         locking: &mut Locking,
-        group: Group,
+        mut group: Group,
         wait: bool,
         out: &mut Outbox<Message>,
     ) -> Result<(), AbortReason> {
@@ -416,6 +461,10 @@ impl LockingNode {
         };
         let items: Vec<(Read, Access)> = group.reads.iter().map(item).collect();
         if group.partition != self.own {
+            group.passing = !transaction.remotes.contains(&group.partition)
+                && items
+                    .iter()
+                    .all(|(_, access)| !self.read_locks.keeps(*access));
             transaction.add_remote(group.partition);
             let lock = Message::Lock {
                 transaction: transaction.id,
@@ -456,13 +505,11 @@ impl LockingNode {
         let Stage::Locking(mut locking) = stage else {
             panic!("{id:?} is granted locks that it does not ask for");
         };
-        match locking
-            .asked
-            .iter()
-            .position(|group| group.partition == partition)
-        {
-            Some(at) => {
-                let group = locking.asked.remove(at);
+        match locking.take_awaited(partition) {
+            Some(group) => {
+                if group.passing {
+                    transaction.forget_remote(partition);
+                }
                 locking.file(&group, rows);
             }
             None => {
@@ -493,6 +540,16 @@ impl LockingNode {
 }
 
 impl Locking {
+    /// The group of reads that this partition was asked for.
+    fn take_awaited(&mut self, partition: PartitionId) -> Option<Group> {
+        [&mut self.asked, &mut self.reading]
+            .into_iter()
+            .find_map(|groups| {
+                let at = groups.iter().position(|g| g.partition == partition)?;
+                Some(groups.remove(at))
+            })
+    }
+
     fn file(&mut self, group: &Group, rows: Vec<Fetched>) {
         for (&number, rows) in group.reads.iter().zip(rows) {
             self.answers[number] = Some(rows);

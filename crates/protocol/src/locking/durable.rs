@@ -272,7 +272,7 @@ impl LockingNode {
                 self.say(node, Message::Inquire { transaction }, out);
             }
         }
-        let partition = self.partition_of(node);
+        let partition = self.topology.owned_by(node);
         for id in self.own_in_order() {
             let transaction = self.transactions.get_mut(&id).expect("listed above");
             if let Stage::Committing { .. } = transaction.stage {
@@ -301,7 +301,7 @@ impl LockingNode {
             .map(|known| &known.stage)
         {
             Some(Stage::Committing { .. }) => {
-                let partition = self.partition_of(from);
+                let partition = self.topology.owned_by(from);
                 self.commit_again(transaction, Some(partition), out);
             }
             Some(_) => {}
@@ -318,7 +318,7 @@ impl LockingNode {
 
     /// A participant has made its part of a decided transaction durable.
     pub(super) fn handle_acknowledged(&mut self, from: NodeId, id: TransactionId) {
-        let partition = self.partition_of(from);
+        let partition = self.topology.owned_by(from);
         let Some(transaction) = self.transactions.get_mut(&id) else {
             return; // One of the two had come back, and it was told twice.
         };

@@ -18,6 +18,23 @@ pub enum Message {
         /// partition. Otherwise what cannot be had at once is refused.
         wait: bool,
     },
+    /// Coordinator to owner, under [`ReadLocks::None`](super::ReadLocks::None): read the newest
+    /// committed rows.
+    Get {
+        /// For which transaction.
+        transaction: TransactionId,
+        /// What to read.
+        reads: Vec<Read>,
+    },
+    /// The answer to a [`Message::Get`].
+    Got {
+        /// For which transaction.
+        transaction: TransactionId,
+        /// One answer a read, in the order asked.
+        rows: Vec<Fetched>,
+        /// Above every transaction that these rows can show.
+        clock: Timestamp,
+    },
     /// The answer when all of a [`Message::Lock`] is held.
     Granted {
         /// For which transaction.

@@ -4,7 +4,7 @@
 //! "Textbook two-phase locking", tuned as the paper's: lock requests are totally ordered across
 //! servers so that nobody deadlocks, those for one server go in one message, and the reads and
 //! writes that they are for go with them. Transactions are serializable; with
-//! [`ReadLocks::Short`], read committed.
+//! [`ReadLocks::Short`] or [`ReadLocks::None`], read committed: ramp.txt's LWLR, LWSR and LWNR (§5.1).
 //!
 //! * [`message`]: what nodes say to each other.
 //! * `table`: the lock table, its order and its queues; `span`: what a range lock covers.
@@ -31,7 +31,8 @@ use std::sync::Arc;
 
 use anabranch_storage::Store;
 use anabranch_types::{
-    ActivityProbe, Effect, NodeId, PartitionId, RowPrograms, Schema, TableId, Ticks, Timestamp,
+    Access, ActivityProbe, Effect, NodeId, PartitionId, Read, RowPrograms, Schema, TableId, Ticks,
+    Timestamp,
 };
 use rustc_hash::FxHashMap;
 
@@ -44,14 +45,24 @@ use participant::{Participant, Progress};
 use record::LockingRecord;
 use table::Owner;
 
-/// For how long the locks of reads are held.
+/// For how long the locks of reads are held. What is read for writing, and what is read as a guard,
+/// is held to the end under each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadLocks {
     /// To the end of the transaction: serializable.
     #[default]
     Long,
-    /// Until the rows have been read: read committed. What is read for writing is held to the end.
+    /// Until the rows have been read: read committed, and what is read was the newest.
     Short,
+    /// Not at all: read committed.
+    None,
+}
+
+impl ReadLocks {
+    /// Whether what such a read locks is held to the end of the transaction.
+    fn keeps(self, access: Access) -> bool {
+        self == ReadLocks::Long || access.for_write || access.guard
+    }
 }
 
 /// How locking behaves.
@@ -118,13 +129,8 @@ impl LockingNode {
         programs: Arc<dyn RowPrograms>,
         options: LockingOptions,
     ) -> LockingNode {
-        let mut owned = (0..).map(PartitionId).zip(&topology.owners);
-        let mut owned = owned.by_ref().filter(|(_, owner)| **owner == node);
-        let (Some((own, _)), None) = (owned.next(), owned.next()) else {
-            panic!("{node} does not own exactly one partition");
-        };
         LockingNode {
-            own,
+            own: topology.owned_by(node),
             topology,
             read_locks: options.read_locks,
             participant: Participant::new(node, schema, store, programs, options),
@@ -166,11 +172,6 @@ impl LockingNode {
         out.messages.push((to, message));
     }
 
-    fn partition_of(&self, node: NodeId) -> PartitionId {
-        let at = self.topology.owners.iter().position(|owner| *owner == node);
-        PartitionId(at.expect("only the topology's nodes send messages") as u16)
-    }
-
     fn handle_message(
         &mut self,
         now: Ticks,
@@ -178,7 +179,7 @@ impl LockingNode {
         message: Message,
         out: &mut Outbox<Message>,
     ) {
-        let partition = self.partition_of(from);
+        let partition = self.topology.owned_by(from);
         match message {
             Message::Lock {
                 transaction,
@@ -191,7 +192,13 @@ impl LockingNode {
                         .lock(now, owner, reads, wait, true, &mut self.counters);
                 self.report(now, transaction, progress, out);
             }
+            Message::Get { transaction, reads } => self.get(now, transaction, &reads, out),
             Message::Granted {
+                transaction,
+                rows,
+                clock,
+            }
+            | Message::Got {
                 transaction,
                 rows,
                 clock,
@@ -252,6 +259,24 @@ impl LockingNode {
             Message::Returned { clock } => self.handle_returned(now, from, clock, out),
             Message::Noticed { clock } => self.handle_noticed(now, from, clock, out),
         }
+    }
+
+    /// Reads without locks; nothing of the transaction is known here afterwards.
+    fn get(
+        &mut self,
+        now: Ticks,
+        transaction: TransactionId,
+        reads: &[Read],
+        out: &mut Outbox<Message>,
+    ) {
+        let rows = self.participant.read_unlocked(reads);
+        let clock = self.participant.tick(now);
+        let got = Message::Got {
+            transaction,
+            rows,
+            clock,
+        };
+        self.say(transaction.node, got, out);
     }
 
     /// Votes, as one of several writers.
@@ -353,6 +378,17 @@ impl LockingNode {
         }
     }
 
+    /// Forgets a transaction whose locks here were short and are released: it has read, and holds
+    /// nothing. Its coordinator does the same.
+    fn forget_passing(&mut self, transaction: TransactionId) {
+        if self.read_locks != ReadLocks::Long
+            && let Some(&owner) = self.guests.get(&transaction)
+            && self.participant.holds_nothing(owner)
+        {
+            self.forget(transaction);
+        }
+    }
+
     fn refuse(
         &mut self,
         transaction: TransactionId,
@@ -380,6 +416,7 @@ impl LockingNode {
     ) {
         match progress {
             Progress::Granted(rows) => {
+                self.forget_passing(transaction);
                 let clock = self.participant.tick(now);
                 self.say(
                     transaction.node,

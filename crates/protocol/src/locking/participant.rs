@@ -56,6 +56,8 @@ struct Wanted {
     space: SpaceId,
     low: Key,
     mode: Mode,
+    /// Whether it is held to the end of the transaction.
+    kept: bool,
     /// The read whose range is meant; `None` is the key `low` alone.
     range: Option<usize>,
 }
@@ -63,7 +65,12 @@ struct Wanted {
 impl Wanted {
     /// The order of places; at one place the stronger lock first, so that none is upgraded.
     fn order(&self, other: &Wanted) -> Ordering {
-        (self.space, &self.low, other.mode).cmp(&(other.space, &other.low, self.mode))
+        (self.space, &self.low, other.mode, other.kept).cmp(&(
+            other.space,
+            &other.low,
+            self.mode,
+            self.kept,
+        ))
     }
 }
 
@@ -72,6 +79,8 @@ impl Wanted {
 struct Local {
     transaction: TransactionId,
     request: Option<LockRequest>,
+    /// Whether it has read a guard here: then none of its locks is short any more.
+    has_read_guard: bool,
     /// What it will have done here if it commits: there from its vote to the decision.
     staged: Option<Staged>,
 }
@@ -133,6 +142,7 @@ impl Participant {
         let local = Some(Local {
             transaction,
             request: None,
+            has_read_guard: false,
             staged: None,
         });
         match self.free.pop() {
@@ -185,6 +195,10 @@ impl Participant {
         fetch: bool,
         counters: &mut Counters,
     ) -> Progress {
+        if reads.iter().any(|(_, access)| access.guard) {
+            let local = self.locals[owner as usize].as_mut();
+            local.expect("only the living ask").has_read_guard = true;
+        }
         let mut left = Vec::with_capacity(reads.len());
         for (number, (read, access)) in reads.iter().enumerate() {
             if self.needs_lock(read, *access, fetch) {
@@ -242,7 +256,7 @@ impl Participant {
                         let taken = request.left.pop().expect("looked at above");
                         self.add_rows_found(owner, &taken, &mut request);
                     }
-                    Outcome::Conflict if self.is_short(next.mode) => {
+                    Outcome::Conflict if !next.kept => {
                         request.left.pop();
                     }
                     Outcome::Conflict => return Progress::Conflict,
@@ -261,7 +275,7 @@ impl Participant {
             if request.has_waited && self.add_rows_moved_up(owner, &mut request, &rows) {
                 continue;
             }
-            if self.options.read_locks == ReadLocks::Short {
+            if self.options.read_locks == ReadLocks::Short && !self.has_read_guard(owner) {
                 self.table.release_shared(owner, &mut self.woken);
             }
             return Progress::Granted(rows.into_iter().flatten().collect());
@@ -271,11 +285,14 @@ impl Participant {
     /// Whether a read takes a lock at all: nobody writes replicated tables, and a short lock that
     /// reads nothing would be released as it is taken.
     fn needs_lock(&self, read: &Read, access: Access, fetch: bool) -> bool {
-        !self.options.is_unlocked(read.table()) && (fetch || !self.is_short(mode(access)))
+        let locks = self.options.read_locks;
+        !self.options.is_unlocked(read.table())
+            && (locks.keeps(access) || (fetch && locks == ReadLocks::Short))
     }
 
-    fn is_short(&self, mode: Mode) -> bool {
-        mode == Mode::Shared && self.options.read_locks == ReadLocks::Short
+    fn has_read_guard(&self, owner: Owner) -> bool {
+        let local = self.locals[owner as usize].as_ref();
+        local.is_some_and(|local| local.has_read_guard)
     }
 
     fn wanted(&self, number: usize, read: &Read, access: Access) -> Wanted {
@@ -292,6 +309,7 @@ impl Participant {
             space,
             low,
             mode: mode(access),
+            kept: self.options.read_locks.keeps(access),
             range,
         }
     }
@@ -333,7 +351,8 @@ impl Participant {
         let (read, _) = &request.reads[number];
         if let Read::Range { index: Some(_), .. } = read {
             let rows = self.read(read);
-            self.add_rows(owner, read.table(), taken.mode, &rows, &mut request.left);
+            let like = (taken.mode, taken.kept);
+            self.add_rows(owner, read.table(), like, &rows, &mut request.left);
         }
     }
 
@@ -341,7 +360,7 @@ impl Participant {
         &self,
         owner: Owner,
         table: TableId,
-        mode: Mode,
+        (mode, kept): (Mode, bool),
         rows: &Fetched,
         left: &mut Vec<Wanted>,
     ) {
@@ -355,6 +374,7 @@ impl Participant {
                     space,
                     low: key.clone(),
                     mode,
+                    kept,
                     range: None,
                 };
                 let at = left.partition_point(|other| wanted.order(other).is_lt());
@@ -374,7 +394,7 @@ impl Participant {
     ) -> bool {
         let mut left = Vec::new();
         for ((read, access), rows) in request.reads.iter().zip(rows) {
-            let mode = mode(*access);
+            let kept = self.options.read_locks.keeps(*access);
             if let Read::Range {
                 table,
                 index: Some(_),
@@ -383,9 +403,9 @@ impl Participant {
             } = read
                 && let Some(rows) = rows
                 && !self.options.is_unlocked(*table)
-                && !self.is_short(mode)
+                && kept
             {
-                self.add_rows(owner, *table, mode, rows, &mut left);
+                self.add_rows(owner, *table, (mode(*access), kept), rows, &mut left);
             }
         }
         request.left = left;
@@ -411,6 +431,18 @@ impl Participant {
             .iter()
             .map(|(read, _)| needed(read).then(|| self.read(read)))
             .collect()
+    }
+
+    /// The newest committed rows, whoever holds them.
+    pub(super) fn read_unlocked(&self, reads: &[Read]) -> Vec<Fetched> {
+        let (mut fetched, mut touched) = (Vec::new(), SmallVec::new());
+        let newest = || {
+            self.store
+                .fetch_all(reads.iter(), None, None, &mut fetched, &mut touched)
+        };
+        let found = self.probe.within(Activity::Storage, newest);
+        found.expect("the newest versions are always kept");
+        fetched
     }
 
     fn read(&self, read: &Read) -> Fetched {
@@ -449,10 +481,7 @@ impl Participant {
         let last = Timestamp::from_bits(u64::MAX);
         let stage = || self.store.stage(last, effects, &mut slots, &*self.programs);
         let staged = self.probe.within(Activity::Storage, stage);
-        let staged = staged.map_err(|error| match error.into_effect_error() {
-            None => AbortReason::RowMissing,
-            Some(error) => AbortReason::Failed(error),
-        })?;
+        let staged = staged?;
         for change in staged.changes() {
             if has_patches {
                 let space = self.table.space(change.table(), None);

@@ -158,7 +158,7 @@ impl RampNode {
         programs: Arc<dyn RowPrograms>,
         options: RampOptions,
     ) -> RampNode {
-        let partition = own_partition(node, &topology);
+        let partition = topology.owned_by(node);
         let unsent = options.unsent_commits;
         assert!(
             unsent <= MILLION && (unsent == 0 || options.terminate_after.is_some()),
@@ -364,16 +364,6 @@ impl Protocol for RampNode {
         self.participant.check_invariants(&self.context.stability)?;
         self.check_attempts()
     }
-}
-
-/// The partition that a node owns.
-fn own_partition(node: NodeId, topology: &Topology) -> PartitionId {
-    let mut owned = (0u16..)
-        .zip(&topology.owners)
-        .filter(|(_, owner)| **owner == node);
-    let (partition, _) = owned.next().expect("a node owns a partition");
-    assert!(owned.next().is_none(), "{node} owns one partition");
-    PartitionId(partition)
 }
 
 /// How many nodes there are, counted to the highest.

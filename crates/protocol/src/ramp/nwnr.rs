@@ -20,8 +20,6 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::message::Slots;
-use super::own_partition;
-use super::participant::reason;
 use crate::{
     AbortReason, Counters, Durable, Input, NoRecords, Outbox, PartitionEffects, PartitionRead,
     Protocol, Record, ReplayError, Reply, Request, Topology, TransactionId,
@@ -116,7 +114,7 @@ impl NwnrNode {
         programs: Arc<dyn RowPrograms>,
     ) -> NwnrNode {
         NwnrNode {
-            partition: own_partition(node, &topology),
+            partition: topology.owned_by(node),
             topology,
             store,
             programs,
@@ -254,7 +252,7 @@ impl NwnrNode {
             self.store.collect(now, budget);
             applied
         });
-        applied.map_err(reason)?;
+        applied?;
         Ok(slots.into_vec())
     }
 

@@ -395,7 +395,7 @@ impl Participant {
         }
         let slots = self
             .install(context, timestamp, work.effects)
-            .map_err(reason)?
+            .map_err(AbortReason::from)?
             .1;
         if let Some(journal) = &mut context.journal {
             let changes = journal.take_changes().unwrap_or_default();
@@ -441,7 +441,7 @@ impl Participant {
             let (staged, slots) = context
                 .probe
                 .within(Activity::Storage, rehearse)
-                .map_err(reason)?;
+                .map_err(AbortReason::from)?;
             context.probe.within(Activity::Guard, || {
                 self.keep_absent(&mut wanted, &work.effects, &staged)?;
                 self.fits_beside_prepared(&work.effects)
@@ -531,7 +531,7 @@ impl Participant {
         }
         let (sequence, slots) = self
             .install(context, commit, work.effects)
-            .map_err(reason)?;
+            .map_err(AbortReason::from)?;
         if let Some(trace) = trace {
             self.remember(sequence, commit, trace);
         }
@@ -966,13 +966,6 @@ impl Wanted {
         if !self.items.contains(&wanted) {
             self.items.push(wanted);
         }
-    }
-}
-
-pub(super) fn reason(error: ApplyError) -> AbortReason {
-    match error.into_effect_error() {
-        Some(error) => AbortReason::Failed(error),
-        None => AbortReason::RowMissing,
     }
 }
 

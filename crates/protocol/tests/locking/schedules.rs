@@ -323,10 +323,12 @@ fn random_transactions_end_and_are_serializable() {
 }
 
 #[test]
-fn with_short_read_locks_transactions_end_and_some_are_not_serializable() {
-    let broken = (0..100).filter(|&seed| run_seed(seed, ReadLocks::Short).result.is_err());
-    assert!(
-        broken.count() > 10,
-        "the check would not find a broken history"
-    );
+fn with_fewer_read_locks_transactions_end_and_some_are_not_serializable() {
+    for read_locks in [ReadLocks::Short, ReadLocks::None] {
+        let broken = (0..100).filter(|&seed| run_seed(seed, read_locks).result.is_err());
+        assert!(
+            broken.count() > 10,
+            "{read_locks:?}: the check would not find a broken history"
+        );
+    }
 }

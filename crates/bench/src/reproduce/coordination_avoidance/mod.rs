@@ -265,7 +265,7 @@ fn preface(settings: &Settings) -> Vec<String> {
 /// Which colour runs of a protocol have.
 fn tone(protocol: ProtocolName) -> Tone {
     match protocol {
-        ProtocolName::Locking | ProtocolName::LockingShort => Tone::Locking,
+        protocol if protocol.read_locks().is_some() => Tone::Locking,
         ProtocolName::Nwnr => Tone::Unprotected,
         _ => Tone::Avoiding,
     }
@@ -274,7 +274,7 @@ fn tone(protocol: ProtocolName) -> Tone {
 /// What people call a protocol.
 fn called(protocol: ProtocolName) -> &'static str {
     match protocol {
-        ProtocolName::Locking | ProtocolName::LockingShort => "two-phase locking",
+        protocol if protocol.read_locks().is_some() => "two-phase locking",
         ProtocolName::Nwnr => "no concurrency control",
         _ => "coordination-avoiding",
     }
