@@ -6,7 +6,7 @@ use anabranch_engine::PlannedApplication;
 use anabranch_types::Value;
 
 use super::load::{self, Sink, Table};
-use super::{CallGenerator, Distribution, FILES, Mix, Scale, TransactionType, homes};
+use super::{CallGenerator, Distribution, FILES, Invocation, Mix, Scale, TransactionType, homes};
 use crate::workload::{Caller, Operation, Place, RowSink, Workload};
 
 /// TPC-C on a simulated cluster.
@@ -104,13 +104,22 @@ struct Terminal {
 
 impl Caller for Terminal {
     fn next(&mut self) -> Operation {
-        let invocation = self.calls.next_at(self.warehouse);
-        let procedure = TransactionType::ALL
-            .iter()
-            .position(|transaction| *transaction == invocation.transaction);
-        Operation {
-            procedure: procedure.expect("it is one of the five"),
-            arguments: invocation.arguments,
-        }
+        operation(self.calls.next_at(self.warehouse))
+    }
+}
+
+/// The terminals of all warehouses, in no order.
+impl Caller for CallGenerator {
+    fn next(&mut self) -> Operation {
+        operation(self.next_call())
+    }
+}
+
+fn operation(invocation: Invocation) -> Operation {
+    let mut all = TransactionType::ALL.iter();
+    let procedure = all.position(|transaction| *transaction == invocation.transaction);
+    Operation {
+        procedure: procedure.expect("it is one of the five"),
+        arguments: invocation.arguments,
     }
 }
