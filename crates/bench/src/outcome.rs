@@ -23,8 +23,12 @@ pub struct Run {
     pub protocol: String,
     /// Committed transactions of all types a second.
     pub transactions_per_s: f64,
-    /// Committed New-Orders a second.
-    pub new_orders_per_s: f64,
+    /// Committed New-Orders a second; absent where the workload has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub new_orders_per_s: Option<f64>,
+    /// Item operations of committed transactions a second; absent where nobody counts in them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operations_per_s: Option<f64>,
     /// Latency of committed transactions as clients saw it.
     pub latency_ms: Latency,
     /// Transactions rolled back and attempts retried, by reason.
@@ -63,6 +67,13 @@ pub struct Latency {
 }
 
 impl Run {
+    /// By what runs are compared: New-Orders, item operations, or else transactions a second.
+    pub fn rate(&self) -> f64 {
+        self.new_orders_per_s
+            .or(self.operations_per_s)
+            .unwrap_or(self.transactions_per_s)
+    }
+
     /// Whether every condition held (true also when none was checked).
     pub fn is_consistent(&self) -> bool {
         self.conditions.values().all(|held| *held)

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use anabranch_bench::application;
-use anabranch_bench::tpcc::{conditions, fill, postgres};
+use anabranch_bench::conditions;
+use anabranch_bench::tpcc::{fill, postgres};
 use anabranch_engine::{Node, NodeOptions, PlannedApplication};
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::ramp::{RampNode, RampOptions};

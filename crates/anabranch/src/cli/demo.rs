@@ -4,13 +4,14 @@ use std::error::Error;
 
 use anabranch_analysis::{Guarantee, report};
 use anabranch_bench::application;
+use anabranch_bench::experiment::ProtocolChoice;
 use anabranch_bench::outcome::Run;
 use anabranch_bench::table::counted;
-use anabranch_bench::tpcc::experiment::ProtocolChoice;
 use anabranch_engine::PlannedApplication;
 use clap::Args;
 
-use super::bench::{MixArgument, TpccArguments};
+use super::bench::ClusterArguments;
+use super::bench::tpcc::{MixArgument, TpccArguments};
 use super::output::say;
 use super::{Verdict, bench};
 
@@ -32,24 +33,26 @@ pub(crate) struct DemoArguments {
 
 pub(crate) fn run(arguments: &DemoArguments) -> Result<Verdict, Box<dyn Error>> {
     let tpcc = TpccArguments {
-        protocol: vec![ProtocolChoice::RampFast, ProtocolChoice::Locking],
-        filter_bits: None,
-        partitions: 2,
+        cluster: ClusterArguments {
+            protocol: vec![ProtocolChoice::RampFast, ProtocolChoice::Locking],
+            filter_bits: None,
+            partitions: 2,
+            clients: arguments.clients,
+            seconds: arguments.seconds,
+            warmup_seconds: 1.0,
+            delay_ms: arguments.delay_ms,
+            seed: 1,
+            repeat: 1,
+            reserve_mb: 0,
+            code_path: false,
+            data: None,
+            json: None,
+            history: None,
+        },
         warehouses: arguments.warehouses,
-        clients: arguments.clients,
-        seconds: arguments.seconds,
-        warmup_seconds: 1.0,
         remote_percent: None,
-        delay_ms: arguments.delay_ms,
         mix: MixArgument::Full,
-        seed: 1,
-        repeat: 1,
-        reserve_mb: 0,
-        code_path: false,
         versus: None,
-        data: None,
-        json: None,
-        history: None,
         files: None,
     };
     let experiment = tpcc.experiment()?;
@@ -67,13 +70,13 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Verdict, Box<dyn Error>> 
         counted(arguments.clients as u64, "client"),
         arguments.delay_ms
     )?;
-    let planned = PlannedApplication::new(compiled, plan, experiment.partitions);
-    let runs = bench::run_all(&planned, &experiment, &tpcc)?;
+    let planned = PlannedApplication::new(compiled, plan, experiment.settings.partitions);
+    let runs = bench::run_all(&planned, &experiment, &tpcc.cluster, None)?;
     say!("{}", bench::summary(&runs))?;
     if let [avoiding, locking] = &runs[..] {
         say!(
             "\n  Coordination-avoiding over two-phase locking: {:.1} times the New-Orders.\n",
-            avoiding.new_orders_per_s / locking.new_orders_per_s.max(f64::MIN_POSITIVE)
+            avoiding.rate() / locking.rate().max(f64::MIN_POSITIVE)
         )?;
     }
     let consistent = runs.iter().all(Run::is_consistent);

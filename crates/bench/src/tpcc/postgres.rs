@@ -19,7 +19,8 @@ use postgres::types::ToSql;
 use postgres::{Client, Statement};
 
 use super::experiment::Experiment;
-use super::fill::{FillError, homes};
+use super::fill::homes;
+use crate::fill::FillError;
 use crate::measure::Measurement;
 use crate::outcome::{Latency, Run};
 use crate::postgres::copy::{Copier, CopyError};
@@ -114,13 +115,17 @@ pub fn run(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Run, RunError> {
     let catalog = planned.application.catalog();
-    let homes = homes(planned, &experiment.scale).map_err(RunError::Schema)?;
+    let homes = homes(planned, &experiment.tpcc.scale).map_err(RunError::Schema)?;
     progress("starting PostgreSQL");
-    let server = Server::start(settings(&experiment.scale))?;
+    let server = Server::start(settings(&experiment.tpcc.scale))?;
     let mut client = server.connect()?;
     declare(&mut client, catalog)?;
     progress("loading PostgreSQL");
-    fill(&mut client, &experiment.scale, experiment.seed)?;
+    fill(
+        &mut client,
+        &experiment.tpcc.scale,
+        experiment.settings.seed,
+    )?;
     progress("measuring PostgreSQL");
     let measurement = measure(&server, experiment, &homes)?;
     progress("checking the conditions on PostgreSQL");
@@ -131,7 +136,8 @@ pub fn run(
     Ok(Run {
         protocol: "postgres".to_owned(),
         transactions_per_s: measurement.committed() as f64 / seconds,
-        new_orders_per_s: new_orders as f64 / seconds,
+        new_orders_per_s: Some(new_orders as f64 / seconds),
+        operations_per_s: None,
         latency_ms: Latency { mean, p50, p99 },
         aborts: measurement.aborts().clone(),
         messages_per_transaction: None,
@@ -238,9 +244,9 @@ fn measure(
                 let barrier = &barrier;
                 scope.spawn(move || {
                     barrier.wait();
-                    driver.run_for(experiment.warmup)?;
+                    driver.run_for(experiment.settings.warmup)?;
                     driver.measurement = Measurement::default();
-                    let elapsed = driver.run_for(experiment.duration)?;
+                    let elapsed = driver.run_for(experiment.settings.duration)?;
                     driver.measurement.measured_for(elapsed);
                     Ok::<(), RunError>(())
                 })
@@ -281,11 +287,11 @@ impl Driver {
             .map(|transaction| client.prepare(&call_text(transaction)))
             .collect::<Result<_, _>>()
             .map_err(failed("preparing the procedures"))?;
-        let seed = experiment.seed ^ 0x5eed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let seed = experiment.settings.seed ^ 0x5eed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let calls = CallGenerator::new(
-            experiment.scale,
-            experiment.mix,
-            experiment.distribution,
+            experiment.tpcc.scale,
+            experiment.tpcc.mix,
+            experiment.tpcc.distribution,
             homes.to_vec(),
             seed,
         );

@@ -23,7 +23,7 @@ use rustc_hash::FxHashMap;
 
 /// Who called, and when.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(crate) struct Calls {
     /// Clients without a call under way.
     free: Vec<u64>,
     clients: u64,
@@ -32,7 +32,7 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Some client has made a call.
-    pub(super) fn made(&mut self, call: CallId, at: Instant) {
+    pub(crate) fn made(&mut self, call: CallId, at: Instant) {
         let client = self.free.pop().unwrap_or_else(|| {
             self.clients += 1;
             self.clients - 1
@@ -41,7 +41,7 @@ impl Calls {
     }
 
     /// A call has been answered.
-    pub(super) fn answered(&mut self, call: CallId) {
+    pub(crate) fn answered(&mut self, call: CallId) {
         if let Some((client, _)) = self.made.get(&call) {
             self.free.push(*client);
         }
@@ -57,7 +57,7 @@ pub struct Recorded {
 
 impl Recorded {
     /// Gathers what driver, nodes and stores have recorded, by the cluster's clock.
-    pub(super) fn new(
+    pub(crate) fn new(
         header: Header,
         calls: &Calls,
         clock: Clock,

@@ -1,4 +1,4 @@
-//! TPC-C on an embedded cluster.
+//! Experiments on the embedded cluster.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -23,15 +23,15 @@ use anabranch_server::{
 use anabranch_sql::transaction::TransactionError;
 use anabranch_storage::{LogError, Store};
 use anabranch_types::{Activity, NodeId, PartitionId, Placement, TableId};
-use anabranch_workload::tpcc::{CallGenerator, TransactionType};
+use anabranch_workload::{Caller, Operation, Workload};
 use rustc_hash::{FxHashMap, FxHasher};
 
-use super::conditions;
-use super::experiment::{Experiment, ProtocolChoice};
-use super::fill::{self, FillError};
-use super::recorded::{Calls, Recorded};
+use crate::conditions;
+use crate::experiment::{Experiment, ProtocolChoice};
+use crate::fill::FillError;
 use crate::measure::Measurement;
 use crate::outcome::{Latency, Run};
+use crate::recorded::{Calls, Recorded};
 
 /// Why a run came to nothing.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub enum RunError {
     },
     /// The application lacks a procedure.
     NoProcedure(&'static str),
-    /// The schema is not TPC-C's.
+    /// The schema is not the experiment's.
     Schema(FillError),
     /// A condition could not be evaluated.
     Condition(TransactionError),
@@ -96,16 +96,17 @@ impl std::error::Error for RunError {}
 /// What must be the same when a data folder is opened again.
 pub fn description(
     planned: &PlannedApplication,
-    experiment: &Experiment,
+    experiment: &dyn Experiment,
     protocol: ProtocolChoice,
 ) -> String {
     let mut hasher = FxHasher::default();
     hasher.write(format!("{:?}", planned.schema()).as_bytes());
     format!(
-        "tpcc under {}, {} partitions, {} warehouses, schema {:016x}",
+        "{} under {}, {} partitions, {}, schema {:016x}",
+        experiment.workload().name(),
         protocol.name(),
-        experiment.partitions,
-        experiment.scale.warehouses,
+        experiment.settings().partitions,
+        experiment.size(),
         hasher.finish()
     )
 }
@@ -123,10 +124,10 @@ pub struct Ran {
 /// their logs there; one that is not new has the rows, and `stores` are to be empty.
 ///
 /// # Errors
-/// When the cluster fails, or a transaction does in a way that TPC-C does not ask for.
+/// When the cluster fails, or a transaction does in a way that its workload does not ask for.
 pub fn run(
     planned: &Arc<PlannedApplication>,
-    experiment: &Experiment,
+    experiment: &dyn Experiment,
     protocol: ProtocolChoice,
     stores: Vec<Store>,
     data: Option<&DataFolder>,
@@ -146,12 +147,14 @@ pub fn run(
             procedure: entry.name.clone(),
         });
     }
-    let topology = Arc::new(Topology::one_each(experiment.partitions));
+    let topology = Arc::new(Topology::one_each(experiment.settings().partitions));
     let programs = planned.application.programs();
     match protocol {
         ProtocolChoice::RampFast | ProtocolChoice::RampSmall | ProtocolChoice::RampHybrid => {
             let options = RampOptions {
-                metadata: protocol.ramp(experiment.filter).unwrap_or_default(),
+                metadata: protocol
+                    .ramp(experiment.settings().filter)
+                    .unwrap_or_default(),
                 ..RampOptions::default()
             };
             let make = move |id, store| {
@@ -206,7 +209,7 @@ pub fn run(
 /// What is run, and where.
 struct Setting<'s> {
     planned: &'s Arc<PlannedApplication>,
-    experiment: &'s Experiment,
+    experiment: &'s dyn Experiment,
     choice: ProtocolChoice,
     data: Option<&'s DataFolder>,
 }
@@ -228,26 +231,28 @@ where
         choice,
         ..
     } = *setting;
-    if experiment.recorded {
+    let settings = experiment.settings();
+    if settings.recorded {
         stores.iter_mut().for_each(Store::record);
     }
     let cluster = start(setting, stores, make, progress)?;
     progress("warming up");
     let mut driver = Driver::new(planned, experiment, cluster.client())?;
-    driver.run_for(experiment.warmup)?;
+    driver.run_for(settings.warmup)?;
     driver.measurement = Measurement::default();
     let before = counters(&cluster)?;
     progress("measuring");
-    let profiler = match experiment.code_path {
+    let profiler = match settings.code_path {
         true => Some(cluster.profile(SAMPLE_EVERY).map_err(RunError::Cluster)?),
         false => None,
     };
-    let elapsed = driver.run_for(experiment.duration)?;
+    let elapsed = driver.run_for(settings.duration)?;
     let profile = profiler.map(Profiler::stop);
     let after = counters(&cluster)?;
     driver.measurement.measured_for(elapsed);
     let measurement = std::mem::take(&mut driver.measurement);
     driver.drain()?;
+    let wrong = driver.wrong.take();
     let clock = cluster.clock();
     let stopped = cluster.stop().map_err(RunError::Cluster)?;
     let protocols = stopped.protocols.into_iter();
@@ -258,8 +263,14 @@ where
         Recorded::new(header, &calls, clock, stopped.attempts, installed)
     });
     progress("checking the conditions");
-    let held = conditions::check(planned, &stores.iter().collect::<Vec<_>>(), |_| {})
+    let mut held = conditions::check(planned, &stores.iter().collect::<Vec<_>>(), |_| {})
         .map_err(RunError::Condition)?;
+    match wrong {
+        Some(wrong) => _ = held.insert(format!("answers: {wrong}"), false),
+        // Where there is nothing else to look at, that answers were judged is told.
+        None if held.is_empty() => _ = held.insert("answers".to_owned(), true),
+        None => {}
+    }
     let committed = measurement.committed().max(1) as f64;
     let seconds = measurement.elapsed().as_secs_f64();
     let (mean, p50, p99) = measurement.latency_ms();
@@ -267,8 +278,11 @@ where
     let run = Run {
         protocol: choice.name().to_owned(),
         transactions_per_s: measurement.committed() as f64 / seconds,
-        new_orders_per_s: measurement.committed_of(TransactionType::NewOrder.procedure()) as f64
-            / seconds,
+        new_orders_per_s: calls(experiment.workload(), NEW_ORDER)
+            .then(|| measurement.committed_of(NEW_ORDER) as f64 / seconds),
+        operations_per_s: experiment
+            .operations()
+            .map(|each| measurement.committed() as f64 * each as f64 / seconds),
         latency_ms: Latency { mean, p50, p99 },
         aborts: measurement.aborts().clone(),
         messages_per_transaction: Some(since(|c| c.messages) / committed),
@@ -287,9 +301,9 @@ where
 fn header(setting: &Setting<'_>) -> Header {
     Header {
         protocol: setting.choice.name().to_owned(),
-        workload: "tpcc".to_owned(),
-        seed: setting.experiment.seed,
-        nodes: setting.experiment.partitions,
+        workload: setting.experiment.workload().name().to_owned(),
+        seed: setting.experiment.settings().seed,
+        nodes: setting.experiment.settings().partitions,
         models: setting.choice.models().to_vec(),
         ..Header::default()
     }
@@ -325,13 +339,14 @@ where
         data,
     } = *setting;
     let numbers = SequenceStarts::of(planned, &stores);
+    let settings = experiment.settings();
     let options = ClusterOptions {
-        delay: experiment.delay,
-        calls_max: experiment.clients,
-        profiled: experiment.code_path,
+        delay: settings.delay,
+        calls_max: settings.clients,
+        profiled: settings.code_path,
         ..ClusterOptions::default()
     };
-    let records = experiment.recorded;
+    let records = settings.recorded;
     let node = |id: NodeId| {
         let (planned, numbers) = (Arc::clone(planned), numbers.clone());
         move |protocol: P, life| {
@@ -395,64 +410,63 @@ where
 }
 
 /// A closed loop: as many calls under way as there are clients, each followed by the next.
-struct Driver<P: Protocol> {
+struct Driver<'e, P: Protocol> {
     client: Client<P>,
-    calls: CallGenerator,
-    procedures: [usize; 5],
+    workload: &'e dyn Workload,
+    calls: Box<dyn Caller>,
+    /// Where the application has the workload's procedures.
+    procedures: Vec<usize>,
     planned: Arc<PlannedApplication>,
     clients: usize,
-    under_way: FxHashMap<u64, (TransactionType, Instant)>,
+    under_way: FxHashMap<u64, (Operation, Instant)>,
     measurement: Measurement,
+    /// The first answer that cannot be.
+    wrong: Option<String>,
     taken: Vec<Outcome>,
     /// In a run that is recorded.
     calls_made: Option<Calls>,
 }
 
-impl<P: Protocol> Driver<P> {
+impl<'e, P: Protocol> Driver<'e, P> {
     fn new(
         planned: &Arc<PlannedApplication>,
-        experiment: &Experiment,
+        experiment: &'e dyn Experiment,
         client: Client<P>,
-    ) -> Result<Driver<P>, RunError> {
-        let mut procedures = [0; 5];
-        for (place, transaction) in procedures.iter_mut().zip(TransactionType::ALL) {
-            let name = transaction.procedure();
-            let found = planned
-                .application
-                .procedures
-                .iter()
-                .position(|p| p.name() == name);
-            *place = found.ok_or(RunError::NoProcedure(name))?;
-        }
-        let homes = fill::homes(planned, &experiment.scale).map_err(RunError::Schema)?;
+    ) -> Result<Driver<'e, P>, RunError> {
+        let workload = experiment.workload();
+        let procedures = workload.procedures().iter().map(|name| {
+            let mut all = planned.application.procedures.iter();
+            all.position(|p| p.name() == *name)
+                .ok_or(RunError::NoProcedure(name))
+        });
+        let settings = experiment.settings();
         Ok(Driver {
             client,
-            calls: CallGenerator::new(
-                experiment.scale,
-                experiment.mix,
-                experiment.distribution,
-                homes,
-                experiment.seed ^ 0x5eed,
-            ),
-            procedures,
+            workload,
+            calls: experiment.caller(planned).map_err(RunError::Schema)?,
+            procedures: procedures.collect::<Result<_, RunError>>()?,
             planned: Arc::clone(planned),
-            clients: experiment.clients,
+            clients: settings.clients,
             under_way: FxHashMap::default(),
             measurement: Measurement::default(),
+            wrong: None,
             taken: Vec::new(),
-            calls_made: experiment.recorded.then(Calls::default),
+            calls_made: settings.recorded.then(Calls::default),
         })
     }
 
-    fn submit(&mut self) -> Result<(), RunError> {
-        let call = self.calls.next_call();
-        let procedure = self.procedures[call.transaction as usize];
-        let now = Instant::now();
+    fn submit(&mut self, now: Instant) -> Result<(), RunError> {
+        let call = self.calls.next();
+        let arguments = Arc::clone(&call.arguments);
         let id = self
             .client
-            .submit_home(&self.planned.execution, procedure, call.arguments)
+            .submit_home(
+                &self.planned.execution,
+                self.procedures[call.procedure],
+                arguments,
+            )
             .map_err(RunError::Submit)?;
-        self.under_way.insert(id.0, (call.transaction, now));
+        self.under_way.insert(id.0, (call, now));
         if let Some(calls) = &mut self.calls_made {
             calls.made(id, now);
         }
@@ -463,11 +477,13 @@ impl<P: Protocol> Driver<P> {
     fn run_for(&mut self, duration: Duration) -> Result<Duration, RunError> {
         let start = Instant::now();
         let end = start + duration;
-        while Instant::now() < end {
+        let mut now = start;
+        while now < end {
             while self.client.under_way() < self.clients {
-                self.submit()?;
+                self.submit(now)?;
             }
             self.take(end)?;
+            now = Instant::now();
         }
         Ok(start.elapsed())
     }
@@ -494,7 +510,7 @@ impl<P: Protocol> Driver<P> {
     }
 
     fn count(&mut self, outcome: &Outcome, now: Instant) -> Result<(), RunError> {
-        let Some((transaction, started)) = self.under_way.remove(&outcome.id.0) else {
+        let Some((operation, started)) = self.under_way.remove(&outcome.id.0) else {
             unreachable!("{:?} was never submitted", outcome.id)
         };
         if let Some(calls) = &mut self.calls_made {
@@ -511,12 +527,15 @@ impl<P: Protocol> Driver<P> {
             .abort("row_missing", u64::from(retries.row_missing));
         self.measurement
             .abort("restarted", u64::from(retries.restarted));
-        let procedure = transaction.procedure();
+        let procedure = self.workload.procedures()[operation.procedure];
         match &outcome.result {
-            Ok(_) => self.measurement.commit(procedure, now - started),
-            Err(CallError::Failed(error))
-                if transaction == TransactionType::NewOrder && error.code == ROLLBACK =>
-            {
+            Ok(result) => {
+                self.measurement.commit(procedure, now - started);
+                if self.wrong.is_none() {
+                    self.wrong = self.workload.judge(&operation, &result.rows).err();
+                }
+            }
+            Err(CallError::Failed(error)) if self.workload.refuses(error.code) => {
                 self.measurement.abort("rollback", 1);
             }
             Err(CallError::InDoubt) => self.measurement.abort("in_doubt", 1),
@@ -541,5 +560,10 @@ impl<P: Protocol> Driver<P> {
     }
 }
 
-/// The SQLSTATE by which New-Order rolls back an order for an unused item (2.4.2.3).
-const ROLLBACK: &str = "TPCC1";
+/// TPC-C's transaction whose rate is told by itself.
+const NEW_ORDER: &str = "new_order";
+
+/// Whether the workload calls this procedure.
+fn calls(workload: &dyn Workload, procedure: &str) -> bool {
+    workload.procedures().contains(&procedure)
+}

@@ -1,0 +1,341 @@
+//! `anabranch bench …`
+
+mod check;
+mod summary;
+pub(crate) mod tpcc;
+mod ycsb;
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use anabranch_bench::application;
+use anabranch_bench::embedded::{self, Ran};
+use anabranch_bench::experiment::{Experiment, ProtocolChoice, Settings};
+use anabranch_bench::outcome::{Outcome, Run};
+use anabranch_bench::recorded::Recorded;
+use anabranch_engine::PlannedApplication;
+use anabranch_protocol::ramp::FilterSize;
+use anabranch_server::DataFolder;
+use anabranch_sql::source::SourceFile;
+use anabranch_storage::{Store, StoreSettings};
+use clap::{Args, Subcommand};
+
+use super::output::{cannot_write, check_writable, say, write_file};
+use super::{Verdict, progress};
+use crate::memory;
+
+pub(crate) use summary::summary;
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    #[command(subcommand)]
+    workload: Workload,
+}
+
+#[derive(Debug, Subcommand)]
+enum Workload {
+    /// TPC-C on the embedded cluster; its twelve conditions are checked after each run
+    Tpcc(tpcc::TpccArguments),
+    /// YCSB on the embedded cluster: transactions of several items, or a published workload
+    Ycsb(ycsb::YcsbArguments),
+    /// How long the checkers take for a generated history
+    Check(check::CheckArguments),
+}
+
+/// What all experiments on the embedded cluster are given.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ClusterArguments {
+    /// Protocols to run, one after the other over fresh databases: ramp-fast, ramp-small,
+    /// ramp-hybrid, nwnr, locking, locking-short, lwnr, e-pci
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "ramp-fast", value_parser = protocol)]
+    pub(crate) protocol: Vec<ProtocolChoice>,
+    /// How large ramp-hybrid's Bloom filters are [default: 256]
+    #[arg(long, value_name = "BITS", value_parser = super::filter_bits)]
+    pub(crate) filter_bits: Option<FilterSize>,
+    /// Nodes with one partition each
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) partitions: u16,
+    /// Calls under way at any time
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) clients: usize,
+    /// How long to measure
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub(crate) seconds: f64,
+    /// How long to run before measuring
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub(crate) warmup_seconds: f64,
+    /// Delay between partitions, one way, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 0.0)]
+    pub(crate) delay_ms: f64,
+    /// The seed of the database and of the calls
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Repeat each run this often over fresh databases and report the run with the median rate
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) repeat: u32,
+    /// Memory to take from the system, and touch, before the first run, in MiB: what the database then
+    /// grows by need not be cleared while it is measured
+    #[arg(long, value_name = "MIB", default_value_t = 0)]
+    pub(crate) reserve_mb: u64,
+    /// Also show what the nodes spent their time on, as sampled while they were measured
+    #[arg(long)]
+    pub(crate) code_path: bool,
+    /// Keep the data in this folder: what was acknowledged is there when the next run opens it. One
+    /// protocol, once; not nwnr
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) data: Option<PathBuf>,
+    /// Record a history of all of the run, warm-up included, for `anabranch check`
+    /// (docs/histories.md). One protocol, once; some kilobytes a transaction, held in memory until
+    /// the end
+    #[arg(long, value_name = "FILE.jsonl", conflicts_with = "data")]
+    pub(crate) history: Option<PathBuf>,
+    /// Write the result to this file (docs/schemas/bench.schema.json)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+fn protocol(name: &str) -> Result<ProtocolChoice, String> {
+    ProtocolChoice::by_name(name).ok_or_else(|| {
+        let names: Vec<&str> = ProtocolChoice::ALL
+            .iter()
+            .map(|choice| choice.name())
+            .collect();
+        format!(
+            "there is no protocol of this name; there are: {}",
+            names.join(", ")
+        )
+    })
+}
+
+/// A length of time that the option `name` gives as `count` times `unit` seconds.
+fn duration(name: &str, count: f64, unit: f64) -> Result<Duration, String> {
+    Duration::try_from_secs_f64(count * unit)
+        .map_err(|_| format!("error: {name}: has to be a length of time from 0 on, not {count}"))
+}
+
+impl ClusterArguments {
+    /// How experiments are run.
+    fn settings(&self) -> Result<Settings, String> {
+        if self.repeat == 0 {
+            return Err("error: --repeat: has to be at least 1".to_owned());
+        }
+        Ok(Settings {
+            partitions: self.partitions,
+            clients: self.clients,
+            duration: duration("--seconds", self.seconds, 1.0)?,
+            warmup: duration("--warmup-seconds", self.warmup_seconds, 1.0)?,
+            delay: duration("--delay-ms", self.delay_ms, 1e-3)?,
+            seed: self.seed,
+            code_path: self.code_path,
+            recorded: self.history.is_some(),
+            reserved: self.reserve_mb.saturating_mul(1 << 20),
+            filter: self.filter_bits.unwrap_or_default(),
+        })
+    }
+
+    /// Refuses what cannot be done with a data folder, or recorded.
+    fn check_once(&self) -> Result<(), String> {
+        if self.history.is_some() && (self.protocol.len() > 1 || self.repeat > 1) {
+            return Err("error: --history: the history is one protocol's, run once".to_owned());
+        }
+        if self.data.is_none() {
+            return Ok(());
+        }
+        if self.protocol.len() > 1 || self.repeat > 1 {
+            return Err("error: --data: one protocol runs over a data folder, and once".to_owned());
+        }
+        match self.protocol.iter().find(|choice| !choice.is_durable()) {
+            Some(choice) => Err(format!(
+                "error: --data: protocol {} keeps no records: its nodes cannot be made durable",
+                choice.name()
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// What comes before all runs; the application, planned.
+    fn begin(
+        &self,
+        settings: &Settings,
+        sources: Vec<SourceFile>,
+    ) -> Result<Arc<PlannedApplication>, Box<dyn Error>> {
+        self.check_once()?;
+        let hybrid = self.protocol.contains(&ProtocolChoice::RampHybrid);
+        super::check_filter_bits(self.filter_bits, hybrid)?;
+        check_writable(self.json.as_deref())?;
+        check_writable(self.history.as_deref())?;
+        memory::reserve(settings.reserved);
+        Ok(application::plan(sources, settings.partitions)?)
+    }
+
+    /// What was asked for, in the form that other programs read; `workload` says the workload's part.
+    fn describe(&self, settings: &Settings, workload: serde_json::Value) -> serde_json::Value {
+        let mut described = serde_json::json!({
+            "partitions": self.partitions,
+            "clients": self.clients,
+            "seconds": self.seconds,
+            "delay_ms": self.delay_ms,
+            "seed": self.seed,
+            "reserve_mb": self.reserve_mb,
+            "repeat": self.repeat,
+            "filter_bits": settings.filter.bits(),
+        });
+        if let (Some(all), serde_json::Value::Object(more)) = (described.as_object_mut(), workload)
+        {
+            all.extend(more);
+        }
+        described
+    }
+}
+
+/// The application of a folder, or the one that is built in.
+fn sources(
+    folder: Option<&Path>,
+    built_in: &[(&str, &str)],
+) -> Result<Vec<SourceFile>, Box<dyn Error>> {
+    Ok(match folder {
+        Some(folder) => application::read_sources(&[folder.to_owned()])?,
+        None => {
+            let files = built_in.iter();
+            files
+                .map(|(name, text)| SourceFile::new(*name, *text))
+                .collect()
+        }
+    })
+}
+
+pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>> {
+    match &arguments.workload {
+        Workload::Tpcc(arguments) => tpcc::run(arguments),
+        Workload::Ycsb(arguments) => ycsb::run(arguments),
+        Workload::Check(arguments) => check::run(arguments),
+    }
+}
+
+/// Another database that an experiment is run on; given which of several rounds it is, in words.
+pub(crate) type Rival<'r> = dyn Fn(&str) -> Result<Run, Box<dyn Error>> + 'r;
+
+/// Runs an experiment under all protocols that are asked for, and tells what came of it.
+fn run_experiment(
+    arguments: &ClusterArguments,
+    planned: &Arc<PlannedApplication>,
+    experiment: &dyn Experiment,
+    rival: Option<Box<Rival<'_>>>,
+    described: serde_json::Value,
+) -> Result<Verdict, Box<dyn Error>> {
+    let runs = run_all(planned, experiment, arguments, rival.as_deref())?;
+    let mut text = summary(&runs);
+    for run in &runs {
+        if let Some(shares) = &run.code_path {
+            text.push_str(&format!("\n{}", summary::code_path(&run.protocol, shares)));
+        }
+    }
+    let consistent = runs.iter().all(Run::is_consistent);
+    if let Some(path) = &arguments.json {
+        let outcome = Outcome {
+            version: 1,
+            experiment: arguments.describe(experiment.settings(), described),
+            runs,
+        };
+        write_file(path, serde_json::to_string_pretty(&outcome)? + "\n")?;
+    }
+    say!("{text}")?;
+    Ok(if consistent {
+        Verdict::Fine
+    } else {
+        Verdict::Finding
+    })
+}
+
+/// Every protocol asked for, and the rival, in turn; repeated runs take turns as well, so that a
+/// machine whose speed drifts is as kind to one as to the other.
+pub(crate) fn run_all(
+    planned: &Arc<PlannedApplication>,
+    experiment: &dyn Experiment,
+    arguments: &ClusterArguments,
+    rival: Option<&Rival<'_>>,
+) -> Result<Vec<Run>, Box<dyn Error>> {
+    let rivals = usize::from(rival.is_some());
+    let mut rounds: Vec<Vec<Run>> = vec![Vec::new(); arguments.protocol.len() + rivals];
+    for round in 0..arguments.repeat {
+        let of = if arguments.repeat > 1 {
+            format!(" {}/{}", round + 1, arguments.repeat)
+        } else {
+            String::new()
+        };
+        for (runs, choice) in rounds.iter_mut().zip(&arguments.protocol) {
+            let data = arguments.data.as_deref();
+            let Ran { mut run, recorded } = run_one(planned, experiment, *choice, &of, data)?;
+            if let (Some(path), Some(recorded)) = (&arguments.history, recorded)
+                && let Some(wrong) = write_history(planned, path, recorded)?
+            {
+                run.conditions.insert(format!("history: {wrong}"), false);
+            }
+            runs.push(run);
+        }
+        if let (Some(rival), Some(runs)) = (rival, rounds.last_mut()) {
+            runs.push(rival(&of)?);
+        }
+    }
+    Ok(rounds.into_iter().filter_map(median).collect())
+}
+
+/// Fills fresh stores and runs one protocol over them.
+fn run_one(
+    planned: &Arc<PlannedApplication>,
+    experiment: &dyn Experiment,
+    choice: ProtocolChoice,
+    of: &str,
+    data: Option<&Path>,
+) -> Result<Ran, Box<dyn Error>> {
+    let data = data
+        .map(|path| DataFolder::open(path, &embedded::description(planned, experiment, choice)))
+        .transpose()
+        .map_err(|error| format!("error: --data: {error}"))?;
+    let name = format!("{}{of}", choice.name());
+    let stores = if data.as_ref().is_some_and(|data| !data.is_new()) {
+        let empty = || Store::new(planned.schema(), StoreSettings::default());
+        (0..experiment.settings().partitions)
+            .map(|_| empty())
+            .collect()
+    } else {
+        let loaded = Arc::new(AtomicU64::new(0));
+        let message = format!("{name}: loading");
+        progress::bar(&message, experiment.rows(), &loaded, || {
+            experiment.fill(planned, StoreSettings::default(), &loaded)
+        })?
+    };
+    Ok(progress::steps(&name, |step| {
+        embedded::run(planned, experiment, choice, stores, data.as_ref(), step)
+    })?)
+}
+
+/// Writes what was recorded; the first thing in it that cannot be.
+fn write_history(
+    planned: &PlannedApplication,
+    path: &Path,
+    recorded: Recorded,
+) -> Result<Option<String>, String> {
+    let written = File::create(path).and_then(|file| recorded.write(planned, BufWriter::new(file)));
+    let violations = written.map_err(|error| cannot_write(path, &error))?;
+    Ok(violations.into_iter().next())
+}
+
+/// The run with the median rate; its conditions hold only if every run's did.
+fn median(mut runs: Vec<Run>) -> Option<Run> {
+    runs.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
+    let mut conditions = BTreeMap::new();
+    for (name, held) in runs.iter().flat_map(|run| &run.conditions) {
+        *conditions.entry(name.clone()).or_insert(true) &= held;
+    }
+    let middle = runs.len() / 2;
+    let mut run = runs.into_iter().nth(middle)?;
+    run.conditions = conditions;
+    Some(run)
+}
