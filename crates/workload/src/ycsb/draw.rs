@@ -214,6 +214,13 @@ mod tests {
         assert_eq!(scattered(77, 1), 0);
     }
 
+    /// By FNV-1a of the rank's eight bytes, the lowest first.
+    #[test]
+    fn frequent_items_lie_apart() {
+        let keys = [0, 1, 2, 3].map(|rank| scattered(rank, 1_000_000));
+        assert_eq!(keys, [174_405, 584_996, 353_223, 763_814]);
+    }
+
     /// So that a seed means the same everywhere: if this fails on some machine, its floats are at fault.
     #[test]
     fn draws_are_the_same_on_every_machine() {

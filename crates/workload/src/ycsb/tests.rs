@@ -1,3 +1,5 @@
+//! What is drawn, how often, and what is refused.
+
 use std::collections::BTreeMap;
 
 use super::*;
