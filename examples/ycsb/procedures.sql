@@ -31,12 +31,6 @@ BEGIN ATOMIC
     UPDATE usertable SET field0 = p_value WHERE ycsb_key = p_key;
 END;
 
-CREATE PROCEDURE insert_item(p_key bigint, p_value text)
-LANGUAGE SQL
-BEGIN ATOMIC
-    INSERT INTO usertable (ycsb_key, field0) VALUES (p_key, p_value);
-END;
-
 CREATE FUNCTION scan_items(p_from bigint, p_count integer) RETURNS TABLE (item bigint, field text)
 LANGUAGE SQL STABLE
 BEGIN ATOMIC

@@ -160,23 +160,12 @@ fn auctionmark_orders_purchases_as_the_paper_says() {
 }
 
 #[test]
-fn twitter_and_epinions_need_nothing() {
-    for name in ["twitter", "epinions"] {
+fn twitter_epinions_and_ycsb_need_nothing() {
+    for name in ["twitter", "epinions", "ycsb"] {
         let plan = Application::example(name).plan();
         assert!(!plan.needs_coordination(), "{name}: {:#?}", plan.entries);
         assert!(plan.entries.len() > 1, "{name}");
     }
-}
-
-#[test]
-fn ycsb_orders_the_keys_that_clients_choose_alone() {
-    let plan = Application::example("ycsb").plan();
-    expect(&plan, "insert_item", "usertable_pkey", No, "unique-chosen");
-    for entry in &plan.entries {
-        let free = entry.class == Free;
-        assert_eq!(free, entry.name != "insert_item", "{entry:?}");
-    }
-    assert_eq!(plan.entries.len(), 6);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! YCSB: B. F. Cooper et al., *Benchmarking Cloud Serving Systems with YCSB* (SoCC 2010), and what
 //! ramp.txt §5.1 makes of it.
 //!
-//! The application is `examples/ycsb/`; for workload F with the file in its folder `f`. [`Form::Transactions`] is RAMP's: transactions of several
+//! The application is `examples/ycsb/`; for workloads D and E with the file in its folder
+//! `d-e`, for F with that in `f`. [`Form::Transactions`] is RAMP's: transactions of several
 //! operations that all read or all write, by default four, 95 of 100 of them reading. [`Form::Letter`] is
 //! one of the published workloads A to F, whose transactions are single operations.
 //!
@@ -254,9 +255,14 @@ impl Ycsb {
         &self.parameters
     }
 
-    /// Whether some operation reads an item in order to change it.
-    fn modifies(&self) -> bool {
-        self.parameters.form == Form::Letter(Letter::F)
+    fn more(&self) -> More {
+        match self.parameters.form {
+            Form::Letter(Letter::D | Letter::E) => More::Inserts,
+            Form::Letter(Letter::F) => More::Modifies,
+            Form::Letter(Letter::A | Letter::B | Letter::C) | Form::Transactions { .. } => {
+                More::Nothing
+            }
+        }
     }
 
     fn calls(&self, seed: u64, place: Place) -> YcsbCaller {
@@ -281,40 +287,54 @@ fn text(rng: &mut Rng, bytes: usize) -> String {
     (0..bytes).map(|_| rng.alphanumeric()).collect()
 }
 
+/// Which operations there are beside those that need no coordination.
+enum More {
+    Nothing,
+    Inserts,
+    Modifies,
+}
+
 /// The operations, as places in [`Workload::procedures`].
 const GET_ALL: usize = 0;
 const PUT_ALL: usize = 1;
 const READ: usize = 2;
 const UPDATE: usize = 3;
-const INSERT: usize = 4;
-const SCAN: usize = 5;
-const READ_MODIFY_WRITE: usize = 6;
+const SCAN: usize = 4;
+/// Workloads D and E alone, in the place of the next one.
+const INSERT: usize = 5;
+/// Workload F alone: in its presence no write is free.
+const READ_MODIFY_WRITE: usize = 5;
 
-const PROCEDURES: [&str; 7] = [
+const PROCEDURES: [&str; 5] = [
     "get_all",
     "put_all",
     "read_item",
     "update_item",
-    "insert_item",
     "scan_items",
-    "read_modify_write",
 ];
+const WITH_INSERTS: [&str; 6] = and(PROCEDURES, "insert_item");
+const WITH_MODIFIES: [&str; 6] = and(PROCEDURES, "read_modify_write");
 
-/// The last of them is workload F's alone: in its presence no write is free.
-const FILES: [(&str, &str); 3] = [
-    (
-        "examples/ycsb/schema.sql",
-        include_str!("../../../../examples/ycsb/schema.sql"),
-    ),
-    (
-        "examples/ycsb/procedures.sql",
-        include_str!("../../../../examples/ycsb/procedures.sql"),
-    ),
-    (
-        "examples/ycsb/f/read_modify_write.sql",
-        include_str!("../../../../examples/ycsb/f/read_modify_write.sql"),
-    ),
-];
+const fn and([a, b, c, d, e]: [&'static str; 5], more: &'static str) -> [&'static str; 6] {
+    [a, b, c, d, e, more]
+}
+
+const SCHEMA: (&str, &str) = (
+    "examples/ycsb/schema.sql",
+    include_str!("../../../../examples/ycsb/schema.sql"),
+);
+const OPERATIONS: (&str, &str) = (
+    "examples/ycsb/procedures.sql",
+    include_str!("../../../../examples/ycsb/procedures.sql"),
+);
+const INSERTS: (&str, &str) = (
+    "examples/ycsb/d-e/insert_item.sql",
+    include_str!("../../../../examples/ycsb/d-e/insert_item.sql"),
+);
+const MODIFIES: (&str, &str) = (
+    "examples/ycsb/f/read_modify_write.sql",
+    include_str!("../../../../examples/ycsb/f/read_modify_write.sql"),
+);
 
 impl Workload for Ycsb {
     fn name(&self) -> &'static str {
@@ -322,16 +342,18 @@ impl Workload for Ycsb {
     }
 
     fn files(&self) -> &'static [(&'static str, &'static str)] {
-        match self.modifies() {
-            true => &FILES,
-            false => &FILES[..2],
+        match self.more() {
+            More::Nothing => &[SCHEMA, OPERATIONS],
+            More::Inserts => &[SCHEMA, OPERATIONS, INSERTS],
+            More::Modifies => &[SCHEMA, OPERATIONS, MODIFIES],
         }
     }
 
     fn procedures(&self) -> &'static [&'static str] {
-        match self.modifies() {
-            true => &PROCEDURES,
-            false => &PROCEDURES[..READ_MODIFY_WRITE],
+        match self.more() {
+            More::Nothing => &PROCEDURES,
+            More::Inserts => &WITH_INSERTS,
+            More::Modifies => &WITH_MODIFIES,
         }
     }
 
@@ -361,7 +383,7 @@ impl Workload for Ycsb {
             }
             // At the end of the table there are fewer.
             (SCAN, [_, Value::Int(most)]) => rows.len().clamp(1, *most as usize),
-            (READ_MODIFY_WRITE, _) => 1,
+            (READ_MODIFY_WRITE, _) if matches!(self.more(), More::Modifies) => 1,
             _ => 0,
         };
         match rows.len() {
