@@ -26,6 +26,7 @@ use rustc_hash::FxHashMap;
 use crate::application::PlannedApplication;
 use crate::backoff::Backoff;
 use crate::call::{Call, CallError, Outcome, Retries, Work};
+use crate::limits::TransactionLimits;
 use crate::record::{AttemptOutcome, AttemptRecord, RecordedRead};
 use crate::routing::Target;
 use crate::sequence::{NodeSequences, SequenceStarts};
@@ -41,6 +42,8 @@ pub struct NodeOptions {
     pub backoff: Backoff,
     /// A call is given up after this many attempts.
     pub attempts_max: u32,
+    /// How large a transaction may become.
+    pub limits: TransactionLimits,
     /// What [`Ticks`] 0 is in microseconds since 2000-01-01 00:00:00 UTC, for `now()`.
     pub epoch_micros: i64,
     /// Which life of the node this is: names of transactions begin with it.
@@ -55,6 +58,7 @@ impl Default for NodeOptions {
             declares: false,
             backoff: Backoff::default(),
             attempts_max: 1_000,
+            limits: TransactionLimits::default(),
             epoch_micros: 0,
             life: Incarnation::FIRST,
             records: false,
@@ -415,7 +419,7 @@ impl<P: Protocol> Node<P> {
             node: self.id,
             sequence: self.next_sequence,
         };
-        let mailbox = Mailbox::new();
+        let mailbox = Mailbox::new(self.options.limits);
         let identity = AttemptIdentity {
             home: self.home,
             unique: u64::from(self.id.0) << 48 | transaction.sequence,

@@ -22,6 +22,7 @@ use smallvec::SmallVec;
 
 use crate::answers::Answers;
 use crate::application::PlannedApplication;
+use crate::limits::{Size, TransactionLimits};
 use crate::overlay::{self, OwnWrite};
 use crate::routing::Target;
 use crate::sequence::NodeSequences;
@@ -36,15 +37,18 @@ pub(crate) struct Mailbox {
     pub writes: Vec<OwnWrite>,
     /// Set when deferral led nowhere and the next attempt must do without.
     pub deferral_failed: bool,
+    /// How large it has become.
+    size: Size,
 }
 
 impl Mailbox {
-    pub(crate) fn new() -> Rc<RefCell<Mailbox>> {
+    pub(crate) fn new(limits: TransactionLimits) -> Rc<RefCell<Mailbox>> {
         Rc::new(RefCell::new(Mailbox {
             request: None,
             response: None,
             writes: Vec::new(),
             deferral_failed: false,
+            size: Size::new(limits),
         }))
     }
 
@@ -244,7 +248,7 @@ impl NodeTransaction {
                     access,
                 })
                 .collect();
-            let answers = self.ask(requests).await;
+            let answers = self.ask(requests).await?;
             if let Some(range) = kept {
                 self.answers.keep(range, &answers[0]);
             }
@@ -264,7 +268,7 @@ impl NodeTransaction {
                 access,
             })
             .collect();
-        let answers = self.ask(asked).await;
+        let answers = self.ask(asked).await?;
         let planned = Arc::clone(&self.planned);
         let schema = planned.application.schema();
         let mut gathered: Vec<Option<Fetched>> = vec![None; reads.len()];
@@ -300,9 +304,14 @@ impl NodeTransaction {
         }
     }
 
-    async fn ask(&self, requests: Vec<PartitionRead>) -> Vec<Fetched> {
-        self.mailbox.borrow_mut().request = Some(requests);
-        Answer(&self.mailbox).await
+    async fn ask(&self, requests: Vec<PartitionRead>) -> Result<Vec<Fetched>, TransactionError> {
+        {
+            let mut mailbox = self.mailbox.borrow_mut();
+            let added = mailbox.size.add_reads(&requests);
+            added.map_err(TransactionError::Failed)?;
+            mailbox.request = Some(requests);
+        }
+        Ok(Answer(&self.mailbox).await)
     }
 
     /// Reads whose answers own writes may change: more widely, with the rows that own updates start
@@ -448,7 +457,10 @@ impl Transaction for NodeTransaction {
         self.check_slots(partition, &effect)?;
         self.note_own(&effect);
         let guard = self.planned.execution.guards_writes(statement);
-        let writes = &mut self.mailbox.borrow_mut().writes;
+        let mut mailbox = self.mailbox.borrow_mut();
+        let added = mailbox.size.add_write(&effect);
+        added.map_err(TransactionError::Failed)?;
+        let writes = &mut mailbox.writes;
         if writes.is_empty() {
             writes.reserve(ROWS_EXPECTED);
         }

@@ -2,6 +2,7 @@
 
 mod assertions;
 mod deferral;
+mod limits;
 mod mixed;
 mod numbers;
 mod support;

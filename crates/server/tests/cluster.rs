@@ -11,7 +11,7 @@ use anabranch_engine::load::Loader;
 use anabranch_engine::{Node, NodeOptions, Outcome, PlannedApplication};
 use anabranch_protocol::Topology;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
-use anabranch_server::cluster::ClusterError;
+use anabranch_server::cluster::{ClusterError, Stopped};
 use anabranch_server::{Client, Cluster, ClusterOptions, SubmitError};
 use anabranch_sql::{Application, SourceFile};
 use anabranch_storage::{Store, StoreSettings};
@@ -68,6 +68,14 @@ fn start(planned: &Arc<PlannedApplication>, options: ClusterOptions) -> Cluster<
         })
         .collect();
     Cluster::start(makers, options).expect("threads can be had")
+}
+
+/// Stops a cluster; no run leaves anything prepared behind.
+fn stop(cluster: Cluster<RampNode>) -> Stopped<RampNode> {
+    let stopped = cluster.stop().expect("every thread ends");
+    let prepared: Vec<usize> = stopped.protocols.iter().map(RampNode::prepared).collect();
+    assert!(prepared.iter().all(|count| *count == 0), "{prepared:?}");
+    stopped
 }
 
 fn ids<const N: usize>(ids: [i64; N]) -> Arc<[Value]> {
@@ -197,7 +205,7 @@ fn a_violated_constraint_is_named_and_leaves_nothing_of_its_transaction() {
     let (failed, last) = transfer(2, one, "food", 10);
     assert_eq!(failed, None);
     assert_eq!(last, ids::<2>([3_982, 2])[..]);
-    cluster.stop().expect("every thread ends");
+    stop(cluster);
 }
 
 #[test]
@@ -223,7 +231,7 @@ fn three_nodes_answer_and_stop_gives_back_what_they_hold() {
         assert!(outcomes.iter().all(|outcome| outcome.result.is_ok()));
         counted += 150 + 2 * 150;
     }
-    let stopped = cluster.stop().expect("every thread ends");
+    let stopped = stop(cluster);
     assert_eq!(stopped.protocols.len(), 3);
     let stores = stopped.protocols.iter().map(RampNode::store);
     let totals: Vec<i64> = stores.map(|store| total(store, &planned)).collect();
@@ -256,7 +264,7 @@ fn an_injected_delay_is_waited_for() {
         timed(COUNT_TWO, ids([near, far])) >= 4 * delay,
         "two rounds"
     );
-    cluster.stop().expect("every thread ends");
+    stop(cluster);
 }
 
 #[test]
@@ -297,7 +305,7 @@ fn a_client_has_so_many_calls_under_way_and_no_more() {
         done += taken.len();
         taken.clear();
     }
-    let stopped = cluster.stop().expect("every thread ends");
+    let stopped = stop(cluster);
     let totals = stopped
         .protocols
         .iter()
@@ -340,7 +348,7 @@ fn a_node_that_was_woken_is_not_idle() {
         gate.wait();
         assert_eq!(seen, BTreeSet::from([Activity::Transport]));
     });
-    cluster.stop().expect("every thread ends");
+    stop(cluster);
 }
 
 #[test]

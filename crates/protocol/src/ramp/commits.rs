@@ -150,6 +150,9 @@ impl RampNode {
         let Phase::Preparing(deciding) = &mut attempt.phase else {
             return;
         };
+        if deciding.answered.contains(&from) {
+            return; // It has voted; whatever this answers is not what was asked.
+        }
         let phase = match vote {
             Ok(seen) => {
                 self.context.clock.observe(seen);

@@ -51,7 +51,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use anabranch_storage::Store;
-use anabranch_types::{ActivityProbe, HybridClock, NodeId, PartitionId, RowPrograms, Ticks};
+use anabranch_types::{
+    ActivityProbe, EffectError, HybridClock, NodeId, PartitionId, RowPrograms, Ticks, Timestamp,
+};
 use rustc_hash::FxHashMap;
 
 use self::attempt::Attempt;
@@ -59,7 +61,9 @@ use self::message::{Message, Stamped};
 use self::participant::{Context, Participant};
 use self::stability::Stability;
 use self::termination::{MILLION, TERMINATE};
-use crate::{Counters, Input, Outbox, Protocol, Request, TimerId, Topology, TransactionId};
+use crate::{
+    AbortReason, Counters, Input, Outbox, Protocol, Request, TimerId, Topology, TransactionId,
+};
 
 pub use self::filter::{FilterSize, FilterSizeError};
 pub use self::nwnr::NwnrNode;
@@ -82,6 +86,9 @@ pub struct RampOptions {
     /// coordinator and the other participants (ramp.txt §4.6); it asks again after twice as long, and
     /// so on. Never, if there is none.
     pub terminate_after: Option<Ticks>,
+    /// How far ahead of this node's clock the name of another node's transaction may be. One that is
+    /// further ahead is refused: it would take this node's clock along, and every timestamp after it.
+    pub ahead_max: Ticks,
     /// For experiments with blocked writes (ramp.txt §5.3), of a million: how many transactions over
     /// several partitions, spread evenly, a coordinator decides without telling the other
     /// participants; their clients are answered at once, and participants learn by asking. Those
@@ -91,7 +98,8 @@ pub struct RampOptions {
 }
 
 impl Default for RampOptions {
-    /// RAMP-Fast; 10 ms, 500 ms, 8 rounds; termination after the paper's 5 s, and every commit sent.
+    /// RAMP-Fast; 10 ms, 500 ms, 8 rounds; termination after the paper's 5 s; clocks at most
+    /// an hour ahead; every commit sent.
     fn default() -> Self {
         RampOptions {
             announce_after: Ticks::from_millis(10),
@@ -99,6 +107,7 @@ impl Default for RampOptions {
             rounds_max: 8,
             metadata: Metadata::Fast,
             terminate_after: Some(Ticks::from_millis(5_000)),
+            ahead_max: Ticks::from_millis(3_600_000),
             unsent_commits: 0,
         }
     }
@@ -256,9 +265,14 @@ impl RampNode {
                 self.handle_got(transaction, from, stamped.stable, result, out);
             }
             Message::Prepare(prepare) => {
-                self.context.clock.observe(prepare.prepared);
                 let transaction = prepare.transaction;
-                let vote = self.participant.prepare(&mut self.context, *prepare);
+                let vote = match self.misnamed(from, transaction, prepare.prepared) {
+                    Some(error) => Err(AbortReason::Failed(error)),
+                    None => {
+                        self.context.clock.observe(prepare.prepared);
+                        self.participant.prepare(&mut self.context, *prepare)
+                    }
+                };
                 self.send(from, Message::Vote { transaction, vote }, out);
                 self.terminate_later(out);
             }
@@ -295,6 +309,35 @@ impl RampNode {
                 prepared,
             } => self.handle_inquire(from, transaction, prepared, out),
         }
+    }
+
+    /// Why a transaction cannot have this name: it has another coordinator, or is from a time that is
+    /// not to come for long. Who repeats a name is told so by the participant.
+    pub(super) fn misnamed(
+        &self,
+        coordinator: NodeId,
+        transaction: TransactionId,
+        prepared: Timestamp,
+    ) -> Option<EffectError> {
+        let why = if transaction.node != coordinator || prepared.node() != coordinator {
+            format!("{prepared} names a transaction of another node than {coordinator}")
+        } else {
+            let known = self.context.clock.last().max(self.context.now.as_micros());
+            let ahead = prepared.logical().saturating_sub(known);
+            if ahead <= self.options.ahead_max.as_micros() {
+                return None;
+            }
+            let most = self.options.ahead_max.as_micros();
+            format!(
+                "{prepared} is {ahead} us ahead of this node's clock, and at most {most} us are \
+                 permitted: set {coordinator}'s clock right"
+            )
+        };
+        Some(EffectError {
+            code: "58000",
+            message: why,
+            constraint: None,
+        })
     }
 
     /// Takes over what the participant has counted.

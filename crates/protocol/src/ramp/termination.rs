@@ -95,6 +95,12 @@ impl RampNode {
                 _ => self.send(from, Message::Abort { prepared }, out),
             };
         }
+        if self
+            .misnamed(transaction.node, transaction, prepared)
+            .is_some()
+        {
+            return; // Nobody can have prepared that; to promise it would shut out all that comes.
+        }
         match self.participant.standing(&mut self.context, prepared) {
             Standing::Shown(decided) => {
                 let commit = Message::Commit {

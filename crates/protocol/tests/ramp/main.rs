@@ -1,5 +1,6 @@
 //! RAMP's tests: stories by hand, and random schedules under a checker.
 
+mod bad_input;
 mod commits;
 mod limits;
 mod metadata;
