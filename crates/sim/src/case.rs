@@ -269,6 +269,8 @@ pub struct Case {
     pub seed: u64,
     /// Clients, each with one call under way.
     pub clients: u32,
+    /// Whether each client goes to the next node with each call, instead of staying with one.
+    pub roaming: bool,
     /// Calls that they make between them while faults may come.
     pub transactions: u64,
     /// The network.
@@ -317,6 +319,7 @@ impl Case {
             },
             seed,
             clients,
+            roaming: false,
             transactions,
             plan: match FaultPlan::draw(level, seed, nodes, clients.max(1), horizon) {
                 plan if protocol.is_durable() => plan,
@@ -390,6 +393,7 @@ impl Case {
                 transactions: self.transactions,
                 think: Ticks(self.network.median(0, 0).0 / 2),
                 healed_at: self.plan.healed_at(),
+                roaming: self.roaming,
             },
         );
         let stores = prepared.stores(self.seed, &self.network, self.plan.faults.is_empty())?;

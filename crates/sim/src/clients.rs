@@ -37,6 +37,8 @@ pub struct Settings {
     pub think: Ticks,
     /// When all faults have ended.
     pub healed_at: Ticks,
+    /// Whether each goes to the next node with each call.
+    pub roaming: bool,
 }
 
 /// Every client of a run.
@@ -51,6 +53,7 @@ pub struct Clients {
     random: SplitMix64,
     think: Ticks,
     healed_at: Ticks,
+    roaming: bool,
     /// Clients that have more to do.
     busy: u32,
     names: u32,
@@ -82,6 +85,7 @@ impl Clients {
             transactions,
             think,
             healed_at,
+            roaming,
         } = settings;
         let clients = (0..count).map(|number| {
             let place = Place {
@@ -110,6 +114,7 @@ impl Clients {
             random: SplitMix64::stream(seed, "clients", 0),
             think,
             healed_at,
+            roaming,
             busy: count,
             names: count,
             clients,
@@ -179,6 +184,11 @@ impl<P: Simulated> Cluster<P> {
     /// A client makes its next call, or waits, or is done.
     pub(crate) fn client_goes_on(&mut self, number: u32) {
         let healed_at = self.clients.healed_at;
+        let (nodes, roaming) = (self.clients.nodes, self.clients.roaming);
+        let client = &mut self.clients.clients[number as usize];
+        if roaming && client.current.is_none() {
+            client.place.node = (client.place.node + 1) % nodes;
+        }
         let at = self.clients.clients[number as usize].place.node;
         if self.hosts[usize::from(at)].is_down() {
             self.happened.sometimes("a client found its node dead");

@@ -36,6 +36,8 @@ struct Header {
     nodes: u16,
     seed: u64,
     clients: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
+    roaming: bool,
     transactions: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<Matrix>,
@@ -90,6 +92,7 @@ impl CaseFile {
             nodes: self.nodes,
             seed: case.seed,
             clients: case.clients,
+            roaming: case.roaming,
             transactions: case.transactions,
             network: network.map(|text| Matrix {
                 name: case.network.name().to_owned(),
@@ -156,6 +159,7 @@ impl CaseFile {
                 termination: header.termination,
                 seed: header.seed,
                 clients: header.clients,
+                roaming: header.roaming,
                 transactions: header.transactions,
                 network,
                 plan,

@@ -138,6 +138,7 @@ impl Load {
             transactions: u64::MAX,
             think: self.think,
             healed_at: Ticks(0),
+            roaming: false,
         };
         let clients = Clients::new(prepared, settings);
         let mut cluster: Cluster<P> = Cluster::new(

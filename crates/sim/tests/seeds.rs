@@ -1,6 +1,8 @@
 //! Seeds of every workload under every protocol and level of faults, each run twice.
 
+use anabranch_history::{Model, check};
 use anabranch_protocol::ramp::FilterSize;
+use anabranch_sim::case::Run;
 use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Termination, Verdict};
 
 const NODES: u16 = 3;
@@ -209,6 +211,71 @@ fn commits_left_to_participants_are_found_out() {
         }
         assert!(found_out > 400, "{}: {found_out}", protocol.name());
     }
+}
+
+/// The guarantees of a session hold for a client that goes to another node with each call: an owner is
+/// the only copy of its partition, and a commit is answered when all of them show it.
+#[test]
+fn sessions_hold_for_clients_that_change_nodes() {
+    for protocol in [
+        ProtocolName::RampFast,
+        ProtocolName::RampSmall,
+        ProtocolName::RampHybrid,
+        ProtocolName::Locking,
+    ] {
+        for workload in ["register", "bank", "counter"] {
+            let prepared = Prepared::new(workload, NODES).unwrap();
+            for level in FaultLevel::ALL {
+                for seed in 0..4 {
+                    let mut case = case(protocol, level, seed);
+                    case.roaming = true;
+                    let report = case.run(&prepared).unwrap();
+                    let what = format!("{workload} {} {} {seed}", protocol.name(), level.name());
+                    assert_eq!(report.verdict, Verdict::Fine, "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// A client that is answered before all participants show its commit does not read its own writes, and
+/// is found out.
+#[test]
+fn who_is_answered_early_does_not_read_what_he_wrote() {
+    let prepared = Prepared::new("register", NODES).unwrap();
+    let missed = (0..10).filter(|seed| {
+        let mut case = case(ProtocolName::RampFast, FaultLevel::None, *seed);
+        case.termination.unsent_commits = 500_000;
+        let run = case.run_recorded(&prepared, None).unwrap();
+        assert_eq!(run.report.verdict, Verdict::Fine, "{seed}");
+        violates(&run, Model::Sessions)
+    });
+    assert!(missed.count() > 0);
+}
+
+/// Whether a run's history violates a model.
+fn violates(run: &Run, model: Model) -> bool {
+    let history = run.history.as_ref().expect("it is recorded").history();
+    let history = history.expect("it does not contradict itself");
+    let verdict = check(&history, model).expect("the model can be checked");
+    !verdict.anomalies.is_empty()
+}
+
+/// What is permitted has a run that shows it (ramp.txt §3.3): a reader sees a transaction, and not all
+/// that its writer had seen.
+#[test]
+fn what_a_transaction_has_read_is_not_seen_with_it() {
+    let prepared = Prepared::new("ycsb", NODES).unwrap();
+    let missed = (0..100).filter(|seed| {
+        let mut case = case(ProtocolName::RampFast, FaultLevel::Mild, *seed);
+        (case.clients, case.transactions) = (12, 600);
+        let run = case.run_recorded(&prepared, None).unwrap();
+        assert_eq!(run.report.verdict, Verdict::Fine, "{seed}");
+        violates(&run, Model::Causal)
+    });
+    let missed = missed.count();
+    assert!(missed > 0, "{missed}");
+    eprintln!("{missed} of 100");
 }
 
 /// Filters of four bits say yes to nearly everything: readers ask in vain, and are told the truth.

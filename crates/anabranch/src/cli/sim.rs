@@ -26,11 +26,12 @@ use super::Verdict;
 use super::output::{OutputError, cannot_write, check_writable, say, write_file};
 
 /// What a case file says, and the command line may not say beside it.
-const DECIDED_BY_A_CASE: [&str; 11] = [
+const DECIDED_BY_A_CASE: [&str; 12] = [
     "workload",
     "protocol",
     "filter_bits",
     "unsent_commits",
+    "roaming",
     "nodes",
     "seed",
     "seeds",
@@ -68,6 +69,9 @@ pub(crate) struct SimArguments {
     /// Clients, each with one call under way
     #[arg(long, value_name = "N", default_value_t = 6)]
     clients: u32,
+    /// Each client goes to the next node with each call, instead of staying with one
+    #[arg(long)]
+    roaming: bool,
     /// What goes wrong: none, mild, storm, absence (a storm in which one node is gone for long), or a file with a fault plan
     #[arg(long, value_name = "LEVEL|FILE", default_value = "mild")]
     faults: String,
@@ -183,6 +187,7 @@ impl SimArguments {
             level,
         );
         case.filter = self.filter_bits.unwrap_or_default();
+        case.roaming = self.roaming;
         case.termination.unsent_commits = self.unsent_commits.unwrap_or_default();
         if let Faults::Read(plan) = faults {
             case.plan = plan.clone();
@@ -427,7 +432,7 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
     };
     if arguments.replay.is_none() {
         say!(
-            "  again         anabranch sim {} --protocol {}{}{} --nodes {} --clients {} \
+            "  again         anabranch sim {} --protocol {}{}{}{} --nodes {} --clients {} \
              --transactions {} --faults {} --net {} --seed {}\n",
             file.workload,
             case.protocol.name(),
@@ -439,6 +444,7 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
                 Some(share) => format!(" --unsent-commits {share}"),
                 None => String::new(),
             },
+            if case.roaming { " --roaming" } else { "" },
             file.nodes,
             case.clients,
             case.transactions,
