@@ -20,6 +20,7 @@ use anabranch_server::cluster::ClusterError;
 use anabranch_server::{
     Client, Cluster, ClusterOptions, DataError, DataFolder, Profile, Profiler, SubmitError,
 };
+use anabranch_sim::history::ASSIGNMENTS;
 use anabranch_sql::transaction::TransactionError;
 use anabranch_storage::{LogError, Store};
 use anabranch_types::{Activity, NodeId, PartitionId, Placement, TableId};
@@ -305,6 +306,7 @@ fn header(setting: &Setting<'_>) -> Header {
         seed: setting.experiment.settings().seed,
         nodes: setting.experiment.settings().partitions,
         models: setting.choice.models().to_vec(),
+        assignments: ASSIGNMENTS,
         ..Header::default()
     }
 }

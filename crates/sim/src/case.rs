@@ -26,7 +26,7 @@ use crate::clients::{Clients, Settings};
 use crate::cluster::{Cluster, Watch};
 use crate::diagram::Recorder;
 use crate::fault::{FaultLevel, FaultPlan};
-use crate::history::RunHistory;
+use crate::history::{ASSIGNMENTS, RunHistory};
 use crate::latency::Network;
 use crate::protocols::{ProtocolName, Shared, Simulated, Termination};
 use crate::report::{Checked, Report, Verdict};
@@ -499,6 +499,7 @@ impl Case {
             seed: self.seed,
             nodes: prepared.nodes,
             models: models.to_vec(),
+            assignments: ASSIGNMENTS,
             ..Header::default()
         };
         let Some(history) = cluster.take_history(&prepared.planned, header) else {

@@ -6,7 +6,8 @@
 //!
 //! * What was written is told by the stores alone, since a deferred effect knows its row only where
 //!   it is installed. A row that was there and has changed was *applied*: what it was stays visible
-//!   in it as far as it was not overwritten.
+//!   in it as far as it was not overwritten; or *assigned*, if every column was: then the highest
+//!   commit timestamp stands, whichever was installed first ([`ASSIGNMENTS`]).
 //! * A point that has no row is the version of whoever deleted it last, in the state that was read;
 //!   else the initial one.
 //! * A range covers what the protocol was asked for; one that stopped at its limit covers what it
@@ -17,7 +18,8 @@ use std::io::{self, Write as Sink};
 
 use anabranch_engine::{AttemptOutcome, AttemptRecord, CallId, PlannedApplication, Work};
 use anabranch_history::record::{
-    self, Header, Operation, Outcome, Place, Scan, Transaction, VersionName, Write, WriteKind,
+    self, AssignmentOrder, Header, Operation, Outcome, Place, Scan, Transaction, VersionName,
+    Write, WriteKind,
 };
 use anabranch_history::{
     Anomaly, History, HistoryBuilder, HistoryError, HistoryWriter, Model, Unsuitable, Verdict,
@@ -34,6 +36,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cluster::Cluster;
 use crate::protocols::Simulated;
+
+/// What decides between two assignments in a recorded history: the stores let the last writer win.
+pub const ASSIGNMENTS: AssignmentOrder = AssignmentOrder::Stamp;
 
 /// Gathers what a run leaves.
 #[derive(Debug, Default)]
@@ -314,18 +319,19 @@ impl<'r> Joining<'r> {
                 operations.extend(self.read(read.partition, &read.read, recorded));
             }
         }
-        let mut version = None;
+        let (mut version, mut stamp) = (None, None);
         if let AttemptOutcome::Committed(timestamp) = record.outcome {
             let writes = self.writes(timestamp);
             if !writes.is_empty() {
                 version = Some(record::version_name(timestamp));
+                stamp = Some(timestamp.to_bits());
                 operations.extend(writes);
             }
         }
         Transaction {
             id: name(record),
             version,
-            stamp: None,
+            stamp,
             session: attempt.asked.map(|asked| format!("c{}", asked.session)),
             node: Some(record.transaction.node.0),
             invoked: attempt.asked.map(|asked| asked.at.0),
@@ -352,6 +358,7 @@ impl<'r> Joining<'r> {
         Transaction {
             id: format!("installed {timestamp}"),
             version: Some(record::version_name(timestamp)),
+            stamp: Some(timestamp.to_bits()),
             outcome: Outcome::Unknown,
             operations: self.writes(timestamp),
             ..Transaction::default()
@@ -375,6 +382,7 @@ impl<'r> Joining<'r> {
                     kind: match change.kind {
                         InstalledKind::Insert => WriteKind::Insert,
                         InstalledKind::Update => WriteKind::Apply,
+                        InstalledKind::Assign => WriteKind::Assign,
                         InstalledKind::Delete => WriteKind::Delete,
                     },
                     value: None,

@@ -6,8 +6,8 @@
 //! taken.
 
 use anabranch_types::{
-    Fetched, IndexId, IndexSchema, Key, Read, Recorded, RecordedState, Row, TableId, TableSchema,
-    Ticks, Timestamp,
+    ColumnIndex, ColumnSet, Fetched, IndexId, IndexSchema, Key, Read, Recorded, RecordedState, Row,
+    TableId, TableSchema, Ticks, Timestamp,
 };
 
 use crate::apply::Change;
@@ -50,6 +50,9 @@ pub enum InstalledKind {
     Insert,
     /// The row has changed.
     Update,
+    /// The row has changed, and all of its columns that are not of its key were assigned: nothing
+    /// shows of what it was.
+    Assign,
     /// There is no row now.
     Delete,
 }
@@ -141,10 +144,21 @@ impl Store {
             kind: match (existed, change.row()) {
                 (_, None) => InstalledKind::Delete,
                 (false, Some(_)) => InstalledKind::Insert,
+                (true, Some(_)) if assigns_all(&held.schema, change.assigned) => {
+                    InstalledKind::Assign
+                }
                 (true, Some(_)) => InstalledKind::Update,
             },
             row: change.row().cloned(),
             entries,
         }
     }
+}
+
+/// Whether these are all columns of a table but those of its primary key, as far as a set can tell.
+fn assigns_all(schema: &TableSchema, assigned: ColumnSet) -> bool {
+    let count = schema.columns.len() as u16;
+    let mut others = (0..count).map(ColumnIndex);
+    count <= ColumnSet::EXACT_MAX
+        && others.all(|column| assigned.contains(column) || schema.primary_key.contains(&column))
 }

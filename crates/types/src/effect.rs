@@ -93,6 +93,8 @@ impl ColumnSet {
     pub const EMPTY: ColumnSet = ColumnSet(0);
     /// Every column.
     pub const ALL: ColumnSet = ColumnSet(u64::MAX);
+    /// Of tables with at most so many columns a set is exact.
+    pub const EXACT_MAX: u16 = 64;
 
     /// This set with one more column.
     #[must_use]
