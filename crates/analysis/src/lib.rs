@@ -14,7 +14,8 @@
 //! 5. `guard`: what has to be ordered becomes the guards of each type; `placement` and `routing`
 //!    let them fall on one partition where a parameter allows it; `merge` says how each column is
 //!    merged.
-//! 6. [`report`]: the plan as text for people and as JSON for programs.
+//! 6. `rsiw`: whose reads are serializable under RAMP although nothing orders them.
+//! 7. [`report`]: the plan as text for people and as JSON for programs.
 //!
 //! *Serializable* is not another analysis: it is the largest choice of guards (everything read or
 //! written), sent through the same steps 5 and 6.
@@ -34,6 +35,7 @@ mod placement;
 pub mod plan;
 pub mod report;
 mod routing;
+mod rsiw;
 pub mod rule;
 mod sign;
 mod term;
@@ -91,6 +93,7 @@ pub fn analyze(
     let held = guard::guards(&footprint, &needs);
     let layout = placement::lay_out(&footprint, &held);
     let serializable = guarantee == Guarantee::Serializable;
+    let mut subsets = rsiw::read_subsets(&footprint);
     let entries = (0..footprint.types.len())
         .map(|owner| {
             let parameter = layout.routing[owner].map(|(parameter, _)| parameter);
@@ -107,6 +110,7 @@ pub fn analyze(
                 serializable,
             );
             entry.checks = checks(&footprint, &declared, &findings, owner, serializable);
+            entry.read_subset = subsets[owner].take();
             entry
         })
         .collect();
@@ -257,6 +261,7 @@ fn entry(
             .statements
             .iter()
             .all(|s| s.accesses.iter().all(|a| a.role == Role::Read)),
+        read_subset: None,
     }
 }
 

@@ -78,6 +78,18 @@ pub struct PlanEntry {
     pub serializable: bool,
     /// True when no statement writes.
     pub read_only: bool,
+    /// What it reads is a subset of what is written together, if that is certain.
+    pub read_subset: Option<ReadSubset>,
+}
+
+/// A type that reads, and reads of each version's writer nothing that this one has not written: the
+/// read-subset-items-written property (ramp.txt, Definition 3.28).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadSubset {
+    /// So does everybody whom it meets, or writes only: serializable under RAMP (Theorem 3.29).
+    Serializable,
+    /// This type, with which it shares tables or writers, reads otherwise.
+    Beside(String),
 }
 
 /// An assertion that is evaluated before a transaction commits.

@@ -2,7 +2,7 @@
 
 mod support;
 
-use anabranch_history::{History, Model, Phenomenon};
+use anabranch_history::{History, Model, Phenomenon, Rsiw};
 use support::found;
 
 /// A history of transactions given as operations: `w x` writes, `r x` reads the initial version,
@@ -141,4 +141,54 @@ fn a_version_that_nobody_wrote_is_refused_with_its_line() {
     let error = History::read(text.as_bytes()).unwrap_err();
     assert_eq!(error.line, 3);
     assert!(error.to_string().contains("nobody wrote"), "{error}");
+}
+
+/// What the paper says of its histories: who reads a subset of what was written together.
+#[test]
+fn histories_5_to_8_have_the_read_subset_property_or_not() {
+    let subset = |transactions: &[&str], orders: &[(&str, &str)]| {
+        let history = history(transactions, orders);
+        let found = Rsiw::of(&history);
+        assert_eq!(found.read_write, 0);
+        assert_eq!(found.write_only + found.read_only, transactions.len());
+        (found.subset, found.holds(), found.read_only, history)
+    };
+    let five = ["w x; w y", "r x 1; r y 1", "r x 1; r z"];
+    let (having, holds, readers, _) = subset(&five, &[]);
+    assert_eq!(
+        (having, holds, readers),
+        (1, false, 2),
+        "T3 reads z beside x"
+    );
+
+    let six = ["w x; w y", "w u; w z", "r x 1; r z 2"];
+    let (having, holds, _, history_6) = subset(&six, &[]);
+    assert_eq!((having, holds), (0, false));
+    assert_eq!(
+        found(&history_6, Model::Serializable),
+        [],
+        "sufficient, not necessary"
+    );
+
+    let seven = ["w x; w y", "w u; w z", "r x 1; r z", "r x; r z 2"];
+    let (having, holds, _, history_7) = subset(&seven, &[]);
+    assert_eq!((having, holds), (0, false));
+    assert_eq!(found(&history_7, Model::ReadAtomic), []);
+    assert_ne!(found(&history_7, Model::Serializable), []);
+
+    let eight = ["w x; w y", "w x; w y", "r x 1; r y 1", "r y 2"];
+    let (having, holds, _, history_8) = subset(&eight, &[("x", "1 2"), ("y", "1 2")]);
+    assert_eq!((having, holds), (2, true));
+    assert_eq!(found(&history_8, Model::Serializable), []);
+}
+
+/// The property says nothing where transactions read and write, nor of isolation.
+#[test]
+fn the_read_subset_property_is_of_what_transactions_do() {
+    let mixed = history(&["w x; w y", "r x 1; w x"], &[("x", "1 2")]);
+    assert_eq!(Rsiw::of(&mixed).read_write, 1);
+    assert!(!Rsiw::of(&mixed).holds());
+    let fractured = history(&["w x; w y", "r x 1; r y"], &[]);
+    assert!(Rsiw::of(&fractured).holds());
+    assert_ne!(found(&fractured, Model::ReadAtomic), []);
 }

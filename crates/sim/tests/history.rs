@@ -1,6 +1,6 @@
 //! Every run's history is judged, and a protocol that promises too little is found out by it.
 
-use anabranch_history::{History, Model, Phenomenon, check};
+use anabranch_history::{History, Model, Phenomenon, Rsiw, check};
 use anabranch_sim::case::Run;
 use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Verdict, Watch};
 
@@ -157,6 +157,39 @@ fn each_baseline_promises_and_shows_what_its_page_says() {
             let count = failing(*model);
             assert!(count >= 5, "{name} is not {model}: {count} of 10");
         }
+    }
+}
+
+/// Theorem 3.29: whoever reads in `register` reads a subset of what was written together, so that
+/// atomic visibility makes the history serializable, storms and all; and nothing less does.
+#[test]
+fn readers_of_what_is_written_together_are_serializable_under_ramp() {
+    let prepared = Prepared::new("register", NODES).unwrap();
+    let runs = |protocol, level, model| {
+        let violates = |seed: &u64| {
+            let run = run(&prepared, protocol, level, *seed);
+            let history = run.history.as_ref().expect("it was recorded");
+            let history = history.history().expect("it fits together");
+            let subset = Rsiw::of(&history);
+            assert!(subset.holds(), "{} {seed}: {subset:?}", protocol.name());
+            assert!(subset.write_only > 20 && subset.subset > 20, "{subset:?}");
+            !found(&run, model).is_empty()
+        };
+        (0..20).filter(violates).count()
+    };
+    for protocol in [
+        ProtocolName::RampFast,
+        ProtocolName::RampSmall,
+        ProtocolName::RampHybrid,
+    ] {
+        let failing = runs(protocol, FaultLevel::Storm, Model::Serializable);
+        assert_eq!(failing, 0, "{}", protocol.name());
+    }
+    let failing = runs(ProtocolName::EPci, FaultLevel::Storm, Model::Serializable);
+    assert_eq!(failing, 0, "e-pci");
+    for protocol in [ProtocolName::Nwnr, ProtocolName::Lwnr] {
+        let failing = runs(protocol, FaultLevel::None, Model::Serializable);
+        assert!(failing >= 10, "{}: {failing} of 20", protocol.name());
     }
 }
 

@@ -22,6 +22,9 @@ pub struct TransactionSummary {
     pub parameters: Vec<(String, DataType)>,
     /// Every SQL statement in it, of every branch.
     pub statements: Vec<StatementSummary>,
+    /// Whether it may commit without having come to its last statement: a RETURN, EXIT or CONTINUE
+    /// before that, or a call of another procedure, which may have one.
+    pub may_end_early: bool,
 }
 
 /// One SQL statement.

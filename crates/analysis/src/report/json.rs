@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::explore::Counterexample;
 use crate::plan::{
-    Confluence, CoordinationClass, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan, PlanEntry,
+    Confluence, CoordinationClass, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan,
+    PlanEntry, ReadSubset,
 };
 
 /// The version of the format.
@@ -47,6 +48,7 @@ struct Transaction<'a> {
     checks: Vec<Check<'a>>,
     verdicts: Vec<Verdict<'a>>,
     read_only: bool,
+    read_subset: Option<&'static str>,
     serializable: bool,
 }
 
@@ -205,6 +207,10 @@ fn transaction<'a>(
             })
             .collect(),
         read_only: entry.read_only,
+        read_subset: entry.read_subset.as_ref().map(|subset| match subset {
+            ReadSubset::Serializable => "serializable",
+            ReadSubset::Beside(_) => "beside",
+        }),
         serializable: entry.serializable,
     }
 }

@@ -15,7 +15,7 @@ use super::json::{class_name, merge_name};
 use crate::invariant::names;
 use crate::plan::{
     Confluence, CoordinationClass, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan,
-    PlanEntry, Verdict,
+    PlanEntry, ReadSubset, Verdict,
 };
 
 /// The width of the text, in columns.
@@ -225,7 +225,17 @@ fn updated(catalog: &Catalog, span: Span, update: &TableAccess) -> String {
 
 fn free_reason(plan: &Plan, entry: &PlanEntry) -> String {
     if entry.read_only {
-        return "it writes nothing; it sees all of a transaction's effects or none".into();
+        let sees = "it writes nothing; it sees all of a transaction's effects or none";
+        return match &entry.read_subset {
+            None => sees.into(),
+            Some(ReadSubset::Serializable) => {
+                format!("{sees}; what it reads is always written together: serializable [rsiw]")
+            }
+            Some(ReadSubset::Beside(other)) => format!(
+                "{sees}; what it reads is always written together, but not what {other} reads or \
+                 writes [rsiw]"
+            ),
+        };
     }
     let mut rules: Vec<&'static str> = Vec::new();
     for verdict in &entry.verdicts {

@@ -6,6 +6,7 @@ mod examples;
 mod found;
 mod isolation;
 mod placement;
+mod rsiw;
 mod schema;
 mod soundness;
 mod support;

@@ -706,6 +706,25 @@ pub(super) fn assigned_by(code: &Code, procedure: &CompiledProcedure, slots: &mu
     }
 }
 
+/// Whether something before the end may leave the procedure, or a part of it; `to_the_end` if nothing
+/// comes behind `codes`.
+fn leaves(codes: &[Code], to_the_end: bool) -> bool {
+    let last = codes.len().saturating_sub(1);
+    codes.iter().enumerate().any(|(at, code)| match code {
+        Code::Return(_) => !to_the_end || at < last,
+        Code::Exit(_) | Code::Continue(_) | Code::Call { .. } => true,
+        Code::If {
+            branches,
+            otherwise,
+        } => branches.iter().any(|(_, body)| leaves(body, false)) || leaves(otherwise, false),
+        Code::ForRange { body, .. }
+        | Code::ForQuery { body, .. }
+        | Code::ForEach { body, .. }
+        | Code::While { body, .. } => leaves(body, false),
+        _ => false,
+    })
+}
+
 impl CompiledProcedure {
     /// How it runs when it is called by itself.
     fn by_itself(&self) -> Calling {
@@ -811,6 +830,7 @@ impl CompiledProcedure {
             span: self.span,
             parameters: self.parameters.clone(),
             statements,
+            may_end_early: leaves(&self.body, true),
         }
     }
 

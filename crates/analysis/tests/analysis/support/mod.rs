@@ -94,6 +94,7 @@ impl Application {
                 .map(|p| ((*p).to_owned(), DataType::Int4))
                 .collect(),
             statements: Vec::new(),
+            may_end_early: false,
         };
         Type {
             application: self,

@@ -1,0 +1,82 @@
+//! The read-subset-items-written property (ramp.txt, §3.4 and Appendix A): where everybody who reads
+//! from a transaction reads items that it has written and no others, and transactions either read or
+//! write, read atomic isolation *is* one-copy serializable (Theorem 3.29).
+//!
+//! The property is one of what transactions do, not of how they were isolated: a history may have it and
+//! be fractured all the same.
+
+use rustc_hash::FxHashSet;
+
+use crate::history::{History, TransactionNumber};
+use crate::record::WriteKind;
+
+/// What the committed transactions of a history do, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rsiw {
+    /// They write, and read nothing: each write replaces all of an item.
+    pub write_only: usize,
+    /// They read and write, or write what depends on what was there.
+    pub read_write: usize,
+    /// They read, and do not write.
+    pub read_only: usize,
+    /// Those of them that have the property (Definition 3.28): whenever they read a version that a
+    /// write-only transaction has written, it has written all that they read. None that has read a
+    /// range is counted: what it read is not a set of items.
+    pub subset: usize,
+}
+
+impl Rsiw {
+    /// Counts the transactions of a history.
+    pub fn of(history: &History) -> Rsiw {
+        let mut found = Rsiw::default();
+        for number in history.committed_numbers() {
+            let (reads, writes) = (history.reads_of(number), history.writes_of(number));
+            if writes.is_empty() {
+                found.read_only += 1;
+                found.subset += usize::from(reads_a_subset(history, number));
+            } else if reads.is_empty() && replaces(history, number) {
+                found.write_only += 1;
+            } else {
+                found.read_write += 1;
+            }
+        }
+        found
+    }
+
+    /// Whether the whole history has the property: then it is serializable if it is read atomic.
+    pub fn holds(&self) -> bool {
+        self.read_write == 0 && self.subset == self.read_only
+    }
+}
+
+/// Whether each of its writes leaves nothing of what was there.
+fn replaces(history: &History, number: TransactionNumber) -> bool {
+    history.writes_of(number).iter().all(|write| {
+        let version = history.versions_of(write.item)[write.position as usize - 1];
+        !matches!(
+            version.kind,
+            WriteKind::Apply | WriteKind::Increment | WriteKind::Append
+        )
+    })
+}
+
+fn reads_a_subset(history: &History, reader: TransactionNumber) -> bool {
+    let reads = history.reads_of(reader);
+    if reads.iter().any(|read| read.scan.is_some()) {
+        return false;
+    }
+    let versions = reads.iter().filter(|read| read.position > 0);
+    let writers: FxHashSet<TransactionNumber> = versions
+        .map(|read| history.versions_of(read.item)[read.position as usize - 1].writer)
+        .collect();
+    // tidy: order-free because all are asked the same
+    writers.iter().all(|writer| {
+        let written = history.writes_of(*writer);
+        let has = |item| {
+            written
+                .binary_search_by_key(&item, |write| write.item)
+                .is_ok()
+        };
+        reads.iter().all(|read| has(read.item))
+    })
+}
