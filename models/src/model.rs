@@ -38,6 +38,12 @@ pub const MODELS: &[Model] = &[
         finds: false,
     },
     Model {
+        name: "ramp-one-phase",
+        about: "RAMP-Fast, one-phase writes: no reader sees a part of a transaction",
+        kind: Kind::RampOnePhase,
+        finds: false,
+    },
+    Model {
         name: "ramp-guards",
         about: "RAMP-Fast with guards: no two withdrawals take what is there once",
         kind: Kind::RampGuards,
@@ -103,6 +109,7 @@ pub struct Model {
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Ramp(Metadata),
+    RampOnePhase,
     RampGuards,
     Locking { declares: bool },
     Nwnr,
@@ -208,7 +215,7 @@ impl Model {
             start: start(0),
             unblocked: size.apart,
             terminates: size.terminates,
-            recent: !matches!(self.kind, Kind::EPci),
+            recent: !matches!(self.kind, Kind::EPci | Kind::RampOnePhase),
         };
         let serializable = Serializable { start: start(0) };
         Ok(match self.kind {
@@ -216,6 +223,22 @@ impl Model {
                 let setting = size.setting(Size::write);
                 run(
                     size.both(0, durable(size, ramp(size, metadata))),
+                    &setting,
+                    &read_atomic,
+                    limits,
+                )
+            }
+            Kind::RampOnePhase => {
+                let setting = size.setting(Size::write);
+                let options = RampOptions {
+                    one_phase: true,
+                    ..ramp_options(size, Metadata::Fast)
+                };
+                let node = move |node, topology, store| {
+                    RampNode::new(node, topology, store, programs(), options)
+                };
+                run(
+                    size.both(0, durable(size, node)),
                     &setting,
                     &read_atomic,
                     limits,
@@ -295,14 +318,18 @@ fn durable<P: Durable>(
 }
 
 fn ramp(size: Size, metadata: Metadata) -> impl Fn(NodeId, Arc<Topology>, Store) -> RampNode {
-    let options = RampOptions {
+    let options = ramp_options(size, metadata);
+    move |node, topology, store| RampNode::new(node, topology, store, programs(), options)
+}
+
+fn ramp_options(size: Size, metadata: Metadata) -> RampOptions {
+    RampOptions {
         announce_after: Ticks(0),
         retain: RETAIN,
         metadata,
         terminate_after: size.terminates.then_some(PATIENCE),
         ..RampOptions::default()
-    };
-    move |node, topology, store| RampNode::new(node, topology, store, programs(), options)
+    }
 }
 
 fn locking(read_locks: ReadLocks) -> impl Fn(NodeId, Arc<Topology>, Store) -> LockingNode {

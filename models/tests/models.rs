@@ -55,6 +55,19 @@ fn ramp_shows_all_of_a_transaction_to_readers_that_ask_one_partition_after_the_o
     holds("ramp", ONE_BY_ONE, 500);
 }
 
+/// Who is answered early may not find at another node what it wrote; nobody finds half of it.
+#[test]
+fn one_phase_writes_show_all_of_a_transaction_or_nothing() {
+    holds("ramp-one-phase", TWO, 5_000);
+    let size = Size {
+        writers: 1,
+        apart: true,
+        crashes: 1,
+        ..TWO
+    };
+    holds("ramp-one-phase", size, 1_000);
+}
+
 /// Evidence and superseded versions go, readers in progress do not.
 #[test]
 fn ramp_shows_all_of_a_transaction_while_it_is_being_forgotten() {
@@ -232,6 +245,18 @@ fn e_pci_shows_all_of_a_transaction_or_nothing() {
         ..TWO
     };
     holds("e-pci", size, 5_000);
+}
+
+/// With two partitions whoever has met a writer has its `Commit` on the same link: it takes a third one,
+/// so that there is something to check.
+#[test]
+fn e_pci_asks_where_a_commit_has_not_arrived() {
+    let size = Size {
+        partitions: 3,
+        writers: 1,
+        ..TWO
+    };
+    holds("e-pci", size, 1_000);
 }
 
 /// The self-tests: what is wrong is found, in the fewest steps.

@@ -405,6 +405,11 @@ fn a_refusal_leaves_nothing() {
     cluster.request(reader, read(vec![read_item(1, 0)]));
     cluster.deliver(N3, N1);
     assert!(!cluster.has_reply(reader));
+    // The refusal is there before the commit check is, and answers it.
+    for (from, to) in [(N2, N0), (N0, N2), (N2, N1), (N1, N3)] {
+        cluster.deliver(from, to);
+    }
+    assert!(cluster.has_reply(reader), "nobody is pending any more");
     cluster.deliver_all();
     let refused = cluster.take_reply(writer);
     let Some(Reply::Aborted(AbortReason::Failed(error))) = refused else {

@@ -230,12 +230,27 @@ impl RampNode {
                 };
                 self.send(node, commit, out);
             }
+            if self.options.one_phase && !deciding.has_outputs {
+                self.answer_early(transaction, &mut deciding, out);
+            }
         }
         let attempt = self
             .attempts
             .get_mut(&transaction)
             .expect("it waits for votes");
         attempt.phase = Phase::Committing(deciding);
+    }
+
+    /// Answers the client of a transaction that is decided; who acknowledges it later answers nobody.
+    pub(super) fn answer_early(
+        &mut self,
+        transaction: TransactionId,
+        deciding: &mut Deciding,
+        out: &mut Outbox<Stamped>,
+    ) {
+        deciding.answers_nobody = true;
+        let slots = std::mem::take(&mut deciding.slots);
+        self.committed(transaction, deciding.commit, slots, out);
     }
 
     pub(super) fn give_up(
@@ -286,7 +301,10 @@ impl RampNode {
         self.attempts.remove(&transaction);
         if let Some(reason) = deciding.refused {
             // In doubt for ever: its metadata is kept, and readers are told of it (RAMP-I1).
-            return self.abort(transaction, reason, out);
+            if !deciding.answers_nobody {
+                self.abort(transaction, reason, out);
+            }
+            return;
         }
         self.context.stability.done(deciding.commit);
         self.announce_later(out);

@@ -89,6 +89,11 @@ pub struct RampOptions {
     /// How far ahead of this node's clock the name of another node's transaction may be. One that is
     /// further ahead is refused: it would take this node's clock along, and every timestamp after it.
     pub ahead_max: Ticks,
+    /// One-phase writes (ramp.txt §4.8): a client is answered when its transaction is decided, before
+    /// the participants show it. It gives up reading its writes at other nodes for one round less;
+    /// what a transaction writes is shown whole all the same. Transactions whose answers have to carry
+    /// values from other partitions are answered as ever.
+    pub one_phase: bool,
     /// For experiments with blocked writes (ramp.txt §5.3), of a million: how many transactions over
     /// several partitions, spread evenly, a coordinator decides without telling the other
     /// participants; their clients are answered at once, and participants learn by asking. Those
@@ -99,7 +104,7 @@ pub struct RampOptions {
 
 impl Default for RampOptions {
     /// RAMP-Fast; 10 ms, 500 ms, 8 rounds; termination after the paper's 5 s; clocks at most
-    /// an hour ahead; every commit sent.
+    /// an hour ahead; two-phase writes, and every commit sent.
     fn default() -> Self {
         RampOptions {
             announce_after: Ticks::from_millis(10),
@@ -108,6 +113,7 @@ impl Default for RampOptions {
             metadata: Metadata::Fast,
             terminate_after: Some(Ticks::from_millis(5_000)),
             ahead_max: Ticks::from_millis(3_600_000),
+            one_phase: false,
             unsent_commits: 0,
         }
     }

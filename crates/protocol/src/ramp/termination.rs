@@ -154,9 +154,7 @@ impl RampNode {
         let after = self.options.terminate_after.unwrap_or_default();
         let due = self.context.now + after + after + after;
         self.unsent.push_back((due, transaction));
-        deciding.answers_nobody = true;
-        let slots = std::mem::take(&mut deciding.slots);
-        self.committed(transaction, deciding.commit, slots, out);
+        self.answer_early(transaction, deciding, out);
         self.terminate_later(out);
     }
 }

@@ -4,6 +4,7 @@ mod bad_input;
 mod commits;
 mod limits;
 mod metadata;
+mod one_phase;
 mod random;
 mod stories;
 #[path = "../support/mod.rs"]
