@@ -97,6 +97,9 @@ pub struct Effort {
     /// as many come before them: enough that what is distributed has come to its end as often as what is
     /// not.
     orders: [u64; 2],
+    /// Without locks, so many transactions of each client are counted at least: many clients that begin
+    /// together stay in step for their first few calls, and servers stand idle between their waves.
+    calls_each: u64,
     /// Items, where there is a warehouse a server.
     items: u32,
     /// Clients a server: the points of the load's axis.
@@ -141,9 +144,10 @@ impl Effort {
     pub const FULL: Effort = Effort {
         name: "full",
         orders: [100_000, 30_000],
+        calls_each: 24,
         items: 100_000,
         loads: &[2, 8, 16, 32, 48, 64, 128, 256, 512, 1_024],
-        clients_waiting: &[512, 2_048],
+        clients_waiting: &[1_024, 2_048],
         clients: [&[512], &[16, 32, 48, 64, 128], &[64, 256, 1_024]],
         warehouses: &[(1, 100_000), (4, 50_000), (16, 20_000), (64, 6_000)],
         distributed: &[0, 10, 25, 50, 75, 100],
@@ -165,8 +169,9 @@ impl Effort {
     pub const QUICK: Effort = Effort {
         name: "quick",
         orders: [60_000, 20_000],
+        calls_each: 12,
         loads: &[8, 48, 512],
-        clients_waiting: &[2_048],
+        clients_waiting: &[1_024],
         clients: [&[512], &[48, 128], &[256]],
         warehouses: &[(1, 100_000), (8, 20_000)],
         distributed: &[0, 100],

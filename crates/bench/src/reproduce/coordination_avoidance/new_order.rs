@@ -26,18 +26,21 @@ pub(super) fn specified(effort: &Effort, protocol: ProtocolName, clients: u32) -
         protocol,
         clients,
         round_trip_micros: MEDIAN_ROUND_TRIP_MICROS,
-        // Few clients need not be watched for as long.
-        transactions: orders(effort, protocol).min(u64::from(clients) * 1_000),
+        transactions: orders(effort, protocol, clients),
         millis_max: 10_000,
     }
 }
 
-fn orders(effort: &Effort, protocol: ProtocolName) -> u64 {
+/// How many orders are counted.
+fn orders(effort: &Effort, protocol: ProtocolName, clients: u32) -> u64 {
     let [free, locking] = effort.orders;
-    match protocol {
+    let each = effort.calls_each * u64::from(published::SERVERS) * u64::from(clients);
+    let orders = match protocol {
         ProtocolName::Locking => locking,
-        _ => free,
-    }
+        _ => free.max(each),
+    };
+    // Few clients need not be watched for as long.
+    orders.min(u64::from(clients) * 1_000)
 }
 
 /// The load's panel.

@@ -10,6 +10,7 @@ fn tiny() -> Settings {
         effort: Effort {
             name: "tiny",
             orders: [150, 100],
+            calls_each: 2,
             items: 200,
             loads: &[1, 4],
             clients: [&[4], &[2, 4], &[3]],
