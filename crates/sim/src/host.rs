@@ -334,18 +334,27 @@ impl<P: Simulated> Cluster<P> {
 
     /// Sends and answers what a node has let out.
     fn let_out(&mut self, node: u16) {
-        let mut out = self.out.take().unwrap_or_default();
-        for (to, message) in out.messages.drain(..) {
-            self.send(node, to.0, message);
-        }
-        for attempt in out.attempts.drain(..) {
-            self.acknowledge(&attempt);
-            if let Some(recording) = &mut self.recording {
-                recording.ended(attempt, self.now);
+        let Some(mut out) = self.out.take() else {
+            return;
+        };
+        // Most steps leave one message or one outcome: what is empty is not gone through.
+        if !out.messages.is_empty() {
+            for (to, message) in out.messages.drain(..) {
+                self.send(node, to.0, message);
             }
         }
-        for outcome in out.outcomes.drain(..) {
-            self.client_answered(node, outcome);
+        if !out.attempts.is_empty() {
+            for attempt in out.attempts.drain(..) {
+                self.acknowledge(&attempt);
+                if let Some(recording) = &mut self.recording {
+                    recording.ended(attempt, self.now);
+                }
+            }
+        }
+        if !out.outcomes.is_empty() {
+            for outcome in out.outcomes.drain(..) {
+                self.client_answered(node, outcome);
+            }
         }
         self.out = Some(out);
     }
