@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anabranch_bench::calibrate::{Calibration, Effort, Provenance};
+use anabranch_bench::calibrate::{Calibration, Effort, Name, Provenance};
 use clap::Args;
 
 use super::Verdict;
@@ -22,6 +22,14 @@ pub(crate) struct CalibrateArguments {
     /// One short round over a small database: to see that it works, not to be used
     #[arg(long)]
     quick: bool,
+    /// Measure one experiment alone: new-order, writes-1 to writes-8, or items. All else is taken from the
+    /// calibration that is built in
+    #[arg(long, value_name = "NAME", value_parser = experiment)]
+    only: Option<Name>,
+}
+
+fn experiment(name: &str) -> Result<Name, String> {
+    Name::by_text(name).ok_or_else(|| "there is no experiment of this name".to_owned())
 }
 
 pub(crate) fn run(arguments: &CalibrateArguments) -> Result<Verdict, Box<dyn Error>> {
@@ -32,12 +40,19 @@ pub(crate) fn run(arguments: &CalibrateArguments) -> Result<Verdict, Box<dyn Err
         Effort::FULL
     };
     let measured = steps("measuring", |progress| {
-        Calibration::measure(provenance(arguments), effort, progress)
+        let provenance = provenance(arguments);
+        match arguments.only {
+            Some(only) => {
+                Calibration::built_in().measure_again(only, &provenance, effort, progress)
+            }
+            None => Calibration::measure(provenance, effort, progress),
+        }
     });
     let calibration = measured.map_err(|error| format!("error: {error}"))?;
     write_file(&arguments.out, calibration.to_text())?;
-    say!("{}\n", calibration.name())?;
-    let local = calibration.costs(anabranch_bench::calibrate::Name::NewOrder, "ramp-fast")?;
+    let shown = arguments.only.unwrap_or(Name::NewOrder);
+    say!("{}\n", calibration.name_of(shown))?;
+    let local = calibration.costs(shown, "ramp-fast")?;
     for step in &local.steps {
         say!("  {:<36} {:>9.0} ns\n", step.step, step.nanos)?;
     }
@@ -59,6 +74,9 @@ fn provenance(arguments: &CalibrateArguments) -> Provenance {
     }
     if arguments.quick {
         command.push_str(" --quick");
+    }
+    if let Some(only) = arguments.only {
+        command.push_str(&format!(" --only {}", only.text()));
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let days = now.map_or(0, |now| now.as_secs() / 86_400);

@@ -12,6 +12,7 @@ use anabranch_types::Ticks;
 use anabranch_workload::Workload;
 use anabranch_workload::register::Writers;
 use anabranch_workload::tpcc::{Distribution, Mix, Scale, Tpcc};
+use anabranch_workload::ycsb::{Parameters, Ycsb};
 
 use super::meter::{Clock, Times, lower_quartile, trimmed_mean};
 use super::{Effort, Measured};
@@ -23,12 +24,17 @@ pub enum Name {
     NewOrder,
     /// Writes to so many of eight registers on eight nodes.
     Writes(usize),
+    /// Transactions over four of a million items on five nodes, 95 of 100 reading (ramp.txt §5.1).
+    Items,
 }
 
 /// Registers and nodes of [`Name::Writes`], as in coordination-avoidance.txt, Figure 1.
 const REGISTERS: u16 = 8;
 
-/// The protocols of every experiment.
+/// Nodes of [`Name::Items`], as in ramp.txt.
+const ITEMS_NODES: u16 = 5;
+
+/// The protocols of most experiments.
 const PROTOCOLS: [ProtocolName; 3] = [
     ProtocolName::RampFast,
     ProtocolName::Nwnr,
@@ -38,10 +44,24 @@ const PROTOCOLS: [ProtocolName; 3] = [
 /// Every experiment under every protocol.
 pub(super) fn all() -> Vec<(Name, ProtocolName)> {
     let writes = (1..=usize::from(REGISTERS)).map(Name::Writes);
-    let names = std::iter::once(Name::NewOrder).chain(writes);
-    let pairs = names.flat_map(|name| PROTOCOLS.map(|protocol| (name, protocol)));
+    let names = [Name::NewOrder].into_iter().chain(writes);
+    let names = names.chain([Name::Items]);
+    let pairs = names.flat_map(|name| {
+        let protocols = name.protocols().iter();
+        protocols.map(move |protocol| (name, *protocol))
+    });
     pairs.collect()
 }
+
+/// Those of [`Name::Items`].
+const ITEMS_PROTOCOLS: [ProtocolName; 6] = [
+    ProtocolName::RampFast,
+    ProtocolName::RampSmall,
+    ProtocolName::RampHybrid,
+    ProtocolName::Nwnr,
+    ProtocolName::Locking,
+    ProtocolName::LockingShort,
+];
 
 impl Name {
     /// Its name in a calibration.
@@ -49,6 +69,20 @@ impl Name {
         match self {
             Name::NewOrder => "new-order".to_owned(),
             Name::Writes(span) => format!("writes-{span}"),
+            Name::Items => "items".to_owned(),
+        }
+    }
+
+    /// The experiment of this name.
+    pub fn by_text(text: &str) -> Option<Name> {
+        let mut names = all().into_iter().map(|(name, _)| name);
+        names.find(|name| name.text() == text)
+    }
+
+    fn protocols(self) -> &'static [ProtocolName] {
+        match self {
+            Name::Items => &ITEMS_PROTOCOLS,
+            Name::NewOrder | Name::Writes(_) => &PROTOCOLS,
         }
     }
 
@@ -72,6 +106,14 @@ impl Name {
                 let registers = i64::from(REGISTERS);
                 (REGISTERS, Arc::new(Writers { registers, span }))
             }
+            Name::Items => {
+                let parameters = Parameters {
+                    items: if effort.full_size { 1_000_000 } else { 5_000 },
+                    ..Parameters::RAMP
+                };
+                let ycsb = Ycsb::with(parameters).expect("these make sense");
+                (ITEMS_NODES, Arc::new(ycsb))
+            }
         }
     }
 
@@ -79,18 +121,20 @@ impl Name {
     /// for one, as they will.
     fn clients(self) -> u32 {
         match self {
-            Name::NewOrder => 32,
+            Name::NewOrder | Name::Items => 32,
             Name::Writes(_) => 8,
         }
     }
 }
 
-/// Measures all experiments, round by round, so that a disturbance hits all alike.
+/// Measures experiments, round by round, so that a disturbance hits all alike: one, or all.
 pub(super) fn measure(
+    only: Option<Name>,
     effort: Effort,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<Measured>, CaseError> {
-    let all = all();
+    let mut all = all();
+    all.retain(|(name, _)| only.is_none_or(|only| only == *name));
     let mut rounds: Vec<Vec<Times>> = vec![Vec::new(); all.len()];
     progress("loading");
     let mut filled: Vec<(Name, Filled)> = Vec::new();
@@ -117,6 +161,7 @@ pub(super) fn measure(
     let summed = summed.map(|((name, protocol), rounds)| Measured {
         experiment: name.text(),
         protocol: protocol.name().to_owned(),
+        provenance: None,
         steps: sum(rounds),
     });
     Ok(summed.collect())
@@ -154,7 +199,7 @@ impl Filled {
             processor: None,
             warmup: Ticks::from_millis(match name {
                 Name::NewOrder => effort.warmup_millis,
-                Name::Writes(_) => effort.millis / 5,
+                Name::Writes(_) | Name::Items => effort.millis / 5,
             }),
             measured: Ticks::from_millis(effort.millis),
             transactions_max: u64::MAX,

@@ -62,6 +62,18 @@ pub struct Provenance {
     pub command: String,
 }
 
+impl Provenance {
+    fn name(&self) -> String {
+        let Provenance {
+            machine,
+            date,
+            commit,
+            ..
+        } = self;
+        format!("calibration of {date}, {machine}, commit {commit}")
+    }
+}
+
 /// What the steps of one experiment cost under one protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,6 +82,9 @@ pub struct Measured {
     pub experiment: String,
     /// Under which protocol.
     pub protocol: String,
+    /// Where it comes from, if not from where the calibration does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
     /// What its steps cost.
     pub steps: Vec<StepCost>,
 }
@@ -171,7 +186,7 @@ impl Calibration {
         let (paths, effects) = paths::measure(effort)?;
         progress("messages");
         let transport = transport::measure(effort, &effects)?;
-        let experiments = experiment::measure(effort, progress)?;
+        let experiments = experiment::measure(None, effort, progress)?;
         Ok(Calibration {
             version: VERSION,
             provenance,
@@ -179,6 +194,27 @@ impl Calibration {
             paths,
             experiments,
         })
+    }
+
+    /// Measures one experiment anew, and keeps all else that it has.
+    ///
+    /// # Errors
+    /// When the experiment fails.
+    pub fn measure_again(
+        mut self,
+        only: Name,
+        provenance: &Provenance,
+        effort: Effort,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Calibration, CalibrationError> {
+        let mut measured = experiment::measure(Some(only), effort, progress)?;
+        for found in &mut measured {
+            found.provenance = Some(provenance.clone());
+        }
+        let text = only.text();
+        self.experiments.retain(|found| found.experiment != text);
+        self.experiments.extend(measured);
+        Ok(self)
     }
 
     /// Reads one from its text; `path` names it in errors.
@@ -229,13 +265,16 @@ impl Calibration {
 
     /// Its name in what is printed from it.
     pub fn name(&self) -> String {
-        let Provenance {
-            machine,
-            date,
-            commit,
-            ..
-        } = &self.provenance;
-        format!("calibration of {date}, {machine}, commit {commit}")
+        self.provenance.name()
+    }
+
+    /// The name of what the costs of an experiment come from.
+    pub fn name_of(&self, experiment: Name) -> String {
+        let text = experiment.text();
+        let mut all = self.experiments.iter();
+        let found = all.find(|found| found.experiment == text);
+        let own = found.and_then(|found| found.provenance.as_ref());
+        own.unwrap_or(&self.provenance).name()
     }
 
     /// What the steps of an experiment cost under a protocol.
@@ -251,7 +290,7 @@ impl Calibration {
             protocol: protocol.to_owned(),
         })?;
         Ok(Costs {
-            calibration: self.name(),
+            calibration: found.provenance.as_ref().unwrap_or(&self.provenance).name(),
             message_nanos: self.transport.message.nanos(),
             client_nanos: self.transport.client.nanos(),
             guard_nanos: self.paths.guard_nanos,
