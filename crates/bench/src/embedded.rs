@@ -23,12 +23,12 @@ use anabranch_server::{
 use anabranch_sim::history::ASSIGNMENTS;
 use anabranch_sql::transaction::TransactionError;
 use anabranch_storage::{LogError, Store};
-use anabranch_types::{Activity, NodeId, PartitionId, Placement, TableId};
+use anabranch_types::{Activity, NodeId, PartitionId, Placement, TableId, Ticks};
 use anabranch_workload::{Caller, Operation, Workload};
 use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::conditions;
-use crate::experiment::{Experiment, ProtocolChoice};
+use crate::experiment::{BLOCKED_AFTER, Experiment, ProtocolChoice};
 use crate::fill::FillError;
 use crate::measure::Measurement;
 use crate::outcome::{Latency, Run};
@@ -152,11 +152,16 @@ pub fn run(
     let programs = planned.application.programs();
     match protocol {
         ProtocolChoice::RampFast | ProtocolChoice::RampSmall | ProtocolChoice::RampHybrid => {
+            let settings = experiment.settings();
+            let usual = RampOptions::default();
             let options = RampOptions {
-                metadata: protocol
-                    .ramp(experiment.settings().filter)
-                    .unwrap_or_default(),
-                ..RampOptions::default()
+                metadata: protocol.ramp(settings.filter).unwrap_or_default(),
+                unsent_commits: settings.unsent_commits,
+                terminate_after: match settings.unsent_commits {
+                    0 => usual.terminate_after,
+                    _ => Some(Ticks(BLOCKED_AFTER.as_nanos() as u64)),
+                },
+                ..usual
             };
             let make = move |id, store| {
                 RampNode::new(

@@ -178,7 +178,15 @@ pub struct Settings {
     pub reserved: u64,
     /// How large RAMP-Hybrid's filters are.
     pub filter: FilterSize,
+    /// For the experiment with blocked writes (ramp.txt §5.3): of a million of RAMP's transactions over
+    /// several partitions, how many are decided without telling the participants; these ask after
+    /// [`BLOCKED_AFTER`].
+    pub unsent_commits: u32,
 }
+
+/// For how long a participant waits for the end of a blocked write: so much shorter than the paper's 5 s
+/// that a run of a second sees as many ends as beginnings.
+pub const BLOCKED_AFTER: Duration = Duration::from_millis(100);
 
 /// Why an experiment cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -334,6 +342,7 @@ impl Settings {
             recorded: false,
             reserved: 0,
             filter: FilterSize::default(),
+            unsent_commits: 0,
         }
     }
 }

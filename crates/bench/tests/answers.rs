@@ -28,6 +28,7 @@ fn settings() -> Settings {
         recorded: false,
         reserved: 0,
         filter: FilterSize::default(),
+        unsent_commits: 0,
     }
 }
 

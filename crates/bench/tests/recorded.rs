@@ -34,6 +34,7 @@ fn settings(seed: u64) -> Settings {
         recorded: true,
         reserved: 0,
         filter: FilterSize::default(),
+        unsent_commits: 0,
     }
 }
 

@@ -5,7 +5,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use anabranch_bench::calibrate::Calibration;
-use anabranch_bench::reproduce::coordination_avoidance::{Effort, Figure, Settings, reproduce};
+use anabranch_bench::figure::Report;
+use anabranch_bench::reproduce::{coordination_avoidance, ramp};
 use clap::{Args, ValueEnum};
 
 use super::Verdict;
@@ -19,9 +20,10 @@ pub(crate) struct ReproduceArguments {
     /// Fewer points and shorter runs
     #[arg(long)]
     quick: bool,
-    /// Which of its figures, separated by commas; all without it
+    /// Which of its figures, separated by commas; all without it. Of coordination-avoidance: 1, 2, 5, 6,
+    /// code-paths; of ramp: default, 4, 5, blocked, 6, quorums
     #[arg(long, value_name = "FIGURE", value_delimiter = ',')]
-    figure: Vec<FigureArgument>,
+    figure: Vec<String>,
     /// The folder of the report: index.html, report.json (docs/schemas/reproduce.schema.json), and each
     /// chart as SVG and PNG; the paper's name without it
     #[arg(long, value_name = "FOLDER")]
@@ -42,56 +44,48 @@ pub(crate) struct ReproduceArguments {
 enum Paper {
     /// Bailis et al.: Coordination Avoidance in Database Systems
     CoordinationAvoidance,
+    /// Bailis et al.: Scalable Atomic Visibility with RAMP Transactions
+    Ramp,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum FigureArgument {
-    /// Transactions of one to eight writes
-    #[value(name = "1")]
-    One,
-    /// The bounds of atomic commitment
-    #[value(name = "2")]
-    Two,
-    /// New-Orders under load, contention and distribution
-    #[value(name = "5")]
-    Five,
-    /// New-Orders on up to two hundred servers
-    #[value(name = "6")]
-    Six,
-    /// The table of code paths
-    CodePaths,
-}
-
-impl FigureArgument {
-    fn figure(self) -> Figure {
-        match self {
-            FigureArgument::One => Figure::Microbenchmark,
-            FigureArgument::Two => Figure::Commitment,
-            FigureArgument::Five => Figure::NewOrder,
-            FigureArgument::Six => Figure::Scaling,
-            FigureArgument::CodePaths => Figure::CodePaths,
-        }
+/// The figures that are asked for, of those that a paper has: each once, in the paper's order.
+fn figures<F: Copy>(asked: &[String], all: &[(&str, F)]) -> Result<Vec<F>, String> {
+    if let Some(unknown) = asked
+        .iter()
+        .find(|name| all.iter().all(|(known, _)| name != known))
+    {
+        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        return Err(format!(
+            "error: --figure: the paper's are {}, not \"{unknown}\"",
+            names.join(", ")
+        ));
     }
+    let chosen = all
+        .iter()
+        .filter(|(known, _)| asked.is_empty() || asked.iter().any(|name| name == known));
+    Ok(chosen.map(|(_, figure)| *figure).collect())
 }
 
 fn cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-pub(crate) fn run(arguments: &ReproduceArguments) -> Result<Verdict, Box<dyn Error>> {
-    let calibration = match &arguments.calibration {
-        Some(path) => Calibration::read(path).map_err(|error| format!("error: {error}"))?,
-        None => Calibration::built_in(),
-    };
-    let Paper::CoordinationAvoidance = arguments.paper;
-    let mut figures: Vec<Figure> = arguments.figure.iter().map(|f| f.figure()).collect();
-    figures.sort_unstable();
-    figures.dedup();
-    if figures.is_empty() {
-        figures = Figure::ALL.to_vec();
-    }
+fn coordination_avoidance(
+    arguments: &ReproduceArguments,
+    calibration: Calibration,
+) -> Result<Report, Box<dyn Error>> {
+    use coordination_avoidance::{Effort, Figure, Settings, reproduce};
     let settings = Settings {
-        figures,
+        figures: figures(
+            &arguments.figure,
+            &[
+                ("1", Figure::Microbenchmark),
+                ("2", Figure::Commitment),
+                ("5", Figure::NewOrder),
+                ("code-paths", Figure::CodePaths),
+                ("6", Figure::Scaling),
+            ],
+        )?,
         effort: match arguments.quick {
             true => Effort::QUICK,
             false => Effort::FULL,
@@ -101,7 +95,48 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<Verdict, Box<dyn Err
         threads: arguments.threads.unwrap_or_else(cores),
     };
     let report = steps("simulating", |progress| reproduce(&settings, progress));
-    let report = report.map_err(|error| format!("error: {error}"))?;
+    Ok(report.map_err(|error| format!("error: {error}"))?)
+}
+
+fn ramp(
+    arguments: &ReproduceArguments,
+    calibration: Calibration,
+) -> Result<Report, Box<dyn Error>> {
+    use ramp::{Effort, Figure, Settings, reproduce};
+    let settings = Settings {
+        figures: figures(
+            &arguments.figure,
+            &[
+                ("default", Figure::Default),
+                ("4", Figure::Clients),
+                ("5", Figure::Conditions),
+                ("blocked", Figure::Blocked),
+                ("6", Figure::Scaling),
+                ("quorums", Figure::Quorum),
+            ],
+        )?,
+        effort: match arguments.quick {
+            true => Effort::QUICK,
+            false => Effort::FULL,
+        },
+        calibration,
+        seed: arguments.seed,
+        threads: arguments.threads.unwrap_or_else(cores),
+    };
+    Ok(steps("reproducing", |progress| {
+        reproduce(&settings, progress)
+    })?)
+}
+
+pub(crate) fn run(arguments: &ReproduceArguments) -> Result<Verdict, Box<dyn Error>> {
+    let calibration = match &arguments.calibration {
+        Some(path) => Calibration::read(path).map_err(|error| format!("error: {error}"))?,
+        None => Calibration::built_in(),
+    };
+    let report = match arguments.paper {
+        Paper::CoordinationAvoidance => coordination_avoidance(arguments, calibration)?,
+        Paper::Ramp => ramp(arguments, calibration)?,
+    };
     let folder = arguments.out.clone();
     let folder = folder.unwrap_or_else(|| PathBuf::from(&report.name));
     let page = report

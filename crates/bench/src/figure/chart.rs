@@ -108,8 +108,18 @@ pub struct Series {
 pub enum Tone {
     /// Transactions that coordinate only where they must.
     Avoiding,
+    /// The same with less metadata: Bloom filters.
+    AvoidingHybrid,
+    /// The same with names of transactions alone.
+    AvoidingSmall,
     /// Two-phase locking.
     Locking,
+    /// The same with short read locks.
+    LockingShort,
+    /// The same without read locks.
+    LockingWrites,
+    /// Commit checks at coordinators.
+    Checking,
     /// No concurrency control: the upper bound.
     Unprotected,
     /// Anything else.
@@ -120,7 +130,12 @@ impl Tone {
     fn colour(self) -> &'static str {
         match self {
             Tone::Avoiding => "#0072b2",
+            Tone::AvoidingHybrid => "#56b4e9",
+            Tone::AvoidingSmall => "#cc79a7",
             Tone::Locking => "#d55e00",
+            Tone::LockingShort => "#e69f00",
+            Tone::LockingWrites => "#8c5a2b",
+            Tone::Checking => "#000000",
             Tone::Unprotected => "#009e73",
             Tone::Neutral => "#555555",
         }

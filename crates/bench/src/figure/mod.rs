@@ -14,7 +14,7 @@ mod page;
 pub mod report;
 
 pub use chart::{Axis, Chart, ChartError, Level, Scale, Series, Tone};
-pub use report::{Comparison, Report, ReportError, Section, SimulatedRun, Target};
+pub use report::{Comparison, Report, ReportError, RunLine, Section, Target};
 
 /// Where a number comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]

@@ -1,7 +1,7 @@
 //! A report as one HTML page that needs nothing beside it: charts are inline SVG.
 
 use super::chart::ChartError;
-use super::report::{Comparison, HEADS, Report, Section, SimulatedRun};
+use super::report::{Comparison, HEADS, Report, RunLine, Section};
 
 const STYLE: &str = "
 :root { color-scheme: light; --ink: #1c2430; --soft: #5b6675; --line: #dfe4ea; --accent: #0072b2; }
@@ -114,9 +114,9 @@ fn put_details(page: &mut String, section: &Section) {
     }
     let count = section.runs.len();
     page.push_str(&format!(
-        "<details><summary>Simulated runs ({count})</summary><div class=\"scroll\"><table>\n<tr>"
+        "<details><summary>Runs ({count})</summary><div class=\"scroll\"><table>\n<tr>"
     ));
-    for head in SimulatedRun::HEADS {
+    for head in RunLine::HEADS {
         page.push_str(&format!("<th>{head}</th>"));
     }
     page.push_str("</tr>\n");

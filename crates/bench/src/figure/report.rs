@@ -35,14 +35,16 @@ pub struct Section {
     /// Numbers beside each other.
     pub comparisons: Vec<Comparison>,
     /// The runs behind them.
-    pub runs: Vec<SimulatedRun>,
+    pub runs: Vec<RunLine>,
 }
 
-/// What came of one simulated run.
+/// What came of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SimulatedRun {
+pub struct RunLine {
     /// What was run.
     pub what: String,
+    /// Whether it was measured or simulated.
+    pub origin: Origin,
     /// Under which protocol.
     pub protocol: &'static str,
     /// Servers.
@@ -51,28 +53,29 @@ pub struct SimulatedRun {
     pub clients: u32,
     /// Transactions that committed while they were counted.
     pub committed: u64,
-    /// The same a second of virtual time.
+    /// The same a second; of virtual time, if it was simulated.
     pub per_second: f64,
     /// The mean time from call to answer, in milliseconds.
     pub mean_ms: f64,
     /// The time that 99 of 100 calls take at most, in milliseconds.
     pub p99_ms: f64,
-    /// The share of the cores that was busy.
-    pub utilization: f64,
+    /// The share of the cores that was busy; of a simulated run.
+    pub utilization: Option<f64>,
     /// Messages between servers, a committed transaction.
     pub messages: f64,
     /// Attempts that were made again, a committed transaction.
     pub retries: f64,
     /// Milliseconds for which requests waited for others' locks, a committed transaction.
     pub lock_wait_ms: f64,
-    /// The share of steps whose kind the calibration had not met.
-    pub guessed: f64,
+    /// The share of steps whose kind the calibration had not met; of a simulated run.
+    pub guessed: Option<f64>,
 }
 
-impl SimulatedRun {
+impl RunLine {
     /// The heads of a table of runs.
-    pub(super) const HEADS: [&'static str; 11] = [
+    pub(super) const HEADS: [&'static str; 12] = [
         "run",
+        "is",
         "protocol",
         "clients",
         "a second",
@@ -86,10 +89,13 @@ impl SimulatedRun {
     ];
 
     /// Its cells.
-    pub(super) fn cells(&self) -> [String; 11] {
-        let percent = |share: f64| format!("{:.1}%", 100.0 * share);
+    pub(super) fn cells(&self) -> [String; 12] {
+        let percent = |share: Option<f64>| {
+            share.map_or_else(|| "–".to_owned(), |share| format!("{:.1}%", 100.0 * share))
+        };
         [
             self.what.clone(),
+            self.origin.name().into(),
             self.protocol.into(),
             quantity(f64::from(self.clients)),
             quantity(self.per_second),

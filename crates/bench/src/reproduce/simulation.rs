@@ -16,9 +16,16 @@ use anabranch_types::Ticks;
 use anabranch_workload::Workload;
 use anabranch_workload::register::Writers;
 use anabranch_workload::tpcc::{Distribution, Mix, Scale, Tpcc};
+use anabranch_workload::ycsb::{self, Form, Parameters, Ycsb};
 
 use super::pool::{self, Group, News};
 use crate::calibrate::{Calibration, CalibrationError, Name};
+use crate::figure::{Origin, RunLine};
+
+/// The median round trip, in microseconds, whose mean is that of an exchange in the trace behind
+/// coordination-avoidance.txt's Figure 2a ([`super::atomic_commit::LAN`]), given how the simulator spreads
+/// latencies. A test holds it.
+pub(super) const MEDIAN_ROUND_TRIP_MICROS: u32 = 489;
 
 /// What is in the stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +39,11 @@ pub(super) enum Database {
     },
     /// One register a server.
     Registers,
+    /// YCSB's items, of a byte each.
+    Items {
+        /// A server.
+        each: u32,
+    },
 }
 
 /// What clients call.
@@ -43,6 +55,15 @@ pub(super) enum Calls {
     OrdersDistributed(u8),
     /// Writes to so many registers, one of them at home.
     Writes(usize),
+    /// Transactions over several items (ramp.txt §5.1).
+    Items {
+        /// So many items.
+        length: u16,
+        /// So many of 100 read; the others write.
+        reads_percent: u8,
+        /// Whether items are drawn alike, and not by Zipf's law.
+        uniform: bool,
+    },
 }
 
 /// One simulated run.
@@ -78,12 +99,17 @@ impl Job {
                 let registers = i64::from(self.servers);
                 return Arc::new(Writers { registers, span });
             }
+            Calls::Items {
+                length,
+                reads_percent,
+                uniform,
+            } => return self.items(length, reads_percent, uniform),
             Calls::OrdersAsSpecified => Distribution::Specified,
             Calls::OrdersDistributed(percent) => Distribution::Percent(f64::from(percent)),
         };
         let (warehouses, items) = match self.database {
             Database::Warehouses { each, items } => (u32::from(each), items),
-            Database::Registers => (1, 1),
+            Database::Registers | Database::Items { .. } => (1, 1),
         };
         Arc::new(Tpcc {
             scale: Scale {
@@ -96,11 +122,33 @@ impl Job {
         })
     }
 
+    fn items(&self, length: u16, reads_percent: u8, uniform: bool) -> Arc<dyn Workload> {
+        let each = match self.database {
+            Database::Items { each } => each,
+            Database::Warehouses { items, .. } => items,
+            Database::Registers => 1,
+        };
+        let parameters = Parameters {
+            items: u64::from(each) * u64::from(self.servers),
+            form: Form::Transactions {
+                length: usize::from(length),
+                reads_percent: f64::from(reads_percent),
+            },
+            distribution: match uniform {
+                true => ycsb::Distribution::Uniform,
+                false => ycsb::Distribution::Zipfian,
+            },
+            ..Parameters::RAMP
+        };
+        Arc::new(Ycsb::with(parameters).expect("figures ask for what can be"))
+    }
+
     /// The experiment of a calibration that has its costs.
     fn experiment(&self) -> Name {
         match self.calls {
             Calls::Writes(span) => Name::Writes(span),
-            _ => Name::NewOrder,
+            Calls::Items { .. } => Name::Items,
+            Calls::OrdersAsSpecified | Calls::OrdersDistributed(_) => Name::NewOrder,
         }
     }
 
@@ -158,6 +206,27 @@ pub enum SimulationError {
     /// The calibration has no costs for it.
     #[error(transparent)]
     Calibration(#[from] CalibrationError),
+}
+
+/// A run for a report's appendix.
+pub(super) fn run_line(what: String, job: &Job, found: &Throughput) -> RunLine {
+    let committed = found.committed.max(1) as f64;
+    RunLine {
+        what,
+        origin: Origin::Simulated,
+        protocol: job.protocol.name(),
+        servers: job.servers,
+        clients: job.clients * u32::from(job.servers),
+        committed: found.committed,
+        per_second: found.per_second,
+        mean_ms: found.mean_ms,
+        p99_ms: found.p99_ms,
+        utilization: found.utilization,
+        messages: found.messages,
+        retries: found.retries,
+        lock_wait_ms: (found.lock_wait_nanos + found.usage.blocked as f64 / committed) / 1e6,
+        guessed: Some(found.usage.guessed as f64 / found.usage.steps.max(1) as f64),
+    }
 }
 
 /// What came of jobs.
@@ -304,6 +373,33 @@ mod tests {
         };
         let found = run(&[near, far], 1);
         assert!(found[0].mean_ms + 2.0 < found[1].mean_ms, "{found:?}");
+    }
+
+    #[test]
+    fn items_are_drawn_and_written_as_asked_for() {
+        let items = |reads_percent, uniform| Job {
+            database: Database::Items { each: 2_000 },
+            transactions: 2_000,
+            clients: 100,
+            ..job(
+                ProtocolName::Locking,
+                Calls::Items {
+                    length: 4,
+                    reads_percent,
+                    uniform,
+                },
+            )
+        };
+        let found = run(&[items(50, false), items(50, true), items(100, false)], 1);
+        let [skewed, alike, reads] = &found[..] else {
+            unreachable!("three were run")
+        };
+        assert!(
+            skewed.lock_wait_nanos > 4.0 * alike.lock_wait_nanos,
+            "{found:?}"
+        );
+        assert_eq!(reads.lock_wait_nanos, 0.0);
+        assert!(reads.messages > 1.0, "{}", reads.messages);
     }
 
     #[test]

@@ -136,6 +136,7 @@ impl ClusterArguments {
             recorded: self.history.is_some(),
             reserved: self.reserve_mb.saturating_mul(1 << 20),
             filter: self.filter_bits.unwrap_or_default(),
+            unsent_commits: 0,
         })
     }
 

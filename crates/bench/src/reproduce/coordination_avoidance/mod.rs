@@ -34,11 +34,11 @@ mod scaling;
 
 use std::num::NonZeroUsize;
 
-use anabranch_sim::{ProtocolName, Throughput};
+use anabranch_sim::ProtocolName;
 
-use super::simulation::{Job, Results, SimulationError};
+use super::simulation::{Job, MEDIAN_ROUND_TRIP_MICROS, Results, SimulationError, run_line};
 use crate::calibrate::Calibration;
-use crate::figure::{Report, Section, SimulatedRun, Tone};
+use crate::figure::{Report, Section, Tone};
 
 /// A figure or table of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -188,10 +188,6 @@ impl Effort {
     };
 }
 
-/// The median round trip, in microseconds, whose mean is that of an exchange in Figure 2a's trace
-/// ([`super::atomic_commit::LAN`]), given how the simulator spreads latencies. A test holds it.
-const MEDIAN_ROUND_TRIP_MICROS: u32 = 489;
-
 /// What decides a reproduction.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -282,26 +278,6 @@ fn called(protocol: ProtocolName) -> &'static str {
         protocol if protocol.read_locks().is_some() => "two-phase locking",
         ProtocolName::Nwnr => "no concurrency control",
         _ => "coordination-avoiding",
-    }
-}
-
-/// A run for the report's appendix.
-fn run_line(what: String, job: &Job, found: &Throughput) -> SimulatedRun {
-    let committed = found.committed.max(1) as f64;
-    SimulatedRun {
-        what,
-        protocol: job.protocol.name(),
-        servers: job.servers,
-        clients: job.clients * u32::from(job.servers),
-        committed: found.committed,
-        per_second: found.per_second,
-        mean_ms: found.mean_ms,
-        p99_ms: found.p99_ms,
-        utilization: found.utilization.unwrap_or_default(),
-        messages: found.messages,
-        retries: found.retries,
-        lock_wait_ms: (found.lock_wait_nanos + found.usage.blocked as f64 / committed) / 1e6,
-        guessed: found.usage.guessed as f64 / found.usage.steps.max(1) as f64,
     }
 }
 

@@ -1,0 +1,156 @@
+//! Figure 6: more and more servers, items drawn alike. Simulated.
+//!
+//! Of each server two cores are simulated: a hundred servers of sixteen do more than can be followed for
+//! long enough. So what is compared is a server with another, and RAMP with no concurrency control.
+
+use anabranch_sim::ProtocolName;
+
+use super::super::simulation::{Calls, Database, Job, MEDIAN_ROUND_TRIP_MICROS, Results, run_line};
+use super::{Effort, called, published, tone};
+use crate::figure::{Axis, Chart, Comparison, Origin, Section, Series, Target};
+
+const PROTOCOLS: [ProtocolName; 4] = [
+    ProtocolName::RampFast,
+    ProtocolName::RampHybrid,
+    ProtocolName::RampSmall,
+    ProtocolName::Nwnr,
+];
+
+/// Cores of each server.
+const CORES: u16 = 2;
+/// Clients of each.
+const CLIENTS: u32 = 192;
+/// Items of each.
+const ITEMS: u32 = 2_000;
+
+fn job(effort: &Effort, protocol: ProtocolName, servers: u16) -> Job {
+    Job {
+        servers,
+        cores: CORES,
+        database: Database::Items { each: ITEMS },
+        calls: Calls::Items {
+            length: 4,
+            reads_percent: 95,
+            uniform: true,
+        },
+        protocol,
+        clients: CLIENTS,
+        round_trip_micros: MEDIAN_ROUND_TRIP_MICROS,
+        transactions: effort.transactions_each * u64::from(servers),
+        millis_max: 10_000,
+    }
+}
+
+/// The runs that it needs.
+pub(super) fn jobs(effort: &Effort) -> Vec<Job> {
+    let each = effort
+        .servers
+        .iter()
+        .flat_map(|servers| PROTOCOLS.map(|protocol| job(effort, protocol, *servers)));
+    each.collect()
+}
+
+/// The section.
+pub(super) fn section(effort: &Effort, results: &Results) -> Section {
+    let of = |protocol, servers| results.of(&job(effort, protocol, servers));
+    let each = |protocol, servers: u16| 4.0 * of(protocol, servers).per_second / f64::from(servers);
+    let line = |protocol: &ProtocolName, y: &dyn Fn(ProtocolName, u16) -> f64| Series {
+        name: called(protocol.name()).into(),
+        origin: Origin::Simulated,
+        tone: tone(protocol.name()),
+        points: effort
+            .servers
+            .iter()
+            .map(|servers| (f64::from(*servers), y(*protocol, *servers)))
+            .collect(),
+    };
+    let chart = |name: &str, title: &str, y: &str, of: &dyn Fn(ProtocolName, u16) -> f64| Chart {
+        name: name.into(),
+        title: title.into(),
+        x: Axis::linear("servers"),
+        y: Axis::linear(y),
+        series: PROTOCOLS
+            .iter()
+            .map(|protocol| line(protocol, of))
+            .collect(),
+        levels: Vec::new(),
+    };
+    let runs = effort.servers.iter().flat_map(|servers| {
+        PROTOCOLS.map(|protocol| {
+            let job = job(effort, protocol, *servers);
+            run_line(format!("{servers} servers"), &job, results.of(&job))
+        })
+    });
+    Section {
+        title: "Figure 6: scaling out".into(),
+        text: vec![
+            "Items drawn alike, and as many clients and items a server however many servers there are. Two \
+             cores of each are simulated. The more servers, the fewer items of a transaction share one, or \
+             lie where it runs, so that it sends more messages: of four items 3.3 lie elsewhere on ten \
+             servers, 3.9 on a hundred, on as many different servers; beyond that no more can come."
+                .into(),
+        ],
+        parameters: vec![
+            ("cores of a server".into(), CORES.to_string()),
+            ("clients a server".into(), CLIENTS.to_string()),
+            ("items a server".into(), ITEMS.to_string()),
+            ("transactions counted a server".into(), effort.transactions_each.to_string()),
+        ],
+        charts: vec![
+            chart(
+                "figure-6",
+                "Scaling out, two cores a server (Figure 6)",
+                "item operations a second",
+                &|protocol, servers| 4.0 * of(protocol, servers).per_second,
+            ),
+            chart(
+                "figure-6-server",
+                "A server of so many (Figure 6)",
+                "item operations a second and server",
+                &each,
+            ),
+        ],
+        comparisons: comparisons(effort, &each),
+        runs: runs.collect(),
+    }
+}
+
+fn comparisons(effort: &Effort, each: &dyn Fn(ProtocolName, u16) -> f64) -> Vec<Comparison> {
+    let (most, published_each) = published::SCALED;
+    let mut found = vec![
+        Comparison::simulated(
+            format!("RAMP-F, item operations a core of {most} servers"),
+            "/s",
+            each(ProtocolName::RampFast, most) / f64::from(CORES),
+        )
+        .beside(published_each / f64::from(published::CORES)),
+    ];
+    let (fast, hybrid, small) = published::SCALED_RATIOS;
+    for (protocol, share) in [
+        (ProtocolName::RampFast, fast),
+        (ProtocolName::RampHybrid, hybrid),
+        (ProtocolName::RampSmall, small),
+    ] {
+        let what = format!("{} over NWNR, {most} servers", called(protocol.name()));
+        let over = each(protocol, most) / each(ProtocolName::Nwnr, most);
+        found.push(Comparison::simulated(what, "x", over).beside(share));
+    }
+    let first = effort.servers[0];
+    for servers in effort
+        .servers
+        .iter()
+        .copied()
+        .filter(|servers| *servers >= most)
+    {
+        let fast = ProtocolName::RampFast;
+        found.push(
+            Comparison::simulated(
+                format!("RAMP-F, a server of {servers} over one of {first}"),
+                "x",
+                each(fast, servers) / each(fast, first),
+            )
+            .aimed_at(Target::AtLeast(0.95)),
+        );
+    }
+    found
+}
