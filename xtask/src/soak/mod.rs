@@ -218,7 +218,7 @@ fn combinations() -> Vec<Combination> {
         "tpcc",
     ];
     let protocols = ["ramp-fast", "ramp-small", "ramp-hybrid", "locking"];
-    let levels = ["none", "mild", "storm"];
+    let levels = ["none", "mild", "absence", "storm"];
     let mut all = Vec::new();
     // Storms first: they find most.
     for level in levels.iter().rev() {
