@@ -123,11 +123,11 @@ pub(super) fn section(draws: u32, seed: u64) -> Section {
                     .push(Comparison::new(what, "ms", found, Origin::Drawn).beside(published));
             }
         }
-        let tone = match name {
-            "Yammer" => Tone::Locking,
-            _ => Tone::Avoiding,
+        let tones = match name {
+            "Yammer" => [(2, Tone::LockingShort), (1, Tone::Locking)],
+            _ => [(2, Tone::AvoidingHybrid), (1, Tone::Avoiding)],
         };
-        for needed in [2, 1] {
+        for (needed, tone) in tones {
             let quantiles = [0.5, 0.9, 0.99, 0.999];
             let points = quantiles.map(|quantile| {
                 let tail = 1.0 / (1.0 - quantile);
@@ -136,7 +136,7 @@ pub(super) fn section(draws: u32, seed: u64) -> Section {
             series.push(Series {
                 name: format!("{name}, {needed} of three"),
                 origin: Origin::Drawn,
-                tone: if needed == 1 { tone } else { Tone::Neutral },
+                tone,
                 points: points.to_vec(),
             });
         }
