@@ -102,13 +102,15 @@ fn a_row_that_is_not_there_is_not_found() {
 #[test]
 fn a_row_that_goes_in_between_is_noticed() {
     let sql = format!("{SHOP}{CLEAR}");
-    for partitions in 1..=3 {
+    // Whoever clears where the goods are has done so by the time that others sell what they have read.
+    let places = (1..=3).flat_map(|partitions| (0..partitions).map(move |at| (partitions, at)));
+    for (partitions, at) in places {
         under_each(&sql, partitions, &rows(), |cluster| {
             for id in [1, 2] {
                 for round in 0..6 {
                     cluster.begin(round % partitions, "sell", &args([id, 3]));
                     if round == id as u16 {
-                        cluster.begin((round + 1) % partitions, "clear", &args([id]));
+                        cluster.begin(at, "clear", &args([id]));
                     }
                 }
             }
