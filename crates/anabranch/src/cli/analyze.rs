@@ -64,7 +64,10 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
         Some(path) => Some(read_baseline(path)?),
         None => None,
     };
-    check_writable(arguments.write_baseline.as_deref())?;
+    if let Some(path) = &arguments.write_baseline {
+        check_writable(Some(path))?;
+        check_replaceable(path)?;
+    }
     let paths: Vec<PathBuf> = arguments.paths.iter().map(|p| relative(p)).collect();
     let files = application::read_sources(&paths)?;
     let compiled = application::compile(files)?;
@@ -131,6 +134,20 @@ fn read_baseline(path: &Path) -> Result<Baseline, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("error: cannot read {shown}: {error}"))?;
     Baseline::parse(&text).map_err(|error| format!("error: {shown}: {error}"))
+}
+
+/// Nothing but a baseline is written over by one.
+fn check_replaceable(path: &Path) -> Result<(), String> {
+    if !path.is_file() {
+        return Ok(()); // A pipe or a device holds nothing that could be lost.
+    }
+    match std::fs::read_to_string(path) {
+        Ok(text) if text.is_empty() || Baseline::parse(&text).is_ok() => Ok(()),
+        _ => Err(format!(
+            "error: {} is there, and is no baseline of anabranch: it would be lost; name another file",
+            path.display()
+        )),
+    }
 }
 
 /// A path as reports name it: from the current folder where it lies in it, so that reports of two

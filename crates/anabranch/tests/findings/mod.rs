@@ -188,6 +188,13 @@ fn what_is_no_baseline_is_refused() {
     }
     let both = [&analyze[..], &["--write-baseline", "x.json"]].concat();
     refused(&both, &["cannot be used with"]);
+    // What is no baseline is not written over: it may be what is to be analysed.
+    for held in [&file, &other] {
+        let before = std::fs::read_to_string(held).unwrap();
+        let over = ["analyze", text(&file), "--write-baseline", text(held)];
+        refused_in_one_line(&over, &["is no baseline", "name another file"]);
+        assert_eq!(std::fs::read_to_string(held).unwrap(), before);
+    }
     let nowhere = file.with_file_name("nowhere").join("x.json");
     let write = ["analyze", text(&file), "--write-baseline", text(&nowhere)];
     refused_in_one_line(&write, &["cannot write"]);

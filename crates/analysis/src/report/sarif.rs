@@ -82,7 +82,7 @@ fn result(finding: &Finding<'_>, baseline: Option<&Baseline>) -> Value {
     if let Some((file, span)) = finding.place {
         result["locations"] = json!([{
             "physicalLocation": {
-                "artifactLocation": { "uri": uri(&file.name), "uriBaseId": "%SRCROOT%" },
+                "artifactLocation": artifact(&file.name),
                 "region": region(file, span),
             },
             "logicalLocations": [{ "name": finding.transaction, "kind": "function" }],
@@ -97,6 +97,16 @@ fn result(finding: &Finding<'_>, baseline: Option<&Baseline>) -> Value {
         result["baselineState"] = json!(state);
     }
     result
+}
+
+/// A file: from the source root, or by its whole path where that begins at the root of all.
+fn artifact(path: &str) -> Value {
+    let slashed = path.replace('\\', "/");
+    if slashed.starts_with('/') {
+        json!({ "uri": format!("file://{}", uri(&slashed)) })
+    } else {
+        json!({ "uri": uri(path), "uriBaseId": "%SRCROOT%" })
+    }
 }
 
 /// The first line of a declaration: the rest of it says nothing more.
@@ -127,12 +137,16 @@ fn uri(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::uri;
+    use super::{artifact, uri};
 
     #[test]
     fn paths_are_references() {
         assert_eq!(uri("./a b/ä.sql"), "a%20b/%C3%A4.sql");
         assert_eq!(uri("db\\proc.sql"), "db/proc.sql");
         assert_eq!(uri("100%:?#.sql"), "100%25%3A%3F%23.sql");
+        assert_eq!(artifact("db/a.sql")["uriBaseId"], "%SRCROOT%");
+        let outside = artifact("/srv/a b.sql");
+        assert_eq!(outside["uri"], "file:///srv/a%20b.sql");
+        assert!(outside.get("uriBaseId").is_none());
     }
 }

@@ -351,7 +351,7 @@ fn is_rollback(transaction: TransactionType, code: &SqlState) -> bool {
 }
 
 /// Evaluates every assertion of the application, named as
-/// [`super::conditions::check`] names them.
+/// [`crate::conditions::check`] names them.
 ///
 /// # Errors
 /// When PostgreSQL cannot evaluate one.

@@ -87,7 +87,7 @@ pub(crate) struct ClusterArguments {
     #[arg(long)]
     pub(crate) code_path: bool,
     /// Keep the data in this folder: what was acknowledged is there when the next run opens it. One
-    /// protocol, once; not nwnr
+    /// protocol, once; not nwnr or e-pci
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
     /// Record a history of all of the run, warm-up included, for `anabranch check`
