@@ -16,31 +16,26 @@
 //! collects what happens in the measured calls alone; divide by their number. `--cache-sim=yes`
 //! adds the misses, which the random rows of a warehouse make about as costly.
 
+mod driver;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anabranch_analysis::{Guarantee, Topology as Placed, analyze};
 use anabranch_engine::load::{Loader, RowError};
-use anabranch_engine::{
-    Call, CallError, CallId, Node, NodeInput, NodeOptions, NodeOutbox, PlannedApplication, Work,
-};
+use anabranch_engine::{Call, CallId, Node, NodeOptions, PlannedApplication, Work};
 use anabranch_protocol::Topology;
-use anabranch_protocol::ramp::message::Stamped;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_sql::application::Application;
 use anabranch_sql::catalog::load;
 use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
-use anabranch_types::{NodeId, PartitionId, TableId, Ticks, Value};
+use anabranch_types::{NodeId, PartitionId, TableId, Value};
 use anabranch_workload::tpcc::load::{Sink, Table, items, warehouse};
 use anabranch_workload::tpcc::{CallGenerator, Distribution, FILES, Mix, Scale, TransactionType};
 
-/// Virtual time between two calls: what a call takes, about.
-const STEP: Ticks = Ticks(20_000);
-
-/// How many calls are under way at each node at a time.
-const BATCH: usize = 32;
+use self::driver::{Driver, run_calls, seconds};
 
 fn planned(partitions: u16) -> Arc<PlannedApplication> {
     let files = FILES.map(|(name, text)| SourceFile::new(name, text));
@@ -107,99 +102,6 @@ fn fill(planned: &Arc<PlannedApplication>, scale: &Scale, partition: PartitionId
     filling.loader.into_store()
 }
 
-/// The nodes, and what goes in and comes out of them.
-struct Driver {
-    nodes: Vec<Node<RampNode>>,
-    out: NodeOutbox<Stamped>,
-    /// By node: what the others have sent it, in order.
-    inboxes: Vec<VecDeque<(NodeId, Stamped)>>,
-    now: Ticks,
-    committed: u64,
-    rolled_back: u64,
-    messages: u64,
-}
-
-impl Driver {
-    /// Steps a node, and hands over what follows.
-    fn step(&mut self, at: usize, input: NodeInput<Stamped>) {
-        self.nodes[at].step(self.now, input, &mut self.out);
-        let from = NodeId(at as u16);
-        for (to, message) in self.out.messages.drain(..) {
-            self.messages += 1;
-            self.inboxes[to.index()].push_back((from, message));
-        }
-        for outcome in self.out.outcomes.drain(..) {
-            match outcome.result {
-                Ok(rows) => {
-                    std::hint::black_box(rows);
-                    self.committed += 1;
-                }
-                // New-Order's unused item (2.4.1.5), Payment's name that nobody bears.
-                Err(CallError::Failed(_)) => self.rolled_back += 1,
-                Err(error) => panic!("{error}"),
-            }
-        }
-    }
-
-    /// Makes a batch of calls and delivers messages until nothing is under way.
-    fn make(&mut self, batch: &mut VecDeque<(usize, Call)>) {
-        for (at, call) in batch.drain(..) {
-            self.now = Ticks(self.now.0 + STEP.0);
-            self.step(at, NodeInput::Call(call));
-        }
-        loop {
-            for at in 0..self.nodes.len() {
-                for _ in 0..self.inboxes[at].len() {
-                    let next = self.inboxes[at].pop_front();
-                    let (from, message) = next.expect("it was counted");
-                    self.step(at, NodeInput::Message { from, message });
-                }
-            }
-            let busy = self.inboxes.iter().any(|inbox| !inbox.is_empty());
-            if busy {
-                continue;
-            }
-            if self.nodes.iter().all(|node| node.calls() == 0) {
-                break;
-            }
-            // What is left waits for a timer: a retry.
-            let next = self.nodes.iter().filter_map(Node::next_alarm).min();
-            self.now = self.now.max(next.expect("somebody goes on some time"));
-            self.ring();
-        }
-        self.ring();
-    }
-
-    fn ring(&mut self) {
-        for at in 0..self.nodes.len() {
-            if self.nodes[at]
-                .next_alarm()
-                .is_some_and(|due| due <= self.now)
-            {
-                self.step(at, NodeInput::Tick);
-            }
-        }
-    }
-}
-
-/// What is measured: kept in one piece, so that tools find it by its name.
-#[inline(never)]
-fn run_calls(driver: &mut Driver, mut calls: VecDeque<(usize, Call)>) {
-    let mut batch = VecDeque::new();
-    while !calls.is_empty() {
-        let count = (BATCH * driver.nodes.len()).min(calls.len());
-        batch.extend(calls.drain(..count));
-        driver.make(&mut batch);
-    }
-}
-
-/// Processor seconds where the system tells them, else elapsed ones.
-fn seconds(since: &Instant) -> f64 {
-    let told = std::fs::read_to_string("/proc/self/schedstat").ok();
-    let nanos = told.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
-    nanos.map_or_else(|| since.elapsed().as_secs_f64(), |nanos| nanos / 1e9)
-}
-
 fn main() {
     let mut words = std::env::args().skip(1);
     let mut number = |otherwise| {
@@ -249,15 +151,7 @@ fn main() {
             NodeOptions::default(),
         )
     };
-    let mut driver = Driver {
-        nodes: (0..nodes).map(node).collect(),
-        out: NodeOutbox::default(),
-        inboxes: (0..nodes).map(|_| VecDeque::new()).collect(),
-        now: Ticks(0),
-        committed: 0,
-        rolled_back: 0,
-        messages: 0,
-    };
+    let mut driver = Driver::new((0..nodes).map(node).collect());
     let places = TransactionType::ALL.map(|transaction| {
         let procedures = &planned.application.procedures;
         let name = transaction.procedure();

@@ -1,7 +1,7 @@
 //! `anabranch calibrate …`
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anabranch_bench::calibrate::{Calibration, Effort, Name, Provenance};
@@ -22,14 +22,16 @@ pub(crate) struct CalibrateArguments {
     /// One short round over a small database: to see that it works, not to be used
     #[arg(long)]
     quick: bool,
-    /// Measure one experiment alone: new-order, writes-1 to writes-8, or items. All else is taken from the
-    /// calibration that is built in
+    /// Measure one experiment alone: new-order, new-order-distributed, writes-1 to writes-8, or items. All
+    /// else is taken from the calibration that is built in
     #[arg(long, value_name = "NAME", value_parser = experiment)]
     only: Option<Name>,
 }
 
 fn experiment(name: &str) -> Result<Name, String> {
-    Name::by_text(name).ok_or_else(|| "there is no experiment of this name".to_owned())
+    Name::by_text(name).ok_or_else(|| {
+        "they are new-order, new-order-distributed, writes-1 to writes-8, and items".to_owned()
+    })
 }
 
 pub(crate) fn run(arguments: &CalibrateArguments) -> Result<Verdict, Box<dyn Error>> {
@@ -69,9 +71,6 @@ pub(crate) fn run(arguments: &CalibrateArguments) -> Result<Verdict, Box<dyn Err
 fn provenance(arguments: &CalibrateArguments) -> Provenance {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut command = "anabranch calibrate".to_owned();
-    if arguments.out != Path::new(OUT) {
-        command.push_str(&format!(" --out {}", arguments.out.display()));
-    }
     if arguments.quick {
         command.push_str(" --quick");
     }

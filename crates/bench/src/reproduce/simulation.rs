@@ -148,7 +148,9 @@ impl Job {
         match self.calls {
             Calls::Writes(span) => Name::Writes(span),
             Calls::Items { .. } => Name::Items,
-            Calls::OrdersAsSpecified | Calls::OrdersDistributed(_) => Name::NewOrder,
+            Calls::OrdersAsSpecified => Name::NewOrder,
+            // One set of costs for all shares: what differs is then what is done, not the caches.
+            Calls::OrdersDistributed(_) => Name::NewOrderDistributed,
         }
     }
 

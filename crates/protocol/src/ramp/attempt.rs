@@ -88,7 +88,7 @@ pub(super) enum Phase {
     #[default]
     Idle,
     /// Answers to reads.
-    Reading(Box<Batch>),
+    Reading(Batch),
     /// The owner of the only partition that takes part.
     Alone {
         /// Which node.

@@ -121,10 +121,10 @@ impl RampNode {
         reads: Vec<PartitionRead>,
         out: &mut Outbox<Stamped>,
     ) {
-        let mut batch = Box::new(Batch {
+        let mut batch = Batch {
             parts: parts(&attempt, reads),
             ..Batch::default()
-        });
+        };
         // The own partition first: what it shows can be required of the others at once.
         for at in self.own_first(&batch) {
             if let Err(refusal) = self.ask(transaction, &mut attempt, &mut batch, at, &[], out) {
@@ -285,13 +285,13 @@ impl RampNode {
         &mut self,
         transaction: TransactionId,
         mut attempt: Box<Attempt>,
-        mut batch: Box<Batch>,
+        mut batch: Batch,
         out: &mut Outbox<Stamped>,
     ) {
         loop {
             let missing = self.missing(&attempt, &batch);
             if missing.is_empty() {
-                return self.deliver(transaction, attempt, *batch, out);
+                return self.deliver(transaction, attempt, batch, out);
             }
             batch.rounds += 1;
             self.counters.second_rounds += 1;
@@ -322,6 +322,9 @@ impl RampNode {
     /// although it wrote what was read there, or may have (RAMP-I4 asks for none).
     fn missing(&self, attempt: &Attempt, batch: &Batch) -> Vec<(PartitionId, Vec<Required>)> {
         let mut missing: Vec<(PartitionId, Vec<Required>)> = Vec::new();
+        if attempt.evidence.is_empty() {
+            return missing;
+        }
         let view_of = |partition| {
             let mut views = attempt.views.iter();
             views.find(|view| view.partition == partition)
@@ -426,8 +429,8 @@ impl RampNode {
         let reads = batch.parts.iter().map(|part| part.reads.len());
         let mut fetched = Vec::with_capacity(reads.sum());
         for part in batch.parts {
-            let got = part.got.expect("every part is answered before delivery");
-            fetched.extend(got.fetched);
+            let mut got = part.got.expect("every part is answered before delivery");
+            fetched.append(&mut got.fetched);
             match attempt
                 .views
                 .iter_mut()
@@ -444,6 +447,9 @@ impl RampNode {
                     footprint: part.footprint,
                     includes: part.includes,
                 }),
+            }
+            if part.guards.is_empty() {
+                continue;
             }
             for (at, read) in (0u32..).zip(part.reads) {
                 if part.guards.contains(&at) {
@@ -550,33 +556,34 @@ fn collect(evidence: &mut Vec<Evidence>, includes: &mut Includes, seen: Vec<Evid
 
 /// A batch by partition. The reads come sorted by partition.
 fn parts(attempt: &Attempt, reads: Vec<PartitionRead>) -> Vec<Part> {
-    let neighbours = reads.windows(2);
-    let count = 1 + neighbours
-        .filter(|pair| pair[0].partition != pair[1].partition)
-        .count();
-    let mut parts: Vec<Part> = Vec::with_capacity(count);
-    for read in reads {
-        let partition = read.partition;
-        if parts.last().is_none_or(|part| part.partition != partition) {
-            let view = attempt
-                .views
-                .iter()
-                .find(|view| view.partition == partition);
-            parts.push(Part {
-                partition,
-                reads: Vec::new(),
-                guards: SmallVec::new(),
-                footprint: Footprint::new(),
-                fixed: view.map(|view| view.snapshot),
-                includes: Includes::default(),
-                got: None,
-            });
+    let runs = || reads.chunk_by(|left, right| left.partition == right.partition);
+    let mut parts: Vec<Part> = Vec::with_capacity(runs().count());
+    parts.extend(runs().map(|run| {
+        let partition = run[0].partition;
+        let mut views = attempt.views.iter();
+        let view = views.find(|view| view.partition == partition);
+        Part {
+            partition,
+            reads: Vec::with_capacity(run.len()),
+            guards: SmallVec::new(),
+            footprint: run.iter().map(|read| footprint_of(&read.read)).collect(),
+            fixed: view.map(|view| view.snapshot),
+            includes: Includes::default(),
+            got: None,
         }
-        let part = parts.last_mut().expect("one was just pushed");
+    }));
+    let mut filled = parts.iter_mut();
+    let mut part = filled.next();
+    for read in reads {
+        while let Some(other) = &part
+            && other.partition != read.partition
+        {
+            part = filled.next();
+        }
+        let part = part.as_mut().expect("there is one for each partition");
         if read.access.guard {
             part.guards.push(part.reads.len() as u32);
         }
-        part.footprint.push(footprint_of(&read.read));
         part.reads.push(read.read);
     }
     parts

@@ -13,6 +13,7 @@
 //! reader over several partitions is allowed to take.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
 use anabranch_types::{NodeId, Ticks, Timestamp};
@@ -42,6 +43,21 @@ impl Known {
     }
 }
 
+/// When to look next. It follows from the rest, so that states are not told apart by it.
+#[derive(Clone, Copy, Default)]
+struct Hint(Ticks);
+
+impl fmt::Debug for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("-")
+    }
+}
+
+/// The first moment that is more than `pause` after another.
+fn after(at: Ticks, pause: Ticks) -> Ticks {
+    Ticks(at.0.saturating_add(pause.0).saturating_add(1))
+}
+
 /// What one node knows of stability.
 #[derive(Clone, Debug)]
 pub(super) struct Stability {
@@ -57,6 +73,8 @@ pub(super) struct Stability {
     /// What has been known for so long that no reader needs evidence of it.
     settled: Known,
     retain: Ticks,
+    /// Before this nothing ages, unless somebody tells a higher watermark.
+    next: Hint,
     /// By node: the watermark told last, and the highest timestamp that it took part in.
     told: Vec<(Timestamp, Timestamp)>,
 }
@@ -71,6 +89,7 @@ impl Stability {
             history: VecDeque::new(),
             settled: Known::nothing(nodes),
             retain,
+            next: Hint::default(),
             told: vec![(Timestamp::ZERO, Timestamp::ZERO); nodes],
         }
     }
@@ -88,28 +107,37 @@ impl Stability {
     }
 
     /// Takes note of the time. True if something has become settled.
+    #[inline]
     pub(super) fn age(&mut self, now: Ticks) -> bool {
+        now >= self.next.0 && self.age_now(now)
+    }
+
+    fn age_now(&mut self, now: Ticks) -> bool {
         let pause = Ticks(self.retain.0 / 16);
-        let due = self
-            .history
-            .back()
-            .is_none_or(|(at, _)| now.since(*at) > pause);
-        if due
-            && self
-                .history
-                .back()
-                .map_or(&self.settled, |(_, known)| known)
-                != &self.known
-        {
+        let is_news = |history: &VecDeque<(Ticks, Known)>| {
+            let last = history.back().map_or(&self.settled, |(_, known)| known);
+            *last != self.known
+        };
+        let due = self.history.back().map(|(at, _)| after(*at, pause));
+        if due.is_none_or(|due| now >= due) && is_news(&self.history) {
             self.history.push_back((now, self.known.clone()));
         }
+        let news = is_news(&self.history);
         let mut aged = false;
         while let Some((at, _)) = self.history.front()
-            && now.since(*at) > self.retain
+            && now >= after(*at, self.retain)
         {
             (_, self.settled) = self.history.pop_front().expect("it has a front");
             aged = true;
         }
+        let taken = match (news, self.history.back()) {
+            (false, _) => Ticks(u64::MAX),
+            (true, Some((at, _))) => after(*at, pause),
+            (true, None) => Ticks::default(),
+        };
+        let settled = self.history.front();
+        let settled = settled.map_or(Ticks(u64::MAX), |(at, _)| after(*at, self.retain));
+        self.next = Hint(taken.min(settled));
         aged
     }
 
@@ -147,6 +175,7 @@ impl Stability {
 
     fn raise(&mut self, node: NodeId, watermark: Timestamp) {
         if watermark > self.known.of(node.index()) {
+            self.next = Hint::default();
             Arc::make_mut(&mut self.known.0)[node.index()] = watermark;
         }
     }
@@ -195,6 +224,7 @@ impl Stability {
 
     /// What a checkpoint has kept.
     pub(super) fn replay(&mut self, known: &KnownRecord) {
+        self.next = Hint::default();
         self.known = Known(Arc::new(known.known.clone()));
         self.settled = Known(Arc::new(known.settled.clone()));
         self.issued = self.issued.max(known.issued);
