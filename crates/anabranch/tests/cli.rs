@@ -75,6 +75,79 @@ fn a_plan_with_guards_is_refused_for_what_takes_none() {
     }
 }
 
+#[test]
+fn two_outputs_in_one_file_are_refused() {
+    let folder = scratch("one-file");
+    let (file, same) = (folder.join("run"), folder.join(".").join("run"));
+    let files = ["--json", text(&file), "--history", text(&same)];
+    let sim = [&["sim", "register"][..], &files].concat();
+    let bench = [&["bench", "ycsb"][..], &files].concat();
+    for arguments in [sim, bench] {
+        let because = ["--json", "--history", "both write", "another file"];
+        refused_in_one_line(&arguments, &because);
+    }
+    assert_eq!(
+        std::fs::read_dir(&folder).unwrap().count(),
+        0,
+        "nothing was written"
+    );
+    let nowhere = ["--json", "/dev/null", "--history", "/dev/null"];
+    let sim = ["sim", "register", "--transactions", "20"];
+    assert_eq!(anabranch(&[&sim[..], &nowhere].concat()).code, 0);
+}
+
+#[test]
+fn a_number_below_zero_is_a_value_and_is_refused_as_one() {
+    refused(
+        &["sim", "register", "--seed", "-1"],
+        &["'-1' for '--seed <S>'"],
+    );
+    refused_in_one_line(
+        &["bench", "tpcc", "--delay-ms", "-1"],
+        &["--delay-ms", "from 0 on"],
+    );
+    refused(
+        &["bench", "check", "--transactions", "0"],
+        &["0 is not in 1.."],
+    );
+}
+
+#[test]
+fn a_file_that_is_given_twice_is_read_once() {
+    let once = anabranch(&["analyze", "examples/payroll"]);
+    let twice = ["analyze", "examples/payroll", "examples/payroll/schema.sql"];
+    let twice = anabranch(&twice);
+    assert_eq!(
+        (once.code, &once.out),
+        (twice.code, &twice.out),
+        "{}",
+        twice.err
+    );
+}
+
+#[test]
+fn a_file_alone_is_not_explained() {
+    let file = "examples/payroll/schema.sql";
+    refused_in_one_line(
+        &["explain", file],
+        &["which procedure of", file, "PROCEDURE"],
+    );
+}
+
+/// What was found is not lost where the case that shows it cannot be kept.
+#[test]
+fn a_failing_run_is_a_finding_wherever_its_case_goes() {
+    let folder = scratch("no-case");
+    std::fs::create_dir(folder.join("failing-case.jsonl")).unwrap();
+    let ran = command(&["sim", "register", "--protocol", "nwnr", "--seeds", "0..20"])
+        .current_dir(&folder)
+        .output()
+        .expect("the command starts");
+    let out = String::from_utf8(ran.stdout).expect("it prints text");
+    assert_eq!(ran.status.code(), Some(1), "{out}");
+    assert!(out.contains("not kept") && out.contains("--case"), "{out}");
+}
+
 /// What one protocol has written down says nothing to another.
 #[test]
 fn a_data_folder_of_another_protocol_is_refused() {
@@ -801,8 +874,10 @@ fn sim_writes_what_it_tells_and_its_schema_says() {
     let one = [&storm[..], &["--seed", "7"]].concat();
     let (code, out, sum) = simulated("sim-one", &one);
     assert_eq!((code, &sum["verdict"]), (0, &Value::from("fine")), "{out}");
+    // A line that goes on from the one before it is indented as far as its value.
+    let whole = out.replace(&format!("\n{}", " ".repeat(16)), " ");
     let told = |name: &str| {
-        let mut lines = out.lines().filter_map(|line| line.trim().split_once(' '));
+        let mut lines = whole.lines().filter_map(|line| line.trim().split_once(' '));
         let found = lines.find(|(first, _)| *first == name);
         found.expect("it is told").1.trim().replace(',', "")
     };
@@ -819,7 +894,7 @@ fn sim_writes_what_it_tells_and_its_schema_says() {
     for name in ["faults", "aborts", "sometimes"] {
         let counts = sum[name].as_object().expect("counts").iter();
         let each: Vec<String> = counts
-            .map(|(what, count)| format!("{} {}", what.replace(',', ""), number(count)))
+            .map(|(what, count)| format!("{}: {}", what.replace(',', ""), number(count)))
             .collect();
         let each = match each.is_empty() {
             true => "none".to_owned(),
@@ -828,7 +903,7 @@ fn sim_writes_what_it_tells_and_its_schema_says() {
         assert_eq!(told(name), each);
     }
     for (what, count) in sum["checks"].as_object().expect("counts") {
-        let each = format!("{} {}", number(count), what.replace(',', ""));
+        let each = format!("{}: {}", what.replace(',', ""), number(count));
         assert!(told("checked").contains(&each), "{each}");
     }
     assert_eq!(

@@ -1,5 +1,6 @@
 //! SQL files to a planned application.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -60,6 +61,12 @@ impl std::error::Error for ApplicationError {}
 /// When one cannot be read or is not text.
 pub fn read_sources(paths: &[PathBuf]) -> Result<Vec<SourceFile>, ApplicationError> {
     let mut files = Vec::new();
+    let mut read: BTreeSet<PathBuf> = BTreeSet::new();
+    // A file that is given twice, or in a folder and by itself, is one.
+    let mut is_new = |path: &Path| match path.canonicalize() {
+        Ok(whole) => read.insert(whole),
+        Err(_) => true,
+    };
     for path in paths {
         if path.is_dir() {
             let mut inside = sql_files(path)?;
@@ -72,10 +79,11 @@ pub fn read_sources(paths: &[PathBuf]) -> Result<Vec<SourceFile>, ApplicationErr
                     file.clone(),
                 )
             });
+            inside.retain(|file| is_new(file));
             for file in inside {
                 files.push(read_source(&file)?);
             }
-        } else {
+        } else if is_new(path) {
             files.push(read_source(path)?);
         }
     }

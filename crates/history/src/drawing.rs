@@ -6,6 +6,8 @@
 
 use std::fmt::Write as _;
 
+use anabranch_types::markup::escaped;
+
 use crate::graph::Dependency;
 use crate::verdict::{Anomaly, AnomalyStep, Participant};
 
@@ -131,7 +133,7 @@ impl Block {
         let _ = writeln!(
             svg,
             "<text x=\"{x:.1}\" y=\"{y:.1}\" font-weight=\"bold\" fill=\"#1d2430\">{}</text>",
-            escape(&self.title)
+            escaped(&self.title)
         );
         y += LINE + 9.0;
         let mono =
@@ -145,7 +147,7 @@ impl Block {
             let _ = writeln!(
                 svg,
                 "<text x=\"{x:.1}\" y=\"{y:.1}\" {mono} fill=\"{colour}\">{}</text>",
-                escape(text)
+                escaped(text)
             );
             y += LINE;
         }
@@ -216,9 +218,9 @@ impl<'a> Figure<'a> {
              fill=\"#1d2430\">{}</text>\
              <text x=\"{MARGIN}\" y=\"{:.1}\" fill=\"#4a5361\">{}</text>",
             top + 18.0,
-            escape(anomaly.phenomenon.name()),
+            escaped(anomaly.phenomenon.name()),
             top + 39.0,
-            escape(anomaly.phenomenon.meaning())
+            escaped(anomaly.phenomenon.meaning())
         );
         let inner = self.blocks.iter().map(|b| b.centre.0 + b.width / 2.0);
         let inner = inner.fold(0.0, f64::max);
@@ -241,7 +243,7 @@ impl<'a> Figure<'a> {
             let _ = writeln!(
                 svg,
                 "<text x=\"{MARGIN}\" y=\"{y:.1}\" fill=\"#1d2430\">{}</text>",
-                escape(reason)
+                escaped(reason)
             );
             y += REASON;
         }
@@ -307,7 +309,7 @@ impl<'a> Figure<'a> {
             label.1 - 10.0,
             label.0,
             label.1 + 4.5,
-            escape(&item)
+            escaped(&item)
         );
     }
 }
@@ -388,10 +390,4 @@ fn shortened_to(text: &str, characters_max: usize) -> String {
     let head: String = text.chars().take(half).collect();
     let tail: String = text.chars().skip(count - half).collect();
     format!("{head}…{tail}")
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
 use anabranch_types::Ticks;
+use anabranch_types::markup::escaped;
 
 /// Messages that are kept; what comes later is not drawn.
 const MESSAGES_MAX: usize = 200_000;
@@ -187,7 +188,7 @@ impl Canvas {
              <path d=\"M0,1 L10,5 L0,9 z\" fill=\"context-stroke\"/></marker></defs>\n\
              <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n\
              <text x=\"{LEFT}\" y=\"34\" font-size=\"18\" fill=\"#222222\">{}</text>\n",
-            escape(title)
+            escaped(title)
         )
     }
 
@@ -331,7 +332,7 @@ impl Arrow<'_> {
              stroke-width=\"3\" paint-order=\"stroke\">{}</text>",
             angle.to_degrees(),
             colour(self.label),
-            escape(self.label)
+            escaped(self.label)
         );
     }
 
@@ -370,12 +371,6 @@ fn colour(label: &str) -> &'static str {
     } else {
         "#2e7d32"
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 #[cfg(test)]

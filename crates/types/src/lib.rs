@@ -13,6 +13,7 @@
 //! * [`access`], [`effect`]: what a transaction reads, and what it does when it commits.
 //! * [`activity`]: what a node is at, for a profiler.
 //! * [`random`]: chance with a seed.
+//! * [`markup`]: text in SVG and HTML, and the page that reports are.
 
 pub mod access;
 pub mod activity;
@@ -22,6 +23,7 @@ pub mod effect;
 mod encoded;
 pub mod id;
 pub mod key;
+pub mod markup;
 pub mod random;
 pub mod row;
 pub mod schema;

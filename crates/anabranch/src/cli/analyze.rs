@@ -57,6 +57,8 @@ enum Format {
     Sarif,
     /// What needs coordination, as GitHub's workflow commands
     Github,
+    /// All of it as one page, with the coordination graph
+    Html,
 }
 
 pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error>> {
@@ -96,7 +98,7 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
     });
     let known = written.transpose()?.or(known);
     let look = || Explorer::new(&compiled, &plan).counterexamples(SEED, Effort::default());
-    let shows = matches!(arguments.format, Format::Text | Format::Json);
+    let shows = matches!(arguments.format, Format::Text | Format::Json | Format::Html);
     let counterexamples = (shows && !arguments.no_counterexamples).then(look);
     let (catalog, summaries) = (compiled.catalog(), compiled.summaries());
     match arguments.format {
@@ -116,6 +118,17 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
             report::json::render(&plan, catalog, summaries, counterexamples.as_deref())
         )?,
         Format::Sarif => say!("{}", report::sarif::render(&found, known.as_ref()))?,
+        Format::Html => {
+            let page = report::html::Page {
+                plan: &plan,
+                catalog,
+                summaries,
+                counterexamples: counterexamples.as_deref(),
+                findings: &found,
+                baseline: known.as_ref(),
+            };
+            say!("{}", page.render())?
+        }
         Format::Github => say!("{}", report::github::render(&found, known.as_ref()))?,
     }
     let needs = match &known {

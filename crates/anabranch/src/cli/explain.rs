@@ -22,6 +22,12 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Verdict, Box<dyn Error
     let (name, paths) = arguments.what.split_last().ok_or("error: explain what?")?;
     let name = name.to_string_lossy();
     if paths.is_empty() {
+        if PathBuf::from(&*name).exists() {
+            return Err(format!(
+                "error: which procedure of {name}? anabranch explain {name} PROCEDURE"
+            )
+            .into());
+        }
         let Some(rule) = rule(&name) else {
             return Err(format!(
                 "error: there is no rule \"{name}\"; docs/analysis.md has them all. Of a procedure name the \

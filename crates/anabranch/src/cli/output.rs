@@ -68,6 +68,45 @@ pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> String {
     format!("error: cannot write {}: {error}", path.display())
 }
 
+/// Whether the files that options name can be written, each option's its own, before the work that
+/// fills them.
+///
+/// # Errors
+/// When one cannot be written, or two are one.
+pub(crate) fn check_outputs(files: &[(&str, Option<&Path>)]) -> Result<(), String> {
+    let named = || {
+        files
+            .iter()
+            .filter_map(|(option, path)| Some((option, (*path)?)))
+    };
+    for (at, (option, path)) in named().enumerate() {
+        if let Some((earlier, _)) = named().take(at).find(|(_, other)| is_same(other, path)) {
+            return Err(format!(
+                "error: {earlier} and {option} both write {}: name another file for one of them",
+                path.display()
+            ));
+        }
+        check_writable(Some(path))?;
+    }
+    Ok(())
+}
+
+/// Whether two paths are one file, as far as that can be told of files that are not there yet.
+/// Devices take what comes from both.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let whole = |path: &Path| {
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
+        path.canonicalize()
+            .ok()
+            .or_else(|| Some(folder.join(path.file_name()?)))
+    };
+    let is_device = |path: &Path| path.metadata().is_ok_and(|found| !found.is_file());
+    !is_device(one) && (one == other || whole(one).is_some_and(|path| whole(other) == Some(path)))
+}
+
 /// Whether a file can be written, before the work that fills it. What is in it stays; where there is
 /// none, none is left. Pipes and devices are not opened: that alone may be noticed at their other end.
 ///

@@ -23,7 +23,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use self::sum::{Asked, Sum};
 use super::Verdict;
-use super::output::{OutputError, cannot_write, check_writable, say, write_file};
+use super::output::{OutputError, cannot_write, check_outputs, say, write_file};
 
 /// What a case file says, and the command line may not say beside it.
 const DECIDED_BY_A_CASE: [&str; 12] = [
@@ -44,6 +44,7 @@ const DECIDED_BY_A_CASE: [&str; 12] = [
 /// Exit code 1 says that isolation or an invariant was violated, 3 that calls did not go on after
 /// the faults had ended, 4 that a node panicked.
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct SimArguments {
     /// The application: register, ycsb, counter, bank, smallbank, payroll or tpcc
     #[arg(value_name = "WORKLOAD", required_unless_present = "replay")]
@@ -210,15 +211,12 @@ pub(crate) fn run(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
 }
 
 fn run_quietly(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
-    let written = [
-        &arguments.diagram,
-        &arguments.history,
-        &arguments.case,
-        &arguments.json,
-    ];
-    for path in written {
-        check_writable(path.as_deref())?;
-    }
+    check_outputs(&[
+        ("--diagram", arguments.diagram.as_deref()),
+        ("--history", arguments.history.as_deref()),
+        ("--case", arguments.case.as_deref()),
+        ("--json", arguments.json.as_deref()),
+    ])?;
     if let Some(path) = &arguments.replay {
         let mut file = CaseFile::from_text(&read(path)?)
             .map_err(|error| format!("error: {}: {error}", path.display()))?;
@@ -324,21 +322,41 @@ fn verdict(ending: &Ending) -> Verdict {
 }
 
 fn counts<K: AsRef<str>>(counts: &BTreeMap<K, u64>) -> String {
-    if counts.is_empty() {
-        return "none".to_owned();
-    }
-    let each = counts
-        .iter()
-        .map(|(name, count)| format!("{} {}", name.as_ref(), grouped(*count)));
-    each.collect::<Vec<_>>().join("; ")
+    let each = counts.iter();
+    listed(each.map(|(name, count)| (name.as_ref(), *count)))
 }
 
-/// What was checked, each behind its count.
+/// What was checked, and how many of each.
 fn checked(checked: &Checked) -> String {
-    let each = checked
-        .iter()
-        .map(|(what, count)| format!("{} {what}", grouped(count)));
-    each.collect::<Vec<_>>().join("; ")
+    listed(checked.iter())
+}
+
+/// How far a report's lines go.
+const WIDTH: usize = 100;
+
+/// Where the values of a report's lines begin.
+const INDENT: usize = 16;
+
+/// Names with their counts, in lines of a report.
+fn listed<'n>(counts: impl Iterator<Item = (&'n str, u64)>) -> String {
+    let mut text = String::new();
+    let mut column = INDENT;
+    for (name, count) in counts {
+        let next = format!("{name}: {}", grouped(count));
+        let wide = next.chars().count();
+        if !text.is_empty() {
+            let breaks = column + 2 + wide > WIDTH;
+            text.push_str(if breaks { ";\n" } else { "; " });
+            text.push_str(&" ".repeat(if breaks { INDENT } else { 0 }));
+            column = if breaks { INDENT } else { column + 2 };
+        }
+        text.push_str(&next);
+        column += wide;
+    }
+    if text.is_empty() {
+        text.push_str("none");
+    }
+    text
 }
 
 /// Messages, and the packets that carried them.
@@ -460,7 +478,8 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
     });
     spinner.finish_and_clear();
     let smaller = smaller.map_err(said)?;
-    write_file(path, smaller.file.to_text())?;
+    // What was found is more than where it could not be put.
+    let written = write_file(path, smaller.file.to_text());
     let least = &smaller.file.case;
     say!(
         "  minimised     {}, {}, {}, {} (of {}); {}\n",
@@ -472,10 +491,13 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
         counted(smaller.runs.into(), "run")
     )?;
     say!("                {}\n", ending(&smaller.verdict))?;
-    say!(
-        "  replay        anabranch sim --replay {}\n",
-        path.display()
-    )?;
+    match written {
+        Ok(()) => say!(
+            "  replay        anabranch sim --replay {}\n",
+            path.display()
+        )?,
+        Err(error) => say!("  not kept      {error}; --case FILE names another place\n")?,
+    }
     debug_assert_ne!(report.verdict, Ending::Fine);
     Ok(())
 }
@@ -601,6 +623,20 @@ fn print_sum(arguments: &SimArguments, sum: &Sum, seconds: f64) -> Result<(), Ou
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_counted_is_told_in_lines_that_fit() {
+        let none: [(&str, u64); 0] = [];
+        assert_eq!(listed(none.into_iter()), "none");
+        let few = listed([("answers", 1_234), ("stores", 1)].into_iter());
+        assert_eq!(few, "answers: 1,234; stores: 1");
+        let long = "what takes forty columns, or nearly so";
+        let many = listed([(long, 1), (long, 22), (long, 333)].into_iter());
+        let lines: Vec<&str> = many.lines().collect();
+        assert_eq!(lines.len(), 2, "{many}");
+        assert!(lines.iter().all(|line| line.len() <= WIDTH), "{many}");
+        assert!(lines[1].starts_with(&" ".repeat(INDENT)), "{many}");
+    }
 
     /// Scripts tell a finding from a cluster that hangs and from one that dies by these numbers.
     #[test]

@@ -215,3 +215,77 @@ fn a_rule_is_explained_by_its_code() {
     }
     refused_in_one_line(&["explain", "sequential"], &["there is no rule", "FILES"]);
 }
+
+/// The page says what the text says, and nothing in a name is taken for markup.
+#[test]
+fn a_page_shows_types_edges_and_counterexamples() {
+    let ran = anabranch(&["analyze", "examples/payroll", "--format", "html"]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    let page = &ran.out;
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
+    for nothing_beside in ["<script", "<link", "http-equiv", "src=", "@import"] {
+        assert!(!page.contains(nothing_beside), "{nothing_beside}");
+    }
+    let plan = anabranch(&["analyze", "examples/payroll", "--format", "json"]);
+    let plan: Value = serde_json::from_str(&plan.out).expect("it is JSON");
+    for (at, transaction) in plan["transactions"]
+        .as_array()
+        .expect("types")
+        .iter()
+        .enumerate()
+    {
+        let name = transaction["name"].as_str().expect("a name");
+        assert!(page.contains(&format!("id=\"type-{at}\"")), "{name}");
+        assert!(
+            page.contains(&format!(">{name}</text>")),
+            "{name} is in the graph"
+        );
+        let needing = transaction["verdicts"].as_array().expect("verdicts").iter();
+        for verdict in needing.filter(|verdict| verdict["confluent"] != "yes") {
+            let (invariant, rule) = (&verdict["invariant"], &verdict["rule"]);
+            let [invariant, rule] = [invariant, rule].map(|text| text.as_str().expect("a text"));
+            assert!(
+                page.contains(&format!("{invariant} <span class=\"soft\">[")),
+                "{invariant}"
+            );
+            assert!(page.contains(rule), "{rule}");
+        }
+    }
+    let examples = plan["counterexamples"].as_array().expect("some").len();
+    assert!(examples > 0 && page.matches("class=\"steps\"").count() == examples);
+}
+
+#[test]
+fn names_in_a_page_are_no_markup() {
+    let sql = "CREATE TABLE t (\"a<b\" integer PRIMARY KEY, b text CHECK (b <> '<&\"'));
+CREATE PROCEDURE \"p<i>\"(k integer) LANGUAGE SQL BEGIN ATOMIC
+    INSERT INTO t (\"a<b\", b) VALUES (k, '<script>');
+END;
+";
+    let file = application("page-names", sql);
+    let file = text(&file);
+    let known = scratch("page-names-known").join("known.json");
+    assert_eq!(
+        anabranch(&["analyze", file, "--write-baseline", text(&known)]).code,
+        0
+    );
+    let page = anabranch(&[
+        "analyze",
+        file,
+        "--format",
+        "html",
+        "--baseline",
+        text(&known),
+    ]);
+    assert_eq!(page.code, 0, "{}", page.err);
+    for raw in ["a<b", "p<i>", "<script>"] {
+        assert!(!page.out.contains(raw), "{raw}");
+    }
+    for said in [
+        "p&lt;i&gt; with itself",
+        "&lt;script&gt;",
+        "Nothing new needs coordination",
+    ] {
+        assert!(page.out.contains(said), "{said}: {}", page.out);
+    }
+}

@@ -32,10 +32,10 @@ pub fn render(plan: &Plan, found: &[Counterexample]) -> String {
 }
 
 /// The invariants that need coordination, and of which no counterexample was found.
-fn missing<'p>(plan: &'p Plan, found: &[Counterexample]) -> Vec<&'p str> {
+pub(super) fn missing<'p>(plan: &'p Plan, found: &[Counterexample]) -> Vec<&'p str> {
     let needs = |index: &usize| {
         let mut verdicts = plan.entries.iter().filter_map(|e| e.verdict(*index));
-        verdicts.any(|v| v.confluent == Confluence::No)
+        verdicts.any(|v| v.confluent != Confluence::Yes)
     };
     (0..plan.invariants.len())
         .filter(needs)
@@ -45,7 +45,6 @@ fn missing<'p>(plan: &'p Plan, found: &[Counterexample]) -> Vec<&'p str> {
 }
 
 fn one(plan: &Plan, example: &Counterexample, out: &mut String) {
-    let invariant = plan.invariants.iter().find(|i| i.name == example.invariant);
     let _ = writeln!(
         out,
         "{}: {}",
@@ -90,14 +89,20 @@ fn one(plan: &Plan, example: &Counterexample, out: &mut String) {
     if label == "merged" {
         line(out, label, "-- as it was");
     }
-    if let Some(invariant) = invariant {
-        let what = match invariant.kind {
-            InvariantKind::NoLostUpdate => "neither call after the other comes to that",
-            _ => invariant.description.as_str(),
-        };
+    if let Some(what) = violated(plan, example) {
         line(out, "violates", what);
     }
     out.push('\n');
+}
+
+/// What a counterexample's merged state is not.
+pub(super) fn violated<'p>(plan: &'p Plan, example: &Counterexample) -> Option<&'p str> {
+    let mut invariants = plan.invariants.iter();
+    let invariant = invariants.find(|i| i.name == example.invariant)?;
+    Some(match invariant.kind {
+        InvariantKind::NoLostUpdate => "neither call after the other comes to that",
+        _ => &invariant.description,
+    })
 }
 
 /// A statement is not broken into lines: it is there to be copied.

@@ -7,16 +7,11 @@ use std::fmt::Write;
 
 use anabranch_sql::catalog::Catalog;
 use anabranch_sql::source::Span;
-use anabranch_sql::summary::{Role, TableAccess, TransactionSummary};
-use anabranch_types::{ColumnIndex, Placement};
+use anabranch_sql::summary::TransactionSummary;
 
-use super::deferral;
 use super::json::{class_name, merge_name};
-use crate::invariant::names;
-use crate::plan::{
-    Confluence, CoordinationClass, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan,
-    PlanEntry, ReadSubset, Verdict,
-};
+use super::notes::{affected, count, mark, notes, placed, routed, sign, summary, unaffected};
+use crate::plan::{MergePolicy, Plan, PlanEntry};
 
 /// The width of the text, in columns.
 pub const WIDTH: usize = 100;
@@ -33,7 +28,7 @@ const MARGIN: usize = 16;
 /// The whole report.
 pub fn render(plan: &Plan, catalog: &Catalog, summaries: &[TransactionSummary]) -> String {
     let mut out = String::new();
-    summary(plan, &mut out);
+    heading_line(plan, &mut out);
     transactions(plan, catalog, summaries, &mut out);
     placements(plan, catalog, &mut out);
     merges(plan, catalog, &mut out);
@@ -48,7 +43,7 @@ pub fn render_transactions(
     summaries: &[TransactionSummary],
 ) -> String {
     let mut out = String::new();
-    summary(plan, &mut out);
+    heading_line(plan, &mut out);
     transactions(plan, catalog, summaries, &mut out);
     placements(plan, catalog, &mut out);
     out
@@ -58,29 +53,8 @@ pub(super) fn heading(out: &mut String, title: &str) {
     let _ = writeln!(out, "{title}\n{}", "─".repeat(title.chars().count()));
 }
 
-fn count(n: usize, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
-}
-
-fn summary(plan: &Plan, out: &mut String) {
-    let of = |class| plan.entries.iter().filter(|e| e.class == class).count();
-    let (free, local, global) = (
-        of(CoordinationClass::Free),
-        of(CoordinationClass::Local),
-        of(CoordinationClass::Global),
-    );
-    let mut line = format!(
-        "{}: {free} free, {local} local, {global} global; {} considered.",
-        count(plan.entries.len(), "transaction type", "transaction types"),
-        count(plan.invariants.len(), "invariant", "invariants"),
-    );
-    line.push_str(match (local + global, global) {
-        _ if plan.entries.is_empty() => " No procedure is declared: there is nothing to analyse.",
-        (0, _) => " Nothing needs coordination.",
-        (_, 0) => " Nothing waits for another partition.",
-        _ => " What is global waits for other partitions.",
-    });
-    paragraph(out, 0, &line);
+fn heading_line(plan: &Plan, out: &mut String) {
+    paragraph(out, 0, &summary(plan));
     out.push('\n');
 }
 
@@ -98,15 +72,7 @@ fn transactions(
         .max()
         .unwrap_or(0);
     for (entry, summary) in plan.entries.iter().zip(summaries) {
-        let routing: Vec<&str> = entry
-            .routing
-            .iter()
-            .map(|p| summary.parameters[*p].0.as_str())
-            .collect();
-        let routed = match routing.as_slice() {
-            [] => "runs anywhere".to_owned(),
-            names => format!("routed by {}", names.join(", ")),
-        };
+        let routed = routed(entry, summary);
         let read = if entry.read_only { ", read-only" } else { "" };
         let _ = writeln!(
             out,
@@ -115,149 +81,11 @@ fn transactions(
             entry.name,
             class_name(entry.class),
         );
-        for (place, guard) in entry.guards.iter().enumerate() {
-            // Two rows of one table may read alike.
-            let line = guard_line(guard);
-            if entry.guards[..place].iter().any(|g| guard_line(g) == line) {
-                continue;
-            }
-            labelled(out, "ordered on", &line);
-            for (i, why) in reasons(plan, entry, guard).iter().enumerate() {
-                labelled(out, if i == 0 { "  why" } else { "" }, why);
-            }
-        }
-        for check in &entry.checks {
-            let name = &plan.invariants[check.invariant].name;
-            labelled(out, "checked", &format!("{name}, before it commits"));
-            labelled(
-                out,
-                "  why",
-                "run alone, it might violate it: what violates it is refused",
-            );
-        }
-        for statement in &summary.statements {
-            if statement.accesses.iter().any(|a| a.role == Role::Insert) {
-                continue;
-            }
-            let updates = |a: &&TableAccess| a.role == Role::Update && !a.writes.is_empty();
-            let Some(update) = statement.accesses.iter().find(updates) else {
-                continue;
-            };
-            let what = updated(catalog, statement.span, update);
-            let why = deferral::reason(entry, catalog, summaries, statement, update);
-            if entry.deferred.contains(&statement.id) {
-                labelled(out, "at commit", &format!("{what}, by the row's owner"));
-            } else {
-                labelled(out, "read first", &what);
-            }
-            labelled(out, "  why", &why);
-        }
-        if entry.guards.is_empty() {
-            labelled(out, "because", &free_reason(plan, entry));
+        for (label, text) in notes(plan, catalog, summaries, entry, summary) {
+            labelled(out, label, &text);
         }
         out.push('\n');
     }
-}
-
-/// The sign of a class.
-fn mark(class: CoordinationClass) -> char {
-    match class {
-        CoordinationClass::Free => '○',
-        CoordinationClass::Local => '◐',
-        CoordinationClass::Global => '●',
-    }
-}
-
-fn guard_line(guard: &Guard) -> String {
-    let key: Vec<String> = guard
-        .key
-        .iter()
-        .map(|k| match k.from.as_str() {
-            "computed" | "not known" => k.name.clone(),
-            from => format!("{} = {from}", k.name),
-        })
-        .collect();
-    let one = if key.is_empty() {
-        "all of it together".to_owned()
-    } else {
-        format!("one for each ({})", key.join(", "))
-    };
-    let keeping = match guard.keeping {
-        GuardKeeping::AtCommit => "decided by its owner at commit",
-        GuardKeeping::Validated => "held from prepare to commit",
-    };
-    format!("{}, {one}; {keeping}", guard.item)
-}
-
-/// Why a guard is needed: the invariants that fail without it, by rule.
-fn reasons(plan: &Plan, entry: &PlanEntry, guard: &Guard) -> Vec<String> {
-    let mut by_rule: Vec<(&'static str, &str, Vec<&str>)> = Vec::new();
-    for invariant in &guard.invariants {
-        let Some(verdict) = entry.verdict(*invariant) else {
-            continue;
-        };
-        let name = plan.invariants[*invariant].name.as_str();
-        match by_rule.iter_mut().find(|(rule, ..)| *rule == verdict.rule) {
-            Some((_, _, names)) => names.push(name),
-            None => by_rule.push((verdict.rule, &verdict.explanation, vec![name])),
-        }
-    }
-    by_rule
-        .into_iter()
-        .map(|(rule, why, names)| format!("{}: {why} [{rule}]", names.join(", ")))
-        .collect()
-}
-
-/// An UPDATE, in short, with its place.
-fn updated(catalog: &Catalog, span: Span, update: &TableAccess) -> String {
-    let table = catalog.schema.table(update.table);
-    let columns: Vec<ColumnIndex> = update.writes.iter().map(|w| w.column).collect();
-    let place = match excerpt_place(catalog, span) {
-        place if place.is_empty() => place,
-        place => format!(" ({place})"),
-    };
-    format!(
-        "UPDATE {} SET {}{place}",
-        table.name,
-        names(table, &columns)
-    )
-}
-
-fn free_reason(plan: &Plan, entry: &PlanEntry) -> String {
-    if entry.read_only {
-        let sees = "it writes nothing; it sees all of a transaction's effects or none";
-        return match &entry.read_subset {
-            None => sees.into(),
-            Some(ReadSubset::Serializable) => {
-                format!("{sees}; what it reads is always written together: serializable [rsiw]")
-            }
-            Some(ReadSubset::Beside(other)) => format!(
-                "{sees}; what it reads is always written together, but not what {other} reads or \
-                 writes [rsiw]"
-            ),
-        };
-    }
-    let mut rules: Vec<&'static str> = Vec::new();
-    for verdict in &entry.verdicts {
-        if !rules.contains(&verdict.rule) {
-            rules.push(verdict.rule);
-        }
-    }
-    if rules.is_empty() {
-        return format!(
-            "none of the {} concerns it",
-            count(plan.invariants.len(), "invariant", "invariants")
-        );
-    }
-    format!(
-        "{}; all survive without coordination, by {}",
-        count(
-            entry.verdicts.len(),
-            "invariant concerns it",
-            "invariants concern it"
-        ),
-        rules.join(", ")
-    )
 }
 
 fn placements(plan: &Plan, catalog: &Catalog, out: &mut String) {
@@ -271,11 +99,7 @@ fn placements(plan: &Plan, catalog: &Catalog, out: &mut String) {
     let where_: Vec<String> = tables
         .iter()
         .zip(&plan.placements)
-        .map(|(table, placement)| match placement {
-            Placement::Replicated => "everywhere".to_owned(),
-            Placement::Whole => "one partition".to_owned(),
-            Placement::Columns(columns) => format!("by {}", names(table, columns)),
-        })
+        .map(|(table, placement)| placed(table, placement))
         .collect();
     let middle = where_.iter().map(|w| w.chars().count()).max().unwrap_or(0);
     for ((table, place), reason) in tables.iter().zip(&where_).zip(&plan.placement_reasons) {
@@ -346,10 +170,7 @@ fn matrix(plan: &Plan, out: &mut String) {
         out,
         "Invariants: ✓ holds without coordination, ✗ needs it, ? not known",
     );
-    let mut rows: Vec<usize> = (0..plan.invariants.len())
-        .filter(|i| plan.entries.iter().any(|e| e.verdict(*i).is_some()))
-        .collect();
-    rows.sort_by_key(|i| (kind_order(plan.invariants[*i].kind), *i));
+    let rows = affected(plan);
     let named = rows
         .iter()
         .map(|i| plan.invariants[*i].name.chars().count());
@@ -374,13 +195,7 @@ fn matrix(plan: &Plan, out: &mut String) {
             out.push('\n');
         }
     }
-    let untouched = plan.invariants.len() - rows.len();
-    if untouched > 0 {
-        let text = format!(
-            "{} that no transaction type can affect {} not shown.",
-            count(untouched, "invariant", "invariants"),
-            if untouched == 1 { "is" } else { "are" }
-        );
+    if let Some(text) = unaffected(plan, rows.len()) {
         let _ = writeln!(out, "  {text}");
     }
 }
@@ -411,32 +226,6 @@ fn part_of_matrix(
         if !rules.is_empty() {
             hanging(out, &format!("{line}  "), &rules.join(", "));
         }
-    }
-}
-
-fn sign(verdict: &Verdict) -> char {
-    match verdict.confluent {
-        Confluence::Yes => '✓',
-        Confluence::No => '✗',
-        Confluence::Unknown => '?',
-    }
-}
-
-/// Assertions first, then what tables declare.
-fn kind_order(kind: InvariantKind) -> u8 {
-    match kind {
-        InvariantKind::Other
-        | InvariantKind::MaterializedView
-        | InvariantKind::SequentialId
-        | InvariantKind::Existence
-        | InvariantKind::NonEmpty
-        | InvariantKind::Size => 0,
-        InvariantKind::NoLostUpdate => 1,
-        InvariantKind::Uniqueness => 2,
-        InvariantKind::ForeignKey => 3,
-        InvariantKind::LowerBound | InvariantKind::UpperBound | InvariantKind::RowCheck => 4,
-        InvariantKind::RowEquality => 5,
-        InvariantKind::SecondaryIndex => 6,
     }
 }
 
@@ -485,18 +274,6 @@ fn hanging(out: &mut String, start: &str, text: &str) {
     }
     out.push_str(line.trim_end());
     out.push('\n');
-}
-
-/// `file:line` of a place; empty for a place that is not in a file.
-fn excerpt_place(catalog: &Catalog, span: Span) -> String {
-    let Some(file) = catalog
-        .files
-        .get(usize::from(span.file))
-        .filter(|_| span.end > 0)
-    else {
-        return String::new();
-    };
-    format!("{}:{}", file.name, line_of(&file.text, span.start))
 }
 
 /// The line of a byte, from 1.

@@ -232,10 +232,15 @@ impl Ycsb {
         // Distinct items have to be found for each transaction, by drawing until there are enough.
         let least = (2 * parameters.operations()) as u64;
         if !(least..=ITEMS_MAX).contains(&items) {
-            return refused("items", format!("between {least} and {ITEMS_MAX}"));
+            let why = match least {
+                2 => String::new(),
+                _ => ", twice as many as a transaction's operations at least".to_owned(),
+            };
+            return refused("items", format!("between {least} and {ITEMS_MAX}{why}"));
         }
         if !(zipfian_constant > 0.0 && zipfian_constant < 1.0) {
-            return refused("zipfian-constant", "between 0 and 1".to_owned());
+            let permitted = "above 0 and below 1 (uniform is a distribution of its own)";
+            return refused("zipfian-constant", permitted.to_owned());
         }
         if value_bytes > VALUE_BYTES_MAX {
             return refused("value-bytes", format!("at most {VALUE_BYTES_MAX}"));

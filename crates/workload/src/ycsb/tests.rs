@@ -163,7 +163,7 @@ fn senseless_parameters_are_refused_by_name() {
     };
     assert_eq!(
         refused(|p| p.items = 7),
-        "items has to be between 8 and 1099511627776"
+        "items has to be between 8 and 1099511627776, twice as many as a transaction's operations at least"
     );
     assert!(refused(|p| p.items = u64::MAX).starts_with("items"));
     assert!(refused(|p| p.zipfian_constant = 1.0).starts_with("zipfian-constant"));

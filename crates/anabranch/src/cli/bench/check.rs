@@ -15,7 +15,7 @@ use super::super::output::{check_writable, say};
 #[derive(Clone, Debug, Args)]
 pub(super) struct CheckArguments {
     /// How long the history is
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     transactions: u64,
     /// The seed of the history
     #[arg(long, value_name = "SEED", default_value_t = 1)]

@@ -26,7 +26,7 @@ use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
 use clap::{Args, Subcommand};
 
-use super::output::{cannot_write, check_writable, say, write_file};
+use super::output::{cannot_write, check_outputs, say, write_file};
 use super::{Verdict, progress};
 use crate::memory;
 
@@ -41,10 +41,13 @@ pub(crate) struct BenchArguments {
 #[derive(Debug, Subcommand)]
 enum Workload {
     /// TPC-C on the embedded cluster; its twelve conditions are checked after each run
+    #[command(allow_negative_numbers = true)]
     Tpcc(tpcc::TpccArguments),
     /// YCSB on the embedded cluster: transactions of several items, or a published workload
+    #[command(allow_negative_numbers = true)]
     Ycsb(ycsb::YcsbArguments),
     /// How long the checkers take for a generated history
+    #[command(allow_negative_numbers = true)]
     Check(check::CheckArguments),
 }
 
@@ -169,8 +172,10 @@ impl ClusterArguments {
         self.check_once()?;
         let hybrid = self.protocol.contains(&ProtocolChoice::RampHybrid);
         super::check_filter_bits(self.filter_bits, hybrid)?;
-        check_writable(self.json.as_deref())?;
-        check_writable(self.history.as_deref())?;
+        check_outputs(&[
+            ("--json", self.json.as_deref()),
+            ("--history", self.history.as_deref()),
+        ])?;
         memory::reserve(settings.reserved);
         Ok(application::plan(sources, settings.partitions)?)
     }

@@ -1,0 +1,392 @@
+//! The plan as one HTML page that needs nothing beside it: the coordination graph, the transaction
+//! types, the table of types and invariants, counterexamples step by step, and where the rows live.
+
+use std::fmt::Write;
+
+use anabranch_sql::catalog::Catalog;
+use anabranch_sql::source::Span;
+use anabranch_sql::summary::TransactionSummary;
+use anabranch_types::markup::{escaped, page};
+
+use super::counterexample::{missing, violated};
+use super::findings::{Baseline, Finding};
+use super::graph::{Edge, edges, svg};
+use super::json::{class_name, merge_name};
+use super::notes::{affected, count, mark, notes, placed, routed, sign, summary, unaffected};
+use crate::explore::Counterexample;
+use crate::plan::{Confluence, MergePolicy, Plan, Verdict};
+use crate::rule::rule;
+
+const STYLE: &str = "
+h3 { font-size: 1rem; margin: 1.3rem 0 .3rem; }
+h3 .soft, .soft { color: var(--soft); font-weight: 400; }
+th, td { text-align: left; vertical-align: top; }
+code, pre { font: .84rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
+pre { background: #f5f7f9; border-radius: 8px; padding: .8rem 1rem; overflow-x: auto; margin: .5rem 0 0; }
+a { color: var(--accent); }
+.free { color: #00704f; } .local { color: #8a5a00; } .global { color: #b3261e; }
+.notes { display: grid; grid-template-columns: 7rem 1fr; gap: .15rem .8rem; margin: .2rem 0 0; }
+.notes dt { color: var(--soft); } .notes dd { margin: 0; max-width: 46rem; }
+.matrix td:not(:first-child), .matrix th:not(:first-child) { text-align: center; white-space: nowrap; }
+.matrix td small { color: var(--soft); display: block; }
+.yes { color: #00704f; } .no { color: #b3261e; font-weight: 700; } .unknown { color: #8a5a00; font-weight: 700; }
+.steps td { white-space: pre-wrap; font: .84rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
+.steps td:first-child { font: inherit; color: var(--soft); white-space: nowrap; width: 1%; }
+.broken td { color: #b3261e; font-family: inherit; }
+@media (max-width: 40rem) { .notes { grid-template-columns: 1fr; } .notes dt:not(:empty) { margin-top: .4rem; } }
+";
+
+/// What the page is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// What was analysed.
+    pub catalog: &'a Catalog,
+    /// What its transaction types read and write.
+    pub summaries: &'a [TransactionSummary],
+    /// Counterexamples, where somebody has looked for them.
+    pub counterexamples: Option<&'a [Counterexample]>,
+    /// What needs coordination.
+    pub findings: &'a [Finding<'a>],
+    /// What is known to, if that was given.
+    pub baseline: Option<&'a Baseline>,
+}
+
+impl Page<'_> {
+    /// The page.
+    pub fn render(&self) -> String {
+        let mut header = format!("<p>{}</p>\n", escaped(&summary(self.plan)));
+        let names: Vec<&str> = self.catalog.files.iter().map(|f| f.name.as_str()).collect();
+        if !names.is_empty() {
+            let _ = writeln!(header, "<p>Read from {}.</p>", escaped(&names.join(", ")));
+        }
+        let mut body = String::new();
+        self.put_graph(&mut body);
+        self.put_baseline(&mut body);
+        self.put_types(&mut body);
+        self.put_matrix(&mut body);
+        self.put_counterexamples(&mut body);
+        self.put_placements(&mut body);
+        self.put_merges(&mut body);
+        page("What has to be coordinated", STYLE, &header, &body)
+    }
+
+    fn put_graph(&self, out: &mut String) {
+        let plan = self.plan;
+        if plan.entries.is_empty() {
+            return;
+        }
+        let edges = edges(plan);
+        out.push_str("<section>\n<h2>The coordination graph</h2>\n");
+        out.push_str(match edges.is_empty() {
+            true => "<p>No transaction type has to be ordered against another one.</p>\n",
+            false => {
+                "<p>An edge joins types whose calls have to be ordered against each other, for the sake \
+                 of the invariants it names. Without an edge, nobody waits for anybody.</p>\n"
+            }
+        });
+        let _ = write!(
+            out,
+            "<figure class=\"scroll\">{}</figure>\n",
+            svg(plan, &edges)
+        );
+        if !edges.is_empty() {
+            out.push_str(
+                "<table>\n<tr><th></th><th>types</th><th>ordered for the sake of</th></tr>\n",
+            );
+            for (number, edge) in (1..).zip(&edges) {
+                self.put_edge(out, number, edge);
+            }
+            out.push_str("</table>\n");
+        }
+        out.push_str("</section>\n");
+    }
+
+    fn put_edge(&self, out: &mut String, number: usize, edge: &Edge) {
+        let name = |at: usize| escaped(&self.plan.entries[at].name);
+        let (one, other) = edge.ends;
+        let ends = match one == other {
+            true => format!("{} with itself", name(one)),
+            false => format!("{}, {}", name(one), name(other)),
+        };
+        let invariants = edge.invariants.iter().map(|(invariant, rules)| {
+            let rules: Vec<&str> = rules.iter().copied().collect();
+            format!(
+                "{} <span class=\"soft\">[{}]</span>",
+                escaped(&self.plan.invariants[*invariant].name),
+                escaped(&rules.join(", "))
+            )
+        });
+        let invariants: Vec<String> = invariants.collect();
+        let _ = writeln!(
+            out,
+            "<tr><td>{number}</td><td>{ends}</td><td>{}</td></tr>",
+            invariants.join(", ")
+        );
+    }
+
+    fn put_baseline(&self, out: &mut String) {
+        let Some(baseline) = self.baseline else {
+            return;
+        };
+        out.push_str("<section>\n<h2>Against the baseline</h2>\n");
+        let new = self.findings.iter().filter(|f| !baseline.knows(f));
+        let new: Vec<String> = new
+            .map(|f| {
+                format!(
+                    "<tr><td class=\"no\">new</td><td>{}</td></tr>\n",
+                    escaped(&f.message())
+                )
+            })
+            .collect();
+        if new.is_empty() {
+            out.push_str("<p>Nothing new needs coordination.</p>\n");
+        }
+        let gone = baseline.gone(self.findings);
+        let gone: Vec<String> = gone
+            .into_iter()
+            .map(|print| {
+                let print = escaped(&print.to_string());
+                format!("<tr><td class=\"yes\">gone</td><td>{print}: found no more</td></tr>\n")
+            })
+            .collect();
+        if new.len() + gone.len() > 0 {
+            let _ = writeln!(out, "<table>\n{}{}</table>", new.concat(), gone.concat());
+        }
+        out.push_str("</section>\n");
+    }
+
+    fn put_types(&self, out: &mut String) {
+        out.push_str("<section>\n<h2>Transaction types</h2>\n");
+        if self.plan.entries.is_empty() {
+            out.push_str("<p>No procedure is declared.</p>\n");
+        }
+        for (at, (entry, types)) in self.plan.entries.iter().zip(self.summaries).enumerate() {
+            let class = class_name(entry.class);
+            let read = if entry.read_only { ", read-only" } else { "" };
+            let _ = writeln!(
+                out,
+                "<h3 id=\"type-{at}\"><span class=\"{class}\">{}</span> {} <span class=\"soft\">{class}, \
+                 {}{read}</span></h3>\n<dl class=\"notes\">",
+                mark(entry.class),
+                escaped(&entry.name),
+                escaped(&routed(entry, types)),
+            );
+            for (label, text) in notes(self.plan, self.catalog, self.summaries, entry, types) {
+                let (label, text) = (label.trim(), escaped(&text));
+                let _ = writeln!(out, "<dt>{label}</dt><dd>{text}</dd>");
+            }
+            out.push_str("</dl>\n");
+            let mut declared = self.catalog.procedures.iter();
+            if let Some(procedure) = declared.find(|p| p.name == entry.name) {
+                self.put_source(out, procedure.span);
+            }
+        }
+        out.push_str("</section>\n");
+    }
+
+    /// The SQL of a procedure, folded up.
+    fn put_source(&self, out: &mut String, span: Span) {
+        let file = self.catalog.files.get(usize::from(span.file));
+        let text = file.and_then(|file| file.text.get(span.start as usize..span.end as usize));
+        let (Some(file), Some(text)) = (file, text) else {
+            return;
+        };
+        let line = super::text::line_of(&file.text, span.start);
+        let _ = writeln!(
+            out,
+            "<details><summary>{}:{line}</summary><pre>{}</pre></details>",
+            escaped(&file.name),
+            escaped(text.trim())
+        );
+    }
+
+    fn put_matrix(&self, out: &mut String) {
+        let plan = self.plan;
+        let rows = affected(plan);
+        let types: Vec<_> = plan
+            .entries
+            .iter()
+            .filter(|e| !e.verdicts.is_empty())
+            .collect();
+        out.push_str("<section>\n<h2>Types and invariants</h2>\n");
+        if !rows.is_empty() {
+            out.push_str(
+                "<p><span class=\"yes\">✓</span> holds without coordination, <span class=\"no\">✗</span> \
+                 needs it, <span class=\"unknown\">?</span> is not known, which counts as needing it. Under \
+                 each sign is the rule that decided; point at it to read why.</p>\n\
+                 <div class=\"scroll\"><table class=\"matrix\">\n<tr><th>invariant</th>",
+            );
+            for entry in &types {
+                let _ = write!(out, "<th>{}</th>", escaped(&entry.name));
+            }
+            out.push_str("</tr>\n");
+            for at in rows.iter().copied() {
+                let invariant = &plan.invariants[at];
+                let _ = write!(
+                    out,
+                    "<tr><td>{}<small>{}</small></td>",
+                    escaped(&invariant.name),
+                    escaped(&invariant.description)
+                );
+                for entry in &types {
+                    out.push_str(
+                        &entry
+                            .verdict(at)
+                            .map_or_else(|| "<td></td>".to_owned(), cell),
+                    );
+                }
+                out.push_str("</tr>\n");
+            }
+            out.push_str("</table></div>\n");
+        }
+        if let Some(text) = unaffected(plan, rows.len()) {
+            let _ = writeln!(out, "<p class=\"soft\">{text}</p>");
+        }
+        out.push_str("</section>\n");
+    }
+
+    fn put_counterexamples(&self, out: &mut String) {
+        let Some(found) = self.counterexamples else {
+            return;
+        };
+        let none = missing(self.plan, found);
+        if found.is_empty() && none.is_empty() {
+            return;
+        }
+        out.push_str(
+            "<section>\n<h2>Counterexamples</h2>\n<p>What two replicas that do not coordinate come to: each \
+             runs its calls on what was there before, and what they have written is merged.</p>\n",
+        );
+        for example in found {
+            self.put_counterexample(out, example);
+        }
+        if !none.is_empty() {
+            let names = escaped(&none.join(", "));
+            let _ = writeln!(
+                out,
+                "<p class=\"soft\">None was found in the cases tried of: {names}.</p>"
+            );
+        }
+        out.push_str("</section>\n");
+    }
+
+    fn put_counterexample(&self, out: &mut String, example: &Counterexample) {
+        let _ = writeln!(
+            out,
+            "<h3>{} <span class=\"soft\">{}</span></h3>\n<div class=\"scroll\"><table class=\"steps\">\n\
+             <tr><th></th><th>replica 1</th><th>replica 2</th></tr>",
+            escaped(&example.invariant),
+            escaped(&example.transactions.join(", "))
+        );
+        let lines = |lines: &[String], otherwise: &str| match lines.is_empty() {
+            true => escaped(otherwise),
+            false => escaped(&lines.join("\n")),
+        };
+        let whole = |out: &mut String, class: &str, label: &str, text: &str| {
+            let _ = writeln!(
+                out,
+                "<tr class=\"{class}\"><td>{label}</td><td colspan=\"2\">{text}</td></tr>"
+            );
+        };
+        whole(out, "", "initially", &lines(&example.initial, "-- no rows"));
+        let mut turns = [example.replicas[0].iter(), example.replicas[1].iter()];
+        for (step, replica) in (1..).zip(&example.order) {
+            let call = turns[*replica].next().map_or("", String::as_str);
+            let mut cells = ["", ""];
+            cells[*replica] = call;
+            let [one, other] = cells.map(escaped);
+            let _ = writeln!(
+                out,
+                "<tr><td>{step}</td><td>{one}</td><td>{other}</td></tr>"
+            );
+        }
+        let mut merged = example.merged.clone();
+        let emptied = example.emptied.iter();
+        merged.extend(emptied.map(|table| format!("-- no row is left in {table}")));
+        whole(out, "", "merged", &lines(&merged, "-- as it was"));
+        if let Some(what) = violated(self.plan, example) {
+            whole(out, "broken", "violates", &escaped(what));
+        }
+        out.push_str("</table></div>\n");
+    }
+
+    fn put_placements(&self, out: &mut String) {
+        out.push_str(
+            "<section>\n<h2>Where the rows live</h2>\n<div class=\"scroll\"><table>\n\
+             <tr><th>table</th><th>rows live</th><th>why</th></tr>\n",
+        );
+        let tables = self.catalog.schema.tables.iter();
+        let placements = self
+            .plan
+            .placements
+            .iter()
+            .zip(&self.plan.placement_reasons);
+        for (table, (placement, reason)) in tables.zip(placements) {
+            let _ = writeln!(
+                out,
+                "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
+                escaped(&table.name),
+                escaped(&placed(table, placement)),
+                escaped(reason)
+            );
+        }
+        out.push_str("</table></div>\n</section>\n");
+    }
+
+    fn put_merges(&self, out: &mut String) {
+        let columns = &self.plan.columns;
+        let written: Vec<_> = columns
+            .iter()
+            .filter(|c| c.policy != MergePolicy::Immutable)
+            .collect();
+        if written.is_empty() {
+            return;
+        }
+        out.push_str(
+            "<section>\n<h2>How concurrent writes to a column are merged</h2>\n<div class=\"scroll\"><table>\n\
+             <tr><th>column</th><th>merge</th><th>why</th></tr>\n",
+        );
+        for merge in &written {
+            let table = self.catalog.schema.table(merge.table);
+            let column = &table.columns[merge.column.index()].name;
+            let _ = writeln!(
+                out,
+                "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
+                escaped(&format!("{}.{column}", table.name)),
+                merge_name(merge.policy),
+                escaped(&merge.reason)
+            );
+        }
+        out.push_str("</table></div>\n");
+        let rest = columns.len() - written.len();
+        if rest > 0 {
+            let rest = count(rest, "column is", "columns are");
+            let _ = writeln!(
+                out,
+                "<p class=\"soft\">{rest} written with their rows alone.</p>"
+            );
+        }
+        out.push_str("</section>\n");
+    }
+}
+
+/// A verdict in the table.
+fn cell(verdict: &Verdict) -> String {
+    let class = match verdict.confluent {
+        Confluence::Yes => "yes",
+        Confluence::No => "no",
+        Confluence::Unknown => "unknown",
+    };
+    let mut why = verdict.explanation.clone();
+    if let Some(rule) = rule(verdict.rule) {
+        let _ = write!(why, " ({})", rule.source);
+    }
+    format!(
+        "<td title=\"{}\"><span class=\"{class}\">{}</span><small>{}</small></td>",
+        escaped(&why),
+        sign(verdict),
+        escaped(verdict.rule)
+    )
+}

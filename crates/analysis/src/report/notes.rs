@@ -1,0 +1,274 @@
+//! What is said of each transaction type and invariant, however it is laid out.
+
+use anabranch_sql::catalog::Catalog;
+use anabranch_sql::source::Span;
+use anabranch_sql::summary::{Role, TableAccess, TransactionSummary};
+use anabranch_types::{ColumnIndex, Placement, TableSchema};
+
+use super::deferral;
+use super::text::line_of;
+use crate::invariant::names;
+use crate::plan::{
+    Confluence, CoordinationClass, Guard, GuardKeeping, InvariantKind, Plan, PlanEntry, ReadSubset,
+    Verdict,
+};
+
+/// So many of something.
+pub(super) fn count(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+/// The plan in a sentence or two.
+pub(super) fn summary(plan: &Plan) -> String {
+    let of = |class| plan.entries.iter().filter(|e| e.class == class).count();
+    let (free, local, global) = (
+        of(CoordinationClass::Free),
+        of(CoordinationClass::Local),
+        of(CoordinationClass::Global),
+    );
+    let mut line = format!(
+        "{}: {free} free, {local} local, {global} global; {} considered.",
+        count(plan.entries.len(), "transaction type", "transaction types"),
+        count(plan.invariants.len(), "invariant", "invariants"),
+    );
+    line.push_str(match (local + global, global) {
+        _ if plan.entries.is_empty() => " No procedure is declared: there is nothing to analyse.",
+        (0, _) => " Nothing needs coordination.",
+        (_, 0) => " Nothing waits for another partition.",
+        _ => " What is global waits for other partitions.",
+    });
+    line
+}
+
+/// The sign of a class.
+pub(super) fn mark(class: CoordinationClass) -> char {
+    match class {
+        CoordinationClass::Free => '○',
+        CoordinationClass::Local => '◐',
+        CoordinationClass::Global => '●',
+    }
+}
+
+/// How calls of a type find their node.
+pub(super) fn routed(entry: &PlanEntry, summary: &TransactionSummary) -> String {
+    let names: Vec<&str> = entry
+        .routing
+        .iter()
+        .map(|p| summary.parameters[*p].0.as_str())
+        .collect();
+    match names.as_slice() {
+        [] => "runs anywhere".to_owned(),
+        names => format!("routed by {}", names.join(", ")),
+    }
+}
+
+/// What a transaction type is ordered on, checked for and leaves to owners, and why: lines with their
+/// labels. A line without one goes on from the line before it.
+pub(super) fn notes(
+    plan: &Plan,
+    catalog: &Catalog,
+    summaries: &[TransactionSummary],
+    entry: &PlanEntry,
+    summary: &TransactionSummary,
+) -> Vec<(&'static str, String)> {
+    let mut notes = Vec::new();
+    for (place, guard) in entry.guards.iter().enumerate() {
+        // Two rows of one table may read alike.
+        let line = guard_line(guard);
+        if entry.guards[..place].iter().any(|g| guard_line(g) == line) {
+            continue;
+        }
+        notes.push(("ordered on", line));
+        for (i, why) in reasons(plan, entry, guard).into_iter().enumerate() {
+            notes.push((if i == 0 { "  why" } else { "" }, why));
+        }
+    }
+    for check in &entry.checks {
+        let name = &plan.invariants[check.invariant].name;
+        notes.push(("checked", format!("{name}, before it commits")));
+        let why = "run alone, it might violate it: what violates it is refused";
+        notes.push(("  why", why.to_owned()));
+    }
+    for statement in &summary.statements {
+        if statement.accesses.iter().any(|a| a.role == Role::Insert) {
+            continue;
+        }
+        let updates = |a: &&TableAccess| a.role == Role::Update && !a.writes.is_empty();
+        let Some(update) = statement.accesses.iter().find(updates) else {
+            continue;
+        };
+        let what = updated(catalog, statement.span, update);
+        let why = deferral::reason(entry, catalog, summaries, statement, update);
+        if entry.deferred.contains(&statement.id) {
+            notes.push(("at commit", format!("{what}, by the row's owner")));
+        } else {
+            notes.push(("read first", what));
+        }
+        notes.push(("  why", why));
+    }
+    if entry.guards.is_empty() {
+        notes.push(("because", free_reason(plan, entry)));
+    }
+    notes
+}
+
+fn guard_line(guard: &Guard) -> String {
+    let key: Vec<String> = guard
+        .key
+        .iter()
+        .map(|k| match k.from.as_str() {
+            "computed" | "not known" => k.name.clone(),
+            from => format!("{} = {from}", k.name),
+        })
+        .collect();
+    let one = if key.is_empty() {
+        "all of it together".to_owned()
+    } else {
+        format!("one for each ({})", key.join(", "))
+    };
+    let keeping = match guard.keeping {
+        GuardKeeping::AtCommit => "decided by its owner at commit",
+        GuardKeeping::Validated => "held from prepare to commit",
+    };
+    format!("{}, {one}; {keeping}", guard.item)
+}
+
+/// Why a guard is needed: the invariants that fail without it, by rule.
+fn reasons(plan: &Plan, entry: &PlanEntry, guard: &Guard) -> Vec<String> {
+    let mut by_rule: Vec<(&'static str, &str, Vec<&str>)> = Vec::new();
+    for invariant in &guard.invariants {
+        let Some(verdict) = entry.verdict(*invariant) else {
+            continue;
+        };
+        let name = plan.invariants[*invariant].name.as_str();
+        match by_rule.iter_mut().find(|(rule, ..)| *rule == verdict.rule) {
+            Some((_, _, names)) => names.push(name),
+            None => by_rule.push((verdict.rule, &verdict.explanation, vec![name])),
+        }
+    }
+    by_rule
+        .into_iter()
+        .map(|(rule, why, names)| format!("{}: {why} [{rule}]", names.join(", ")))
+        .collect()
+}
+
+/// An UPDATE, in short, with its place.
+fn updated(catalog: &Catalog, span: Span, update: &TableAccess) -> String {
+    let table = catalog.schema.table(update.table);
+    let columns: Vec<ColumnIndex> = update.writes.iter().map(|w| w.column).collect();
+    let place = match excerpt_place(catalog, span) {
+        place if place.is_empty() => place,
+        place => format!(" ({place})"),
+    };
+    format!(
+        "UPDATE {} SET {}{place}",
+        table.name,
+        names(table, &columns)
+    )
+}
+
+fn free_reason(plan: &Plan, entry: &PlanEntry) -> String {
+    if entry.read_only {
+        let sees = "it writes nothing; it sees all of a transaction's effects or none";
+        return match &entry.read_subset {
+            None => sees.into(),
+            Some(ReadSubset::Serializable) => {
+                format!("{sees}; what it reads is always written together: serializable [rsiw]")
+            }
+            Some(ReadSubset::Beside(other)) => format!(
+                "{sees}; what it reads is always written together, but not what {other} reads or \
+                 writes [rsiw]"
+            ),
+        };
+    }
+    let mut rules: Vec<&'static str> = Vec::new();
+    for verdict in &entry.verdicts {
+        if !rules.contains(&verdict.rule) {
+            rules.push(verdict.rule);
+        }
+    }
+    if rules.is_empty() {
+        return format!(
+            "none of the {} concerns it",
+            count(plan.invariants.len(), "invariant", "invariants")
+        );
+    }
+    format!(
+        "{}; all survive without coordination, by {}",
+        count(
+            entry.verdicts.len(),
+            "invariant concerns it",
+            "invariants concern it"
+        ),
+        rules.join(", ")
+    )
+}
+
+/// Where a table's rows live.
+pub(super) fn placed(table: &TableSchema, placement: &Placement) -> String {
+    match placement {
+        Placement::Replicated => "everywhere".to_owned(),
+        Placement::Whole => "one partition".to_owned(),
+        Placement::Columns(columns) => format!("by {}", names(table, columns)),
+    }
+}
+
+/// The invariants that some type can affect, assertions first.
+pub(super) fn affected(plan: &Plan) -> Vec<usize> {
+    let mut rows: Vec<usize> = (0..plan.invariants.len())
+        .filter(|i| plan.entries.iter().any(|e| e.verdict(*i).is_some()))
+        .collect();
+    rows.sort_by_key(|i| (kind_order(plan.invariants[*i].kind), *i));
+    rows
+}
+
+/// What is said of the invariants that are not [`affected`], if there are any.
+pub(super) fn unaffected(plan: &Plan, affected: usize) -> Option<String> {
+    let left = plan.invariants.len() - affected;
+    (left > 0).then(|| {
+        format!(
+            "{} that no transaction type can affect {} not shown.",
+            count(left, "invariant", "invariants"),
+            if left == 1 { "is" } else { "are" }
+        )
+    })
+}
+
+/// A verdict in one letter.
+pub(super) fn sign(verdict: &Verdict) -> char {
+    match verdict.confluent {
+        Confluence::Yes => '✓',
+        Confluence::No => '✗',
+        Confluence::Unknown => '?',
+    }
+}
+
+/// Assertions first, then what tables declare.
+fn kind_order(kind: InvariantKind) -> u8 {
+    match kind {
+        InvariantKind::Other
+        | InvariantKind::MaterializedView
+        | InvariantKind::SequentialId
+        | InvariantKind::Existence
+        | InvariantKind::NonEmpty
+        | InvariantKind::Size => 0,
+        InvariantKind::NoLostUpdate => 1,
+        InvariantKind::Uniqueness => 2,
+        InvariantKind::ForeignKey => 3,
+        InvariantKind::LowerBound | InvariantKind::UpperBound | InvariantKind::RowCheck => 4,
+        InvariantKind::RowEquality => 5,
+        InvariantKind::SecondaryIndex => 6,
+    }
+}
+
+/// `file:line` of a place; empty for a place that is not in a file.
+fn excerpt_place(catalog: &Catalog, span: Span) -> String {
+    let Some(file) = catalog
+        .files
+        .get(usize::from(span.file))
+        .filter(|_| span.end > 0)
+    else {
+        return String::new();
+    };
+    format!("{}:{}", file.name, line_of(&file.text, span.start))
+}
