@@ -148,9 +148,7 @@ impl Job {
         match self.calls {
             Calls::Writes(span) => Name::Writes(span),
             Calls::Items { .. } => Name::Items,
-            Calls::OrdersAsSpecified => Name::NewOrder,
-            // One set of costs for all shares: what differs is then what is done, not the caches.
-            Calls::OrdersDistributed(_) => Name::NewOrderDistributed,
+            Calls::OrdersAsSpecified | Calls::OrdersDistributed(_) => Name::NewOrder,
         }
     }
 
