@@ -86,9 +86,9 @@ impl Page<'_> {
                  of the invariants it names. Without an edge, nobody waits for anybody.</p>\n"
             }
         });
-        let _ = write!(
+        let _ = writeln!(
             out,
-            "<figure class=\"scroll\">{}</figure>\n",
+            "<figure class=\"scroll\">{}</figure>",
             svg(plan, &edges)
         );
         if !edges.is_empty() {
