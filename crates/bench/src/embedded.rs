@@ -157,6 +157,7 @@ pub fn run(
             let options = RampOptions {
                 metadata: protocol.ramp(settings.filter).unwrap_or_default(),
                 unsent_commits: settings.unsent_commits,
+                one_phase: settings.one_phase,
                 terminate_after: match settings.unsent_commits {
                     0 => usual.terminate_after,
                     _ => Some(Ticks(BLOCKED_AFTER.as_nanos() as u64)),

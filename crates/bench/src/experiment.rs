@@ -71,6 +71,11 @@ impl ProtocolChoice {
         }
     }
 
+    /// Whether it is one of the three RAMPs.
+    pub fn is_ramp(self) -> bool {
+        self.ramp(FilterSize::default()).is_some()
+    }
+
     /// For how long reads are locked, if it is one of the three that lock writes.
     pub fn read_locks(self) -> Option<ReadLocks> {
         match self {
@@ -182,6 +187,8 @@ pub struct Settings {
     /// several partitions, how many are decided without telling the participants; these ask after
     /// [`BLOCKED_AFTER`].
     pub unsent_commits: u32,
+    /// One-phase writes, under RAMP: see [`anabranch_protocol::ramp::RampOptions::one_phase`].
+    pub one_phase: bool,
 }
 
 /// For how long a participant waits for the end of a blocked write: so much shorter than the paper's 5 s
@@ -343,6 +350,7 @@ impl Settings {
             reserved: 0,
             filter: FilterSize::default(),
             unsent_commits: 0,
+            one_phase: false,
         }
     }
 }

@@ -53,11 +53,14 @@ pub fn check(history: &History, model: Model) -> Result<Verdict, Unsuitable> {
             .committed_numbers()
             .map(|number| history.facts(number))
     };
+    let of_sessions = model.of_sessions();
     match model {
-        Model::Sessions if committed().all(|facts| facts.session.is_none()) => {
+        _ if of_sessions.is_some() && committed().all(|facts| facts.session.is_none()) => {
             return Err(Unsuitable::NoSessions(model));
         }
-        Model::Sessions if history.forest.is_some() => return Err(Unsuitable::NoOrder(model)),
+        _ if of_sessions.is_some() && history.forest.is_some() => {
+            return Err(Unsuitable::NoOrder(model));
+        }
         Model::StrictSerializable
             if history.committed() > 1
                 && !committed()
@@ -75,7 +78,11 @@ pub fn check(history: &History, model: Model) -> Result<Verdict, Unsuitable> {
             visibility(&mut findings);
             fractures(&mut findings);
         }
-        Model::Sessions => session::check(&mut findings),
+        Model::MonotonicReads
+        | Model::MonotonicWrites
+        | Model::ReadYourWrites
+        | Model::WritesFollowReads
+        | Model::Sessions => session::check(&mut findings, of_sessions.unwrap_or_default()),
         Model::Causal => {
             visibility(&mut findings);
             fractures(&mut findings);
@@ -121,11 +128,13 @@ fn direct(findings: &mut Findings<'_>, model: Model) {
             DirectKind::LostWrite => Phenomenon::LostWrite,
             DirectKind::WrongVersion => Phenomenon::WrongVersion,
             // Sessions say nothing of who else is seen.
-            DirectKind::AbortedRead | DirectKind::IntermediateRead if model == Model::Sessions => {
+            DirectKind::AbortedRead | DirectKind::IntermediateRead if model.of_sessions().is_some() => {
                 continue;
             }
             // Read committed says nothing of what a transaction sees of itself.
-            DirectKind::Internal if matches!(model, Model::ReadCommitted | Model::Sessions) => {
+            DirectKind::Internal
+                if model == Model::ReadCommitted || model.of_sessions().is_some() =>
+            {
                 continue;
             }
             DirectKind::IncompatibleOrder => Phenomenon::IncompatibleOrder,

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::phenomenon::Phenomenon;
+
 /// An isolation or consistency model. What each forbids, with its source, is said in
 /// docs/histories.md and beside each [`crate::Phenomenon`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -14,8 +16,15 @@ pub enum Model {
     ReadCommitted,
     /// RA (ramp.txt, Definition 3.10): read committed without fractured reads.
     ReadAtomic,
-    /// Each session's own order is kept: monotonic reads and writes, read your writes, writes
-    /// follow reads.
+    /// A session never sees an older version than before (HAT, N-MR).
+    MonotonicReads,
+    /// A session's later writes stand behind its earlier ones (HAT, N-MW).
+    MonotonicWrites,
+    /// A session sees what it wrote (HAT, MYR).
+    ReadYourWrites,
+    /// A session's writes stand behind what it had read (HAT, MRWD).
+    WritesFollowReads,
+    /// Each session's own order is kept: the four of them.
     Sessions,
     /// Transactional causal consistency: read atomic, and whatever a transaction may know of is
     /// included.
@@ -33,9 +42,13 @@ pub enum Model {
 
 impl Model {
     /// All of them, weaker ones first.
-    pub const ALL: [Model; 8] = [
+    pub const ALL: [Model; 12] = [
         Model::ReadCommitted,
         Model::ReadAtomic,
+        Model::MonotonicReads,
+        Model::MonotonicWrites,
+        Model::ReadYourWrites,
+        Model::WritesFollowReads,
         Model::Sessions,
         Model::Causal,
         Model::Snapshot,
@@ -49,6 +62,10 @@ impl Model {
         match self {
             Model::ReadCommitted => "read-committed",
             Model::ReadAtomic => "read-atomic",
+            Model::MonotonicReads => "monotonic-reads",
+            Model::MonotonicWrites => "monotonic-writes",
+            Model::ReadYourWrites => "read-your-writes",
+            Model::WritesFollowReads => "writes-follow-reads",
             Model::Sessions => "sessions",
             Model::Causal => "causal",
             Model::Snapshot => "snapshot",
@@ -56,6 +73,30 @@ impl Model {
             Model::Serializable => "serializable",
             Model::StrictSerializable => "strict-serializable",
         }
+    }
+}
+
+impl Model {
+    /// Whether it is about each session alone, so that it cannot be judged without sessions.
+    pub fn is_of_sessions(self) -> bool {
+        self.of_sessions().is_some()
+    }
+
+    /// What it forbids in each session, if that is what it is about.
+    pub(crate) fn of_sessions(self) -> Option<&'static [Phenomenon]> {
+        Some(match self {
+            Model::MonotonicReads => &[Phenomenon::NonMonotonicReads],
+            Model::MonotonicWrites => &[Phenomenon::NonMonotonicWrites],
+            Model::ReadYourWrites => &[Phenomenon::MissingYourWrites],
+            Model::WritesFollowReads => &[Phenomenon::WritesBeforeReads],
+            Model::Sessions => &[
+                Phenomenon::NonMonotonicReads,
+                Phenomenon::NonMonotonicWrites,
+                Phenomenon::MissingYourWrites,
+                Phenomenon::WritesBeforeReads,
+            ],
+            _ => return None,
+        })
     }
 }
 

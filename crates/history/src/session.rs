@@ -19,8 +19,8 @@ struct Last {
     wrote: Option<(Position, TransactionNumber)>,
 }
 
-/// Looks at every session.
-pub(crate) fn check(findings: &mut Findings<'_>) {
+/// Looks in every session for these phenomena.
+pub(crate) fn check(findings: &mut Findings<'_>, forbidden: &[Phenomenon]) {
     let history = findings.history;
     let mut sessions: Vec<Vec<TransactionNumber>> = vec![Vec::new(); history.sessions.len()];
     for number in history.committed_numbers() {
@@ -31,14 +31,27 @@ pub(crate) fn check(findings: &mut Findings<'_>) {
     for session in sessions {
         let mut last: FxHashMap<ItemNumber, Last> = FxHashMap::default();
         for number in session {
-            reads(findings, number, &mut last);
-            writes(findings, number, &mut last);
+            reads(findings, forbidden, number, &mut last);
+            writes(findings, forbidden, number, &mut last);
         }
+    }
+}
+
+/// Adds what is looked for.
+fn report(
+    findings: &mut Findings<'_>,
+    forbidden: &[Phenomenon],
+    phenomenon: Phenomenon,
+    cycle: &[Step],
+) {
+    if forbidden.contains(&phenomenon) {
+        findings.add_cycle(phenomenon, cycle);
     }
 }
 
 fn reads(
     findings: &mut Findings<'_>,
+    forbidden: &[Phenomenon],
     number: TransactionNumber,
     last: &mut FxHashMap<ItemNumber, Last>,
 ) {
@@ -50,7 +63,7 @@ fn reads(
             && position > read.position
         {
             let cycle = [session(earlier, number), anti(number, earlier, read.item)];
-            findings.add_cycle(Phenomenon::MissingYourWrites, &cycle);
+            report(findings, forbidden, Phenomenon::MissingYourWrites, &cycle);
         }
         if let Some((position, earlier)) = before.read
             && position > read.position
@@ -67,7 +80,7 @@ fn reads(
                 session(earlier, number),
                 anti(number, writer, read.item),
             ];
-            findings.add_cycle(Phenomenon::NonMonotonicReads, &cycle);
+            report(findings, forbidden, Phenomenon::NonMonotonicReads, &cycle);
         }
     }
     for read in findings.history.reads_of(number) {
@@ -81,6 +94,7 @@ fn reads(
 
 fn writes(
     findings: &mut Findings<'_>,
+    forbidden: &[Phenomenon],
     number: TransactionNumber,
     last: &mut FxHashMap<ItemNumber, Last>,
 ) {
@@ -96,10 +110,8 @@ fn writes(
                 kind: Dependency::WriteWrite,
                 item: write.item,
             };
-            findings.add_cycle(
-                Phenomenon::NonMonotonicWrites,
-                &[session(earlier, number), step],
-            );
+            let cycle = [session(earlier, number), step];
+            report(findings, forbidden, Phenomenon::NonMonotonicWrites, &cycle);
         }
         if let Some((position, earlier)) = last.read
             && position > write.position
@@ -121,7 +133,7 @@ fn writes(
                 true => vec![seen, step],
                 false => vec![seen, session(earlier, number), step],
             };
-            findings.add_cycle(Phenomenon::WritesBeforeReads, &cycle);
+            report(findings, forbidden, Phenomenon::WritesBeforeReads, &cycle);
         }
         if last.wrote.is_none_or(|before| before.0 < write.position) {
             last.wrote = Some((write.position, number));

@@ -505,3 +505,45 @@ fn sessions_write_after_what_they_read() {
     );
     assert_eq!(found(model, &at_once, &[("x", "1 2")]), []);
 }
+
+/// Each guarantee of a session has a model that forbids what breaks it, and nothing else.
+#[test]
+fn guarantees_of_sessions_are_told_apart() {
+    let cases = [
+        (
+            Model::MonotonicReads,
+            Phenomenon::NonMonotonicReads,
+            &["a | w x", "b | r x 1", "b | r x"][..],
+            &[][..],
+        ),
+        (
+            Model::MonotonicWrites,
+            Phenomenon::NonMonotonicWrites,
+            &["a | w x", "a | w x"],
+            &[("x", "2 1")],
+        ),
+        (
+            Model::ReadYourWrites,
+            Phenomenon::MissingYourWrites,
+            &["a | w x", "a | r x"],
+            &[],
+        ),
+        (
+            Model::WritesFollowReads,
+            Phenomenon::WritesBeforeReads,
+            &["a | w x", "b | r x 1", "b | w x"],
+            &[("x", "3 1")],
+        ),
+    ];
+    for (own, phenomenon, transactions, orders) in cases {
+        for (model, ..) in cases {
+            let forbidden: &[Phenomenon] = match model == own {
+                true => &[phenomenon],
+                false => &[],
+            };
+            let found = found(model, transactions, orders);
+            assert_eq!(found, forbidden, "{phenomenon:?} under {model}");
+        }
+        assert_eq!(found(Model::Sessions, transactions, orders), [phenomenon]);
+    }
+}

@@ -28,7 +28,7 @@ use crate::diagram::Recorder;
 use crate::fault::{FaultLevel, FaultPlan};
 use crate::history::{ASSIGNMENTS, RunHistory};
 use crate::latency::Network;
-use crate::protocols::{ProtocolName, Shared, Simulated, Termination};
+use crate::protocols::{Extras, ProtocolName, Shared, Simulated, Termination};
 use crate::report::{Checked, Report, Verdict};
 
 /// Virtual time without an answer, with calls under way, after which a healed cluster is stuck.
@@ -86,6 +86,13 @@ pub enum CaseError {
     Wrong(String),
     /// The fault plan does not fit the cluster.
     Plan(crate::fault::PlanError),
+    /// An option of RAMP's, and the protocol is none.
+    NoRamp {
+        /// Which option.
+        option: &'static str,
+        /// The protocol's name.
+        protocol: &'static str,
+    },
     /// The workload's plan has guards, and the protocol takes none.
     Guards {
         /// The protocol's name.
@@ -116,6 +123,10 @@ impl std::fmt::Display for CaseError {
             }
             CaseError::Wrong(what) => write!(f, "an answer is wrong: {what}"),
             CaseError::Plan(error) => write!(f, "the fault plan: {error}"),
+            CaseError::NoRamp { option, protocol } => write!(
+                f,
+                "{option}: {protocol} is no RAMP; there are: ramp-fast, ramp-small, ramp-hybrid"
+            ),
             CaseError::Guards {
                 protocol,
                 procedure,
@@ -269,6 +280,8 @@ pub struct Case {
     pub seed: u64,
     /// Clients, each with one call under way.
     pub clients: u32,
+    /// What clients give up or ask for beyond RAMP, if it is one.
+    pub extras: Extras,
     /// Whether each client goes to the next node with each call, instead of staying with one.
     pub roaming: bool,
     /// Calls that they make between them while faults may come.
@@ -317,6 +330,7 @@ impl Case {
                     unsent_commits: 0,
                 },
             },
+            extras: Extras::default(),
             seed,
             clients,
             roaming: false,
@@ -354,6 +368,7 @@ impl Case {
             });
         }
         self.termination.check()?;
+        self.extras.check(self.protocol)?;
         self.plan
             .check(prepared.nodes, self.clients)
             .map_err(CaseError::Plan)?;
@@ -381,6 +396,7 @@ impl Case {
             protocol: self.protocol,
             filter: self.filter,
             termination: self.termination,
+            extras: self.extras,
             kept: prepared.kept(&self.network, self.plan.faults.is_empty()),
             processor: None,
         };
@@ -472,12 +488,18 @@ impl Case {
         })
     }
 
-    /// What a run's history is held against. A client whose commit is not sent is answered before all
-    /// participants show it, and need not read its own writes.
+    /// What a run's history is held against. A client that is answered before all participants show its
+    /// commit need not read its writes at another node, nor are its next ones sure to stand behind them;
+    /// where the commit is not even sent, at the same node neither.
     fn models(&self) -> &'static [Model] {
-        match self.termination.unsent_commits {
-            0 => self.protocol.models(),
-            _ => &[Model::ReadAtomic],
+        let early = self.extras.one_phase && self.roaming;
+        match self.termination.unsent_commits > 0 || early {
+            false => self.protocol.models(),
+            true => &[
+                Model::ReadAtomic,
+                Model::MonotonicReads,
+                Model::WritesFollowReads,
+            ],
         }
     }
 

@@ -16,7 +16,7 @@ use crate::case::Case;
 use crate::cluster::Watch;
 use crate::fault::{FaultPlan, PlanError};
 use crate::latency::Network;
-use crate::protocols::{ProtocolName, Termination};
+use crate::protocols::{Extras, ProtocolName, Termination};
 
 /// The version of the form that this program reads and writes.
 const VERSION: u32 = 2;
@@ -33,6 +33,8 @@ struct Header {
     filter_bits: FilterSize,
     #[serde(default, skip_serializing_if = "is_default")]
     termination: Termination,
+    #[serde(default, skip_serializing_if = "is_default")]
+    extras: Extras,
     nodes: u16,
     seed: u64,
     clients: u32,
@@ -89,6 +91,7 @@ impl CaseFile {
             protocol: case.protocol,
             filter_bits: case.filter,
             termination: case.termination,
+            extras: case.extras,
             nodes: self.nodes,
             seed: case.seed,
             clients: case.clients,
@@ -157,6 +160,7 @@ impl CaseFile {
                 protocol: header.protocol,
                 filter: header.filter_bits,
                 termination: header.termination,
+                extras: header.extras,
                 seed: header.seed,
                 clients: header.clients,
                 roaming: header.roaming,
@@ -193,6 +197,7 @@ mod tests {
             let storm = FaultLevel::Storm;
             let mut case = Case::new(ProtocolName::RampHybrid, 5, 3, 4, 50, network, storm);
             case.filter = FilterSize::try_from(64).unwrap();
+            case.extras.one_phase = true;
             let file = CaseFile {
                 workload: "bank".to_owned(),
                 nodes: 3,

@@ -49,5 +49,5 @@ pub use file::CaseFile;
 pub use history::{Recording, RunHistory};
 pub use latency::Network;
 pub use load::{Load, Throughput};
-pub use protocols::{ProtocolName, Termination};
+pub use protocols::{Extras, ProtocolName, Termination};
 pub use report::{Report, Verdict};

@@ -19,7 +19,7 @@ use crate::cluster::{Cluster, Watch};
 use crate::cost::{Meter, Processor, Usage};
 use crate::fault::FaultPlan;
 use crate::latency::Network;
-use crate::protocols::{ProtocolName, Shared, Simulated, Termination};
+use crate::protocols::{Extras, ProtocolName, Shared, Simulated, Termination};
 use crate::report::Happenings;
 
 /// Closed loops over a cluster.
@@ -128,6 +128,7 @@ impl Load {
             protocol: self.protocol,
             filter: FilterSize::default(),
             termination: self.termination,
+            extras: Extras::default(),
             kept: prepared.kept(&self.network, true),
             processor: self.processor.clone(),
         };

@@ -174,6 +174,33 @@ impl Termination {
     }
 }
 
+/// What clients give up for a round less, or ask for beyond read atomic isolation. RAMP's alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Extras {
+    /// One-phase writes (ramp.txt §4.8): a client is answered when its transaction is decided.
+    #[serde(default)]
+    pub one_phase: bool,
+}
+
+impl Extras {
+    /// # Errors
+    /// When something is asked for that only RAMP has, of another protocol.
+    pub(crate) fn check(self, protocol: ProtocolName) -> Result<(), CaseError> {
+        let option = match self {
+            Extras { one_phase: true } => "one-phase writes",
+            Extras { one_phase: false } => return Ok(()),
+        };
+        match protocol.is_ramp() {
+            true => Ok(()),
+            false => Err(CaseError::NoRamp {
+                option,
+                protocol: protocol.name(),
+            }),
+        }
+    }
+}
+
 /// What nodes of one cluster share.
 #[derive(Clone)]
 pub struct Shared {
@@ -187,6 +214,8 @@ pub struct Shared {
     pub filter: FilterSize,
     /// How RAMP's participants find out what has become of a transaction.
     pub termination: Termination,
+    /// What clients give up or ask for, of RAMP.
+    pub extras: Extras,
     /// For how long what has been overwritten is kept, and what tells of it.
     pub kept: Ticks,
     /// What the nodes' work costs; nothing if there is none.
@@ -225,6 +254,7 @@ impl Simulated for RampNode {
             metadata: shared.protocol.ramp(shared.filter).unwrap_or_default(),
             terminate_after: Some(Ticks::from_micros(shared.termination.after_us)),
             unsent_commits: shared.termination.unsent_commits,
+            one_phase: shared.extras.one_phase,
             ..RampOptions::default()
         };
         RampNode::new(node, Arc::clone(&shared.topology), store, programs, options)

@@ -20,7 +20,8 @@ pub(crate) struct CheckArguments {
     /// A recorded history (docs/histories.md), or Jepsen's EDN of list-append or rw-register
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What it is held against, one or more: read-committed, read-atomic, sessions, causal,
+    /// What it is held against, one or more: read-committed, read-atomic, sessions (or one guarantee
+    /// of a session: monotonic-reads, monotonic-writes, read-your-writes, writes-follow-reads), causal,
     /// snapshot, update-serializable, serializable, strict-serializable. Without it: what the
     /// history's header says that the run promised
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]

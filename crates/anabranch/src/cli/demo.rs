@@ -36,6 +36,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Verdict, Box<dyn Error>> 
         cluster: ClusterArguments {
             protocol: vec![ProtocolChoice::RampFast, ProtocolChoice::Locking],
             filter_bits: None,
+            one_phase: false,
             partitions: 2,
             clients: arguments.clients,
             seconds: arguments.seconds,

@@ -26,11 +26,12 @@ use super::Verdict;
 use super::output::{OutputError, cannot_write, check_outputs, say, write_file};
 
 /// What a case file says, and the command line may not say beside it.
-const DECIDED_BY_A_CASE: [&str; 12] = [
+const DECIDED_BY_A_CASE: [&str; 13] = [
     "workload",
     "protocol",
     "filter_bits",
     "unsent_commits",
+    "one_phase",
     "roaming",
     "nodes",
     "seed",
@@ -79,6 +80,10 @@ pub(crate) struct SimArguments {
     /// Leave so many of a million commits of a RAMP to participants that ask what has become of them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     unsent_commits: Option<u32>,
+    /// A RAMP's clients are answered when a transaction is decided, before all participants show it: one
+    /// round less, and a client that changes nodes may not read its own writes
+    #[arg(long)]
+    one_phase: bool,
     /// The network: lan, or wan:FILE with a matrix of round-trip times
     #[arg(long, value_name = "lan|wan:FILE", default_value = "lan")]
     net: String,
@@ -189,6 +194,7 @@ impl SimArguments {
         );
         case.filter = self.filter_bits.unwrap_or_default();
         case.roaming = self.roaming;
+        case.extras.one_phase = self.one_phase;
         case.termination.unsent_commits = self.unsent_commits.unwrap_or_default();
         if let Faults::Read(plan) = faults {
             case.plan = plan.clone();
@@ -462,7 +468,12 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
                 Some(share) => format!(" --unsent-commits {share}"),
                 None => String::new(),
             },
-            if case.roaming { " --roaming" } else { "" },
+            match (case.extras.one_phase, case.roaming) {
+                (false, false) => "",
+                (false, true) => " --roaming",
+                (true, false) => " --one-phase",
+                (true, true) => " --one-phase --roaming",
+            },
             file.nodes,
             case.clients,
             case.transactions,

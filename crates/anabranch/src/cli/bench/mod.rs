@@ -61,6 +61,9 @@ pub(crate) struct ClusterArguments {
     /// How large ramp-hybrid's Bloom filters are [default: 256]
     #[arg(long, value_name = "BITS", value_parser = super::filter_bits)]
     pub(crate) filter_bits: Option<FilterSize>,
+    /// Answer clients of the RAMPs when their transactions are decided, before all participants show them
+    #[arg(long)]
+    pub(crate) one_phase: bool,
     /// Nodes with one partition each
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) partitions: u16,
@@ -140,6 +143,7 @@ impl ClusterArguments {
             reserved: self.reserve_mb.saturating_mul(1 << 20),
             filter: self.filter_bits.unwrap_or_default(),
             unsent_commits: 0,
+            one_phase: self.one_phase,
         })
     }
 
@@ -172,6 +176,9 @@ impl ClusterArguments {
         self.check_once()?;
         let hybrid = self.protocol.contains(&ProtocolChoice::RampHybrid);
         super::check_filter_bits(self.filter_bits, hybrid)?;
+        if self.one_phase && !self.protocol.iter().any(|choice| choice.is_ramp()) {
+            return Err("error: --one-phase: no RAMP is among the protocols".into());
+        }
         check_outputs(&[
             ("--json", self.json.as_deref()),
             ("--history", self.history.as_deref()),
@@ -191,6 +198,7 @@ impl ClusterArguments {
             "reserve_mb": self.reserve_mb,
             "repeat": self.repeat,
             "filter_bits": settings.filter.bits(),
+            "one_phase": settings.one_phase,
         });
         if let (Some(all), serde_json::Value::Object(more)) = (described.as_object_mut(), workload)
         {

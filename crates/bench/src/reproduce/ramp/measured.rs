@@ -187,6 +187,7 @@ fn settings(point: &Point, pace: &Pace, seed: u64) -> Settings {
         reserved: 0,
         filter: FilterSize::default(),
         unsent_commits: point.blocked,
+        one_phase: false,
     }
 }
 
