@@ -15,7 +15,7 @@ use anabranch_protocol::epci::EPciNode;
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
-use anabranch_protocol::{Counters, Durable, Protocol, Topology};
+use anabranch_protocol::{Counters, Durable, Protocol, Session, Topology};
 use anabranch_server::cluster::ClusterError;
 use anabranch_server::{
     Client, Cluster, ClusterOptions, DataError, DataFolder, Profile, Profiler, SubmitError,
@@ -158,6 +158,7 @@ pub fn run(
                 metadata: protocol.ramp(settings.filter).unwrap_or_default(),
                 unsent_commits: settings.unsent_commits,
                 one_phase: settings.one_phase,
+                causal: settings.causal,
                 terminate_after: match settings.unsent_commits {
                     0 => usual.terminate_after,
                     _ => Some(Ticks(BLOCKED_AFTER.as_nanos() as u64)),
@@ -426,7 +427,9 @@ struct Driver<'e, P: Protocol> {
     procedures: Vec<usize>,
     planned: Arc<PlannedApplication>,
     clients: usize,
-    under_way: FxHashMap<u64, (Operation, Instant)>,
+    under_way: FxHashMap<u64, (Operation, Instant, Session)>,
+    /// Of clients that have no call under way: what each has seen.
+    sessions: Vec<Session>,
     measurement: Measurement,
     /// The first answer that cannot be.
     wrong: Option<String>,
@@ -456,6 +459,7 @@ impl<'e, P: Protocol> Driver<'e, P> {
             planned: Arc::clone(planned),
             clients: settings.clients,
             under_way: FxHashMap::default(),
+            sessions: Vec::new(),
             measurement: Measurement::default(),
             wrong: None,
             taken: Vec::new(),
@@ -466,15 +470,17 @@ impl<'e, P: Protocol> Driver<'e, P> {
     fn submit(&mut self, now: Instant) -> Result<(), RunError> {
         let call = self.calls.next();
         let arguments = Arc::clone(&call.arguments);
+        let session = self.sessions.pop().unwrap_or_default();
         let id = self
             .client
-            .submit_home(
+            .submit_home_after(
                 &self.planned.execution,
                 self.procedures[call.procedure],
                 arguments,
+                session.clone(),
             )
             .map_err(RunError::Submit)?;
-        self.under_way.insert(id.0, (call, now));
+        self.under_way.insert(id.0, (call, now, session));
         if let Some(calls) = &mut self.calls_made {
             calls.made(id, now);
         }
@@ -518,11 +524,18 @@ impl<'e, P: Protocol> Driver<'e, P> {
     }
 
     fn count(&mut self, outcome: &Outcome, now: Instant) -> Result<(), RunError> {
-        let Some((operation, started)) = self.under_way.remove(&outcome.id.0) else {
+        let Some((operation, started, before)) = self.under_way.remove(&outcome.id.0) else {
             unreachable!("{:?} was never submitted", outcome.id)
         };
         if let Some(calls) = &mut self.calls_made {
             calls.answered(outcome.id);
+        }
+        let session = match outcome.result {
+            Ok(_) => outcome.session.clone(),
+            Err(_) => before,
+        };
+        if !session.is_empty() {
+            self.sessions.push(session);
         }
         let retries = &outcome.retries;
         self.measurement

@@ -189,6 +189,8 @@ pub struct Settings {
     pub unsent_commits: u32,
     /// One-phase writes, under RAMP: see [`anabranch_protocol::ramp::RampOptions::one_phase`].
     pub one_phase: bool,
+    /// Causal consistency, under RAMP: see [`anabranch_protocol::ramp::RampOptions::causal`].
+    pub causal: bool,
 }
 
 /// For how long a participant waits for the end of a blocked write: so much shorter than the paper's 5 s
@@ -351,6 +353,7 @@ impl Settings {
             filter: FilterSize::default(),
             unsent_commits: 0,
             one_phase: false,
+            causal: false,
         }
     }
 }

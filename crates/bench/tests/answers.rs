@@ -30,6 +30,7 @@ fn settings() -> Settings {
         filter: FilterSize::default(),
         unsent_commits: 0,
         one_phase: false,
+        causal: false,
     }
 }
 

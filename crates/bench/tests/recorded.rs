@@ -36,6 +36,7 @@ fn settings(seed: u64) -> Settings {
         filter: FilterSize::default(),
         unsent_commits: 0,
         one_phase: false,
+        causal: false,
     }
 }
 

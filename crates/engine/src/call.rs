@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anabranch_protocol::Session;
 use anabranch_sql::application::{CompiledStatement, ResultSet};
 use anabranch_types::{EffectError, Value};
 
@@ -18,6 +19,9 @@ pub struct Call {
     pub work: Work,
     /// Its input arguments, in order, already of the declared types.
     pub arguments: Arc<[Value]>,
+    /// What its client has seen: the session of its last call that has committed. Empty for one that has
+    /// seen nothing, and wherever the protocol gives out none.
+    pub session: Session,
 }
 
 /// What a [`Call`] asks for.
@@ -39,6 +43,9 @@ pub struct Outcome {
     pub result: Result<ResultSet, CallError>,
     /// Attempts that were aborted and retried, counted by reason.
     pub retries: Retries,
+    /// What its client has seen with it, once committed: to be brought along by the next call. Empty if it
+    /// was not committed: then the client has seen what it had.
+    pub session: Session,
 }
 
 /// Attempts of one call that were aborted through nobody's fault, by reason.

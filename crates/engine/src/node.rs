@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Waker};
 
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::{
-    AbortReason, Durable, Input, Outbox, PartitionRead, Protocol, Record, Reply, Request, TimerId,
-    TransactionId,
+    AbortReason, Durable, Input, Outbox, PartitionRead, Protocol, Record, Reply, Request, Session,
+    TimerId, TransactionId,
 };
 use anabranch_sql::application::ResultSet;
 use anabranch_sql::transaction::TransactionError;
@@ -480,6 +480,16 @@ impl<P: Protocol> Node<P> {
             stage: Stage::Running(running),
             record,
         };
+        if !attempt.call.session.is_empty() {
+            let request = Request::Follow(attempt.call.session.clone());
+            self.tell(
+                now,
+                Input::Request {
+                    transaction,
+                    request,
+                },
+            );
+        }
         let first = if declared.is_empty() {
             Next::Poll
         } else {
@@ -572,7 +582,11 @@ impl<P: Protocol> Node<P> {
                     attempt.mailbox.borrow_mut().response = Some(answers);
                     Next::Poll
                 }
-                Next::Take(Reply::Committed { slots, timestamp }) => {
+                Next::Take(Reply::Committed {
+                    slots,
+                    timestamp,
+                    session,
+                }) => {
                     attempt.end(now, AttemptOutcome::Committed(timestamp), out);
                     let Stage::Committing(mut result) = attempt.stage else {
                         unreachable!("{:?} committed while it runs", attempt.transaction)
@@ -583,6 +597,7 @@ impl<P: Protocol> Node<P> {
                         id: call.id,
                         result: Ok(result),
                         retries,
+                        session,
                     });
                     return;
                 }
@@ -661,6 +676,7 @@ impl<P: Protocol> Node<P> {
                     id: call.id,
                     result,
                     retries,
+                    session: Session::default(),
                 });
                 return;
             }
@@ -669,6 +685,7 @@ impl<P: Protocol> Node<P> {
                     id: call.id,
                     result: Err(CallError::InDoubt),
                     retries,
+                    session: Session::default(),
                 });
                 return;
             }
@@ -690,6 +707,7 @@ impl<P: Protocol> Node<P> {
                 id: call.id,
                 result: Err(error),
                 retries,
+                session: Session::default(),
             });
             return;
         }

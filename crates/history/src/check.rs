@@ -128,7 +128,9 @@ fn direct(findings: &mut Findings<'_>, model: Model) {
             DirectKind::LostWrite => Phenomenon::LostWrite,
             DirectKind::WrongVersion => Phenomenon::WrongVersion,
             // Sessions say nothing of who else is seen.
-            DirectKind::AbortedRead | DirectKind::IntermediateRead if model.of_sessions().is_some() => {
+            DirectKind::AbortedRead | DirectKind::IntermediateRead
+                if model.of_sessions().is_some() =>
+            {
                 continue;
             }
             // Read committed says nothing of what a transaction sees of itself.

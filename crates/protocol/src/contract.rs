@@ -5,6 +5,8 @@
 //! it is a function call. So a transaction that touches the own partition alone is answered within
 //! the step that asks, and a procedure whose every access is local runs without interleaving.
 
+use std::sync::Arc;
+
 use anabranch_storage::ApplyError;
 use anabranch_types::{
     Access, ActivityProbe, Effect, EffectError, Fetched, NodeId, PartitionId, Read, SlotId, Ticks,
@@ -12,6 +14,7 @@ use anabranch_types::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::ramp::past::Past;
 use crate::record::{NoRecords, Record, ReplayError};
 
 /// A protocol's node.
@@ -107,10 +110,13 @@ pub enum Input<M> {
 }
 
 /// What the engine asks of the protocol for one transaction. One request of a transaction is open
-/// at a time, and each is answered by exactly one [`Reply`] (Abort by none).
+/// at a time, and each is answered by exactly one [`Reply`] (Follow and Abort by none).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Request {
+    /// The transaction comes after what its client has seen, for a protocol that knows what to make of
+    /// that. Before all others. Not answered.
+    Follow(Session),
     /// The reads and writes that are known before the procedure runs, sorted by partition, each
     /// item once. A protocol that takes locks takes these now, in order, and may fetch the rows in
     /// the same round. Asked at most once, first, and only where
@@ -124,6 +130,21 @@ pub enum Request {
     /// The procedure gave up: forget it, release what it holds. Not answered. Not to be sent after
     /// Commit, nor after an [`Reply::Aborted`].
     Abort,
+}
+
+/// What a client has seen: what its next transaction may not miss, at whichever node that runs. Given out
+/// with each commit, by protocols that promise causal consistency, and empty elsewhere. Nobody but the
+/// protocol looks into it; a client that starts anew has an empty one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    pub(crate) past: Option<Arc<Past>>,
+}
+
+impl Session {
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        self.past.is_none()
+    }
 }
 
 /// A read and the partition it is meant for. A range that lies on several partitions becomes one
@@ -164,6 +185,8 @@ pub enum Reply {
         timestamp: Timestamp,
         /// The values that its deferred effects produced.
         slots: Vec<(SlotId, Value)>,
+        /// What its client has seen with it.
+        session: Session,
     },
     /// The transaction has ended without a trace.
     Aborted(AbortReason),

@@ -19,6 +19,6 @@ pub mod record;
 
 pub use contract::{
     AbortReason, Counters, Durable, Input, Outbox, PartitionEffects, PartitionRead, Protocol,
-    Reply, Request, TimerId, Topology, TransactionId,
+    Reply, Request, Session, TimerId, Topology, TransactionId,
 };
 pub use record::{NoRecords, Record, ReplayError};

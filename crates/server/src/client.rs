@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anabranch_engine::{Call, CallId, ExecutionPlan, Outcome, Work};
-use anabranch_protocol::Protocol;
+use anabranch_protocol::{Protocol, Session};
 use anabranch_types::{NodeId, Value};
 
 use crate::cluster::Health;
@@ -90,6 +90,23 @@ impl<P: Protocol> Client<P> {
         procedure: usize,
         arguments: Arc<[Value]>,
     ) -> Result<CallId, SubmitError> {
+        self.submit_after(node, procedure, arguments, Session::default())
+    }
+
+    /// The same, after all that `session` has seen: that of an earlier [`Outcome`].
+    ///
+    /// # Errors
+    /// When the client has too many calls under way.
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn submit_after(
+        &mut self,
+        node: NodeId,
+        procedure: usize,
+        arguments: Arc<[Value]>,
+        session: Session,
+    ) -> Result<CallId, SubmitError> {
         if self.under_way >= self.calls_max {
             return Err(SubmitError::TooManyCalls {
                 calls_max: self.calls_max,
@@ -102,6 +119,7 @@ impl<P: Protocol> Client<P> {
             id,
             work: Work::Procedure(procedure),
             arguments,
+            session,
         });
         Ok(id)
     }
@@ -120,11 +138,25 @@ impl<P: Protocol> Client<P> {
         procedure: usize,
         arguments: Arc<[Value]>,
     ) -> Result<CallId, SubmitError> {
+        self.submit_home_after(plan, procedure, arguments, Session::default())
+    }
+
+    /// The same, after all that `session` has seen: that of an earlier [`Outcome`].
+    ///
+    /// # Errors
+    /// When the client has too many calls under way.
+    pub fn submit_home_after(
+        &mut self,
+        plan: &ExecutionPlan,
+        procedure: usize,
+        arguments: Arc<[Value]>,
+        session: Session,
+    ) -> Result<CallId, SubmitError> {
         let node = match plan.home(procedure, &arguments) {
             Some(partition) => NodeId(partition.0),
             None => NodeId((self.next % self.inboxes.len() as u64) as u16),
         };
-        self.submit(node, procedure, arguments)
+        self.submit_after(node, procedure, arguments, session)
     }
 
     /// Sends what was submitted.

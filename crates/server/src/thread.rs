@@ -442,6 +442,7 @@ impl<P: Protocol, N: Driven<P>> NodeThread<P, N> {
 mod tests {
     use anabranch_engine::call::Retries;
     use anabranch_engine::{CallError, CallId, Work};
+    use anabranch_protocol::Session;
     use anabranch_protocol::ramp::RampNode;
 
     use super::*;
@@ -464,6 +465,7 @@ mod tests {
                     id: call.id,
                     result: Err(CallError::InDoubt),
                     retries: Retries::default(),
+                    session: Session::default(),
                 });
             }
         }
@@ -502,6 +504,7 @@ mod tests {
             id: CallId(number),
             work: Work::Procedure(0),
             arguments: [].into(),
+            session: Session::default(),
         };
         let calls = (0..count).map(call).collect();
         for envelope in [arrival, Envelope::Calls { client, calls }] {

@@ -490,8 +490,12 @@ impl Case {
 
     /// What a run's history is held against. A client that is answered before all participants show its
     /// commit need not read its writes at another node, nor are its next ones sure to stand behind them;
-    /// where the commit is not even sent, at the same node neither.
+    /// where the commit is not even sent, at the same node neither. Under causal RAMP a client brings along
+    /// what it has written.
     fn models(&self) -> &'static [Model] {
+        if self.extras.causal {
+            return &[Model::ReadAtomic, Model::Sessions, Model::Causal];
+        }
         let early = self.extras.one_phase && self.roaming;
         match self.termination.unsent_commits > 0 || early {
             false => self.protocol.models(),

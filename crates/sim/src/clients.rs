@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use anabranch_engine::{Call, CallError, CallId, NodeInput, Outcome, PlannedApplication, Work};
+use anabranch_protocol::Session;
 use anabranch_sql::expression::text::literal;
 use anabranch_types::{SplitMix64, Ticks};
 use anabranch_workload::{Caller, Operation, Place, Workload};
@@ -73,6 +74,8 @@ struct Client {
     current: Option<(CallId, Operation, Ticks)>,
     number: u64,
     dying: bool,
+    /// What it has seen, where the protocol promises causal consistency.
+    session: Session,
 }
 
 impl Clients {
@@ -103,6 +106,7 @@ impl Clients {
                 current: None,
                 number: 0,
                 dying: false,
+                session: Session::default(),
             }
         });
         let clients: Vec<Client> = clients.collect();
@@ -217,6 +221,7 @@ impl<P: Simulated> Cluster<P> {
             id,
             work: Work::Procedure(self.clients.procedures[operation.procedure]),
             arguments: Arc::clone(&operation.arguments),
+            session: client.session.clone(),
         };
         client.current = Some((id, operation, self.now));
         let (node, dying) = (client.place.node, client.dying);
@@ -262,6 +267,9 @@ impl<P: Simulated> Cluster<P> {
         let (_, operation, since) = client.current.take().expect("it waits for this call");
         if let (Some(latencies), true) = (&mut self.clients.latencies, outcome.result.is_ok()) {
             latencies.push(Ticks(self.now.0 - since.0));
+        }
+        if outcome.result.is_ok() {
+            client.session = outcome.session.clone();
         }
         self.judge(&operation, &outcome);
         let at = self.now + self.clients.pause();
@@ -332,6 +340,7 @@ impl<P: Simulated> Cluster<P> {
         self.happened
             .sometimes("a client died in the middle of a transaction");
         client.dying = false;
+        client.session = Session::default();
         client.number = 0;
         client.place = Place {
             client: clients.names,

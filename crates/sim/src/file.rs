@@ -198,6 +198,7 @@ mod tests {
             let mut case = Case::new(ProtocolName::RampHybrid, 5, 3, 4, 50, network, storm);
             case.filter = FilterSize::try_from(64).unwrap();
             case.extras.one_phase = true;
+            case.extras.causal = true;
             let file = CaseFile {
                 workload: "bank".to_owned(),
                 nodes: 3,

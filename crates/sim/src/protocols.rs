@@ -181,6 +181,9 @@ pub struct Extras {
     /// One-phase writes (ramp.txt §4.8): a client is answered when its transaction is decided.
     #[serde(default)]
     pub one_phase: bool,
+    /// Causal RAMP (ramp.txt §6.3): whoever sees a transaction sees what its writer had seen.
+    #[serde(default)]
+    pub causal: bool,
 }
 
 impl Extras {
@@ -188,8 +191,11 @@ impl Extras {
     /// When something is asked for that only RAMP has, of another protocol.
     pub(crate) fn check(self, protocol: ProtocolName) -> Result<(), CaseError> {
         let option = match self {
-            Extras { one_phase: true } => "one-phase writes",
-            Extras { one_phase: false } => return Ok(()),
+            Extras { causal: true, .. } => "causal consistency as an option",
+            Extras {
+                one_phase: true, ..
+            } => "one-phase writes",
+            _ => return Ok(()),
         };
         match protocol.is_ramp() {
             true => Ok(()),
@@ -255,6 +261,7 @@ impl Simulated for RampNode {
             terminate_after: Some(Ticks::from_micros(shared.termination.after_us)),
             unsent_commits: shared.termination.unsent_commits,
             one_phase: shared.extras.one_phase,
+            causal: shared.extras.causal,
             ..RampOptions::default()
         };
         RampNode::new(node, Arc::clone(&shared.topology), store, programs, options)

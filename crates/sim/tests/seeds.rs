@@ -280,7 +280,10 @@ fn who_is_answered_in_one_phase_reads_his_writes_where_he_wrote_them() {
             }
         }
         assert!(missed > 0, "{}: {missed}, {overtaken}", protocol.name());
-        eprintln!("{}: {missed} of 72 miss a write, {overtaken} overtake one", protocol.name());
+        eprintln!(
+            "{}: {missed} of 72 miss a write, {overtaken} overtake one",
+            protocol.name()
+        );
     }
 }
 

@@ -19,7 +19,7 @@ use anabranch_analysis::{Guarantee, Topology as Placed, analyze};
 use anabranch_engine::load::Loader;
 use anabranch_engine::{Call, CallId, Node, NodeOptions, PlannedApplication, Work};
 use anabranch_protocol::ramp::{Metadata, NwnrNode, RampNode, RampOptions};
-use anabranch_protocol::{Durable, Topology};
+use anabranch_protocol::{Durable, Session, Topology};
 use anabranch_sql::application::Application;
 use anabranch_sql::catalog::load;
 use anabranch_sql::source::SourceFile;
@@ -117,6 +117,7 @@ fn run<P: Durable>(
                 id: CallId(id),
                 work: Work::Procedure(procedures[operation.procedure]),
                 arguments: operation.arguments,
+                session: Session::default(),
             };
             (at, call)
         };

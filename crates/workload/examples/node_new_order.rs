@@ -25,8 +25,8 @@ use std::time::Instant;
 use anabranch_analysis::{Guarantee, Topology as Placed, analyze};
 use anabranch_engine::load::{Loader, RowError};
 use anabranch_engine::{Call, CallId, Node, NodeOptions, PlannedApplication, Work};
-use anabranch_protocol::Topology;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
+use anabranch_protocol::{Session, Topology};
 use anabranch_sql::application::Application;
 use anabranch_sql::catalog::load;
 use anabranch_sql::source::SourceFile;
@@ -175,6 +175,7 @@ fn main() {
                 id: CallId(u64::from(id)),
                 work: Work::Procedure(places[drawn.transaction as usize]),
                 arguments: drawn.arguments,
+                session: Session::default(),
             };
             (usize::from(home), call)
         };

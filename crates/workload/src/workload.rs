@@ -73,8 +73,9 @@ pub struct Place {
 }
 
 /// The workloads that [`by_name`] knows.
-pub const NAMES: [&str; 7] = [
+pub const NAMES: [&str; 8] = [
     "register",
+    "replies",
     "ycsb",
     "counter",
     "bank",
@@ -88,6 +89,7 @@ pub const NAMES: [&str; 7] = [
 pub fn by_name(name: &str, nodes: u16) -> Option<Arc<dyn Workload>> {
     Some(match name {
         "register" => Arc::new(crate::register::Register::new(nodes)),
+        "replies" => Arc::new(crate::replies::Replies::new(nodes)),
         "ycsb" => Arc::new(crate::ycsb::Ycsb::new(nodes)),
         "counter" => Arc::new(crate::counter::Counter::new(nodes)),
         "bank" => Arc::new(crate::bank::Bank::new(nodes)),

@@ -37,6 +37,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Verdict, Box<dyn Error>> 
             protocol: vec![ProtocolChoice::RampFast, ProtocolChoice::Locking],
             filter_bits: None,
             one_phase: false,
+            causal: false,
             partitions: 2,
             clients: arguments.clients,
             seconds: arguments.seconds,

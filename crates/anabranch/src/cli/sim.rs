@@ -26,12 +26,13 @@ use super::Verdict;
 use super::output::{OutputError, cannot_write, check_outputs, say, write_file};
 
 /// What a case file says, and the command line may not say beside it.
-const DECIDED_BY_A_CASE: [&str; 13] = [
+const DECIDED_BY_A_CASE: [&str; 14] = [
     "workload",
     "protocol",
     "filter_bits",
     "unsent_commits",
     "one_phase",
+    "causal",
     "roaming",
     "nodes",
     "seed",
@@ -47,7 +48,7 @@ const DECIDED_BY_A_CASE: [&str; 13] = [
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct SimArguments {
-    /// The application: register, ycsb, counter, bank, smallbank, payroll or tpcc
+    /// The application: register, replies, ycsb, counter, bank, smallbank, payroll or tpcc
     #[arg(value_name = "WORKLOAD", required_unless_present = "replay")]
     workload: Option<String>,
     /// The protocol: ramp-fast, ramp-small, ramp-hybrid, nwnr, locking, locking-short, lwnr or e-pci
@@ -84,6 +85,10 @@ pub(crate) struct SimArguments {
     /// round less, and a client that changes nodes may not read its own writes
     #[arg(long)]
     one_phase: bool,
+    /// Whoever sees a transaction of a RAMP sees what its writer had seen, and each client goes on from what
+    /// it has seen: causal consistency beside atomic visibility
+    #[arg(long)]
+    causal: bool,
     /// The network: lan, or wan:FILE with a matrix of round-trip times
     #[arg(long, value_name = "lan|wan:FILE", default_value = "lan")]
     net: String,
@@ -195,6 +200,7 @@ impl SimArguments {
         case.filter = self.filter_bits.unwrap_or_default();
         case.roaming = self.roaming;
         case.extras.one_phase = self.one_phase;
+        case.extras.causal = self.causal;
         case.termination.unsent_commits = self.unsent_commits.unwrap_or_default();
         if let Faults::Read(plan) = faults {
             case.plan = plan.clone();
@@ -444,6 +450,12 @@ fn ending(ending: &Ending) -> String {
     }
 }
 
+/// Those options that are on, each behind a space.
+fn flags(options: &[(&str, bool)]) -> String {
+    let on = options.iter().filter(|(_, on)| *on);
+    on.map(|(name, _)| format!(" {name}")).collect()
+}
+
 /// Says how to repeat a failing run, makes it smaller, and writes it to a file.
 fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<(), Box<dyn Error>> {
     let case = &file.case;
@@ -468,12 +480,11 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
                 Some(share) => format!(" --unsent-commits {share}"),
                 None => String::new(),
             },
-            match (case.extras.one_phase, case.roaming) {
-                (false, false) => "",
-                (false, true) => " --roaming",
-                (true, false) => " --one-phase",
-                (true, true) => " --one-phase --roaming",
-            },
+            flags(&[
+                ("--one-phase", case.extras.one_phase),
+                ("--causal", case.extras.causal),
+                ("--roaming", case.roaming),
+            ]),
             file.nodes,
             case.clients,
             case.transactions,

@@ -10,8 +10,8 @@ use std::time::Duration;
 use anabranch_engine::{
     AttemptOutcome, AttemptRecord, Call, CallId, Node, NodeInput, NodeOptions, NodeOutbox, Work,
 };
-use anabranch_protocol::Topology;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
+use anabranch_protocol::{Session, Topology};
 use anabranch_server::Profiler;
 use anabranch_sim::{Network, Prepared};
 use anabranch_storage::{Commit, SlotValues, Store};
@@ -119,6 +119,7 @@ fn once(
             id: CallId(id),
             work: Work::Procedure(number),
             arguments: calls.next_call().arguments,
+            session: Session::default(),
         })
     };
     // The first orders warm up what comes after; the same again counts.

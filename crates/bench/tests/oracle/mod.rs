@@ -266,6 +266,7 @@ pub(crate) fn call(procedure: usize, arguments: &[Value]) -> Call {
         id: CallId(1),
         work: Work::Procedure(procedure),
         arguments: arguments.into(),
+        session: anabranch_protocol::Session::default(),
     }
 }
 

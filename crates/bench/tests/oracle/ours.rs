@@ -68,6 +68,7 @@ impl Ours {
             id: CallId(1),
             work,
             arguments: Arc::new([]),
+            session: anabranch_protocol::Session::default(),
         };
         answer(&run(&mut self.node, &mut self.now, call))
     }

@@ -14,7 +14,7 @@ use anabranch_engine::{
 };
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::ramp::{RampNode, RampOptions};
-use anabranch_protocol::{Protocol, Topology};
+use anabranch_protocol::{Protocol, Session, Topology};
 use anabranch_sql::application::Application;
 use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
@@ -286,6 +286,7 @@ impl<P: Protocol> Cluster for Nodes<P> {
             id,
             work,
             arguments,
+            session: Session::default(),
         };
         self.step(usize::from(node), NodeInput::Call(call));
         id

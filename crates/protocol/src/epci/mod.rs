@@ -33,7 +33,7 @@ use smallvec::SmallVec;
 
 use crate::{
     AbortReason, Counters, Durable, Input, NoRecords, Outbox, PartitionEffects, PartitionRead,
-    Protocol, Record, ReplayError, Reply, Request, Topology, TransactionId,
+    Protocol, Record, ReplayError, Reply, Request, Session, Topology, TransactionId,
 };
 pub use message::Message;
 use owner::{Context, Event, Owner};
@@ -158,6 +158,9 @@ impl EPciNode {
             stage: Stage::Idle,
         });
         match request {
+            Request::Follow(_) => {
+                self.attempts.insert(id, attempt);
+            }
             Request::Declare(_) => {
                 self.attempts.insert(id, attempt);
                 out.replies.push((id, Reply::Declared));
@@ -402,7 +405,11 @@ impl EPciNode {
     fn committed(&mut self, id: TransactionId, timestamp: Timestamp, out: &mut Outbox<Message>) {
         self.counters.commits += 1;
         let slots = Vec::new();
-        let reply = Reply::Committed { timestamp, slots };
+        let reply = Reply::Committed {
+            timestamp,
+            slots,
+            session: Session::default(),
+        };
         out.replies.push((id, reply));
     }
 

@@ -11,7 +11,7 @@ use super::participant::Progress;
 use super::table::Owner;
 use super::{LockingNode, Message, ReadLocks};
 use crate::contract::{
-    AbortReason, Outbox, PartitionEffects, PartitionRead, Reply, Request, TransactionId,
+    AbortReason, Outbox, PartitionEffects, PartitionRead, Reply, Request, Session, TransactionId,
 };
 
 /// A transaction that this node coordinates, from its first request to its reply or abort.
@@ -219,6 +219,9 @@ impl LockingNode {
             "{id:?} asks while a request is open"
         );
         match request {
+            Request::Follow(_) => {
+                self.transactions.insert(id, transaction);
+            }
             Request::Declare(reads) => self.begin_locking(now, transaction, reads, true, out),
             Request::Read(reads) => self.begin_locking(now, transaction, reads, false, out),
             Request::Commit(effects) => self.commit(now, transaction, effects, out),
@@ -704,6 +707,7 @@ impl LockingNode {
         let reply = Reply::Committed {
             timestamp,
             slots: pending.slots,
+            session: Session::default(),
         };
         out.replies.push((transaction.id, reply));
         if self.keeps_records() {

@@ -6,7 +6,8 @@ use anabranch_storage::{CommitSequence, ItemTag};
 use anabranch_types::{NodeId, PartitionId, Read, Ticks, Timestamp};
 use smallvec::SmallVec;
 
-use super::message::{Evidence, Got, Known, Lacking, Participants, Slots, Work};
+use super::message::{Got, Known, Lacking, Participants, Slots, Work};
+use super::past::{Past, Seen};
 use super::siblings::Siblings;
 use crate::AbortReason;
 
@@ -18,8 +19,8 @@ pub(super) type Footprint = SmallVec<[ItemTag; 8]>;
 pub(super) struct Attempt {
     /// One for each partition whose rows the procedure has been given.
     pub(super) views: SmallVec<[View; 2]>,
-    /// Transactions that some snapshot of this attempt includes; each once.
-    pub(super) evidence: Vec<Evidence>,
+    /// What it is to see in every snapshot.
+    pub(super) seen: Seen,
     /// The guards that were read.
     pub(super) guards: Vec<(PartitionId, Read)>,
     pub(super) phase: Phase,
@@ -31,6 +32,17 @@ impl Attempt {
     /// What was known to be stable when it began to read.
     pub(super) fn known(&self) -> &Known {
         &self.began.as_ref().expect("set before the first read").1
+    }
+
+    /// A partition as the procedure has seen it, if it has.
+    pub(super) fn view(&self, partition: PartitionId) -> Option<&View> {
+        let mut views = self.views.iter();
+        views.find(|view| view.partition == partition)
+    }
+
+    pub(super) fn view_mut(&mut self, partition: PartitionId) -> Option<&mut View> {
+        let mut views = self.views.iter_mut();
+        views.find(|view| view.partition == partition)
     }
 }
 
@@ -54,6 +66,8 @@ pub(super) struct Includes {
     pub(super) lacking: Vec<Lacking>,
     /// The owner's watermark when it took the snapshot: of its own transactions, all up to here.
     pub(super) stable: Timestamp,
+    /// For what was read, the snapshot is as good as one of this sequence. Of causal RAMP.
+    pub(super) reach: CommitSequence,
 }
 
 impl Includes {
@@ -95,6 +109,8 @@ pub(super) enum Phase {
         owner: NodeId,
         /// Whether there is anything to write.
         writes: bool,
+        /// What it follows.
+        past: Option<Arc<Past>>,
     },
     /// Votes. Nothing is shown anywhere.
     Preparing(Box<Deciding>),
@@ -136,6 +152,10 @@ pub(super) struct Deciding {
     pub(super) commit: Timestamp,
     /// The other nodes that take part.
     pub(super) others: Participants,
+    /// What it follows, under causal RAMP, if anything.
+    pub(super) past: Option<Arc<Past>>,
+    /// What it wrote where, if it writes on several partitions, or somebody may follow it.
+    pub(super) siblings: Option<Arc<Siblings>>,
     /// What the own partition is to do, once all others have voted yes.
     pub(super) own: Option<(Work, Option<Arc<Siblings>>)>,
     pub(super) waiting: usize,

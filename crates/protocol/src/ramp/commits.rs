@@ -5,12 +5,13 @@ use std::sync::Arc;
 use anabranch_types::{Effect, EffectError, NodeId, PartitionId, Timestamp};
 use smallvec::SmallVec;
 
-use super::RampNode;
 use super::attempt::{Attempt, Deciding, Phase};
 use super::message::{CommitAlone, Message, Prepare, Required, Slots, Stamped, Work};
+use super::past::{Named, Past};
 use super::record::{DecidedRecord, RampRecord};
-use super::siblings::{Metadata, Siblings, Trace, tags};
-use crate::{AbortReason, Outbox, PartitionEffects, Record, Reply, TransactionId};
+use super::siblings::{Siblings, Trace, tags};
+use super::{RampNode, RampOptions};
+use crate::{AbortReason, Outbox, PartitionEffects, Record, Reply, Session, TransactionId};
 
 impl RampNode {
     pub(super) fn commit(
@@ -21,32 +22,53 @@ impl RampNode {
     ) {
         let mut attempt = self.take(transaction).unwrap_or_default();
         let mut works = works(&attempt, effects);
+        let past = self.past(&attempt);
+        if let Some(past) = &past {
+            if !works.is_empty() && past.named.len() > self.options.past_max as usize {
+                return self.abort(transaction, AbortReason::Conflict, out);
+            }
+            if let Some(newest) = past.newest() {
+                self.context.clock.observe(newest);
+            }
+        }
         match works.len() {
             0 => {
                 let timestamp = self.context.clock.next(self.context.now);
-                self.committed(transaction, timestamp, Slots::new(), out);
+                let session = Session { past };
+                self.committed(transaction, timestamp, Slots::new(), session, out);
             }
             1 => {
                 let (partition, work) = works.pop().expect("there is one");
                 if partition == self.partition {
-                    let result = self.commit_alone(work);
-                    self.handle_committed_alone(transaction, result, out);
+                    let result = self.commit_alone(work, past.clone());
+                    self.handle_committed_alone(transaction, past.as_deref(), result, out);
                 } else {
                     let owner = self.owner(partition);
-                    let writes = !work.effects.is_empty();
-                    attempt.phase = Phase::Alone { owner, writes };
+                    attempt.phase = Phase::Alone {
+                        owner,
+                        writes: !work.effects.is_empty(),
+                        past: past.clone(),
+                    };
                     self.wait(transaction, attempt);
-                    let alone = Message::CommitAlone(Box::new(CommitAlone { transaction, work }));
-                    self.send(owner, alone, out);
+                    let alone = CommitAlone {
+                        transaction,
+                        work,
+                        past,
+                    };
+                    self.send(owner, Message::CommitAlone(Box::new(alone)), out);
                 }
             }
-            _ => self.prepare(transaction, attempt, works, out),
+            _ => self.prepare(transaction, attempt, works, past, out),
         }
     }
 
     /// Commits a transaction whose only participant is this node.
-    pub(super) fn commit_alone(&mut self, work: Work) -> Result<(Timestamp, Slots), AbortReason> {
-        self.participant.commit_alone(&mut self.context, work)
+    pub(super) fn commit_alone(
+        &mut self,
+        work: Work,
+        past: Option<Arc<Past>>,
+    ) -> Result<(Timestamp, Slots), AbortReason> {
+        self.participant.commit_alone(&mut self.context, work, past)
     }
 
     pub(super) fn committed(
@@ -54,24 +76,30 @@ impl RampNode {
         transaction: TransactionId,
         timestamp: Timestamp,
         slots: Slots,
+        session: Session,
         out: &mut Outbox<Stamped>,
     ) {
         self.counters.commits += 1;
-        out.replies
-            .push((transaction, Reply::Committed { timestamp, slots }));
+        let committed = Reply::Committed {
+            timestamp,
+            slots,
+            session,
+        };
+        out.replies.push((transaction, committed));
     }
 
     pub(super) fn handle_committed_alone(
         &mut self,
         transaction: TransactionId,
+        past: Option<&Past>,
         result: Result<(Timestamp, Slots), AbortReason>,
         out: &mut Outbox<Stamped>,
     ) {
-        self.take(transaction);
         match result {
             Ok((timestamp, slots)) => {
                 self.context.clock.observe(timestamp);
-                self.committed(transaction, timestamp, slots, out);
+                let session = self.session(past, None);
+                self.committed(transaction, timestamp, slots, session, out);
             }
             Err(reason) => self.abort(transaction, reason, out),
         }
@@ -83,10 +111,11 @@ impl RampNode {
         transaction: TransactionId,
         mut attempt: Box<Attempt>,
         works: Vec<(PartitionId, Work)>,
+        past: Option<Arc<Past>>,
         out: &mut Outbox<Stamped>,
     ) {
         let prepared = self.context.clock.next(self.context.now);
-        let siblings = siblings(self.options.metadata, prepared, &works);
+        let siblings = siblings(&self.options, prepared, &works);
         let elsewhere = works.iter().filter(|(at, _)| *at != self.partition);
         let mut effects = elsewhere.flat_map(|(_, work)| &work.effects);
         let has_outputs = effects.any(produces);
@@ -94,6 +123,8 @@ impl RampNode {
             prepared,
             commit: Timestamp::ZERO,
             others: SmallVec::new(),
+            past,
+            siblings: siblings.clone(),
             own: None,
             waiting: 0,
             answered: SmallVec::new(),
@@ -113,6 +144,9 @@ impl RampNode {
                 elsewhere.push((self.owner(partition), work, siblings));
                 continue;
             }
+            if let Some(past) = &deciding.past {
+                self.participant.show_past(&mut self.context, past);
+            }
             // Nothing is held here: what changes until the decision is found by looking again.
             if let Err(reason) = self.participant.refuses(&self.context, &work) {
                 return self.abort(transaction, reason, out);
@@ -128,6 +162,7 @@ impl RampNode {
                 prepared,
                 work,
                 siblings,
+                past: deciding.past.clone(),
                 participants: deciding.others.clone(),
             };
             self.send(node, Message::Prepare(Box::new(prepare)), out);
@@ -194,7 +229,8 @@ impl RampNode {
         };
         let mut own_trace = None;
         if let Some((work, siblings)) = deciding.own.take() {
-            let trace = siblings.map(|siblings| Trace::new(siblings, &work.effects));
+            let past = deciding.past.clone();
+            let trace = siblings.map(|siblings| Trace::new(siblings, past, &work.effects));
             own_trace.clone_from(&trace);
             let context = &mut self.context;
             match self.participant.commit_first(context, commit, work, trace) {
@@ -205,9 +241,11 @@ impl RampNode {
                 }
             }
         }
-        self.context
-            .stability
-            .decided(commit, deciding.others.iter().copied());
+        let others = deciding.others.iter().copied();
+        let past = deciding.past.clone();
+        self.context.stability.decided(commit, past, others);
+        let sequence = self.participant.store.last();
+        self.context.stability.reached(self.partition, sequence);
         if let Some(journal) = &mut self.context.journal {
             let changes = journal.take_changes();
             journal.write(Record::Ramp(RampRecord::Decided(Box::new(DecidedRecord {
@@ -216,6 +254,7 @@ impl RampNode {
                 others: deciding.others.to_vec(),
                 trace: own_trace.filter(|_| changes.is_some()),
                 changes,
+                past: deciding.past.clone(),
             }))));
         }
         deciding.waiting = deciding.others.len();
@@ -250,7 +289,11 @@ impl RampNode {
     ) {
         deciding.answers_nobody = true;
         let slots = std::mem::take(&mut deciding.slots);
-        self.committed(transaction, deciding.commit, slots, out);
+        let commit = deciding.commit;
+        let siblings = deciding.siblings.clone();
+        let own = siblings.map(|siblings| Named { commit, siblings });
+        let session = self.session(deciding.past.as_deref(), own);
+        self.committed(transaction, commit, slots, session, out);
     }
 
     pub(super) fn give_up(
@@ -313,12 +356,14 @@ impl RampNode {
             journal.write(Record::Ramp(RampRecord::Ended {
                 transaction,
                 commit,
+                reach: self.context.stability.reach(),
             }));
         }
         if deciding.answers_nobody {
             return;
         }
-        self.committed(transaction, deciding.commit, deciding.slots, out);
+        let session = self.session(deciding.past.as_deref(), None);
+        self.committed(transaction, deciding.commit, deciding.slots, session, out);
     }
 }
 
@@ -367,14 +412,14 @@ fn works(attempt: &Attempt, effects: Vec<PartitionEffects>) -> Vec<(PartitionId,
     works
 }
 
-/// The metadata of a transaction that writes on several partitions.
+/// The metadata of a transaction that writes on several partitions, or that somebody may follow.
 fn siblings(
-    metadata: Metadata,
+    options: &RampOptions,
     prepared: Timestamp,
     works: &[(PartitionId, Work)],
 ) -> Option<Arc<Siblings>> {
     let writing = || works.iter().filter(|(_, work)| !work.effects.is_empty());
-    writing().nth(1)?;
+    writing().nth(usize::from(!options.causal))?;
     let written = writing().map(|(partition, work)| (*partition, tags(&work.effects)));
-    Some(Arc::new(metadata.of(prepared, written)))
+    Some(Arc::new(options.metadata.of(prepared, written)))
 }

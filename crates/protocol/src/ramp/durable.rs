@@ -48,6 +48,8 @@ impl Durable for RampNode {
     fn recover(&mut self, now: Ticks, out: &mut Outbox<Stamped>) {
         self.context.now = now;
         self.participant.store.forget_snapshots();
+        let sequence = self.participant.store.last();
+        self.context.stability.reached(self.partition, sequence);
         self.context.stability.recover();
         for node in self.others() {
             // Those who took part in what has ended, and have not heard of it.
@@ -101,8 +103,16 @@ impl RampNode {
 
     fn replay_ramp(&mut self, record: RampRecord) -> Result<(), ReplayError> {
         match record {
-            RampRecord::Alone { timestamp, changes } => {
-                self.participant.replay_alone(timestamp, changes);
+            RampRecord::Alone {
+                timestamp,
+                changes,
+                trace,
+            } => {
+                if let Some(trace) = &trace {
+                    let past = trace.past.clone();
+                    self.context.stability.decided_alone(timestamp, past);
+                }
+                self.participant.replay_alone(timestamp, changes, trace);
             }
             RampRecord::Prepared(record) => self.participant.replay_prepared(*record),
             RampRecord::Committed {
@@ -116,7 +126,11 @@ impl RampNode {
             RampRecord::Ended {
                 transaction,
                 commit,
+                reach,
             } => {
+                if let Some(reach) = &reach {
+                    self.context.stability.replay_reach(reach);
+                }
                 if self.attempts.remove(&transaction).is_none() {
                     return Err(ReplayError(format!(
                         "{transaction:?} ends, and was not decided"
@@ -144,17 +158,20 @@ impl RampNode {
             others,
             changes,
             trace,
+            past,
         } = record;
         self.participant.replay_shown(commit, changes, trace);
         let others: Participants = others.into();
-        self.context
-            .stability
-            .decided(commit, others.iter().copied());
+        let follows = past.clone();
+        let all = others.iter().copied();
+        self.context.stability.decided(commit, follows, all);
         let deciding = Deciding {
             prepared,
             commit,
             waiting: others.len(),
             others,
+            past,
+            siblings: None,
             own: None,
             answered: SmallVec::new(),
             answers_nobody: true,
@@ -183,6 +200,7 @@ impl RampNode {
                 others: deciding.others.to_vec(),
                 changes: None,
                 trace: None,
+                past: deciding.past.clone(),
             }),
             _ => None,
         });
@@ -243,7 +261,7 @@ impl RampNode {
                         self.abort(transaction, AbortReason::Restarted, out);
                     }
                 }
-                Phase::Alone { owner, writes } => {
+                Phase::Alone { owner, writes, .. } => {
                     if *owner == node {
                         let reason = match writes {
                             true => AbortReason::InDoubt,

@@ -7,6 +7,7 @@ use anabranch_types::{Effect, EffectError, Fetched, NodeId, Read, SlotId, Timest
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use super::past::{Frontier, Past};
 use super::siblings::Siblings;
 pub use super::stability::Known;
 use crate::{AbortReason, TransactionId};
@@ -17,6 +18,8 @@ pub struct Stamped {
     /// Every transaction over several partitions that the sender coordinated, with a commit
     /// timestamp up to this one, is committed on all its partitions (or has left no trace).
     pub stable: Timestamp,
+    /// Under causal RAMP: what the sender knows of all nodes.
+    pub frontier: Option<Arc<Frontier>>,
     /// The message.
     pub message: Message,
 }
@@ -38,6 +41,9 @@ pub enum Message {
         /// What its coordinator knew to be stable when the transaction began: of everything else
         /// it wants evidence.
         known: Known,
+        /// Under causal RAMP: up to where a snapshot of before has to be as good as one of now. A newest
+        /// one is.
+        up_to: Option<Box<UpTo>>,
     },
     /// Owner to coordinator: the answer to Get.
     Got {
@@ -118,6 +124,15 @@ pub enum At {
     Fixed(CommitSequence),
 }
 
+/// Nothing of what was read may have been written up to a sequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpTo {
+    /// The sequence.
+    pub sequence: CommitSequence,
+    /// What was read; a range counts as its whole table.
+    pub read: SmallVec<[ItemTag; 8]>,
+}
+
 /// A transaction that has committed somewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Required {
@@ -134,9 +149,16 @@ pub struct Evidence {
     pub commit: Timestamp,
     /// What it wrote where; names it by the timestamp of Prepare.
     pub siblings: Arc<Siblings>,
+    /// What it follows, under causal RAMP, if anything.
+    pub past: Option<Arc<Past>>,
 }
 
 impl Evidence {
+    /// Whether it has committed in one step: then it has no siblings, and its name is its timestamp.
+    pub(super) fn is_alone(&self) -> bool {
+        self.siblings.timestamp == self.commit
+    }
+
     /// The transaction.
     pub fn required(&self) -> Required {
         Required {
@@ -160,6 +182,8 @@ pub struct Lacking {
 pub struct Got {
     /// The snapshot.
     pub snapshot: CommitSequence,
+    /// For what was read it is as good as one of this sequence.
+    pub reach: CommitSequence,
     /// One answer a read, in order; none if the snapshot of an earlier round stands.
     pub fetched: Vec<Fetched>,
     /// Of what was required, what the snapshot lacks. All else is in it, or wrote nothing here.
@@ -211,6 +235,8 @@ pub struct Prepare {
     pub work: Work,
     /// The whole write set; `None` when the transaction writes on one partition alone.
     pub siblings: Option<Arc<Siblings>>,
+    /// What it follows, under causal RAMP, if anything.
+    pub past: Option<Arc<Past>>,
     /// Everybody who is sent Prepare: whom to ask when the coordinator stays away.
     pub participants: Participants,
 }
@@ -225,4 +251,6 @@ pub struct CommitAlone {
     pub transaction: TransactionId,
     /// What to do.
     pub work: Work,
+    /// What it follows, under causal RAMP, if anything.
+    pub past: Option<Arc<Past>>,
 }

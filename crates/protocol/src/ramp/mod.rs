@@ -29,10 +29,12 @@
 //! * `durable`, [`record`]: what is made durable, and how a node comes back.
 //! * [`siblings`]: what a transaction over several partitions has written; [`filter`]: in few bits.
 //! * `termination`: what becomes of a transaction whose coordinator stays away.
+//! * [`past`], `causal`: what transactions follow, for causal consistency.
 //! * `stability`: which transactions need no metadata any more.
 //! * [`nwnr`]: the same contract without any concurrency control, as the upper bound.
 
 mod attempt;
+mod causal;
 mod commits;
 mod durable;
 pub mod filter;
@@ -40,6 +42,7 @@ mod holds;
 pub mod message;
 pub mod nwnr;
 mod participant;
+pub mod past;
 mod reads;
 pub mod record;
 pub mod siblings;
@@ -56,7 +59,7 @@ use anabranch_types::{
 };
 use rustc_hash::FxHashMap;
 
-use self::attempt::Attempt;
+use self::attempt::{Attempt, Phase};
 use self::message::{Message, Stamped};
 use self::participant::{Context, Participant};
 use self::stability::Stability;
@@ -94,6 +97,13 @@ pub struct RampOptions {
     /// what a transaction writes is shown whole all the same. Transactions whose answers have to carry
     /// values from other partitions are answered as ever.
     pub one_phase: bool,
+    /// Causal RAMP (ramp.txt §6.3): whoever sees a transaction also sees what its writer had seen, and a
+    /// client goes on from what it has seen at whichever node. The same on all nodes.
+    pub causal: bool,
+    /// How many transactions that are not known to be shown everywhere one that writes may follow. One
+    /// that would follow more is aborted with `conflict`, and tried again when fewer are in flight. At
+    /// least 1. Of causal RAMP.
+    pub past_max: u32,
     /// For experiments with blocked writes (ramp.txt §5.3), of a million: how many transactions over
     /// several partitions, spread evenly, a coordinator decides without telling the other
     /// participants; their clients are answered at once, and participants learn by asking. Those
@@ -104,7 +114,7 @@ pub struct RampOptions {
 
 impl Default for RampOptions {
     /// RAMP-Fast; 10 ms, 500 ms, 8 rounds; termination after the paper's 5 s; clocks at most
-    /// an hour ahead; two-phase writes, and every commit sent.
+    /// an hour ahead; two-phase writes, nothing causal (1,024 to follow), and every commit sent.
     fn default() -> Self {
         RampOptions {
             announce_after: Ticks::from_millis(10),
@@ -114,6 +124,8 @@ impl Default for RampOptions {
             terminate_after: Some(Ticks::from_millis(5_000)),
             ahead_max: Ticks::from_millis(3_600_000),
             one_phase: false,
+            causal: false,
+            past_max: 1_024,
             unsent_commits: 0,
         }
     }
@@ -165,7 +177,8 @@ impl RampNode {
     ///
     /// # Panics
     /// When the topology does not give the node exactly one partition, or more than a million of a
-    /// million commits are to stay unsent, or some are and nobody would ask for them.
+    /// million commits are to stay unsent, or some are and nobody would ask for them; or when nothing may
+    /// be followed.
     pub fn new(
         node: NodeId,
         topology: Arc<Topology>,
@@ -180,6 +193,7 @@ impl RampNode {
             "{unsent} unsent commits of a million, and termination after {:?}",
             options.terminate_after
         );
+        assert!(options.past_max > 0, "somebody may follow nothing");
         let nodes = nodes(&topology);
         RampNode {
             partition,
@@ -188,11 +202,18 @@ impl RampNode {
             context: Context {
                 now: Ticks::default(),
                 clock: HybridClock::new(node),
-                stability: Stability::new(node, nodes, options.retain),
+                stability: Stability::new(node, nodes, options.retain, options.causal),
                 journal: None,
                 probe: ActivityProbe::default(),
             },
-            participant: Participant::new(partition, options.metadata, store, programs, nodes),
+            participant: Participant::new(
+                partition,
+                options.metadata,
+                options.causal,
+                store,
+                programs,
+                nodes,
+            ),
             current: None,
             attempts: FxHashMap::default(),
             announcing: false,
@@ -233,8 +254,14 @@ impl RampNode {
 
     fn send(&mut self, to: NodeId, message: Message, out: &mut Outbox<Stamped>) {
         let stable = self.context.stability.tell(to);
+        let frontier = self.context.stability.frontier().cloned();
         self.counters.messages += 1;
-        out.messages.push((to, Stamped { stable, message }));
+        let stamped = Stamped {
+            stable,
+            frontier,
+            message,
+        };
+        out.messages.push((to, stamped));
     }
 
     fn owner(&self, partition: PartitionId) -> NodeId {
@@ -242,7 +269,12 @@ impl RampNode {
     }
 
     fn handle_message(&mut self, from: NodeId, stamped: Stamped, out: &mut Outbox<Stamped>) {
-        self.context.stability.heard(from, stamped.stable);
+        let (stable, frontier) = (stamped.stable, stamped.frontier.as_ref());
+        self.context.stability.heard(from, stable, frontier);
+        if self.options.causal {
+            // What waited for what it follows may have become stable.
+            self.announce_later(out);
+        }
         match stamped.message {
             Message::Get {
                 transaction,
@@ -250,10 +282,13 @@ impl RampNode {
                 reads,
                 require,
                 known,
+                up_to,
             } => {
-                let result =
-                    self.participant
-                        .get(&mut self.context, at, reads.iter(), &require, &known);
+                let (reads, up_to) = (reads.iter(), up_to.as_deref());
+                let context = &mut self.context;
+                let result = self
+                    .participant
+                    .get(context, at, reads, &require, &known, up_to);
                 self.count_false_positives();
                 self.send(
                     from,
@@ -292,7 +327,7 @@ impl RampNode {
             }
             Message::Abort { prepared } => self.participant.abort(&mut self.context, prepared),
             Message::CommitAlone(alone) => {
-                let result = self.commit_alone(alone.work);
+                let result = self.commit_alone(alone.work, alone.past);
                 let transaction = alone.transaction;
                 self.send(
                     from,
@@ -307,7 +342,11 @@ impl RampNode {
                 transaction,
                 result,
             } => {
-                self.handle_committed_alone(transaction, result, out);
+                let past = match self.take(transaction).map(|attempt| attempt.phase) {
+                    Some(Phase::Alone { past, .. }) => past,
+                    _ => None,
+                };
+                self.handle_committed_alone(transaction, past.as_deref(), result, out);
             }
             Message::Stable => {}
             Message::Inquire {
@@ -383,6 +422,7 @@ impl Protocol for RampNode {
                 transaction,
                 request,
             } => match request {
+                Request::Follow(session) => self.follow(transaction, &session),
                 Request::Declare(_) => out.replies.push((transaction, crate::Reply::Declared)),
                 Request::Read(reads) => self.read(transaction, reads, out),
                 Request::Commit(effects) => self.commit(transaction, effects, out),

@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 use super::message::Slots;
 use crate::{
     AbortReason, Counters, Durable, Input, NoRecords, Outbox, PartitionEffects, PartitionRead,
-    Protocol, Record, ReplayError, Reply, Request, Topology, TransactionId,
+    Protocol, Record, ReplayError, Reply, Request, Session, Topology, TransactionId,
 };
 
 /// What the nodes say to each other.
@@ -265,7 +265,11 @@ impl NwnrNode {
         let reply = match result {
             Ok((timestamp, slots)) => {
                 self.counters.commits += 1;
-                Reply::Committed { timestamp, slots }
+                Reply::Committed {
+                    timestamp,
+                    slots,
+                    session: Session::default(),
+                }
             }
             Err(reason) => {
                 self.counters.aborts += 1;
@@ -345,6 +349,7 @@ impl Protocol for NwnrNode {
                 transaction,
                 request,
             } => match request {
+                Request::Follow(_) => {}
                 Request::Declare(_) => out.replies.push((transaction, Reply::Declared)),
                 Request::Read(reads) => self.read(transaction, reads, out),
                 Request::Commit(effects) => self.commit(now, transaction, effects, out),

@@ -1,6 +1,8 @@
 //! The owner of a partition: answers reads, prepares, commits, and knows what is unstable.
 
 mod doubt;
+mod invariants;
+mod past;
 mod termination;
 mod written;
 
@@ -19,8 +21,9 @@ use smallvec::SmallVec;
 use super::attempt::{Footprint, footprint_of, touches};
 use super::holds::{GuardRange, Holds, Mode, Wanted};
 use super::message::{
-    At, Evidence, Got, Known, Participants, Prepare, Refusal, Required, Slots, Work,
+    At, Evidence, Got, Known, Participants, Prepare, Refusal, Required, Slots, UpTo, Work,
 };
+use super::past::Past;
 use super::record::RampRecord;
 use super::siblings::{Metadata, Siblings, Sketch, Trace};
 use super::stability::Stability;
@@ -71,6 +74,7 @@ struct Prepared {
     /// What the effects came to at the vote, and after which commit that was.
     rehearsed: Option<(Staged, SlotValues, CommitSequence)>,
     siblings: Option<Arc<Siblings>>,
+    past: Option<Arc<Past>>,
     held: SmallVec<[(ItemTag, Mode); 8]>,
     /// In a node that keeps records: what a checkpoint has to say of it.
     kept: Option<Box<Kept>>,
@@ -126,6 +130,8 @@ struct Repeat {
 pub(super) struct Participant {
     partition: PartitionId,
     metadata: Metadata,
+    /// Whether transactions follow others.
+    causal: bool,
     pub(super) store: Store,
     programs: Arc<dyn RowPrograms>,
     holds: Holds,
@@ -178,6 +184,7 @@ impl Participant {
     pub(super) fn new(
         partition: PartitionId,
         metadata: Metadata,
+        causal: bool,
         store: Store,
         programs: Arc<dyn RowPrograms>,
         nodes: usize,
@@ -185,6 +192,7 @@ impl Participant {
         Participant {
             partition,
             metadata,
+            causal,
             store,
             programs,
             holds: Holds::default(),
@@ -231,18 +239,23 @@ impl Participant {
         reads: impl ExactSizeIterator<Item = &'r Read> + Clone,
         require: &[Required],
         known: &Known,
+        up_to: Option<&UpTo>,
     ) -> Result<Got, Refusal> {
         if let Metadata::Hybrid(_) = self.metadata
             && !require.is_empty()
         {
             self.count_false_positives(context, reads.clone(), require);
         }
+        let reach = |snapshot| up_to.map_or(snapshot, |up_to| up_to.sequence.max(snapshot));
         let mut lacking = Vec::new();
         let snapshot = match at {
             At::Unless(snapshot) => {
-                if self.stands(context, snapshot, reads.clone(), require, &mut lacking) {
+                if self.is_as_good(snapshot, up_to) == Ok(true)
+                    && self.stands(context, snapshot, reads.clone(), require, &mut lacking)
+                {
                     return Ok(Got {
                         snapshot,
+                        reach: reach(snapshot),
                         fetched: Vec::new(),
                         lacking,
                         evidence: Vec::new(),
@@ -255,6 +268,9 @@ impl Participant {
             At::Fixed(snapshot) => {
                 for required in require {
                     lacking.extend(self.look_back(context, snapshot, *required)?);
+                }
+                if !self.is_as_good(snapshot, up_to)? {
+                    return Err(Refusal::Fractured);
                 }
                 snapshot
             }
@@ -285,6 +301,7 @@ impl Participant {
         };
         Ok(Got {
             snapshot,
+            reach: reach(snapshot),
             fetched,
             lacking,
             evidence,
@@ -326,6 +343,7 @@ impl Participant {
                     evidence.push(Evidence {
                         commit: next.commit,
                         siblings: Arc::clone(&next.trace.siblings),
+                        past: next.trace.past.clone(),
                     });
                 }
             }
@@ -344,13 +362,7 @@ impl Participant {
     ) -> Result<(), Refusal> {
         let latest = if let Some(recent) = self.recent.get(&required.commit) {
             recent.sequence
-        } else if self.prepared.contains_key(&required.prepared) {
-            // An error is recorded as a broken invariant; there is nobody here to be told.
-            if let Ok(slots) = self.show(context, required)
-                && let Some(recent) = self.recent.get_mut(&required.commit)
-            {
-                recent.slots = slots;
-            }
+        } else if self.show_if_prepared(context, required) {
             self.store.last()
         } else if context.stability.is_settled(required.commit) {
             self.settled
@@ -366,6 +378,19 @@ impl Participant {
             Some(snapshot) if latest > snapshot => Err(Refusal::Fractured),
             _ => Ok(()),
         }
+    }
+
+    /// Shows a transaction that has committed elsewhere, if it is prepared here.
+    fn show_if_prepared(&mut self, context: &mut Context, required: Required) -> bool {
+        let is_prepared = self.prepared.contains_key(&required.prepared);
+        // An error is recorded as a broken invariant; there is nobody here to be told.
+        if is_prepared
+            && let Ok(slots) = self.show(context, required)
+            && let Some(recent) = self.recent.get_mut(&required.commit)
+        {
+            recent.slots = slots;
+        }
+        is_prepared
     }
 
     /// The first commit here of a transaction that somebody did not know to be stable.
@@ -387,19 +412,30 @@ impl Participant {
         &mut self,
         context: &mut Context,
         work: Work,
+        past: Option<Arc<Past>>,
     ) -> Result<(Timestamp, Slots), AbortReason> {
+        if let Some(past) = &past {
+            self.show_past(context, past);
+        }
         self.refuses(context, &work)?;
         let timestamp = context.clock.next(context.now);
         if work.effects.is_empty() {
             return Ok((timestamp, Slots::new()));
         }
-        let slots = self
+        let trace = self.trace_alone(timestamp, past, &work.effects);
+        let (sequence, slots) = self
             .install(context, timestamp, work.effects)
-            .map_err(AbortReason::from)?
-            .1;
+            .map_err(AbortReason::from)?;
+        if let Some(trace) = &trace {
+            self.show_alone(context, sequence, timestamp, trace.clone());
+        }
         if let Some(journal) = &mut context.journal {
             let changes = journal.take_changes().unwrap_or_default();
-            journal.write(Record::Ramp(RampRecord::Alone { timestamp, changes }));
+            journal.write(Record::Ramp(RampRecord::Alone {
+                timestamp,
+                changes,
+                trace,
+            }));
         }
         Ok((timestamp, slots))
     }
@@ -415,6 +451,7 @@ impl Participant {
             prepared,
             work,
             siblings,
+            past,
             participants,
         } = prepare;
         let highest = &mut self.prepared_max[prepared.node().index()];
@@ -424,6 +461,9 @@ impl Participant {
             return Err(AbortReason::Conflict);
         }
         *highest = prepared;
+        if let Some(past) = &past {
+            self.show_past(context, past);
+        }
         let mut wanted = context.probe.within(Activity::Guard, || {
             let wanted = self.wanted(&work, Drawing::Held);
             if self.holds.exclude(&wanted) {
@@ -461,6 +501,7 @@ impl Participant {
             effects: work.effects,
             rehearsed,
             siblings,
+            past,
             held: SmallVec::new(),
             kept: None,
         };
@@ -553,7 +594,7 @@ impl Participant {
         }
         let trace = prepared
             .siblings
-            .map(|siblings| Trace::new(siblings, &prepared.effects));
+            .map(|siblings| Trace::new(siblings, prepared.past, &prepared.effects));
         let (sequence, slots) = match prepared.rehearsed {
             Some((staged, slots, since)) if self.store.is_current(&staged, since) => {
                 if let Some(journal) = &mut context.journal {
@@ -877,58 +918,6 @@ impl Participant {
 
     fn break_invariant(&mut self, what: String) {
         self.broken.get_or_insert(what);
-    }
-
-    /// The invariants that an owner can see.
-    pub(super) fn check_invariants(&self, stability: &Stability) -> Result<(), String> {
-        if let Some(broken) = &self.broken {
-            return Err(broken.clone());
-        }
-        self.holds
-            .check_invariants(|prepared| self.prepared.contains_key(&prepared))?;
-        // tidy: order-free because a sum commutes
-        let held: usize = self
-            .prepared
-            .values()
-            .map(|prepared| prepared.held.len())
-            .sum();
-        let (_, in_table) = self.holds.count();
-        if held != in_table {
-            return Err(format!(
-                "RAMP-I5: {held} holds are taken and {in_table} stand"
-            ));
-        }
-        for shown in &self.shown {
-            let (mut sequence, mut commit_max) = (CommitSequence::LOADED, Timestamp::ZERO);
-            for next in shown {
-                commit_max = commit_max.max(next.commit);
-                let remembered = self.recent.get(&next.commit).map(|recent| recent.sequence);
-                if next.sequence <= sequence
-                    || next.commit_max != commit_max
-                    || remembered != Some(next.sequence)
-                {
-                    return Err(format!("RAMP-I2: {next:?} is not remembered in order"));
-                }
-                sequence = next.sequence;
-            }
-            if sequence > self.store.last() {
-                return Err(format!(
-                    "RAMP-I2: {sequence} is remembered and was not installed"
-                ));
-            }
-            if let Some(oldest) = shown.front()
-                && stability.is_settled(oldest.commit)
-            {
-                return Err(format!(
-                    "RAMP-I6: {oldest:?} is settled and still remembered"
-                ));
-            }
-        }
-        let shown: usize = self.shown.iter().map(VecDeque::len).sum();
-        if self.recent.len() != shown {
-            return Err("RAMP-I2: more is remembered than was shown".to_string());
-        }
-        Ok(())
     }
 }
 

@@ -7,7 +7,8 @@ use super::RampNode;
 use super::attempt::{
     Attempt, Batch, Footprint, Includes, Part, Phase, View, footprint_of, touches,
 };
-use super::message::{At, Evidence, Got, Message, Refusal, Required, Stamped};
+use super::message::{At, Evidence, Got, Known, Message, Refusal, Required, Stamped, UpTo};
+use super::past::Seen;
 use crate::{AbortReason, Outbox, PartitionRead, Reply, TransactionId};
 
 impl RampNode {
@@ -22,7 +23,7 @@ impl RampNode {
     }
 
     /// Keeps an attempt that waits for its procedure.
-    fn keep(&mut self, transaction: TransactionId, attempt: Box<Attempt>) {
+    pub(super) fn keep(&mut self, transaction: TransactionId, attempt: Box<Attempt>) {
         if let Some((other, idle)) = self.current.replace((transaction, attempt)) {
             self.attempts.insert(other, idle);
         }
@@ -83,13 +84,14 @@ impl RampNode {
         let view = attempt.views.first();
         let at = view.map_or(At::Newest, |view| At::Fixed(view.snapshot));
         let asked = reads.iter().map(|read| &read.read);
-        let got = match self
-            .participant
-            .get(&mut self.context, at, asked, &[], attempt.known())
-        {
-            Ok(got) => got,
-            Err(refusal) => return self.abort(transaction, refusal.into(), out),
-        };
+        let got =
+            match self
+                .participant
+                .get(&mut self.context, at, asked, &[], attempt.known(), None)
+            {
+                Ok(got) => got,
+                Err(refusal) => return self.abort(transaction, refusal.into(), out),
+            };
         if attempt.views.is_empty() {
             attempt.views.push(View {
                 partition: self.partition,
@@ -102,7 +104,8 @@ impl RampNode {
         if self.topology.owners.len() > 1 {
             view.footprint
                 .extend(reads.iter().map(|read| footprint_of(&read.read)));
-            collect(&mut attempt.evidence, &mut view.includes, got.evidence);
+            let (_, known) = attempt.began.as_ref().expect("set before the first read");
+            attempt.seen.add(known, &mut view.includes, got.evidence);
         }
         for read in reads {
             if read.access.guard {
@@ -167,11 +170,17 @@ impl RampNode {
             .find(|view| view.partition == part.partition);
         let at = match (part.fixed, &part.got) {
             (Some(fixed), _) => At::Fixed(fixed),
-            (None, Some(got)) if !self.options.metadata.is_exact() => At::Unless(got.snapshot),
+            (None, Some(got)) if !self.options.metadata.is_exact() || missing.is_empty() => {
+                At::Unless(got.snapshot)
+            }
             (None, _) => At::Newest,
         };
+        let up_to = match at {
+            At::Newest => None,
+            _ => up_to(attempt, part.partition, Some(part), view),
+        };
         let mut require: Vec<Required> = missing.to_vec();
-        for evidence in &attempt.evidence {
+        for evidence in &attempt.seen.evidence {
             if part.includes.contains(evidence.commit, owner)
                 || view.is_some_and(|view| view.includes.contains(evidence.commit, owner))
                 || require
@@ -196,12 +205,20 @@ impl RampNode {
         }
         if part.partition == self.partition {
             let reads = part.reads.iter();
-            let known = attempt.known();
+            let (_, known) = attempt.began.as_ref().expect("set before the first read");
+            let (context, up_to) = (&mut self.context, up_to.as_ref());
             let got = self
                 .participant
-                .get(&mut self.context, at, reads, &require, known)?;
+                .get(context, at, reads, &require, known, up_to)?;
             let required = require.iter().map(|required| required.commit);
-            self.counters.repairs += u64::from(part.accept(&mut attempt.evidence, required, got));
+            let reach = got.reach;
+            let renewed = part.accept(&mut attempt.seen, known, required, got);
+            if part.fixed.is_some()
+                && let Some(view) = attempt.view_mut(part.partition)
+            {
+                view.includes.reach = view.includes.reach.max(reach);
+            }
+            self.counters.repairs += u64::from(renewed);
             self.count_false_positives();
         } else {
             let partition = part.partition;
@@ -215,6 +232,7 @@ impl RampNode {
                 reads: part.reads.clone(),
                 require,
                 known: attempt.known().clone(),
+                up_to: up_to.map(Box::new),
             };
             self.send(owner, get, out);
         }
@@ -250,10 +268,19 @@ impl RampNode {
         let required: SmallVec<[Timestamp; 8]> = answered.map(|(_, commit)| commit).collect();
         let required = required.into_iter();
         let mut parts = batch.parts.iter_mut();
-        match parts.find(|part| is_asked(&part.partition)) {
+        let part = parts.find(|part| is_asked(&part.partition));
+        let mut views = attempt.views.iter_mut();
+        let view = views.find(|view| is_asked(&view.partition));
+        let reach = got.reach;
+        match part {
             Some(part) => {
                 let first = part.got.is_none();
-                let renewed = part.accept(&mut attempt.evidence, required, got);
+                let (_, known) = attempt.began.as_ref().expect("set before the first read");
+                let renewed = part.accept(&mut attempt.seen, known, required, got);
+                if let Some(view) = view {
+                    // What was read before was asked about, too.
+                    view.includes.reach = view.includes.reach.max(reach);
+                }
                 if part.fixed.is_none() && (first || renewed) {
                     // What the owner knew when it took this snapshot, and no other.
                     part.includes.stable = stable;
@@ -261,10 +288,9 @@ impl RampNode {
                 self.counters.repairs += u64::from(renewed);
             }
             None => {
-                let mut views = attempt.views.iter_mut();
-                let view = views.find(|view| is_asked(&view.partition));
                 let view = view.expect("only partitions that were read are asked");
                 view.includes.learn(required, got.lacking);
+                view.includes.reach = view.includes.reach.max(reach);
             }
         }
         if batch.waiting == 0 {
@@ -318,13 +344,11 @@ impl RampNode {
         }
     }
 
-    /// By partition: what some snapshot includes, and the snapshot there is not known to include
-    /// although it wrote what was read there, or may have (RAMP-I4 asks for none).
+    /// By partition: what some snapshot includes or follows, and the snapshot there is not known to include
+    /// although it wrote what was read there, or may have (RAMP-I4 asks for none). A partition without
+    /// any has a snapshot that is not known to be as good as what is followed (CAUSAL-I4).
     fn missing(&self, attempt: &Attempt, batch: &Batch) -> Vec<(PartitionId, Vec<Required>)> {
         let mut missing: Vec<(PartitionId, Vec<Required>)> = Vec::new();
-        if attempt.evidence.is_empty() {
-            return missing;
-        }
         let view_of = |partition| {
             let mut views = attempt.views.iter();
             views.find(|view| view.partition == partition)
@@ -338,7 +362,12 @@ impl RampNode {
         let views = attempt.views.iter().filter(unread);
         let read = parts.chain(views.map(|view| (view.partition, None, Some(view))));
         let read: SmallVec<[_; 4]> = read.collect();
-        for evidence in &attempt.evidence {
+        for (partition, part, view) in &read {
+            if up_to(attempt, *partition, *part, *view).is_some() {
+                missing.push((*partition, Vec::new()));
+            }
+        }
+        for evidence in &attempt.seen.evidence {
             for (partition, part, view) in &read {
                 if !is_lacking(evidence, self.owner(*partition), *part, *view) {
                     continue;
@@ -373,17 +402,17 @@ impl RampNode {
         {
             return self.ask(transaction, attempt, batch, at, required, out);
         }
+        let view = attempt.view(partition);
+        let up_to = up_to(attempt, partition, part.map(|at| &batch.parts[at]), view);
         let view = attempt
-            .views
-            .iter_mut()
-            .find(|view| view.partition == partition);
-        let view = view.expect("what is fixed has been given to the procedure");
-        let part = part.map(|at| &batch.parts[at].includes);
+            .view_mut(partition)
+            .expect("what is fixed has been given to the procedure");
+        let part = part.map(|at| &mut batch.parts[at].includes);
         let is_known = |includes: &Includes| {
             let mut lacked = required.iter();
             lacked.any(|required| includes.lacks(required.commit).is_some())
         };
-        if is_known(&view.includes) || part.is_some_and(is_known) {
+        if is_known(&view.includes) || part.as_deref().is_some_and(is_known) {
             // It wrote what was read there: nobody needs to be asked.
             return Err(Refusal::Fractured);
         }
@@ -394,18 +423,29 @@ impl RampNode {
                 let commit = std::iter::once(required.commit);
                 view.includes.learn(commit, lacks.into_iter().collect());
             }
+            if let Some(up_to) = up_to {
+                if !self.participant.is_unchanged(view.snapshot, &up_to)? {
+                    return Err(Refusal::Fractured);
+                }
+                view.includes.reach = up_to.sequence;
+                if let Some(part) = part {
+                    part.reach = up_to.sequence;
+                }
+            }
             return Ok(());
         }
         batch
             .asked
             .extend(required.iter().map(|required| (partition, required.commit)));
         batch.waiting += 1;
+        let at = At::Fixed(view.snapshot);
         let get = Message::Get {
             transaction,
-            at: At::Fixed(view.snapshot),
+            at,
             reads: Vec::new(),
             require: required.to_vec(),
             known: attempt.known().clone(),
+            up_to: up_to.map(Box::new),
         };
         self.send(self.topology.owner(partition), get, out);
         Ok(())
@@ -440,6 +480,7 @@ impl RampNode {
                     view.footprint.extend(part.footprint);
                     view.includes.named.extend(part.includes.named);
                     view.includes.lacking.extend(part.includes.lacking);
+                    view.includes.reach = view.includes.reach.min(part.includes.reach);
                 }
                 None => attempt.views.push(View {
                     partition: part.partition,
@@ -499,7 +540,8 @@ impl Part {
     /// if it replaces an earlier one.
     fn accept(
         &mut self,
-        evidence: &mut Vec<Evidence>,
+        seen: &mut Seen,
+        known: &Known,
         required: impl Iterator<Item = Timestamp>,
         mut got: Got,
     ) -> bool {
@@ -511,13 +553,37 @@ impl Part {
         }
         let lacking = std::mem::take(&mut got.lacking);
         self.includes.learn(required, lacking);
-        let seen = std::mem::take(&mut got.evidence);
-        collect(evidence, &mut self.includes, seen);
+        self.includes.reach = self.includes.reach.max(got.reach);
+        let shown = std::mem::take(&mut got.evidence);
+        seen.add(known, &mut self.includes, shown);
         if earlier.is_none() || renewed {
             self.got = Some(got);
         }
         renewed
     }
+}
+
+/// What is to be asked of a partition's snapshot that is not known to be as good as what is followed.
+fn up_to(
+    attempt: &Attempt,
+    partition: PartitionId,
+    part: Option<&Part>,
+    view: Option<&View>,
+) -> Option<UpTo> {
+    let sequence = attempt.seen.reach.of(partition);
+    let part = part.filter(|part| part.got.is_some() || part.fixed.is_some());
+    let fixed = |part: &Part| part.fixed.unwrap_or_default();
+    let new = part.map(|part| (&part.footprint, part.includes.reach.max(fixed(part))));
+    let old = view.map(|view| (&view.footprint, view.includes.reach.max(view.snapshot)));
+    let both = || [new, old].into_iter().flatten();
+    if both().all(|(_, reach)| reach >= sequence) {
+        return None;
+    }
+    let read = both().flat_map(|(footprint, _)| footprint).copied();
+    Some(UpTo {
+        sequence,
+        read: read.collect(),
+    })
 }
 
 /// Whether a partition's snapshot is not known to include a transaction that wrote what was read
@@ -540,18 +606,6 @@ fn is_lacking(
         Some(written) => touches(written, footprint),
         None => evidence.siblings.may_touch(partition, footprint),
     })
-}
-
-/// Adds what a snapshot shows to what is known to have committed.
-fn collect(evidence: &mut Vec<Evidence>, includes: &mut Includes, seen: Vec<Evidence>) {
-    for new in seen {
-        if !includes.named.contains(&new.commit) {
-            includes.named.push(new.commit);
-        }
-        if !evidence.iter().any(|old| old.commit == new.commit) {
-            evidence.push(new);
-        }
-    }
 }
 
 /// A batch by partition. The reads come sorted by partition.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::holds::Wanted;
 use super::message::{Participants, Required, Slots};
+use super::past::{Past, Reach};
 use super::siblings::{Siblings, Trace};
 use crate::TransactionId;
 
@@ -20,6 +21,8 @@ pub enum RampRecord {
         timestamp: Timestamp,
         /// What it came to.
         changes: Vec<ChangeImage>,
+        /// What it wrote and follows, under causal RAMP.
+        trace: Option<Trace>,
     },
     /// A participant has voted yes.
     Prepared(Box<PreparedRecord>),
@@ -51,6 +54,8 @@ pub enum RampRecord {
         transaction: TransactionId,
         /// Its commit timestamp.
         commit: Timestamp,
+        /// Under causal RAMP: at or before which commits it was shown on its partitions.
+        reach: Option<Reach>,
     },
     /// Of a checkpoint: what is known of committed transactions.
     Known(Box<KnownRecord>),
@@ -80,6 +85,8 @@ pub struct PreparedRecord {
     pub effects: Vec<Effect>,
     /// What is known of its write set, if it writes here and elsewhere.
     pub siblings: Option<Arc<Siblings>>,
+    /// What it follows, under causal RAMP, if anything.
+    pub past: Option<Arc<Past>>,
     /// What is held for it.
     pub held: Wanted,
 }
@@ -98,6 +105,8 @@ pub struct DecidedRecord {
     pub changes: Option<Vec<ChangeImage>>,
     /// What is known of its write set, if it writes here and elsewhere.
     pub trace: Option<Trace>,
+    /// What it follows, under causal RAMP, if anything.
+    pub past: Option<Arc<Past>>,
 }
 
 /// See [`RampRecord::Known`].
@@ -107,6 +116,11 @@ pub struct KnownRecord {
     pub known: Vec<Timestamp>,
     /// By node: up to where its transactions are settled.
     pub settled: Vec<Timestamp>,
+    /// Under causal RAMP: what is known to be stable was installed at or before this.
+    pub reach: Option<Reach>,
+    /// Under causal RAMP: own transactions that all participants have acknowledged, and that follow some
+    /// which are not known to be stable.
+    pub waiting: Vec<(Timestamp, Option<Arc<Past>>)>,
     /// Every settled transaction was installed at or before this.
     pub settled_here: CommitSequence,
     /// The highest commit timestamp that this coordinator has issued.

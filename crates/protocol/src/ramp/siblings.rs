@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attempt::touches;
 use super::filter::{Filter, FilterSize};
+use super::past::Past;
 
 /// What is written down of a write set: which RAMP it is. The same on all nodes of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,16 +148,26 @@ pub struct Trace {
     pub siblings: Arc<Siblings>,
     /// What it wrote here, sorted; nothing where the metadata say that already.
     here: Box<[ItemTag]>,
+    /// What it follows, under causal RAMP, if anything.
+    pub past: Option<Arc<Past>>,
 }
 
 impl Trace {
     /// Of a transaction with these effects here.
-    pub(super) fn new(siblings: Arc<Siblings>, effects: &[Effect]) -> Trace {
+    pub(super) fn new(
+        siblings: Arc<Siblings>,
+        past: Option<Arc<Past>>,
+        effects: &[Effect],
+    ) -> Trace {
         let here = match siblings.written {
             WriteSet::Items(_) => Box::default(),
             _ => tags(effects),
         };
-        Trace { siblings, here }
+        Trace {
+            siblings,
+            here,
+            past,
+        }
     }
 
     /// What it wrote here; `partition` is the one that keeps the trace.

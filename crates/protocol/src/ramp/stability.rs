@@ -16,8 +16,10 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use anabranch_types::{NodeId, Ticks, Timestamp};
+use anabranch_storage::CommitSequence;
+use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 
+use super::past::{Frontier, Past, Reach};
 use super::record::KnownRecord;
 
 /// Watermarks by node, as somebody knew them at some time.
@@ -58,12 +60,22 @@ fn after(at: Ticks, pause: Ticks) -> Ticks {
     Ticks(at.0.saturating_add(pause.0).saturating_add(1))
 }
 
+/// An own transaction that is not known to be stable.
+#[derive(Clone, Debug)]
+struct Unstable {
+    commit: Timestamp,
+    /// Whether all participants have acknowledged it.
+    done: bool,
+    /// What it follows, under causal RAMP.
+    past: Option<Arc<Past>>,
+}
+
 /// What one node knows of stability.
 #[derive(Clone, Debug)]
 pub(super) struct Stability {
     node: NodeId,
-    /// Own transactions between decision and last acknowledgement, in order; true once done.
-    deciding: VecDeque<(Timestamp, bool)>,
+    /// Own transactions that have been decided, in order.
+    deciding: VecDeque<Unstable>,
     /// The highest commit timestamp issued to a transaction over several partitions.
     issued: Timestamp,
     /// By node: the highest watermark heard of. The own entry is the own watermark.
@@ -77,10 +89,12 @@ pub(super) struct Stability {
     next: Hint,
     /// By node: the watermark told last, and the highest timestamp that it took part in.
     told: Vec<(Timestamp, Timestamp)>,
+    /// Under causal RAMP: what is known, with how far owners had come (CAUSAL-I1).
+    frontier: Option<Arc<Frontier>>,
 }
 
 impl Stability {
-    pub(super) fn new(node: NodeId, nodes: usize, retain: Ticks) -> Stability {
+    pub(super) fn new(node: NodeId, nodes: usize, retain: Ticks, causal: bool) -> Stability {
         Stability {
             node,
             deciding: VecDeque::new(),
@@ -91,6 +105,12 @@ impl Stability {
             retain,
             next: Hint::default(),
             told: vec![(Timestamp::ZERO, Timestamp::ZERO); nodes],
+            frontier: causal.then(|| {
+                Arc::new(Frontier {
+                    known: Known::nothing(nodes),
+                    reach: Reach::default(),
+                })
+            }),
         }
     }
 
@@ -147,43 +167,142 @@ impl Stability {
         self.known.of(self.node.index())
     }
 
-    /// An own transaction has been decided, with these other nodes taking part.
-    pub(super) fn decided(&mut self, commit: Timestamp, others: impl Iterator<Item = NodeId>) {
+    /// An own transaction has been decided, with these other nodes taking part. What it follows has to be
+    /// stable before it is.
+    pub(super) fn decided(
+        &mut self,
+        commit: Timestamp,
+        past: Option<Arc<Past>>,
+        others: impl Iterator<Item = NodeId>,
+    ) {
         debug_assert!(commit > self.issued, "commit timestamps ascend");
         self.issued = commit;
-        self.deciding.push_back((commit, false));
+        self.deciding.push_back(Unstable {
+            commit,
+            done: false,
+            past,
+        });
         for node in others {
             self.told[node.index()].1 = commit;
         }
+    }
+
+    /// Under causal RAMP: the own partition has installed an own transaction without other participants.
+    pub(super) fn decided_alone(&mut self, commit: Timestamp, past: Option<Arc<Past>>) {
+        debug_assert!(commit > self.issued, "commit timestamps ascend");
+        self.issued = commit;
+        self.deciding.push_back(Unstable {
+            commit,
+            done: true,
+            past,
+        });
+        self.advance();
     }
 
     /// An own transaction has been acknowledged by all its participants.
     pub(super) fn done(&mut self, commit: Timestamp) {
         let at = self
             .deciding
-            .binary_search_by_key(&commit, |(timestamp, _)| *timestamp);
-        self.deciding[at.expect("a transaction is decided before it is done")].1 = true;
-        while let Some((_, true)) = self.deciding.front() {
-            self.deciding.pop_front();
+            .binary_search_by_key(&commit, |open| open.commit);
+        self.deciding[at.expect("a transaction is decided before it is done")].done = true;
+        self.advance();
+    }
+
+    /// Raises the own watermark over all that is done and follows nothing that is not stable.
+    fn advance(&mut self) {
+        while let Some(front) = self.deciding.front()
+            && front.done
+            && (front.past.as_ref()).is_none_or(|past| past.is_known(&self.known))
+        {
+            let past = self.deciding.pop_front().and_then(|stable| stable.past);
+            if let (Some(past), Some(frontier)) = (past, &mut self.frontier)
+                && !frontier.reach.covers(&past.reach)
+            {
+                Arc::make_mut(frontier).reach.merge(&past.reach);
+            }
+            let own = self.below_deciding();
+            self.raise(self.node, own);
         }
-        let own = match self.deciding.front() {
-            Some((oldest, _)) => Timestamp::from_bits(oldest.to_bits() - 1),
+    }
+
+    /// What lies below all that is not stable.
+    fn below_deciding(&self) -> Timestamp {
+        match self.deciding.front() {
+            Some(oldest) => Timestamp::from_bits(oldest.commit.to_bits() - 1),
             None => self.issued,
-        };
-        self.raise(self.node, own);
+        }
     }
 
     fn raise(&mut self, node: NodeId, watermark: Timestamp) {
         if watermark > self.known.of(node.index()) {
             self.next = Hint::default();
             Arc::make_mut(&mut self.known.0)[node.index()] = watermark;
+            if let Some(frontier) = &mut self.frontier {
+                Arc::make_mut(frontier).known = self.known.clone();
+            }
         }
     }
 
-    /// A node has told its watermark.
+    /// A node has told its watermark, and under causal RAMP those that it knows.
     #[inline]
-    pub(super) fn heard(&mut self, from: NodeId, watermark: Timestamp) {
+    pub(super) fn heard(
+        &mut self,
+        from: NodeId,
+        watermark: Timestamp,
+        frontier: Option<&Arc<Frontier>>,
+    ) {
+        if let Some(theirs) = frontier {
+            self.heard_of_all(theirs);
+        }
         self.raise(from, watermark);
+        if self.frontier.is_some() {
+            self.advance();
+        }
+    }
+
+    fn heard_of_all(&mut self, theirs: &Frontier) {
+        let Some(own) = &mut self.frontier else {
+            return;
+        };
+        if !own.reach.covers(&theirs.reach) {
+            Arc::make_mut(own).reach.merge(&theirs.reach);
+        }
+        // Of itself a node knows best: what it had said before a crash it may have to find out again.
+        for node in (0..self.told.len() as u16).map(NodeId) {
+            if node != self.node {
+                self.raise(node, theirs.known.of(node.index()));
+            }
+        }
+    }
+
+    // Causal RAMP
+
+    /// What is known, and how far owners had come; nothing if nobody follows anything.
+    #[inline]
+    pub(super) fn frontier(&self) -> Option<&Arc<Frontier>> {
+        self.frontier.as_ref()
+    }
+
+    /// An owner has come this far with what somebody is to be told of.
+    pub(super) fn reached(&mut self, partition: PartitionId, sequence: CommitSequence) {
+        if let Some(frontier) = &mut self.frontier
+            && frontier.reach.of(partition) < sequence
+        {
+            Arc::make_mut(frontier).reach.raise(partition, sequence);
+        }
+    }
+
+    /// The same, as it was written down.
+    pub(super) fn replay_reach(&mut self, reach: &Reach) {
+        if let Some(frontier) = &mut self.frontier {
+            Arc::make_mut(frontier).reach.merge(reach);
+        }
+    }
+
+    /// How far owners had come, to be written down.
+    pub(super) fn reach(&self) -> Option<Reach> {
+        let frontier = self.frontier.as_ref()?;
+        Some(frontier.reach.clone())
     }
 
     /// The watermark to put on a message to this node.
@@ -207,7 +326,7 @@ impl Stability {
 
     /// Whether every own transaction that was decided is done.
     pub(super) fn is_idle(&self) -> bool {
-        self.deciding.is_empty()
+        self.deciding.iter().all(|open| open.done)
     }
 
     // Coming back
@@ -218,6 +337,13 @@ impl Stability {
             known: self.known.0.to_vec(),
             settled: self.settled.0.to_vec(),
             issued: self.issued,
+            reach: self.reach(),
+            waiting: self
+                .deciding
+                .iter()
+                .filter(|open| open.done && self.frontier.is_some())
+                .map(|open| (open.commit, open.past.clone()))
+                .collect(),
             ..KnownRecord::default()
         }
     }
@@ -228,31 +354,56 @@ impl Stability {
         self.known = Known(Arc::new(known.known.clone()));
         self.settled = Known(Arc::new(known.settled.clone()));
         self.issued = self.issued.max(known.issued);
+        if let Some(reach) = &known.reach {
+            self.replay_reach(reach);
+        }
+        if let Some(frontier) = &mut self.frontier {
+            Arc::make_mut(frontier).known = self.known.clone();
+        }
+        // What is decided and not acknowledged has been replayed before this.
+        let waiting = known.waiting.iter();
+        self.deciding.extend(waiting.map(|(commit, past)| Unstable {
+            commit: *commit,
+            done: true,
+            past: past.clone(),
+        }));
+        let ordered = self.deciding.make_contiguous();
+        ordered.sort_unstable_by_key(|open| open.commit);
     }
 
     /// All has been replayed. What this node had coordinated and not decided has left no trace, and
     /// what has ended is stable.
     pub(super) fn recover(&mut self) {
-        let own = match self.deciding.front() {
-            Some((oldest, _)) => Timestamp::from_bits(oldest.to_bits() - 1),
-            None => self.issued,
-        };
+        self.advance();
+        let own = self.below_deciding();
         self.raise(self.node, own);
     }
 
     /// RAMP-I6, as far as one node sees it.
     pub(super) fn check_invariants(&self) -> Result<(), String> {
         let mut before = self.own();
-        for (commit, _) in &self.deciding {
+        for Unstable { commit, past, .. } in &self.deciding {
             if *commit <= before {
                 return Err(format!(
                     "RAMP-I6: {commit} is decided, yet {before} is not below it"
                 ));
             }
+            let newest = past.as_ref().and_then(|past| past.newest());
+            if newest.is_some_and(|newest| newest >= *commit) {
+                return Err(format!(
+                    "CAUSAL-I5: {commit} follows {newest:?}, which is not below it"
+                ));
+            }
             before = *commit;
         }
         match self.deciding.front() {
-            Some((oldest, true)) => Err(format!("RAMP-I6: {oldest} is done and still oldest")),
+            Some(oldest)
+                if oldest.done
+                    && (oldest.past.as_ref()).is_none_or(|past| past.is_known(&self.known)) =>
+            {
+                let oldest = oldest.commit;
+                Err(format!("RAMP-I6: {oldest} is done and still oldest"))
+            }
             _ => Ok(()),
         }
     }

@@ -127,6 +127,8 @@ impl RampNode {
             return; // It is shown by now, and perhaps forgotten.
         }
         let slots = self.participant.commit(&mut self.context, decided);
+        let sequence = self.participant.store.last();
+        self.context.stability.reached(self.partition, sequence);
         let committed = Message::Committed { transaction, slots };
         self.send(coordinator, committed, out);
     }

@@ -13,6 +13,7 @@ use crate::support::cluster::Cluster;
 fn stamped(message: Message) -> Stamped {
     Stamped {
         stable: Timestamp::ZERO,
+        frontier: None,
         message,
     }
 }
@@ -140,6 +141,7 @@ fn messages_for_unknown_transactions_leave_nothing() {
             transaction: of(3),
             result: Ok(Got {
                 snapshot: cluster.nodes[X.index()].store().last(),
+                reach: cluster.nodes[X.index()].store().last(),
                 fetched: Vec::new(),
                 lacking: Vec::new(),
                 evidence: Vec::new(),

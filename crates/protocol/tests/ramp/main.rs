@@ -1,6 +1,7 @@
 //! RAMP's tests: stories by hand, and random schedules under a checker.
 
 mod bad_input;
+mod causal;
 mod commits;
 mod limits;
 mod metadata;

@@ -525,6 +525,7 @@ fn an_unknown_commit_is_refused_and_reported() {
     };
     let message = Stamped {
         stable: Timestamp::ZERO,
+        frontier: None,
         message: Message::Commit {
             transaction,
             decided,

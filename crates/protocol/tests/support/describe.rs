@@ -31,10 +31,14 @@ pub fn reply(reply: &Reply) -> String {
     match reply {
         Reply::Declared => "declared".to_string(),
         Reply::Fetched(fetched) => list(fetched.iter().map(rows)),
-        Reply::Committed { timestamp, slots } if slots.is_empty() => {
+        Reply::Committed {
+            timestamp, slots, ..
+        } if slots.is_empty() => {
             format!("committed at {timestamp}")
         }
-        Reply::Committed { timestamp, slots } => {
+        Reply::Committed {
+            timestamp, slots, ..
+        } => {
             format!("committed at {timestamp}, {}", self::slots(slots))
         }
         Reply::Aborted(reason) => format!("aborted: {}", reason.name()),

@@ -230,7 +230,9 @@ impl<J: Procedure> Session<J> {
             Reply::Aborted(reason) => {
                 return Some(self.end(client, Outcome::Aborted(reason), turn));
             }
-            Reply::Committed { timestamp, slots } => {
+            Reply::Committed {
+                timestamp, slots, ..
+            } => {
                 return Some(self.end(client, Outcome::Committed(timestamp, slots), turn));
             }
             other => panic!("an unknown reply {other:?}"),

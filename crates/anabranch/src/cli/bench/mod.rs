@@ -64,6 +64,10 @@ pub(crate) struct ClusterArguments {
     /// Answer clients of the RAMPs when their transactions are decided, before all participants show them
     #[arg(long)]
     pub(crate) one_phase: bool,
+    /// Causal consistency under the RAMPs: each of the calls under way at a time is followed by one that
+    /// comes after all that it has seen
+    #[arg(long)]
+    pub(crate) causal: bool,
     /// Nodes with one partition each
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) partitions: u16,
@@ -144,6 +148,7 @@ impl ClusterArguments {
             filter: self.filter_bits.unwrap_or_default(),
             unsent_commits: 0,
             one_phase: self.one_phase,
+            causal: self.causal,
         })
     }
 
@@ -176,8 +181,10 @@ impl ClusterArguments {
         self.check_once()?;
         let hybrid = self.protocol.contains(&ProtocolChoice::RampHybrid);
         super::check_filter_bits(self.filter_bits, hybrid)?;
-        if self.one_phase && !self.protocol.iter().any(|choice| choice.is_ramp()) {
-            return Err("error: --one-phase: no RAMP is among the protocols".into());
+        for (option, on) in [("--one-phase", self.one_phase), ("--causal", self.causal)] {
+            if on && !self.protocol.iter().any(|choice| choice.is_ramp()) {
+                return Err(format!("error: {option}: no RAMP is among the protocols").into());
+            }
         }
         check_outputs(&[
             ("--json", self.json.as_deref()),
@@ -199,6 +206,7 @@ impl ClusterArguments {
             "repeat": self.repeat,
             "filter_bits": settings.filter.bits(),
             "one_phase": settings.one_phase,
+            "causal": settings.causal,
         });
         if let (Some(all), serde_json::Value::Object(more)) = (described.as_object_mut(), workload)
         {

@@ -188,6 +188,7 @@ fn settings(point: &Point, pace: &Pace, seed: u64) -> Settings {
         filter: FilterSize::default(),
         unsent_commits: point.blocked,
         one_phase: false,
+        causal: false,
     }
 }
 

@@ -38,6 +38,7 @@ impl Kept {
             after: self.promise.after,
             effects: prepared.effects.clone(),
             siblings: prepared.siblings.clone(),
+            past: prepared.past.clone(),
             held: self.wanted.clone(),
         }
     }
@@ -113,8 +114,9 @@ impl Participant {
         &mut self,
         timestamp: Timestamp,
         changes: Vec<ChangeImage>,
+        trace: Option<Trace>,
     ) {
-        self.store.redo(timestamp, changes);
+        self.replay_shown(timestamp, Some(changes), trace);
     }
 
     pub(in crate::ramp) fn replay_prepared(&mut self, record: PreparedRecord) {
@@ -126,6 +128,7 @@ impl Participant {
             after,
             effects,
             siblings,
+            past,
             held,
         } = record;
         let promise = Promise {
@@ -148,6 +151,7 @@ impl Participant {
                 effects,
                 rehearsed: None,
                 siblings,
+                past,
                 held,
                 kept: Some(Box::new(Kept { promise, wanted })),
             },
@@ -181,7 +185,7 @@ impl Participant {
         let several = ended.siblings.is_some() && changes.is_some();
         let trace = ended
             .siblings
-            .map(|siblings| Trace::new(siblings, &ended.effects));
+            .map(|siblings| Trace::new(siblings, ended.past, &ended.effects));
         self.replay_shown(decided.commit, changes, trace);
         if !several {
             self.repeat(decided, slots);

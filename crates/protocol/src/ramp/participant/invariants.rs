@@ -1,0 +1,91 @@
+//! The numbered invariants that an owner can see.
+
+use std::collections::VecDeque;
+
+use anabranch_storage::CommitSequence;
+use anabranch_types::Timestamp;
+
+use super::{Participant, Shown};
+use crate::ramp::stability::Stability;
+
+impl Participant {
+    /// The invariants that an owner can see.
+    pub(in crate::ramp) fn check_invariants(&self, stability: &Stability) -> Result<(), String> {
+        if let Some(broken) = &self.broken {
+            return Err(broken.clone());
+        }
+        self.holds
+            .check_invariants(|prepared| self.prepared.contains_key(&prepared))?;
+        // tidy: order-free because a sum commutes
+        let held: usize = self
+            .prepared
+            .values()
+            .map(|prepared| prepared.held.len())
+            .sum();
+        let (_, in_table) = self.holds.count();
+        if held != in_table {
+            return Err(format!(
+                "RAMP-I5: {held} holds are taken and {in_table} stand"
+            ));
+        }
+        for shown in &self.shown {
+            let (mut sequence, mut commit_max) = (CommitSequence::LOADED, Timestamp::ZERO);
+            for next in shown {
+                commit_max = commit_max.max(next.commit);
+                let remembered = self.recent.get(&next.commit).map(|recent| recent.sequence);
+                if next.sequence <= sequence
+                    || next.commit_max != commit_max
+                    || remembered != Some(next.sequence)
+                {
+                    return Err(format!("RAMP-I2: {next:?} is not remembered in order"));
+                }
+                sequence = next.sequence;
+            }
+            if sequence > self.store.last() {
+                return Err(format!(
+                    "RAMP-I2: {sequence} is remembered and was not installed"
+                ));
+            }
+            if let Some(oldest) = shown.front()
+                && stability.is_settled(oldest.commit)
+            {
+                return Err(format!(
+                    "RAMP-I6: {oldest:?} is settled and still remembered"
+                ));
+            }
+        }
+        for newest in self.shown.iter().filter_map(VecDeque::back) {
+            self.check_past(newest)?;
+        }
+        let shown: usize = self.shown.iter().map(VecDeque::len).sum();
+        if self.recent.len() != shown {
+            return Err("RAMP-I2: more is remembered than was shown".to_string());
+        }
+        Ok(())
+    }
+
+    /// Of what was shown last; what was shown before has been looked at.
+    fn check_past(&self, shown: &Shown) -> Result<(), String> {
+        let Some(past) = &shown.trace.past else {
+            return Ok(());
+        };
+        for named in &*past.named {
+            let is_prepared = self.prepared.contains_key(&named.siblings.timestamp);
+            let later = (self.recent.get(&named.commit))
+                .is_some_and(|followed| followed.sequence > shown.sequence);
+            if is_prepared || later {
+                return Err(format!(
+                    "CAUSAL-I3: {} is shown before {}, which it follows",
+                    shown.commit, named.commit
+                ));
+            }
+        }
+        if past.reach.of(self.partition) >= shown.sequence {
+            return Err(format!(
+                "CAUSAL-I2: {} follows what was installed after it",
+                shown.commit
+            ));
+        }
+        Ok(())
+    }
+}

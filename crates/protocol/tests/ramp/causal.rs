@@ -1,0 +1,451 @@
+//! Causal RAMP (ramp.txt §6.3): whoever sees a reply sees what it answers. Each story is told of plain
+//! RAMP first, which permits what causal RAMP does not.
+
+use std::sync::Arc;
+
+use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
+use anabranch_protocol::{
+    AbortReason, Durable, PartitionEffects, PartitionRead, Reply, Request, Session, Topology,
+    TransactionId,
+};
+use anabranch_types::{NodeId, Ticks};
+
+use crate::stories::{C1, C2, X, Y, is_committed, prepare, reason, registers};
+use crate::support::cluster::Cluster;
+use crate::support::fixture::*;
+use crate::{cluster_with, inexact};
+
+/// Owns what Sam's reply goes to.
+const Z: NodeId = NodeId(4);
+
+const WINDOW: Ticks = Ticks::from_millis(500);
+
+fn cluster(metadata: Metadata, causal: bool) -> Cluster<RampNode> {
+    let options = RampOptions {
+        causal,
+        metadata,
+        ..RampOptions::default()
+    };
+    cluster_with(6, WINDOW, options)
+}
+
+fn every() -> impl Iterator<Item = Metadata> {
+    std::iter::once(Metadata::Fast).chain(inexact())
+}
+
+fn set(part: u16, value: i64) -> PartitionEffects {
+    on(part, vec![update(SET, part, 0, value)])
+}
+
+fn look(part: u16) -> Vec<PartitionRead> {
+    vec![read_item(part, 0)]
+}
+
+fn session(reply: Option<Reply>) -> Session {
+    match reply {
+        Some(Reply::Committed { session, .. }) => session,
+        other => panic!("not committed: {other:?}"),
+    }
+}
+
+/// Delivers what is under way between two nodes until nothing is.
+fn talk(cluster: &mut Cluster<RampNode>, a: NodeId, b: NodeId) {
+    while cluster.under_way(a, b) + cluster.under_way(b, a) > 0 {
+        for (from, to) in [(a, b), (b, a)] {
+            while cluster.under_way(from, to) > 0 {
+                cluster.deliver(from, to);
+            }
+        }
+    }
+}
+
+/// Reads at a node, talking to the owners alone.
+fn read(
+    cluster: &mut Cluster<RampNode>,
+    reader: TransactionId,
+    reads: Vec<PartitionRead>,
+) -> Option<Reply> {
+    let owners: Vec<u16> = reads.iter().map(|read| read.partition.0).collect();
+    cluster.request(reader, Request::Read(reads));
+    for _ in 0..4 {
+        for owner in [0, 1, 2, 3, 4, 5].map(NodeId) {
+            // Others are asked only what they had been asked before.
+            if owner != reader.node && (owners.contains(&owner.0) || owner.0 < 2) {
+                talk(cluster, reader.node, owner);
+            }
+        }
+    }
+    cluster.take_reply(reader)
+}
+
+/// Somebody has lately read on in an older snapshot of X, so that it keeps what is overwritten.
+fn keep_past_of_x(cluster: &mut Cluster<RampNode>) {
+    let reader = cluster.begin(NodeId(5));
+    assert_eq!(registers(read(cluster, reader, vec![read_item(0, 3)])), [0]);
+    let writer = cluster.begin(C1);
+    let effects = vec![on(0, vec![update(SET, 0, 4, 1)])];
+    cluster.request(writer, Request::Commit(effects));
+    talk(cluster, C1, X);
+    assert!(is_committed(cluster.take_reply(writer)));
+    let late = read(cluster, reader, vec![read_item(0, 5)]);
+    assert_eq!(reason(late), AbortReason::BelowFloor);
+}
+
+/// Mary (at C1) writes on X and Y, and X alone has heard that it is committed.
+fn mary_comments(cluster: &mut Cluster<RampNode>) -> TransactionId {
+    let mary = cluster.begin(C1);
+    cluster.request(mary, Request::Commit(vec![set(0, 1), set(1, 1)]));
+    prepare(cluster, C1, &[X, Y]);
+    cluster.deliver(C1, X);
+    mary
+}
+
+/// Sam (at C2) reads Mary's comment on X, and replies on Z.
+fn sam_replies(cluster: &mut Cluster<RampNode>) -> Session {
+    let sam = cluster.begin(C2);
+    assert_eq!(registers(read(cluster, sam, look(0))), [1]);
+    cluster.request(sam, Request::Commit(vec![set(4, 2)]));
+    talk(cluster, C2, Z);
+    session(cluster.take_reply(sam))
+}
+
+/// A third one, at node 5, sees the reply on Z, and asks Y for the comment, whose `Commit` is still under
+/// way (§4.7).
+#[test]
+fn who_sees_the_reply_sees_the_comment() {
+    for metadata in every() {
+        for causal in [false, true] {
+            let mut cluster = cluster(metadata, causal);
+            mary_comments(&mut cluster);
+            sam_replies(&mut cluster);
+            let reader = cluster.begin(NodeId(5));
+            let both = vec![read_item(1, 0), read_item(4, 0)];
+            let seen = registers(read(&mut cluster, reader, both));
+            let comment = i64::from(causal);
+            assert_eq!(seen, [comment, 2], "{metadata:?}, causal {causal}");
+            cluster.request(reader, Request::Commit(Vec::new()));
+            assert!(is_committed(cluster.take_reply(reader)));
+            cluster.deliver_all();
+            assert!(cluster.nodes.iter().all(RampNode::is_idle), "{metadata:?}");
+        }
+    }
+}
+
+/// The same, of one who has read Y before the comment was there: he cannot be given both, and is
+/// restarted; and of one who reads another item of Y, whom nothing is missing.
+#[test]
+fn who_has_read_before_the_comment_does_not_see_the_reply() {
+    for metadata in every() {
+        for (item, causal) in [(0, false), (0, true), (1, true)] {
+            let mut cluster = cluster(metadata, causal);
+            let reader = cluster.begin(NodeId(5));
+            let before = registers(read(&mut cluster, reader, vec![read_item(1, item)]));
+            assert_eq!(before, [0]);
+            mary_comments(&mut cluster);
+            sam_replies(&mut cluster);
+            let reply = read(&mut cluster, reader, look(4));
+            let what = format!("{metadata:?}, causal {causal}, item {item}");
+            if causal && item == 0 {
+                assert_eq!(reason(reply), AbortReason::Fractured, "{what}");
+            } else {
+                assert_eq!(registers(reply), [2], "{what}");
+            }
+        }
+    }
+}
+
+/// The comment is on one partition alone, so nobody can be told its name in a past; and it has been
+/// committed everywhere when Sam replies. Who had read before it is restarted all the same.
+#[test]
+fn who_has_read_before_a_comment_of_one_partition_does_not_see_the_reply() {
+    for metadata in every() {
+        for (item, causal) in [(0, false), (0, true), (1, true)] {
+            let mut cluster = cluster(metadata, causal);
+            let reader = cluster.begin(NodeId(5));
+            keep_past_of_x(&mut cluster);
+            let before = registers(read(&mut cluster, reader, vec![read_item(0, item)]));
+            assert_eq!(before, [0]);
+            let mary = cluster.begin(C1);
+            cluster.request(mary, Request::Commit(vec![set(0, 1)]));
+            talk(&mut cluster, C1, X);
+            assert!(is_committed(cluster.take_reply(mary)));
+            sam_replies(&mut cluster);
+            // He reads on in the comment's partition, too: that it has not changed where he looks now is
+            // not enough.
+            let reads = vec![read_item(0, 2), read_item(4, 0)];
+            let reply = read(&mut cluster, reader, reads);
+            let what = format!("{metadata:?}, causal {causal}, item {item}");
+            if causal && item == 0 {
+                assert_eq!(reason(reply), AbortReason::Fractured, "{what}");
+            } else {
+                assert_eq!(registers(reply), [0, 2], "{what}");
+            }
+        }
+    }
+}
+
+/// Sam's reply is known to be everywhere, and the comment that it answers is not: a reader has to be told
+/// all the same. So nothing counts as known before what it follows does.
+#[test]
+fn a_reply_is_not_known_to_be_everywhere_before_the_comment_is() {
+    for metadata in every() {
+        for causal in [false, true] {
+            let mut cluster = cluster(metadata, causal);
+            mary_comments(&mut cluster);
+            // Sam replies on two partitions, Z and the third one's own, and all of it is acknowledged.
+            let sam = cluster.begin(C2);
+            assert_eq!(registers(read(&mut cluster, sam, look(0))), [1]);
+            cluster.request(sam, Request::Commit(vec![set(4, 2), set(5, 2)]));
+            for owner in [Z, NodeId(5), Z, NodeId(5)] {
+                talk(&mut cluster, C2, owner);
+            }
+            assert!(is_committed(cluster.take_reply(sam)));
+            // Word of that comes to the third one, by whatever Sam's node has to say next.
+            let again = cluster.begin(C2);
+            cluster.request(again, Request::Read(look(5)));
+            talk(&mut cluster, C2, NodeId(5));
+            let reader = cluster.begin(NodeId(5));
+            let both = vec![read_item(1, 0), read_item(4, 0)];
+            let seen = registers(read(&mut cluster, reader, both));
+            let comment = i64::from(causal);
+            assert_eq!(seen, [comment, 2], "{metadata:?}, causal {causal}");
+        }
+    }
+}
+
+/// What is everywhere is named by nobody any more, and neither is a comment on one partition that it
+/// followed, since its writer brought that along from another node. Whoever sees a reply to it, and has read
+/// before all of them, is restarted all the same: how far owners had come is told with what is everywhere.
+#[test]
+fn what_is_everywhere_takes_along_what_it_follows() {
+    for metadata in every() {
+        for causal in [false, true] {
+            let mut cluster = cluster(metadata, causal);
+            let reader = cluster.begin(NodeId(5));
+            let before = registers(read(&mut cluster, reader, look(0)));
+            assert_eq!(before, [0]);
+            let mary = cluster.begin(C1);
+            cluster.request(mary, Request::Commit(vec![set(0, 1)]));
+            talk(&mut cluster, C1, X);
+            let wrote = session(cluster.take_reply(mary));
+            let next = cluster.begin(C2);
+            cluster.request(next, Request::Follow(wrote));
+            cluster.request(next, Request::Commit(vec![set(1, 2), set(4, 2)]));
+            for owner in [Y, Z, Y, Z] {
+                talk(&mut cluster, C2, owner);
+            }
+            assert!(is_committed(cluster.take_reply(next)));
+            cluster.advance(RampOptions::default().announce_after);
+            talk(&mut cluster, C2, Y);
+            // Ann, at Y, reads that there, and replies on Z.
+            let ann = cluster.begin(Y);
+            assert_eq!(registers(read(&mut cluster, ann, look(1))), [2]);
+            let reply = on(4, vec![update(SET, 4, 1, 3)]);
+            cluster.request(ann, Request::Commit(vec![reply]));
+            talk(&mut cluster, Y, Z);
+            assert!(is_committed(cluster.take_reply(ann)));
+            let reply = read(&mut cluster, reader, vec![read_item(4, 1)]);
+            match causal {
+                true => assert_eq!(reason(reply), AbortReason::Fractured, "{metadata:?}"),
+                false => assert_eq!(registers(reply), [3], "{metadata:?}"),
+            }
+        }
+    }
+}
+
+/// A node without rows, to come back as.
+fn fresh(node: NodeId, metadata: Metadata) -> RampNode {
+    let topology = Arc::new(Topology::one_each(6));
+    let store = store(node.0, 0, WINDOW).emptied();
+    let options = RampOptions {
+        causal: true,
+        metadata,
+        ..RampOptions::default()
+    };
+    RampNode::new(node, topology, store, programs(), options)
+}
+
+/// Sam's node comes back, from a checkpoint or from its log, after all participants have acknowledged his
+/// reply: it does not tell that the reply is everywhere with all that it follows, for the comment is not.
+#[test]
+fn a_node_that_comes_back_knows_what_it_follows() {
+    for metadata in every() {
+        for checkpoint in [false, true] {
+            let mut cluster = cluster(metadata, true);
+            cluster.keep_logs();
+            mary_comments(&mut cluster);
+            let sam = cluster.begin(C2);
+            assert_eq!(registers(read(&mut cluster, sam, look(0))), [1]);
+            cluster.request(sam, Request::Commit(vec![set(4, 2), set(5, 2)]));
+            for owner in [Z, NodeId(5), Z, NodeId(5)] {
+                talk(&mut cluster, C2, owner);
+            }
+            assert!(is_committed(cluster.take_reply(sam)));
+            write_something(&mut cluster, C2);
+            if checkpoint {
+                let log = &mut cluster.logs[C2.index()];
+                log.clear();
+                cluster.nodes[C2.index()].checkpoint(&mut |record| log.push(record));
+            }
+            cluster.come_back(C2, fresh(C2, metadata));
+            talk(&mut cluster, C2, NodeId(5));
+            let reader = cluster.begin(NodeId(5));
+            let both = vec![read_item(1, 0), read_item(4, 0)];
+            let seen = registers(read(&mut cluster, reader, both));
+            assert_eq!(seen, [1, 2], "{metadata:?}, checkpoint {checkpoint}");
+            cluster.deliver_all();
+        }
+    }
+}
+
+/// The coordinator of a comment comes back after all participants have acknowledged it, and tells that it is
+/// everywhere. It still knows how far they had come: who replies to it then, having read it on Z, is not
+/// seen by whoever has read Y before it.
+#[test]
+fn a_node_that_comes_back_knows_how_far_owners_had_come() {
+    for metadata in every() {
+        for checkpoint in [false, true] {
+            let mut cluster = cluster(metadata, true);
+            cluster.keep_logs();
+            let reader = cluster.begin(C1);
+            assert_eq!(registers(read(&mut cluster, reader, look(1))), [0]);
+            let mary = cluster.begin(C2);
+            cluster.request(mary, Request::Commit(vec![set(1, 2), set(4, 2)]));
+            for owner in [Y, Z, Y, Z] {
+                talk(&mut cluster, C2, owner);
+            }
+            assert!(is_committed(cluster.take_reply(mary)));
+            write_something(&mut cluster, C2);
+            if checkpoint {
+                let log = &mut cluster.logs[C2.index()];
+                log.clear();
+                cluster.nodes[C2.index()].checkpoint(&mut |record| log.push(record));
+            }
+            cluster.come_back(C2, fresh(C2, metadata));
+            talk(&mut cluster, C2, NodeId(5));
+            let ann = cluster.begin(NodeId(5));
+            assert_eq!(registers(read(&mut cluster, ann, look(4))), [2]);
+            cluster.request(ann, Request::Commit(vec![set(5, 3)]));
+            assert!(is_committed(cluster.take_reply(ann)));
+            let reply = read(&mut cluster, reader, look(5));
+            let what = format!("{metadata:?}, checkpoint {checkpoint}");
+            assert_eq!(reason(reply), AbortReason::Fractured, "{what}");
+        }
+    }
+}
+
+/// On its own partition, so that its log ends with what has to be there.
+fn write_something(cluster: &mut Cluster<RampNode>, node: NodeId) {
+    let writer = cluster.begin(node);
+    cluster.request(writer, Request::Commit(vec![set(node.0, 9)]));
+    assert!(is_committed(cluster.take_reply(writer)));
+}
+
+/// A client that goes to another node with what it has seen finds it there; one that brings nothing need
+/// not.
+#[test]
+fn a_client_brings_what_it_has_seen() {
+    for metadata in every() {
+        for brings in [false, true] {
+            let mut cluster = cluster(metadata, true);
+            mary_comments(&mut cluster);
+            let sam = cluster.begin(C2);
+            assert_eq!(registers(read(&mut cluster, sam, look(0))), [1]);
+            cluster.request(sam, Request::Commit(Vec::new()));
+            let seen = session(cluster.take_reply(sam));
+            assert!(!seen.is_empty());
+            let next = cluster.begin(NodeId(5));
+            if brings {
+                cluster.request(next, Request::Follow(seen));
+            }
+            let found = registers(read(&mut cluster, next, look(1)));
+            assert_eq!(found, [i64::from(brings)], "{metadata:?}");
+        }
+    }
+}
+
+/// The same, where the other node owns what the comment is on: it has it prepared, and shows it.
+#[test]
+fn a_node_shows_what_a_client_has_seen_elsewhere() {
+    let mut cluster = cluster(Metadata::Fast, true);
+    mary_comments(&mut cluster);
+    let sam = cluster.begin(C2);
+    assert_eq!(registers(read(&mut cluster, sam, look(0))), [1]);
+    cluster.request(sam, Request::Commit(Vec::new()));
+    let seen = session(cluster.take_reply(sam));
+    let next = cluster.begin(Y);
+    cluster.request(next, Request::Follow(seen));
+    cluster.request(next, Request::Read(look(1)));
+    assert_eq!(registers(cluster.take_reply(next)), [1]);
+    cluster.deliver_all();
+}
+
+/// With one-phase writes a client that changes nodes reads what it wrote, since it brings it along; and its
+/// next write stands behind the first, wherever clocks are.
+#[test]
+fn one_phase_writes_are_read_by_who_brings_them() {
+    for metadata in every() {
+        let options = RampOptions {
+            causal: true,
+            one_phase: true,
+            metadata,
+            ..RampOptions::default()
+        };
+        let mut cluster = cluster_with(6, WINDOW, options);
+        cluster.skew[C1.index()] = Ticks::from_millis(10);
+        let writer = cluster.begin(C1);
+        cluster.request(writer, Request::Commit(vec![set(0, 7), set(1, 7)]));
+        prepare(&mut cluster, C1, &[X, Y]);
+        let wrote = session(cluster.take_reply(writer));
+        let next = cluster.begin(C2);
+        cluster.request(next, Request::Follow(wrote.clone()));
+        let seen = registers(read(&mut cluster, next, look(0)));
+        assert_eq!(seen, [7], "{metadata:?}");
+        // Y has it prepared, at a lower time than its commit.
+        let over = cluster.begin(C2);
+        cluster.request(over, Request::Follow(wrote));
+        cluster.request(over, Request::Commit(vec![set(1, 8)]));
+        talk(&mut cluster, C2, Y);
+        assert!(is_committed(cluster.take_reply(over)));
+        cluster.deliver_all();
+        let last = cluster.begin(C2);
+        let seen = registers(read(&mut cluster, last, look(1)));
+        assert_eq!(seen, [8], "{metadata:?}");
+    }
+}
+
+/// Who would have to name more than may be named waits until less is in flight; who only reads does not.
+#[test]
+fn too_long_a_past_turns_writers_away() {
+    let options = RampOptions {
+        causal: true,
+        past_max: 1,
+        ..RampOptions::default()
+    };
+    let mut cluster = cluster_with(6, WINDOW, options);
+    mary_comments(&mut cluster);
+    // A second one in flight, of another item.
+    let other = cluster.begin(NodeId(5));
+    let of = |part| on(part, vec![update(SET, part, 1, 1)]);
+    cluster.request(other, Request::Commit(vec![of(0), of(1)]));
+    prepare(&mut cluster, NodeId(5), &[X, Y]);
+    cluster.deliver(NodeId(5), X);
+    let sam = cluster.begin(C2);
+    let both = vec![read_item(0, 0), read_item(0, 1)];
+    assert_eq!(registers(read(&mut cluster, sam, both.clone())), [1, 1]);
+    cluster.request(sam, Request::Commit(vec![set(4, 2)]));
+    assert_eq!(reason(cluster.take_reply(sam)), AbortReason::Conflict);
+    let only = cluster.begin(C2);
+    assert_eq!(registers(read(&mut cluster, only, both.clone())), [1, 1]);
+    cluster.request(only, Request::Commit(Vec::new()));
+    assert!(is_committed(cluster.take_reply(only)));
+    cluster.deliver_all();
+    // The owners are told; C2 takes part in none of it, and hears of it from them.
+    cluster.advance(RampOptions::default().announce_after);
+    cluster.deliver_all();
+    let again = cluster.begin(C2);
+    assert_eq!(registers(read(&mut cluster, again, both)), [1, 1]);
+    cluster.request(again, Request::Commit(vec![set(4, 2)]));
+    cluster.deliver_all();
+    assert!(is_committed(cluster.take_reply(again)));
+}

@@ -1,0 +1,97 @@
+//! Causal RAMP (ramp.txt §6.3): histories of storms, held against causal consistency; and the same runs
+//! without it, which are found out.
+
+use anabranch_history::{Model, check};
+use anabranch_sim::case::Run;
+use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Verdict};
+
+const RAMPS: [ProtocolName; 3] = [
+    ProtocolName::RampFast,
+    ProtocolName::RampSmall,
+    ProtocolName::RampHybrid,
+];
+
+const NODES: u16 = 4;
+
+/// Three sites near each other, and one far away: what commits on the three has been read and answered
+/// there before the fourth hears of it.
+const FAR: &str = "sites a b c d\na 0.5 1 1 60\nb 1 0.5 1 60\nc 1 1 0.5 60\nd 60 60 60 0.5\n";
+
+fn case(protocol: ProtocolName, level: FaultLevel, seed: u64, transactions: u64) -> Case {
+    let network = match seed % 2 {
+        0 => Network::matrix("three near, one far", FAR).unwrap(),
+        _ => Network::lan(),
+    };
+    Case::new(protocol, seed, NODES, 12, transactions, network, level)
+}
+
+/// Whether a run's history violates causal consistency.
+fn is_found_out(run: &Run) -> bool {
+    let history = run.history.as_ref().expect("it is recorded").history();
+    let history = history.expect("it does not contradict itself");
+    let verdict = check(&history, Model::Causal).expect("the model can be checked");
+    !verdict.is_satisfied()
+}
+
+/// Runs of all levels of faults, clients that stay and clients that change nodes, in one phase and in two:
+/// all of them are causally consistent, as their verdicts say. How many would not have been without.
+fn storms(workload: &str, protocol: ProtocolName, seeds: u64, transactions: u64) -> u32 {
+    let prepared = Prepared::new(workload, NODES).unwrap();
+    let mut found_out = 0;
+    for level in FaultLevel::ALL {
+        for seed in 0..seeds {
+            for (roaming, one_phase) in [(false, false), (true, false), (true, true)] {
+                let mut case = case(protocol, level, seed, transactions);
+                (case.roaming, case.extras.one_phase) = (roaming, one_phase);
+                case.extras.causal = true;
+                let what = format!(
+                    "{workload} {} {} {seed}, roaming {roaming}, one phase {one_phase}",
+                    protocol.name(),
+                    level.name()
+                );
+                let first = case.run(&prepared).unwrap();
+                assert_eq!(first.verdict, Verdict::Fine, "{what}");
+                if one_phase {
+                    // Without, sessions do not hold either.
+                    let second = case.run(&prepared).unwrap();
+                    assert_eq!(first, second, "{what}: two runs of one seed differ");
+                    continue;
+                }
+                case.extras.causal = false;
+                let plain = case.run_recorded(&prepared, None).unwrap();
+                assert_eq!(plain.report.verdict, Verdict::Fine, "{what}, not causal");
+                found_out += u32::from(is_found_out(&plain));
+            }
+        }
+    }
+    eprintln!(
+        "{workload} {}: {found_out} of {} found out without",
+        protocol.name(),
+        seeds * 8
+    );
+    found_out
+}
+
+/// Sam's replies to Mary (§4.7): missed in most runs that do not promise to show them.
+#[test]
+fn replies_are_causal() {
+    for ramp in RAMPS {
+        let found = storms("replies", ramp, 4, 200);
+        assert!(found > 3, "{}: {found} of 32 miss something", ramp.name());
+    }
+}
+
+#[test]
+fn bank_and_register_are_causal() {
+    for ramp in RAMPS {
+        storms("bank", ramp, 2, 120);
+        storms("register", ramp, 2, 120);
+    }
+}
+
+#[test]
+fn what_is_counted_paid_and_read_four_at_a_time_is_causal() {
+    for workload in ["counter", "smallbank", "payroll", "ycsb"] {
+        storms(workload, ProtocolName::RampFast, 2, 150);
+    }
+}
