@@ -124,6 +124,8 @@ pub struct Log<D> {
     durable: LogPosition,
     /// The position of the newest checkpoint.
     checkpoint: LogPosition,
+    /// The position of a checkpoint that is written and not adopted.
+    prepared: Option<LogPosition>,
     buffer: Vec<u8>,
     stopped: Option<String>,
 }
@@ -152,6 +154,7 @@ impl<D: Media> Log<D> {
             end: LogPosition(0),
             durable: LogPosition(0),
             checkpoint: LogPosition(0),
+            prepared: None,
             buffer: Vec::new(),
             stopped: None,
         };
@@ -273,6 +276,20 @@ impl<D: Media> Log<D> {
         &mut self,
         write: &mut dyn FnMut(&mut Sink<'_, R>),
     ) -> Result<(), LogError> {
+        self.prepare_checkpoint(write)?;
+        self.adopt_checkpoint()
+    }
+
+    /// Writes a checkpoint that counts when it is [adopted](Log::adopt_checkpoint), and until then is
+    /// as good as none. Everything appended so far is durable when it returns. One that was prepared
+    /// before and not adopted is gone.
+    ///
+    /// # Errors
+    /// When the disk fails; the log has then stopped.
+    pub fn prepare_checkpoint<R: Serialize>(
+        &mut self,
+        write: &mut dyn FnMut(&mut Sink<'_, R>),
+    ) -> Result<(), LogError> {
         self.running()?;
         if self.segment.is_some() {
             let until = self.begin_sync();
@@ -286,10 +303,36 @@ impl<D: Media> Log<D> {
             self.begin_segment()?;
         }
         let written = self.write_checkpoint(write);
-        if let Err(error) = &written {
-            self.stopped = Some(error.to_string());
-        }
-        written
+        self.prepared = Some(self.end);
+        self.stop_on_error(written)
+    }
+
+    /// The checkpoint that was prepared stands from now on for what the log has below it.
+    ///
+    /// # Errors
+    /// When the disk fails; the log has then stopped.
+    ///
+    /// # Panics
+    /// When none was prepared.
+    pub fn adopt_checkpoint(&mut self) -> Result<(), LogError> {
+        self.running()?;
+        let prepared = self.prepared.take();
+        let at = prepared.expect("a checkpoint is adopted after it was prepared");
+        let adopted = self.rename_checkpoint(at);
+        self.stop_on_error(adopted)
+    }
+
+    /// Hands over the records of the newest checkpoint again.
+    ///
+    /// # Errors
+    /// When the disk fails, the checkpoint is damaged, or `take` refuses a record.
+    pub fn read_newest_checkpoint<R: DeserializeOwned>(
+        &mut self,
+        take: &mut dyn FnMut(R) -> Result<(), String>,
+    ) -> Result<(), LogError> {
+        let at = self.checkpoint.0;
+        self.read_checkpoint(&checkpoint_name(at), at, take)
+            .map(|_| ())
     }
 
     fn write_checkpoint<R: Serialize>(
@@ -323,9 +366,12 @@ impl<D: Media> Log<D> {
         // An empty frame says that nothing is missing.
         flush(&mut buffer)?;
         self.media.sync(PARTIAL)?;
-        self.media
-            .rename(PARTIAL, &format!("checkpoint-{at:016x}"))?;
-        self.checkpoint = LogPosition(at);
+        Ok(())
+    }
+
+    fn rename_checkpoint(&mut self, at: LogPosition) -> Result<(), LogError> {
+        self.media.rename(PARTIAL, &checkpoint_name(at.0))?;
+        self.checkpoint = at;
         let files = self.media.files()?;
         self.remove_older(&files)
     }
@@ -448,6 +494,13 @@ impl<D: Media> Log<D> {
         }
     }
 
+    fn stop_on_error(&mut self, done: Result<(), LogError>) -> Result<(), LogError> {
+        if let Err(error) = &done {
+            self.stopped = Some(error.to_string());
+        }
+        done
+    }
+
     fn stop_on(&mut self, done: Result<(), MediaError>) -> Result<(), LogError> {
         done.map_err(|error| {
             self.stopped = Some(error.to_string());
@@ -472,6 +525,10 @@ fn replay_all<R: DeserializeOwned>(
         records += 1;
     }
     Ok(records)
+}
+
+fn checkpoint_name(at: u64) -> String {
+    format!("checkpoint-{at:016x}")
 }
 
 /// The files with this prefix and a position, in order of position.
