@@ -7,6 +7,7 @@
 //!
 //! * [`contract`]: what every protocol keeps.
 //! * [`link`]: the reliable links that the protocols assume, over a network that is not reliable.
+//! * [`replication`]: replicas of a node beneath them: one primary, backups that keep its log.
 //! * [`ramp`], [`locking`], [`epci`]: the protocols.
 //! * [`record`]: what they make durable.
 
@@ -16,6 +17,7 @@ pub mod link;
 pub mod locking;
 pub mod ramp;
 pub mod record;
+pub mod replication;
 
 pub use contract::{
     AbortReason, Counters, Durable, Input, Outbox, PartitionEffects, PartitionRead, Protocol,

@@ -228,6 +228,14 @@ impl<M: Clone> Links<M> {
         self.counters
     }
 
+    /// Whether a packet is from the life in which its sender is known to be, and meant for this one.
+    /// Any other makes two lives known to each other: a node with replicas takes it when it knows
+    /// that it is still the primary (`docs/protocols/replication.md`, REPL-I4).
+    pub fn knows(&self, from: NodeId, packet: &Packet<M>) -> bool {
+        let is_for_this = packet.to == Some(self.incarnation);
+        is_for_this && self.incarnation_of(from) == Some(packet.from)
+    }
+
     /// The most messages kept for any one peer. A driver that stops taking clients' calls at
     /// half of [`LinkOptions::queue_max`] never meets [`Backlogged`].
     pub fn backlog(&self) -> usize {

@@ -1,0 +1,492 @@
+//! Groups of replicas over a network that loses, doubles and reorders, with crashes, cuts and clocks
+//! that jump; and single steps of a group by hand.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use anabranch_protocol::replication::{
+    Entry, Event, Message, Out, Place, Replica, ReplicaId, ReplicaOptions, Restored, View, Write,
+};
+use anabranch_types::Ticks;
+
+use support::random::Random;
+
+/// What an entry says: a number that names it.
+type Payload = u64;
+
+/// What a primary has said and not been allowed to send: what it rests on.
+#[derive(Clone, Debug)]
+struct Said {
+    index: u64,
+    round: u64,
+    /// The highest index that anybody had been told of when it was said.
+    told: u64,
+}
+
+struct Member {
+    replica: Option<Replica<Payload>>,
+    /// Everything written, and how much of it is durable.
+    disk: Vec<Write<Payload>>,
+    synced: usize,
+    /// Syncs under way: up to where.
+    syncs: Vec<usize>,
+    /// Writes of this process start here.
+    origin: i64,
+    /// Its last state: place and contents.
+    state: (Place, Vec<Payload>),
+    /// Parts of a state that come in.
+    coming: Vec<Payload>,
+    said: Vec<Said>,
+    skew: i64,
+    out: Out<Payload>,
+}
+
+struct Group {
+    seed: u64,
+    random: Random,
+    now: Ticks,
+    count: u8,
+    options: ReplicaOptions,
+    members: Vec<Member>,
+    network: Vec<(ReplicaId, ReplicaId, Message<Payload>)>,
+    cuts: Vec<Vec<bool>>,
+    /// What was committed at each index, as seen by whoever saw it first.
+    chronicle: BTreeMap<u64, Entry<Payload>>,
+    /// Who was primary of which view.
+    primaries: BTreeMap<View, ReplicaId>,
+    told: u64,
+    next: Payload,
+    seen: BTreeMap<&'static str, u64>,
+}
+
+const EPOCH: i64 = 1_000_000_000;
+
+impl Group {
+    fn new(seed: u64, count: u8) -> Group {
+        let options = ReplicaOptions {
+            heartbeat: Ticks(300),
+            silence_max: Ticks(2_000),
+            heartbeats_missed_max: 6,
+            rounds_max: 2,
+            entries_max: 4,
+            seed,
+        };
+        let member = |id: u8| Member {
+            replica: Some(Replica::new(
+                ReplicaId(id),
+                count,
+                options,
+                Ticks(EPOCH as u64),
+            )),
+            disk: vec![Write::View {
+                view: View::FIRST,
+                voted: Some(ReplicaId(0)),
+            }],
+            synced: 1,
+            syncs: Vec::new(),
+            origin: 1,
+            state: (Place::default(), Vec::new()),
+            coming: Vec::new(),
+            said: Vec::new(),
+            skew: EPOCH,
+            out: Out::default(),
+        };
+        Group {
+            seed,
+            random: Random::new(seed),
+            now: Ticks(0),
+            count,
+            options,
+            members: (0..count).map(member).collect(),
+            network: Vec::new(),
+            cuts: vec![vec![false; usize::from(count)]; usize::from(count)],
+            chronicle: BTreeMap::new(),
+            primaries: BTreeMap::from([(View::FIRST, ReplicaId(0))]),
+            told: 0,
+            next: 0,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    fn saw(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
+    }
+
+    fn clock(&self, at: usize) -> Ticks {
+        Ticks((self.now.0 as i64 + self.members[at].skew) as u64)
+    }
+
+    /// Does something at a member that lives, and what follows from it.
+    fn at(&mut self, at: usize, act: impl FnOnce(&mut Replica<Payload>, Ticks, &mut Out<Payload>)) {
+        let now = self.clock(at);
+        let member = &mut self.members[at];
+        let Some(replica) = &mut member.replica else {
+            return;
+        };
+        let mut out = std::mem::take(&mut member.out);
+        act(replica, now, &mut out);
+        replica.flush(&mut out);
+        let mut events = std::mem::take(&mut out.events);
+        while !events.is_empty() {
+            for event in std::mem::take(&mut events) {
+                self.event(at, event, &mut out);
+            }
+            events.append(&mut out.events);
+        }
+        let member = &mut self.members[at];
+        member.disk.append(&mut out.writes);
+        for (to, message) in out.messages.drain(..) {
+            self.network.push((ReplicaId(at as u8), to, message));
+        }
+        self.members[at].out = out;
+        self.check(at);
+    }
+
+    fn event(&mut self, at: usize, event: Event<Payload>, out: &mut Out<Payload>) {
+        match event {
+            Event::Elected => {
+                self.saw("a replica was elected");
+                let id = ReplicaId(at as u8);
+                let view = self.members[at].replica.as_ref().unwrap().view();
+                let before = self.primaries.insert(view, id);
+                assert_eq!(before, None, "seed {}: REPL-I1 in {view}", self.seed);
+                self.next += 1;
+                let payload = self.next;
+                let member = &mut self.members[at];
+                let replica = member.replica.as_mut().unwrap();
+                replica.append(payload, out);
+                replica.flush(out);
+            }
+            Event::Deposed => {
+                self.saw("a primary was deposed");
+                self.members[at].said.clear();
+            }
+            Event::NeedsState => {
+                self.saw("a primary sent its state");
+                let member = &mut self.members[at];
+                let parts: Vec<Payload> = match member.state.1.is_empty() {
+                    true => vec![0],
+                    false => member.state.1.clone(),
+                };
+                member.replica.as_mut().unwrap().offer(parts, out);
+            }
+            Event::Part {
+                base,
+                part,
+                is_last,
+                payload,
+            } => {
+                let member = &mut self.members[at];
+                if part == 0 {
+                    member.coming.clear();
+                }
+                assert_eq!(member.coming.len(), part as usize, "seed {}", self.seed);
+                member.coming.push(payload);
+                if is_last {
+                    let state = std::mem::take(&mut member.coming);
+                    member.state = (base, state);
+                    let replica = member.replica.as_mut().unwrap();
+                    let view = Write::View {
+                        view: replica.view(),
+                        voted: replica.voted(),
+                    };
+                    let written = replica.written();
+                    replica.installed(base, out);
+                    // As a checkpoint does: all is durable.
+                    replica.persisted(written, out);
+                    out.writes.clear();
+                    member.disk = vec![view];
+                    member.synced = 1;
+                    member.origin = 1 - written as i64;
+                    member.syncs.clear();
+                    self.saw("a backup took over a state");
+                }
+            }
+        }
+    }
+
+    /// What can be seen of the invariants after a step.
+    fn check(&mut self, at: usize) {
+        let seed = self.seed;
+        let member = &mut self.members[at];
+        let Some(replica) = &member.replica else {
+            return;
+        };
+        let sound = replica.check_invariants();
+        sound.unwrap_or_else(|broken| panic!("seed {seed}: {broken} at r{at}"));
+        let (base, committed) = (replica.base().index, replica.committed());
+        for index in base + 1..=committed {
+            let entry = replica.entry(index).expect("it is kept");
+            let known = self.chronicle.entry(index).or_insert_with(|| entry.clone());
+            assert_eq!(known, entry, "seed {seed}: REPL-I3 at r{at}");
+        }
+        let Some(confirmed) = replica.confirmed() else {
+            return;
+        };
+        // What may leave, in order.
+        let free = |said: &Said| said.index <= committed && said.round <= confirmed;
+        while let Some(said) = member.said.first()
+            && free(said)
+        {
+            let said = member.said.remove(0);
+            assert!(
+                said.index >= said.told,
+                "seed {seed}: REPL-I4: r{at} shows {} when {} had been told",
+                said.index,
+                said.told
+            );
+            self.told = self.told.max(said.index);
+            *self.seen.entry("something was told").or_default() += 1;
+        }
+    }
+
+    /// A client asks whoever takes himself for the primary: to write something, or only to look.
+    fn call(&mut self, at: usize, writes: bool) {
+        let told = self.told;
+        self.next += u64::from(writes);
+        let payload = self.next;
+        let is_primary = |m: &Member| m.replica.as_ref().is_some_and(Replica::is_primary);
+        if !is_primary(&self.members[at]) {
+            return;
+        }
+        let mut said = None;
+        self.at(at, |replica, _, out| {
+            if writes {
+                replica.append(payload, out);
+            }
+            let round = replica.want_confirmation();
+            let index = replica.last().index;
+            said = Some(Said { index, round, told });
+        });
+        // The step itself may have deposed it.
+        if is_primary(&self.members[at]) {
+            self.members[at].said.extend(said);
+            self.check(at);
+        }
+    }
+
+    fn sync(&mut self, at: usize) {
+        let member = &mut self.members[at];
+        match member.syncs.is_empty() {
+            true => member.syncs.push(member.disk.len()),
+            false => {
+                let until = member.syncs.remove(0);
+                member.synced = member.synced.max(until);
+                let writes = (member.synced as i64 - member.origin) as u64;
+                self.at(at, |replica, _, out| replica.persisted(writes, out));
+            }
+        }
+    }
+
+    /// A replica writes a checkpoint of what is committed.
+    fn compact(&mut self, at: usize) {
+        let member = &mut self.members[at];
+        let Some(replica) = &mut member.replica else {
+            return;
+        };
+        let (base, committed) = (replica.base(), replica.committed());
+        if replica.is_installing() || committed == base.index || member.synced < member.disk.len() {
+            return;
+        }
+        let index = base.index + 1 + self.random.below(committed - base.index);
+        let entries = (base.index + 1..=index).map(|index| replica.entry(index).unwrap());
+        member.state.1.extend(entries.map(|entry| entry.payload));
+        let place = replica.entry(index).unwrap().place;
+        member.state.0 = place;
+        replica.compacted(place);
+        self.saw("a replica compacted its log");
+    }
+
+    fn crash(&mut self, at: usize) {
+        let member = &mut self.members[at];
+        if member.replica.take().is_none() {
+            return;
+        }
+        // Some of what was not synced may be there.
+        let unsynced = (member.disk.len() - member.synced) as u64;
+        let kept = member.synced + self.random.below(unsynced + 1) as usize;
+        member.disk.truncate(kept);
+        member.synced = kept;
+        member.syncs.clear();
+        member.said.clear();
+        member.coming.clear();
+        self.saw("a replica crashed");
+    }
+
+    fn revive(&mut self, at: usize) {
+        if self.members[at].replica.is_some() {
+            return;
+        }
+        let now = self.clock(at);
+        let (count, options) = (self.count, self.options);
+        let member = &mut self.members[at];
+        let (mut view, mut voted) = (View::default(), None);
+        let base = member.state.0;
+        let mut entries: Vec<Entry<Payload>> = Vec::new();
+        for write in &member.disk {
+            match write {
+                Write::View { view: v, voted: f } => (view, voted) = (*v, *f),
+                Write::Entry(entry) => {
+                    entries.retain(|kept| kept.place.index < entry.place.index);
+                    entries.push(entry.clone());
+                }
+            }
+        }
+        entries.retain(|entry| entry.place.index > base.index);
+        member.origin = member.disk.len() as i64;
+        let restored = Restored {
+            view,
+            voted,
+            base,
+            entries,
+        };
+        let id = ReplicaId(at as u8);
+        member.replica = Some(Replica::restored(id, count, options, now, restored));
+        self.check(at);
+    }
+
+    fn deliver(&mut self, number: usize, again: bool) {
+        let (from, to, message) = match again {
+            true => self.network[number].clone(),
+            false => self.network.swap_remove(number),
+        };
+        if self.cuts[from.index()][to.index()] {
+            return;
+        }
+        self.at(to.index(), |replica, now, out| {
+            replica.receive(now, from, message, out);
+        });
+    }
+
+    fn tick(&mut self, at: usize) {
+        self.at(at, |replica, now, out| replica.tick(now, out));
+    }
+
+    fn storm(&mut self, steps: u64) {
+        for _ in 0..steps {
+            self.now = self.now + Ticks(self.random.below(60));
+            let at = self.random.below(u64::from(self.count)) as usize;
+            match self.random.weighted(&[40, 12, 14, 25, 1, 2, 1, 2, 2, 1]) {
+                0 if !self.network.is_empty() => {
+                    let number = self.random.below(self.network.len() as u64) as usize;
+                    match self.random.below(20) {
+                        0 => drop(self.network.swap_remove(number)),
+                        1 => self.deliver(number, true),
+                        _ => self.deliver(number, false),
+                    }
+                }
+                0 | 1 => self.call(at, self.random.clone().percent(50)),
+                2 => self.tick(at),
+                3 => self.sync(at),
+                4 => self.crash(at),
+                5 => self.revive(at),
+                6 => self.cut(at),
+                7 => self.heal(),
+                8 => self.compact(at),
+                _ => {
+                    let jump = self.random.below(8_000) as i64 - 4_000;
+                    self.members[at].skew += jump;
+                }
+            }
+        }
+    }
+
+    /// A member is cut off from all others, in one direction or both.
+    fn cut(&mut self, at: usize) {
+        let (to, from) = (self.random.percent(80), self.random.percent(80));
+        for other in 0..usize::from(self.count) {
+            self.cuts[at][other] |= to;
+            self.cuts[other][at] |= from;
+        }
+        self.saw("a replica was cut off");
+    }
+
+    fn heal(&mut self) {
+        for row in &mut self.cuts {
+            row.fill(false);
+        }
+    }
+
+    /// Everybody lives, and the network delivers: calls succeed, and all logs become one.
+    fn calm(&mut self) {
+        self.heal();
+        for at in 0..usize::from(self.count) {
+            self.revive(at);
+        }
+        let told = self.told;
+        for _ in 0..1_500 {
+            self.now = self.now + Ticks(20);
+            for at in 0..usize::from(self.count) {
+                self.tick(at);
+                self.sync(at);
+            }
+            for _ in 0..self.network.len() {
+                if !self.network.is_empty() {
+                    self.deliver(0, false);
+                }
+            }
+            let at = self.random.below(u64::from(self.count)) as usize;
+            if self.told < told + 20 {
+                self.call(at, true);
+            }
+        }
+        assert!(self.told >= told + 5, "seed {}: it never heals", self.seed);
+        let ends: Vec<u64> = self.members.iter().map(committed).collect();
+        let last = self
+            .members
+            .iter()
+            .map(|m| m.replica.as_ref().unwrap().last());
+        let last = last.map(|place| place.index).max().unwrap();
+        assert!(
+            ends.iter().all(|end| *end == last),
+            "seed {}: {ends:?} of {last}",
+            self.seed
+        );
+    }
+}
+
+fn committed(member: &Member) -> u64 {
+    member.replica.as_ref().unwrap().committed()
+}
+
+fn sweep(count: u8, seeds: u64) {
+    let mut seen: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for seed in 0..seeds {
+        let mut group = Group::new(seed, count);
+        group.storm(3_000);
+        group.calm();
+        for (what, times) in group.seen {
+            *seen.entry(what).or_default() += times;
+        }
+    }
+    let mut expected = vec![
+        "a replica was elected",
+        "a primary was deposed",
+        "something was told",
+        "a replica compacted its log",
+    ];
+    if count > 2 {
+        // Of two, each has all that is committed.
+        expected.extend(["a primary sent its state", "a backup took over a state"]);
+    }
+    for what in expected {
+        assert!(seen.contains_key(what), "never: {what}");
+    }
+    eprintln!("{count} replicas: {seen:#?}");
+}
+
+#[test]
+fn groups_of_three_agree() {
+    sweep(3, 200);
+}
+
+#[test]
+fn groups_of_five_agree() {
+    sweep(5, 80);
+}
+
+#[test]
+fn groups_of_two_agree() {
+    sweep(2, 60);
+}
