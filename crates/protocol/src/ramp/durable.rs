@@ -138,6 +138,10 @@ impl RampNode {
                 }
                 self.context.stability.done(commit);
             }
+            RampRecord::Settled { settled } => {
+                self.context.stability.replay_settled(settled);
+                self.participant.settle(&self.context.stability);
+            }
             RampRecord::Known(known) => {
                 let KnownRecord { recent, .. } = &*known;
                 let ascends = recent.is_sorted_by_key(|recent| recent.sequence);
@@ -149,6 +153,14 @@ impl RampNode {
             }
         }
         Ok(())
+    }
+
+    /// Writes down what has been forgotten, since a log may be followed for longer than a node lives.
+    pub(super) fn record_settled(&mut self) {
+        let settled = self.context.stability.settled();
+        if let Some(journal) = &mut self.context.journal {
+            journal.write(Record::Ramp(RampRecord::Settled { settled }));
+        }
     }
 
     fn replay_decided(&mut self, record: DecidedRecord) {

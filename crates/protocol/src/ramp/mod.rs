@@ -416,6 +416,7 @@ impl Protocol for RampNode {
         self.context.now = now;
         if self.context.stability.age(now) {
             self.participant.settle(&self.context.stability);
+            self.record_settled();
         }
         match input {
             Input::Request {

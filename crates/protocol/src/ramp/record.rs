@@ -57,6 +57,12 @@ pub enum RampRecord {
         /// Under causal RAMP: at or before which commits it was shown on its partitions.
         reach: Option<Reach>,
     },
+    /// Transactions that no reader needs evidence of have been forgotten: whoever follows the log
+    /// forgets them as well.
+    Settled {
+        /// By node: up to where its transactions are settled.
+        settled: Vec<Timestamp>,
+    },
     /// Of a checkpoint: what is known of committed transactions.
     Known(Box<KnownRecord>),
 }
@@ -64,7 +70,10 @@ pub enum RampRecord {
 impl RampRecord {
     /// See [`crate::Record::is_forced`].
     pub(crate) fn is_forced(&self) -> bool {
-        !matches!(self, RampRecord::Aborted { .. } | RampRecord::Ended { .. })
+        !matches!(
+            self,
+            RampRecord::Aborted { .. } | RampRecord::Ended { .. } | RampRecord::Settled { .. }
+        )
     }
 }
 

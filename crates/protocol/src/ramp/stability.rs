@@ -348,6 +348,19 @@ impl Stability {
         }
     }
 
+    /// By node: up to where its transactions are settled.
+    pub(super) fn settled(&self) -> Vec<Timestamp> {
+        self.settled.0.to_vec()
+    }
+
+    /// What was settled in an earlier life, or at the primary.
+    pub(super) fn replay_settled(&mut self, settled: Vec<Timestamp>) {
+        for (node, watermark) in (0..).map(NodeId).zip(&settled) {
+            self.raise(node, *watermark);
+        }
+        self.settled = Known(Arc::new(settled));
+    }
+
     /// What a checkpoint has kept.
     pub(super) fn replay(&mut self, known: &KnownRecord) {
         self.next = Hint::default();
