@@ -13,20 +13,19 @@
 //!
 //! An error of the disk is final: the node has to be dropped, as if it had crashed.
 
-use std::collections::VecDeque;
 use std::fmt;
 
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::{Durable, NoRecords, Record};
 use anabranch_storage::log::Sink;
 use anabranch_storage::{Log, LogError, LogOptions, LogPosition, Media, Opened};
-use anabranch_types::{ColumnIndex, NodeId, TableId, Ticks};
+use anabranch_types::{ColumnIndex, TableId, Ticks};
 use serde::{Deserialize, Serialize};
 
-use crate::call::Outcome;
+use crate::image::{self, Image};
 use crate::node::{Node, NodeInput, NodeOutbox};
-use crate::record::AttemptRecord;
 use crate::sequence::SequenceStarts;
+use crate::withheld::Withheld;
 
 /// What a node's log holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -94,14 +93,6 @@ pub enum Beginning {
     Recovered,
 }
 
-/// What waits for the log.
-struct Withheld<M> {
-    until: LogPosition,
-    messages: Vec<(NodeId, M)>,
-    outcomes: Vec<Outcome>,
-    attempts: Vec<AttemptRecord>,
-}
-
 /// What a durable node has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DurableCounters {
@@ -124,7 +115,8 @@ pub struct DurableNode<P: Durable, D> {
     opened: Opened,
     /// Of the current batch.
     out: NodeOutbox<P::Message>,
-    withheld: VecDeque<Withheld<P::Message>>,
+    /// What waits for the log: up to where it has to be durable.
+    withheld: Withheld<LogPosition, P::Message>,
     /// The end of the last frame with a forced record.
     forced: LogPosition,
     syncing: bool,
@@ -145,37 +137,31 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
         mut protocol: impl FnMut(Beginning) -> P,
         node: impl FnOnce(P, Incarnation) -> Node<P>,
     ) -> Result<DurableNode<P, D>, DurableError> {
-        let (mut rebuilt, mut life): (Option<P>, u64) = (None, 0);
-        let mut numbers = SequenceStarts::default();
+        let mut rebuilt: Option<Image<P>> = None;
         let mut refused = None;
         let (mut log, opened) = Log::open(media, options.log, &mut |record| {
-            let protocol = rebuilt.get_or_insert_with(|| {
-                let mut made = protocol(Beginning::Recovered);
-                refused = made.keep_records().err();
-                made
-            });
-            match record {
-                NodeRecord::Life(number) => life = life.max(number),
-                NodeRecord::Numbers(table, column, bound) => {
-                    numbers.include(table, column, bound);
-                }
-                NodeRecord::Protocol(record) => {
-                    protocol.replay(record).map_err(|error| error.to_string())?;
-                }
-            }
-            Ok(())
-        })?;
-        let made = match rebuilt {
+            let image = match &mut rebuilt {
+                Some(image) => image,
+                none => match Image::new(protocol(Beginning::Recovered)) {
+                    Ok(image) => none.insert(image),
+                    Err(error) => {
+                        refused = Some(error);
+                        return Err(error.to_string());
+                    }
+                },
+            };
+            image.replay(record)
+        })
+        .map_err(|error| refused.map_or(DurableError::Log(error), DurableError::NoRecords))?;
+        let rebuilt = match rebuilt {
             Some(rebuilt) => rebuilt,
-            None => {
-                let mut made = protocol(Beginning::New);
-                refused = made.keep_records().err();
-                made
-            }
+            None => Image::new(protocol(Beginning::New)).map_err(DurableError::NoRecords)?,
         };
-        if let Some(error) = refused {
-            return Err(DurableError::NoRecords(error));
-        }
+        let Image {
+            protocol: made,
+            mut numbers,
+            life,
+        } = rebuilt;
         let life = Incarnation(life).next();
         let node = node(made, life).numbering_after(&numbers);
         if opened.is_new {
@@ -197,7 +183,7 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
             life,
             opened,
             out: NodeOutbox::default(),
-            withheld: VecDeque::new(),
+            withheld: Withheld::default(),
             syncing: false,
             counters: DurableCounters::default(),
         };
@@ -251,9 +237,7 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
     pub fn step(&mut self, now: Ticks, input: NodeInput<P::Message>) {
         if let NodeInput::Restarted { node } = &input {
             // What waits was meant for the dead.
-            for withheld in &mut self.withheld {
-                withheld.messages.retain(|(to, _)| to != node);
-            }
+            self.withheld.forget(*node);
             self.out.messages.retain(|(to, _)| to != node);
         }
         self.node.step(now, input, &mut self.out);
@@ -269,15 +253,8 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
     /// # Errors
     /// When the disk fails.
     pub fn flush(&mut self, out: &mut NodeOutbox<P::Message>) -> Result<(), LogError> {
-        let passed = self.node.passed_bounds();
-        if !self.out.records.is_empty() || !passed.is_empty() {
-            let forced = !passed.is_empty() || self.out.records.iter().any(Record::is_forced);
-            let records = self.out.records.drain(..).map(NodeRecord::Protocol);
-            let mut records: Vec<NodeRecord> = records.collect();
-            for (table, column, bound) in passed {
-                self.numbers.include(table, column, bound);
-                records.push(NodeRecord::Numbers(table, column, bound));
-            }
+        let written = image::take_records(&self.node, &mut self.numbers, &mut self.out);
+        if let Some((records, forced)) = written {
             self.counters.records += records.len() as u64;
             self.log.append(&records)?;
             if forced {
@@ -285,16 +262,7 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
             }
         }
         if self.forced > self.log.durable() {
-            let said = &mut self.out;
-            let nothing = said.messages.is_empty() && said.outcomes.is_empty();
-            if !nothing || !said.attempts.is_empty() {
-                self.withheld.push_back(Withheld {
-                    until: self.forced,
-                    messages: std::mem::take(&mut said.messages),
-                    outcomes: std::mem::take(&mut said.outcomes),
-                    attempts: std::mem::take(&mut said.attempts),
-                });
-            }
+            self.withheld.push(self.forced, &mut self.out);
             return Ok(());
         }
         self.release(out);
@@ -332,14 +300,7 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
 
     fn release(&mut self, out: &mut NodeOutbox<P::Message>) {
         let durable = self.log.durable();
-        let free = |next: &Withheld<P::Message>| next.until <= durable;
-        while self.withheld.front().is_some_and(free)
-            && let Some(withheld) = self.withheld.pop_front()
-        {
-            out.messages.extend(withheld.messages);
-            out.outcomes.extend(withheld.outcomes);
-            out.attempts.extend(withheld.attempts);
-        }
+        self.withheld.release(|until| *until <= durable, out);
     }
 
     /// Writes a checkpoint if so much has been logged since the last one. After a flush. True if
@@ -374,10 +335,6 @@ fn write_checkpoint<P: Durable, D: Media>(
     protocol: &P,
 ) -> Result<(), LogError> {
     log.checkpoint(&mut |sink: &mut Sink<'_, NodeRecord>| {
-        sink(NodeRecord::Life(life.0));
-        for (table, column, bound) in numbers.all() {
-            sink(NodeRecord::Numbers(table, column, bound));
-        }
-        protocol.checkpoint(&mut |record| sink(NodeRecord::Protocol(record)));
+        image::write(life, numbers, protocol, sink);
     })
 }

@@ -22,15 +22,18 @@ pub mod application;
 pub mod backoff;
 pub mod call;
 pub mod durable;
+mod image;
 pub mod limits;
 pub mod load;
 pub mod node;
 mod overlay;
 pub mod record;
+pub mod replica;
 pub mod routing;
 pub mod sequence;
 pub mod transaction;
 pub mod view;
+mod withheld;
 
 pub use application::{ExecutionPlan, PlannedApplication};
 pub use call::{Call, CallError, CallId, Outcome, Work};
@@ -38,3 +41,6 @@ pub use durable::{Beginning, DurableError, DurableNode, DurableOptions};
 pub use limits::TransactionLimits;
 pub use node::{Node, NodeInput, NodeOptions, NodeOutbox};
 pub use record::{AttemptOutcome, AttemptRecord, RecordedRead};
+pub use replica::{
+    Batch, GroupOptions, Maker, ReplicaEvent, ReplicaInput, ReplicaNode, ReplicaOutbox,
+};

@@ -113,6 +113,13 @@ impl<M> Default for NodeOutbox<M> {
     }
 }
 
+impl<M> NodeOutbox<M> {
+    /// Whether anything is to leave the node, records not counted.
+    pub fn says_something(&self) -> bool {
+        !(self.messages.is_empty() && self.outcomes.is_empty() && self.attempts.is_empty())
+    }
+}
+
 /// One node of a cluster, driven by [`Node::step`].
 pub struct Node<P: Protocol> {
     id: NodeId,

@@ -5,6 +5,7 @@ mod deferral;
 mod limits;
 mod mixed;
 mod numbers;
+mod replicas;
 mod support;
 
 use std::collections::BTreeMap;

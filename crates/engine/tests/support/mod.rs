@@ -184,7 +184,8 @@ pub(crate) fn plan(sql: &str, partitions: u16) -> Arc<PlannedApplication> {
     PlannedApplication::new(application, plan, partitions)
 }
 
-fn fill(
+/// One filled store for each partition.
+pub(crate) fn fill(
     planned: &Arc<PlannedApplication>,
     partitions: u16,
     rows: &[(u16, Vec<Value>)],

@@ -1,0 +1,328 @@
+//! A node with three replicas, message by message: what a primary that was cut off has heard and
+//! read never leaves it.
+
+use std::sync::Arc;
+
+use anabranch_engine::routing::Target;
+use anabranch_engine::{
+    Batch, Beginning, Call, CallId, DurableOptions, GroupOptions, Maker, Node, NodeInput,
+    NodeOptions, NodeOutbox, Outcome, PlannedApplication, ReplicaEvent, ReplicaInput, ReplicaNode,
+    ReplicaOutbox, Work,
+};
+use anabranch_protocol::link::Incarnation;
+use anabranch_protocol::ramp::{RampNode, RampOptions};
+use anabranch_protocol::replication::{Message, ReplicaId, ReplicaOptions};
+use anabranch_protocol::{Protocol, Topology};
+use anabranch_storage::Store;
+use anabranch_storage::media::memory::MemoryDisk;
+use anabranch_types::row::RowBuilder;
+use anabranch_types::{NodeId, PartitionId, TableId, Ticks, Value};
+
+use crate::support::{args, fill, ints, plan};
+
+const CELLS: &str = "
+CREATE TABLE cells (id integer PRIMARY KEY, value integer NOT NULL);
+
+CREATE PROCEDURE add_to_both(p_here integer, p_there integer, p_by integer)
+LANGUAGE SQL BEGIN ATOMIC
+    UPDATE cells SET value = value + p_by WHERE id = p_here;
+    UPDATE cells SET value = value + p_by WHERE id = p_there;
+END;
+
+CREATE PROCEDURE add_to_one(p_id integer, p_by integer)
+LANGUAGE SQL BEGIN ATOMIC
+    UPDATE cells SET value = value + p_by WHERE id = p_id;
+END;
+
+CREATE FUNCTION look(p_here integer, p_there integer, OUT here integer, OUT there integer)
+LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT value INTO here FROM cells WHERE id = p_here;
+    SELECT value INTO there FROM cells WHERE id = p_there;
+END;
+$$;
+";
+
+type Message1 = <RampNode as Protocol>::Message;
+
+/// A node alone, n0, and the three replicas of n1.
+struct World {
+    planned: Arc<PlannedApplication>,
+    now: Ticks,
+    alone: Node<RampNode>,
+    outcomes: Vec<Outcome>,
+    /// From n0 to n1.
+    sent: Vec<Message1>,
+    replicas: Vec<ReplicaNode<RampNode, MemoryDisk>>,
+    /// Between replicas.
+    wire: Vec<(usize, usize, Message<Batch>)>,
+    /// Who reaches no other replica.
+    cut: [bool; 3],
+    /// What each replica has said to n0 and to clients.
+    said: [u32; 3],
+    told: Vec<Outcome>,
+    risen: Vec<(usize, Incarnation)>,
+    fallen: Vec<usize>,
+    calls: u64,
+    cells: [i64; 2],
+}
+
+impl World {
+    fn new() -> World {
+        let planned = plan(CELLS, 2);
+        let row = |id: i64| vec![Value::Int(id), Value::Int(0)];
+        let rows: Vec<(u16, Vec<Value>)> = (1..20).map(|id| (0, row(id))).collect();
+        let stores = fill(&planned, 2, &rows);
+        let layout = &planned.schema().table(TableId(0)).layout;
+        let home = |id: &i64| {
+            let built = RowBuilder::default().build(layout, &row(*id)).unwrap();
+            planned.execution.router.row(TableId(0), &built)
+        };
+        let cell = |partition| {
+            let target = Target::One(PartitionId(partition));
+            (1..20).find(|id| home(id) == target).unwrap()
+        };
+        let cells = [cell(0), cell(1)];
+        let alone = node(
+            &planned,
+            0,
+            ramp(&planned, 0, stores[0].clone()),
+            Incarnation(1),
+        );
+        let replica = |id| {
+            let options = GroupOptions {
+                id: ReplicaId(id),
+                count: 3,
+                durable: DurableOptions::default(),
+                replica: ReplicaOptions {
+                    seed: u64::from(id),
+                    ..ReplicaOptions::default()
+                },
+                part_records: 8,
+            };
+            let mut loaded = Some(stores[1].clone());
+            let (for_protocol, for_node) = (Arc::clone(&planned), Arc::clone(&planned));
+            let empty = stores[1].emptied();
+            let maker = Maker {
+                protocol: Box::new(move |beginning| {
+                    let store = match beginning {
+                        Beginning::New => loaded.take().unwrap(),
+                        Beginning::Recovered => empty.clone(),
+                    };
+                    ramp(&for_protocol, 1, store)
+                }),
+                node: Box::new(move |protocol, life| node(&for_node, 1, protocol, life)),
+            };
+            ReplicaNode::open(MemoryDisk::new(), options, Ticks::from_millis(1), maker).unwrap()
+        };
+        World {
+            alone,
+            replicas: (0..3).map(replica).collect(),
+            planned,
+            now: Ticks::from_millis(1),
+            outcomes: Vec::new(),
+            sent: Vec::new(),
+            wire: Vec::new(),
+            cut: [false; 3],
+            said: [0; 3],
+            told: Vec::new(),
+            risen: Vec::new(),
+            fallen: Vec::new(),
+            calls: 0,
+            cells,
+        }
+    }
+
+    fn call_of(&mut self, procedure: &str, arguments: &[Value]) -> Call {
+        self.calls += 1;
+        let procedures = &self.planned.application.procedures;
+        let number = procedures.iter().position(|p| p.name() == procedure);
+        Call {
+            id: CallId(self.calls),
+            work: Work::Procedure(number.unwrap()),
+            arguments: arguments.into(),
+        }
+    }
+
+    /// The node alone takes an input.
+    fn alone(&mut self, input: NodeInput<Message1>) {
+        let mut out = NodeOutbox::default();
+        self.alone.step(self.now, input, &mut out);
+        self.sent.extend(out.messages.into_iter().map(|(_, m)| m));
+        self.outcomes.extend(out.outcomes);
+    }
+
+    /// A replica takes an input, and its disk makes it durable at once.
+    fn replica(&mut self, at: usize, input: ReplicaInput<Message1>) {
+        let mut out = ReplicaOutbox::default();
+        let now = self.now;
+        let replica = &mut self.replicas[at];
+        replica.step(now, input);
+        replica.flush(now, &mut out).unwrap();
+        while let Some(until) = replica.begin_sync() {
+            replica.end_sync(now, until, &mut out).unwrap();
+        }
+        replica.group().check_invariants().unwrap();
+        let to = |id: ReplicaId| id.index();
+        let messages = out.replicas.into_iter();
+        self.wire.extend(messages.map(|(id, m)| (at, to(id), m)));
+        for event in out.events {
+            match event {
+                ReplicaEvent::Rose(life) => self.risen.push((at, life)),
+                ReplicaEvent::Fell(_) => self.fallen.push(at),
+                ReplicaEvent::Said(said) => {
+                    self.said[at] += (said.messages.len() + said.outcomes.len()) as u32;
+                    self.told.extend(said.outcomes);
+                    for (_, message) in said.messages {
+                        let from = NodeId(1);
+                        self.alone(NodeInput::Message { from, message });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Delivers between replicas until nothing is under way.
+    fn settle(&mut self) {
+        while let Some((from, to, message)) = self.wire.pop() {
+            if !self.cut[from] && !self.cut[to] {
+                let from = ReplicaId(from as u8);
+                self.replica(to, ReplicaInput::Replica { from, message });
+            }
+        }
+    }
+
+    /// Time passes at replicas that are awake.
+    fn pass(&mut self, awake: &[usize]) {
+        self.now = self.now + Ticks::from_millis(20);
+        for &at in awake {
+            self.replica(at, ReplicaInput::Tick);
+        }
+        self.settle();
+    }
+
+    /// What n0 has said reaches a replica.
+    fn deliver_to(&mut self, at: usize) {
+        for message in std::mem::take(&mut self.sent) {
+            let from = NodeId(0);
+            let message = NodeInput::Message { from, message };
+            self.replica(at, ReplicaInput::Node(message));
+        }
+        self.settle();
+    }
+
+    /// A call at n0, whose peer is this replica.
+    fn answered_by(&mut self, at: usize) -> Outcome {
+        for _ in 0..1_000 {
+            if let Some(outcome) = self.outcomes.pop() {
+                return outcome;
+            }
+            if self.sent.is_empty() {
+                self.now = self.alone.next_alarm().unwrap_or(self.now).max(self.now);
+                self.alone(NodeInput::Tick);
+            }
+            self.deliver_to(at);
+        }
+        panic!("the call has no end");
+    }
+}
+
+fn ramp(planned: &Arc<PlannedApplication>, number: u16, store: Store) -> RampNode {
+    let programs = planned.application.programs();
+    let topology = Arc::new(Topology::one_each(2));
+    let options = RampOptions::default();
+    RampNode::new(NodeId(number), topology, store, programs, options)
+}
+
+fn node(
+    planned: &Arc<PlannedApplication>,
+    number: u16,
+    protocol: RampNode,
+    life: Incarnation,
+) -> Node<RampNode> {
+    let options = NodeOptions {
+        life,
+        ..NodeOptions::default()
+    };
+    let home = PartitionId(number);
+    Node::new(NodeId(number), home, Arc::clone(planned), protocol, options)
+}
+
+/// RAMP's trap with a COMMIT that comes where no PREPARE has been: the primary takes a `Prepare`, and
+/// is cut off before a backup has it. Its vote must not leave; the coordinator hears of the new life
+/// instead, and prepares again there.
+#[test]
+fn failover_before_the_prepare_is_replicated() {
+    let mut world = World::new();
+    let [here, there] = world.cells;
+    let add = world.call_of("add_to_both", &args([here, there, 5]));
+    world.alone(NodeInput::Call(add));
+    world.cut[0] = true;
+    world.deliver_to(0);
+    assert_eq!(world.replicas[0].protocol().prepared(), 1, "it has it");
+    assert!(world.replicas[0].is_withholding());
+    assert_eq!(world.said[0], 0, "a vote that only one replica knows of");
+
+    // The primary sleeps, and another is elected.
+    for _ in 0..60 {
+        world.pass(&[1, 2]);
+    }
+    let &[(new, life)] = world.risen.as_slice() else {
+        panic!("{:?}", world.risen);
+    };
+    assert_eq!(life, Incarnation(2));
+    assert_eq!(world.replicas[new].protocol().prepared(), 0);
+    world.alone(NodeInput::Restarted { node: NodeId(1) });
+    let outcome = world.answered_by(new);
+    assert!(outcome.result.is_ok(), "{:?}", outcome.result);
+    assert_eq!(outcome.retries.restarted, 1);
+
+    let look = world.call_of("look", &args([here, there]));
+    world.alone(NodeInput::Call(look));
+    let seen = world.answered_by(new).result.unwrap().rows;
+    assert_eq!(ints(&seen), vec![vec![5, 5]], "once, in both");
+
+    // The old primary wakes, learns of it, and forgets the vote.
+    world.cut[0] = false;
+    for _ in 0..4 {
+        world.pass(&[0, 1, 2]);
+    }
+    assert_eq!((world.said[0], world.fallen.as_slice()), (0, &[0][..]));
+    assert_eq!(world.replicas[0].protocol().prepared(), 0);
+    let ends = world.replicas.iter().map(|r| r.applied());
+    let ends: Vec<u64> = ends.collect();
+    assert_eq!(ends, vec![ends[new]; 3], "all have the same");
+}
+
+/// A primary that was deposed and does not know it reads what it has: an old row. Nobody is told.
+#[test]
+fn what_a_deposed_primary_reads_is_told_to_nobody() {
+    let mut world = World::new();
+    let [here, there] = world.cells;
+    world.cut[0] = true;
+    for _ in 0..60 {
+        world.pass(&[1, 2]);
+    }
+    let (new, _) = world.risen[0];
+    let add = world.call_of("add_to_one", &args([there, 7]));
+    world.replica(new, ReplicaInput::Node(NodeInput::Call(add)));
+    world.settle();
+    assert_eq!(world.told.len(), 1, "a client was told that it is 7");
+
+    let look = world.call_of("look", &args([there, there]));
+    world.replica(0, ReplicaInput::Node(NodeInput::Call(look)));
+    let look = world.call_of("look", &args([here, there]));
+    world.alone(NodeInput::Call(look));
+    world.deliver_to(0);
+    assert!(world.replicas[0].is_withholding(), "it has read, and waits");
+    world.cut[0] = false;
+    for _ in 0..4 {
+        world.pass(&[0, 1, 2]);
+    }
+    assert_eq!((world.said[0], world.fallen.as_slice()), (0, &[0][..]));
+    assert_eq!(world.told.len(), 1);
+
+    world.alone(NodeInput::Restarted { node: NodeId(1) });
+    let seen = world.answered_by(new).result.unwrap().rows;
+    assert_eq!(ints(&seen), vec![vec![0, 7]]);
+}
