@@ -13,12 +13,13 @@ use anabranch_protocol::Topology;
 use anabranch_protocol::epci::EPciNode;
 use anabranch_protocol::locking::LockingNode;
 use anabranch_protocol::ramp::{FilterSize, NwnrNode, RampNode};
+use anabranch_protocol::replication::{PlacementError, ReplicaPlacement};
 use anabranch_sql::application::Application;
 use anabranch_sql::diagnostic;
 use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::row::RowBuilder;
-use anabranch_types::{PartitionId, Ticks, Value};
+use anabranch_types::{NodeId, PartitionId, Ticks, Value};
 use anabranch_workload::{Workload, by_name};
 
 use crate::check;
@@ -34,6 +35,14 @@ use crate::report::{Checked, Report, Verdict};
 /// Virtual time without an answer, with calls under way, after which a healed cluster is stuck.
 const PATIENCE: Ticks = Ticks::from_millis(60_000);
 
+/// The same where nodes have replicas, in the longest usual trips of a message, since heartbeats take
+/// events as long as it lasts: 2 s in a local network.
+const TRIPS_PATIENCE: u64 = 40_000;
+
+/// With replicas a message waits for round trips within its group: calls take about so many times as
+/// long, so do drawn faults, and participants ask so much later what has become of a transaction.
+const REPLICATED_SLOWER: u64 = 6;
+
 /// Virtual time that messages and timers may take to come to rest when no call is under way.
 const REST: Ticks = Ticks::from_millis(60_000);
 
@@ -46,6 +55,9 @@ const CALM_KEPT: Ticks = Ticks::from_millis(20);
 /// Where something goes wrong, participants ask what has become of a transaction after so many of the
 /// longest usual trips: less than most crashes take.
 const TRIPS_TERMINATED: u64 = 8;
+
+/// After so many events it is asked again whether a cluster with replicas is at rest.
+const REST_EVENTS: u32 = 32;
 
 /// A run is stopped as stuck after this many events for each of its calls.
 const EVENTS_A_CALL_MAX: u64 = 100_000;
@@ -80,8 +92,20 @@ pub enum CaseError {
         /// What it may be.
         permitted: String,
     },
-    /// Nodes or disks fail in the plan, and the protocol makes nothing durable.
+    /// Nodes or disks fail in the plan, or nodes have replicas, and the protocol makes nothing
+    /// durable.
     NotDurable(DurableError),
+    /// The cluster cannot have so many replicas.
+    Replicas(PlacementError),
+    /// Servers that die for good leave a node without a majority of its replicas.
+    NoMajority {
+        /// The node.
+        node: u16,
+        /// How many of its replicas are left.
+        left: u8,
+        /// How many it has.
+        replicas: u8,
+    },
     /// An answer cannot be right, in a run that has no verdict to say so.
     Wrong(String),
     /// The fault plan does not fit the cluster.
@@ -119,8 +143,21 @@ impl std::fmt::Display for CaseError {
                 write!(f, "the number of {what} has to be {permitted}")
             }
             CaseError::NotDurable(error) => {
-                write!(f, "the fault plan takes nodes or disks away: {error}")
+                write!(
+                    f,
+                    "nodes have replicas, or the fault plan takes nodes or disks away: {error}"
+                )
             }
+            CaseError::Replicas(error) => error.fmt(f),
+            CaseError::NoMajority {
+                node,
+                left,
+                replicas,
+            } => write!(
+                f,
+                "servers die for good in the fault plan, and n{node} would have {left} of its \
+                 {replicas} replicas left, no majority: let fewer die, or give nodes more replicas"
+            ),
             CaseError::Wrong(what) => write!(f, "an answer is wrong: {what}"),
             CaseError::Plan(error) => write!(f, "the fault plan: {error}"),
             CaseError::NoRamp { option, protocol } => write!(
@@ -284,6 +321,8 @@ pub struct Case {
     pub extras: Extras,
     /// Whether each client goes to the next node with each call, instead of staying with one.
     pub roaming: bool,
+    /// How many replicas each node has, itself counted.
+    pub replicas: u16,
     /// Calls that they make between them while faults may come.
     pub transactions: u64,
     /// The network.
@@ -334,6 +373,7 @@ impl Case {
             seed,
             clients,
             roaming: false,
+            replicas: 1,
             transactions,
             plan: match FaultPlan::draw(level, seed, nodes, clients.max(1), horizon) {
                 plan if protocol.is_durable() => plan,
@@ -341,6 +381,26 @@ impl Case {
             },
             network,
             watch: Watch::CLOSE,
+        }
+    }
+
+    /// The same case, as it was drawn, with so many replicas of each node.
+    #[must_use]
+    pub fn replicated(mut self, replicas: u16) -> Case {
+        if self.replicas == 1 && replicas > 1 {
+            let after_us = &mut self.termination.after_us;
+            *after_us = after_us.saturating_mul(REPLICATED_SLOWER);
+            self.plan = self.plan.stretched(REPLICATED_SLOWER);
+        }
+        self.replicas = replicas;
+        self
+    }
+
+    /// For how long a healed cluster may go on without an answer, or without coming to rest.
+    fn patience(&self, usual: Ticks, nodes: u16) -> Ticks {
+        match self.replicas {
+            1 => usual,
+            _ => Ticks(self.network.longest(nodes).0.saturating_mul(TRIPS_PATIENCE)).min(usual),
         }
     }
 
@@ -373,26 +433,54 @@ impl Case {
             .check(prepared.nodes, self.clients)
             .map_err(CaseError::Plan)?;
         check_guards(self.protocol, prepared)?;
+        let placement = self.placement(prepared.nodes)?;
         match self.protocol {
             ProtocolName::RampFast | ProtocolName::RampSmall | ProtocolName::RampHybrid => {
-                self.run_as::<RampNode>(prepared, recorder)
+                self.run_as::<RampNode>(prepared, placement, recorder)
             }
-            ProtocolName::Nwnr => self.run_as::<NwnrNode>(prepared, recorder),
-            ProtocolName::EPci => self.run_as::<EPciNode>(prepared, recorder),
+            ProtocolName::Nwnr => self.run_as::<NwnrNode>(prepared, placement, recorder),
+            ProtocolName::EPci => self.run_as::<EPciNode>(prepared, placement, recorder),
             ProtocolName::Locking | ProtocolName::LockingShort | ProtocolName::Lwnr => {
-                self.run_as::<LockingNode>(prepared, recorder)
+                self.run_as::<LockingNode>(prepared, placement, recorder)
             }
         }
+    }
+
+    /// Where replicas are, if the cluster can have them and enough of them stay alive.
+    fn placement(&self, nodes: u16) -> Result<ReplicaPlacement, CaseError> {
+        let placement = ReplicaPlacement::new(nodes, self.replicas).map_err(CaseError::Replicas)?;
+        if u32::from(nodes) * u32::from(placement.factor()) > u32::from(u16::MAX) {
+            return Err(CaseError::OutOfRange {
+                what: "replicas of all nodes",
+                permitted: format!("at most {}", u16::MAX),
+            });
+        }
+        let dead = self.plan.deaths();
+        for node in 0..nodes {
+            let lives = |replica| !dead.contains(&placement.server(NodeId(node), replica));
+            let left = placement.replicas().filter(|one| lives(*one)).count() as u8;
+            let replicas = placement.factor();
+            if left <= replicas / 2 {
+                return Err(CaseError::NoMajority {
+                    node,
+                    left,
+                    replicas,
+                });
+            }
+        }
+        Ok(placement)
     }
 
     fn run_as<P: Simulated>(
         &self,
         prepared: &Prepared,
+        placement: ReplicaPlacement,
         recorder: Option<Recorder>,
     ) -> Result<Run, CaseError> {
         let shared = Shared {
             planned: Arc::clone(&prepared.planned),
             topology: Arc::new(Topology::one_each(prepared.nodes)),
+            placement,
             protocol: self.protocol,
             filter: self.filter,
             termination: self.termination,
@@ -555,6 +643,7 @@ impl Case {
         let calls = self.transactions + u64::from(self.clients) * 4;
         let events_max = calls.saturating_mul(EVENTS_A_CALL_MAX);
         let healed_at = self.plan.healed_at();
+        let patience = self.patience(PATIENCE, cluster.placement.nodes());
         while cluster.clients.busy() > 0 {
             if cluster.is_quiet() {
                 return Some(stuck(cluster, "nothing is under way between nodes"));
@@ -562,9 +651,9 @@ impl Case {
             if cluster
                 .now
                 .since(cluster.clients.last_answer.max(healed_at))
-                > PATIENCE
+                > patience
             {
-                return Some(stuck(cluster, "no call has ended for a minute"));
+                return Some(stuck(cluster, "no call has ended for long"));
             }
             if cluster.events > events_max {
                 return Some(stuck(cluster, "there is no end of events"));
@@ -574,7 +663,22 @@ impl Case {
             }
             cluster.advance();
         }
-        let until = cluster.now + REST;
+        let until = cluster.now + self.patience(REST, cluster.placement.nodes());
+        if self.replicas > 1 {
+            // Heartbeats go on for ever.
+            while !(cluster.violations.is_empty() && cluster.is_at_rest()) {
+                if !cluster.violations.is_empty() {
+                    return Some("a violation ended the run".to_owned());
+                }
+                if cluster.now > until {
+                    return Some(stuck(cluster, "nodes and replicas do not come to rest"));
+                }
+                for _ in 0..REST_EVENTS {
+                    cluster.advance();
+                }
+            }
+            return None;
+        }
         while !cluster.is_quiet() {
             if cluster.now > until {
                 return Some(stuck(cluster, "messages and timers do not come to rest"));

@@ -28,7 +28,7 @@ pub(crate) fn after<P: Simulated>(
         checked.add("looks at a node's invariants after a step", looks);
     }
     checked.add("answers", cluster.happened.answers);
-    let nodes = cluster.hosts.len() as u64;
+    let nodes = u64::from(cluster.placement.nodes());
     if cluster.calls() > 0 {
         found.push(format!(
             "{} calls are still running at a node",
@@ -56,7 +56,16 @@ pub(crate) fn after<P: Simulated>(
     }
     checked.add("nodes with nothing left prepared or locked", nodes);
     checked.add("stores' invariants", nodes);
+    if cluster.placement.factor() > 1 {
+        let (differ, compared) = cluster.replicas_that_differ();
+        found.extend(differ);
+        checked.add("replicas with their primary's rows", compared);
+    }
     let stores: Vec<&Store> = cluster.protocols().map(Simulated::store).collect();
+    if stores.len() as u64 != nodes {
+        cluster.violations.extend(found);
+        return checked;
+    }
     for assertion in planned.application.assertions() {
         let mut view = StoresView::new(Arc::clone(planned), &stores);
         match view::run(assertion.holds(&mut view)) {
@@ -124,6 +133,9 @@ pub(crate) fn missing(
     }
     if matches!(case.protocol, ProtocolName::Locking) {
         expected.push("a request waited for another transaction");
+    }
+    if case.replicas > 1 && case.plan.faults.iter().any(|f| f.kind.takes_server()) {
+        expected.push("a replica became the primary");
     }
     for fault in &case.plan.faults {
         expected.extend(fault.kind.expects());

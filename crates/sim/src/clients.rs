@@ -70,6 +70,9 @@ struct Client {
     /// Calls to be made before it waits for the cluster to heal, and after.
     left: u64,
     healed_left: u64,
+    /// Which replica of its node it takes for the primary, and the host that its call is at.
+    replica: u8,
+    at: u16,
     /// The call under way, and its number.
     current: Option<(CallId, Operation, Ticks)>,
     number: u64,
@@ -103,6 +106,8 @@ impl Clients {
                 place,
                 left: share + rest,
                 healed_left: HEALED_CALLS,
+                replica: 0,
+                at: place.node,
                 current: None,
                 number: 0,
                 dying: false,
@@ -193,16 +198,21 @@ impl<P: Simulated> Cluster<P> {
         if roaming && client.current.is_none() {
             client.place.node = (client.place.node + 1) % nodes;
         }
-        let at = self.clients.clients[number as usize].place.node;
-        if self.hosts[usize::from(at)].is_down() {
+        let client = &self.clients.clients[number as usize];
+        if client.current.is_some() {
+            return;
+        }
+        let at = client.place.node + u16::from(client.replica) * nodes;
+        if self.hosts[usize::from(at)].node().is_none() {
             self.happened.sometimes("a client found its node dead");
+            let factor = self.placement.factor();
+            let client = &mut self.clients.clients[number as usize];
+            client.replica = (client.replica + 1) % factor;
             self.wake(number, self.retry_at());
             return;
         }
         let client = &mut self.clients.clients[number as usize];
-        if client.current.is_some() {
-            return;
-        }
+        client.at = at;
         if client.left > 0 {
             client.left -= 1;
         } else if self.now < healed_at {
@@ -234,7 +244,7 @@ impl<P: Simulated> Cluster<P> {
         if let Some(recording) = &mut self.recording {
             recording.called(id, id.0 >> 32, self.now);
         }
-        self.give(node, NodeInput::Call(call));
+        self.give(at, NodeInput::Call(call));
         if dying {
             self.client_dies(number);
         }
@@ -245,7 +255,7 @@ impl<P: Simulated> Cluster<P> {
         self.clients.last_answer = self.now;
         self.happened.retried(&outcome.retries);
         if let Some(recorder) = &mut self.recorder {
-            recorder.answered(node, self.now, outcome.id.0);
+            recorder.answered(node % self.placement.nodes(), self.now, outcome.id.0);
         }
         let name = (outcome.id.0 >> 32) as u32;
         let clients = &mut self.clients.clients;
@@ -277,10 +287,10 @@ impl<P: Simulated> Cluster<P> {
     }
 
     /// A node has died: its clients' calls are lost, and nobody knows what became of them.
-    pub(crate) fn clients_lose(&mut self, node: u16) {
+    pub(crate) fn clients_lose(&mut self, host: u16) {
         for number in 0..self.clients.count() {
             let client = &mut self.clients.clients[number as usize];
-            if client.place.node == node && client.current.take().is_some() {
+            if client.at == host && client.current.take().is_some() {
                 self.happened.abort("lost with its node");
                 let at = self.now + self.clients.pause();
                 self.wake(number, at);

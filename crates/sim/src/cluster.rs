@@ -9,11 +9,13 @@
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};
 use std::hash::Hasher;
+use std::rc::Rc;
 
 use anabranch_engine::sequence::SequenceStarts;
-use anabranch_engine::{DurableError, NodeInput, NodeOutbox, Outcome};
+use anabranch_engine::{Batch, DurableError, Node, NodeInput, NodeOutbox, Outcome, ReplicaInput};
 use anabranch_protocol::Counters;
 use anabranch_protocol::link::{Incarnation, LinkCounters, LinkOptions, Packet};
+use anabranch_protocol::replication::{self, ReplicaOptions, ReplicaPlacement, Whereabouts};
 use anabranch_storage::{LogPosition, Store};
 use anabranch_types::{NodeId, PartitionId, SplitMix64, Ticks, Timestamp};
 use rustc_hash::FxHasher;
@@ -23,11 +25,12 @@ use crate::cost::{Meter, Model};
 use crate::diagram::Recorder;
 use crate::fault::{Fault, FaultKind, FaultPlan};
 use crate::history::Recording;
-use crate::host::{Host, Revival};
+use crate::host::{Host, Lives, Revival};
 use crate::latency::Network;
 use crate::network::{Wires, link_options};
 use crate::protocols::{Shared, Simulated};
 use crate::queue::Queue;
+use crate::replicas::replica_options;
 use crate::report::Happenings;
 
 /// How closely a run is watched.
@@ -60,11 +63,18 @@ impl Watch {
 pub(crate) enum Event<M> {
     /// A message reaches its node.
     Deliver { from: u16, to: u16, message: M },
-    /// A packet reaches a node's links.
+    /// A packet reaches a host, passed on or not.
     Packet {
         from: u16,
         to: u16,
         packet: Box<Packet<M>>,
+        passed_on: bool,
+    },
+    /// A message reaches another replica of its sender's node.
+    Replica {
+        from: u16,
+        to: u16,
+        message: Box<replication::Message<Batch>>,
     },
     /// A node's links may have something to send again.
     LinkTick { node: u16 },
@@ -94,18 +104,28 @@ pub(crate) enum Event<M> {
 
 /// What every clock shows when virtual time is 0, so that a clock that is behind is not before the
 /// beginning.
-const EPOCH: i64 = 10_000_000_000;
+pub(crate) const EPOCH: i64 = 10_000_000_000;
 
 /// A cluster under simulation.
 pub struct Cluster<P: Simulated> {
     pub(crate) now: Ticks,
+    /// One for each replica: first the replicas 0 of all nodes, then the replicas 1, and so on. What
+    /// is called a node below is its number, and without replicas the node's.
     pub(crate) hosts: Vec<Host<P>>,
+    /// Which replica is where.
+    pub(crate) placement: ReplicaPlacement,
+    /// How replicas behave.
+    pub(crate) replicas: ReplicaOptions,
+    /// Of each node.
+    pub(crate) lives: Vec<Lives>,
+    /// Of each server: where it believes the nodes to be.
+    pub(crate) whereabouts: Vec<Whereabouts>,
     pub(crate) wires: Wires,
     /// How links behave; none in a run without faults.
     pub(crate) link_options: Option<LinkOptions>,
     /// What links have counted that are no more.
     pub(crate) buried_links: LinkCounters,
-    pub(crate) revival: Revival,
+    pub(crate) revival: Rc<Revival>,
     pub(crate) disk_random: SplitMix64,
     /// In a run with logs: what clients were told has committed, and where it wrote.
     pub(crate) acknowledged: BTreeMap<Timestamp, Vec<PartitionId>>,
@@ -136,7 +156,7 @@ pub struct Cluster<P: Simulated> {
 }
 
 impl<P: Simulated> Cluster<P> {
-    /// A cluster of a node for each store, at time 0.
+    /// A cluster of a node for each store, with so many replicas of each, at time 0.
     ///
     /// # Errors
     /// When nodes or disks may fail and the protocol keeps no records.
@@ -152,11 +172,21 @@ impl<P: Simulated> Cluster<P> {
         let nodes = stores.len() as u16;
         let empty = stores[0].emptied();
         let numbers = SequenceStarts::of(&shared.planned, &stores);
-        let revival = Revival::new(shared, plan.needs_logs(), watch.history, empty, numbers);
-        let mut hosts = Vec::with_capacity(stores.len());
-        for (store, number) in stores.into_iter().zip(0..) {
-            let (seat, base) = revival.give_birth(number, store)?;
-            hosts.push(Host::new(seat, EPOCH, base));
+        let placement = shared.placement;
+        let replicated = placement.factor() > 1;
+        let durable = replicated || plan.needs_logs();
+        let revival = Revival::new(shared, durable, watch.history, empty, numbers);
+        let revival = Rc::new(revival);
+        let replicas = replica_options(network, nodes, seed);
+        let (mut hosts, mut lives) = (Vec::with_capacity(stores.len()), Vec::new());
+        if replicated {
+            (hosts, lives) = crate::replicas::give_birth(&revival, stores, placement, replicas)?;
+        } else {
+            for (store, number) in stores.into_iter().zip(0..) {
+                let (seat, base) = revival.give_birth(number, store)?;
+                hosts.push(Host::new(seat, EPOCH));
+                lives.push(Lives::new(number, base));
+            }
         }
         let mut queue = Queue::new(seed);
         for (number, fault) in (0..).zip(&plan.faults) {
@@ -167,8 +197,13 @@ impl<P: Simulated> Cluster<P> {
         let mut cluster = Cluster {
             now: Ticks(0),
             hosts,
+            placement,
+            replicas,
+            lives,
+            whereabouts: vec![Whereabouts::new(nodes, placement.factor()); usize::from(nodes)],
             wires: Wires::new(seed, nodes, network),
-            link_options: (!plan.faults.is_empty()).then(|| link_options(network, nodes)),
+            link_options: (replicated || !plan.faults.is_empty())
+                .then(|| link_options(network, nodes)),
             buried_links: LinkCounters::default(),
             revival,
             disk_random: SplitMix64::stream(seed, "disks", 0),
@@ -196,6 +231,11 @@ impl<P: Simulated> Cluster<P> {
             let links = cluster.make_links(node, Incarnation::FIRST);
             cluster.hosts[usize::from(node)].links = links;
         }
+        if replicated {
+            for host in 0..cluster.hosts.len() as u16 {
+                cluster.reset_tick(host);
+            }
+        }
         for client in 0..cluster.clients.count() {
             let at = cluster.clients.first_call(client);
             cluster.queue.push(at, Event::Client(client));
@@ -215,8 +255,14 @@ impl<P: Simulated> Cluster<P> {
 
     /// The protocols of the nodes that live.
     pub fn protocols(&self) -> impl Iterator<Item = &P> {
-        let nodes = self.hosts.iter().filter_map(Host::node);
+        let nodes = (0..self.lives.len()).filter_map(|node| self.node(node as u16));
         nodes.map(|node| node.protocol())
+    }
+
+    /// The node of this number, in its last life, if it lives.
+    pub(crate) fn node(&self, node: u16) -> Option<&Node<P>> {
+        let host = self.lives[usize::from(node)].host;
+        self.hosts[usize::from(host)].node()
     }
 
     /// What the nodes have counted.
@@ -259,19 +305,34 @@ impl<P: Simulated> Cluster<P> {
                 let from = NodeId(from);
                 self.give(to, NodeInput::Message { from, message });
             }
-            Event::Packet { from, to, packet } => {
+            Event::Packet {
+                from,
+                to,
+                packet,
+                passed_on,
+            } => {
                 self.trace
                     .write_u32(3 << 30 | u32::from(from) << 15 | u32::from(to));
                 if self.watch.hash_contents {
                     self.hash_contents(&packet);
                 }
-                self.packet_arrives(from, to, *packet);
+                self.packet_arrives(from, to, *packet, passed_on);
+            }
+            Event::Replica { from, to, message } => {
+                self.trace.write_u32(1 << 19 | 3 << 30);
+                self.trace.write_u32(u32::from(from) << 16 | u32::from(to));
+                if self.watch.hash_contents {
+                    self.hash_contents(&message);
+                }
+                let from = self.replica_of(from);
+                let message = *message;
+                self.give_replica(to, ReplicaInput::Replica { from, message });
             }
             Event::LinkTick { node } => {
                 self.trace.write_u32(1 << 17 | u32::from(node));
                 if self.hosts[usize::from(node)].link_tick == Some(self.now) {
                     self.hosts[usize::from(node)].link_tick = None;
-                    self.use_links(node, |links, now, out| links.tick(now, out));
+                    self.links_tick(node);
                     self.reset_link_tick(node);
                 }
             }
@@ -326,7 +387,7 @@ impl<P: Simulated> Cluster<P> {
         let host = &mut self.hosts[usize::from(node)];
         if host.pauses > 0 {
             self.happened.sometimes("a paused node missed something");
-            host.missed.push_back(input);
+            host.missed.push_back(ReplicaInput::Node(input));
             return;
         }
         if let Some(input) = self.waits_for_core(node, input) {
@@ -341,7 +402,10 @@ impl<P: Simulated> Cluster<P> {
         self.reset_tick(node);
     }
 
-    fn check_node(&mut self, node: u16) {
+    pub(crate) fn check_node(&mut self, node: u16) {
+        if self.hosts[usize::from(node)].replica().is_some() {
+            self.check_replica(node);
+        }
         let host = &mut self.hosts[usize::from(node)];
         host.steps += 1;
         let every = self.watch.invariants_every;
@@ -366,7 +430,7 @@ impl<P: Simulated> Cluster<P> {
         if host.cores.timer_waits {
             return;
         }
-        let Some(alarm) = host.node().and_then(|node| node.next_alarm()) else {
+        let Some(alarm) = host.next_alarm() else {
             return;
         };
         let due = (alarm.0 as i64 - host.skew).max(self.now.0 as i64) as u64;
@@ -401,20 +465,41 @@ impl<P: Simulated> Cluster<P> {
                     }
                 }
             }
-            FaultKind::Crash { node, clock_us } => self.crash(*node, *clock_us, begins),
-            FaultKind::Disk { node, trouble } => self.trouble(*node, *trouble, begins),
-            FaultKind::SlowDisk { node, percent } => {
-                let host = &mut self.hosts[usize::from(*node)];
-                turn(&mut host.slower, percent - 100, begins);
+            FaultKind::Crash { node, clock_us } => {
+                for host in self.hosts_at(*node) {
+                    self.crash(host, *clock_us, begins);
+                }
             }
-            FaultKind::Pause { node } => self.pause(*node, begins),
+            FaultKind::Death { node } => {
+                for host in self.hosts_at(*node).into_iter().filter(|_| begins) {
+                    self.crash(host, 0, true);
+                }
+            }
+            FaultKind::Disk { node, trouble } => {
+                for host in self.hosts_at(*node) {
+                    self.trouble(host, *trouble, begins);
+                }
+            }
+            FaultKind::SlowDisk { node, percent } => {
+                for host in self.hosts_at(*node) {
+                    let host = &mut self.hosts[usize::from(host)];
+                    turn(&mut host.slower, percent - 100, begins);
+                }
+            }
+            FaultKind::Pause { node } => {
+                for host in self.hosts_at(*node) {
+                    self.pause(host, begins);
+                }
+            }
             FaultKind::ClockSkew { node, by_us } => {
                 let by = by_us * 1_000;
-                let host = &mut self.hosts[usize::from(*node)];
-                host.skew += if begins { by } else { -by };
-                // What was set by the old clock rings by the new one.
-                host.tick = None;
-                self.reset_tick(*node);
+                for number in self.hosts_at(*node) {
+                    let host = &mut self.hosts[usize::from(number)];
+                    host.skew += if begins { by } else { -by };
+                    // What was set by the old clock rings by the new one.
+                    host.tick = None;
+                    self.reset_tick(number);
+                }
             }
             FaultKind::ClientDeath { client } => {
                 if begins {

@@ -12,6 +12,8 @@
 //! Every fault ends by itself, `for_us` after it began; when the last has ended the cluster is
 //! *healed*, and from then on it must make progress.
 
+use std::collections::BTreeSet;
+
 use anabranch_types::{SplitMix64, Ticks};
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +91,12 @@ pub enum FaultKind {
         /// How far its clock is off from then on, in microseconds, beside what it was before.
         clock_us: i64,
     },
+    /// A server dies and never comes back; its fault's end is of no account. Only where nodes have
+    /// replicas, and a majority of each node's is left.
+    Death {
+        /// Which.
+        node: u16,
+    },
     /// A node's disk fails; the node stops when it notices, and comes back when the disk is well.
     Disk {
         /// Which node's.
@@ -141,6 +149,7 @@ impl FaultKind {
             FaultKind::ClockSkew { .. } => "clock_skew",
             FaultKind::ClientDeath { .. } => "client_death",
             FaultKind::Crash { .. } => "crash",
+            FaultKind::Death { .. } => "death",
             FaultKind::Disk { .. } => "disk",
             FaultKind::SlowDisk { .. } => "slow_disk",
         }
@@ -164,8 +173,16 @@ impl FaultKind {
     pub(crate) fn needs_logs(&self) -> bool {
         matches!(
             self,
-            FaultKind::Crash { .. } | FaultKind::Disk { .. } | FaultKind::SlowDisk { .. }
+            FaultKind::Crash { .. }
+                | FaultKind::Death { .. }
+                | FaultKind::Disk { .. }
+                | FaultKind::SlowDisk { .. }
         )
+    }
+
+    /// Whether it takes a server away, for a time that others notice or for ever.
+    pub(crate) fn takes_server(&self) -> bool {
+        matches!(self, FaultKind::Death { .. })
     }
 
     /// Whether all that it names exists in a cluster of this size.
@@ -178,7 +195,9 @@ impl FaultKind {
             }
             FaultKind::SlowLink { from, to, .. } => *from < nodes && *to < nodes,
             FaultKind::Partition { from, to, .. } => from.iter().chain(to).all(|n| *n < nodes),
-            FaultKind::Pause { node } | FaultKind::ClockSkew { node, .. } => *node < nodes,
+            FaultKind::Pause { node }
+            | FaultKind::Death { node }
+            | FaultKind::ClockSkew { node, .. } => *node < nodes,
             FaultKind::ClientDeath { client } => *client < clients,
             FaultKind::Crash { node, clock_us } => *node < nodes && clock_us.abs() <= CLOCK_US_MAX,
             FaultKind::Disk { node, .. } => *node < nodes,
@@ -201,11 +220,22 @@ pub enum FaultLevel {
     Storm,
     /// A storm in which one node goes, and comes back when everything else has long been over.
     Absence,
+    /// A storm in which one server dies and never comes back. Only where nodes have replicas.
+    Death,
 }
 
 impl FaultLevel {
     /// All levels, calmest first.
-    pub const ALL: [FaultLevel; 4] = [
+    pub const ALL: [FaultLevel; 5] = [
+        FaultLevel::None,
+        FaultLevel::Mild,
+        FaultLevel::Storm,
+        FaultLevel::Absence,
+        FaultLevel::Death,
+    ];
+
+    /// Those that a cluster outlives whose nodes have one replica each.
+    pub const ONE_REPLICA: [FaultLevel; 4] = [
         FaultLevel::None,
         FaultLevel::Mild,
         FaultLevel::Storm,
@@ -219,6 +249,7 @@ impl FaultLevel {
             FaultLevel::Mild => "mild",
             FaultLevel::Storm => "storm",
             FaultLevel::Absence => "absence",
+            FaultLevel::Death => "death",
         }
     }
 }
@@ -260,12 +291,14 @@ impl FaultPlan {
         let count = match level {
             FaultLevel::None => 0,
             FaultLevel::Mild => random.between(1, 3),
-            FaultLevel::Storm | FaultLevel::Absence => random.between(6, 16) + u64::from(nodes),
+            FaultLevel::Storm | FaultLevel::Absence | FaultLevel::Death => {
+                random.between(6, 16) + u64::from(nodes)
+            }
         };
         let horizon_us = horizon.as_micros().max(10);
         // How long a fault lasts beside the whole.
         let share = match level {
-            FaultLevel::Storm | FaultLevel::Absence => 3,
+            FaultLevel::Storm | FaultLevel::Absence | FaultLevel::Death => 3,
             _ => 8,
         };
         let faults = (0..count).map(|_| Fault {
@@ -286,8 +319,39 @@ impl FaultPlan {
                 },
             });
         }
+        if level == FaultLevel::Death {
+            plan.faults.push(Fault {
+                at_us: random.below(horizon_us),
+                for_us: 0,
+                kind: FaultKind::Death {
+                    node: random.below(u64::from(nodes)) as u16,
+                },
+            });
+        }
         plan.faults.sort_by_key(|fault| fault.at_us);
         plan
+    }
+
+    /// The servers that die for good.
+    pub fn deaths(&self) -> BTreeSet<u16> {
+        let dead = self.faults.iter().filter_map(|fault| match fault.kind {
+            FaultKind::Death { node } => Some(node),
+            _ => None,
+        });
+        dead.collect()
+    }
+
+    /// The same plan for runs in which everything takes so many times as long.
+    #[must_use]
+    pub fn stretched(&self, times: u64) -> FaultPlan {
+        let stretch = |fault: &Fault| Fault {
+            at_us: fault.at_us.saturating_mul(times),
+            for_us: fault.for_us.saturating_mul(times),
+            kind: fault.kind.clone(),
+        };
+        FaultPlan {
+            faults: self.faults.iter().map(stretch).collect(),
+        }
     }
 
     /// Whether some fault takes away what a node has not made durable: then every node keeps a log.

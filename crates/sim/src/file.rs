@@ -40,6 +40,9 @@ struct Header {
     clients: u32,
     #[serde(default, skip_serializing_if = "is_default")]
     roaming: bool,
+    /// One if it is not there.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    replicas: u16,
     transactions: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<Matrix>,
@@ -47,6 +50,14 @@ struct Header {
 
 fn is_default<T: Default + PartialEq>(setting: &T) -> bool {
     *setting == T::default()
+}
+
+fn one() -> u16 {
+    1
+}
+
+fn is_one(count: &u16) -> bool {
+    *count == 1
 }
 
 /// The last line.
@@ -96,6 +107,7 @@ impl CaseFile {
             seed: case.seed,
             clients: case.clients,
             roaming: case.roaming,
+            replicas: case.replicas,
             transactions: case.transactions,
             network: network.map(|text| Matrix {
                 name: case.network.name().to_owned(),
@@ -164,6 +176,7 @@ impl CaseFile {
                 seed: header.seed,
                 clients: header.clients,
                 roaming: header.roaming,
+                replicas: header.replicas,
                 transactions: header.transactions,
                 network,
                 plan,

@@ -220,11 +220,11 @@ impl<P: Simulated> Cluster<P> {
         header: Header,
     ) -> Option<RunHistory> {
         let mut recording = self.recording.take()?;
-        for (number, host) in (0..).zip(&self.hosts) {
-            if let Some(node) = host.node() {
+        for (number, lives) in (0..).zip(&self.lives) {
+            if let Some(node) = self.node(number) {
                 let installed = node.protocol().store().installed().iter();
                 // What was found again in a log has been told by the life that installed it.
-                let new = installed.filter(|one| one.sequence > host.found_until());
+                let new = installed.filter(|one| one.sequence > lives.found_until());
                 recording.installed(PartitionId(number), new.cloned().collect());
                 let open = node.open_attempts();
                 if !open.is_empty() {

@@ -6,6 +6,9 @@
 //! then torn or lost as disks do it; what the node had withheld is gone, its clients' calls with
 //! it. When it returns, its store is compared with what it should be (DUR-I2): what it was after
 //! some prefix of its commits; and in the end every acknowledged commit is looked for (`check`).
+//!
+//! Where nodes have replicas, each replica has a host of its own, and those of one server share what
+//! becomes of it; what the group does is in `replicas`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,9 +16,10 @@ use std::sync::Arc;
 use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{
     AttemptOutcome, AttemptRecord, Beginning, DurableError, DurableNode, DurableOptions, Node,
-    NodeInput, NodeOptions,
+    NodeInput, NodeOptions, ReplicaInput, ReplicaNode, ReplicaOutbox,
 };
-use anabranch_protocol::link::{Incarnation, Links};
+use anabranch_protocol::link::{Incarnation, Links, Packet};
+use anabranch_protocol::replication::View;
 use anabranch_storage::media::memory::{DiskFaults, MemoryDisk};
 use anabranch_storage::{CommitSequence, Installed, LogError, LogOptions, LogPosition, Store};
 use anabranch_types::access::whole_table;
@@ -35,12 +39,22 @@ const SYNC: Ticks = Ticks::from_micros(60);
 /// How long a client waits before it tries a node again that is not there.
 const RETRY: Ticks = Ticks::from_micros(500);
 
+/// How logs behave: small enough for everything to happen in a short run.
+pub(crate) const LOGS: DurableOptions = DurableOptions {
+    log: LogOptions {
+        segment_bytes: 1 << 10,
+    },
+    checkpoint_bytes: 2 << 10,
+};
+
 /// A node, dead or alive.
 pub(crate) enum Seat<P: Simulated> {
     /// Alive, without a log: it cannot die in this run.
     Plain(Box<Node<P>>),
     /// Alive, with its log.
     Logged(Box<DurableNode<P, MemoryDisk>>),
+    /// A replica of a node that has several.
+    Replica(Box<ReplicaNode<P, MemoryDisk>>),
     /// Dead. Its disk is there.
     Down(MemoryDisk),
 }
@@ -59,7 +73,12 @@ pub(crate) struct Host<P: Simulated> {
     /// How many pauses are on.
     pub(crate) pauses: u32,
     /// What a paused node has missed.
-    pub(crate) missed: VecDeque<NodeInput<P::Message>>,
+    pub(crate) missed: VecDeque<ReplicaInput<P::Message>>,
+    /// Packets that make lives known to each other, until this node is known to serve still: which
+    /// round says so, and who has sent them.
+    pub(crate) unconfirmed: VecDeque<(u64, u16, Packet<P::Message>)>,
+    /// How often it has come back.
+    returns: u64,
     pub(crate) steps: u32,
     /// What its cores do, where that costs time.
     pub(crate) cores: Cores<NodeInput<P::Message>>,
@@ -71,16 +90,42 @@ pub(crate) struct Host<P: Simulated> {
     pub(crate) slower: u64,
     /// A sync that has ended while the node was paused.
     synced: Option<LogPosition>,
+}
+
+/// What is known of a node's lives, wherever they were.
+pub(crate) struct Lives {
+    /// The host of the last one.
+    pub(crate) host: u16,
     /// The store as it was when this life began, in a run with logs.
     base: Option<Box<Store>>,
     /// What was installed in this life before the node died.
-    lost: Vec<Installed>,
+    pub(crate) lost: Vec<Installed>,
     /// Transactions installed in earlier lives and found again.
     found: BTreeSet<Timestamp>,
+    /// In a run with replicas: which view wrote each entry that is known to be committed.
+    pub(crate) committed: BTreeMap<u64, View>,
+}
+
+impl Lives {
+    pub(crate) fn new(host: u16, base: Option<Box<Store>>) -> Lives {
+        Lives {
+            host,
+            base,
+            lost: Vec::new(),
+            found: BTreeSet::new(),
+            committed: BTreeMap::new(),
+        }
+    }
+
+    /// What this life found when it began: commits up to here are earlier lives'.
+    pub(crate) fn found_until(&self) -> CommitSequence {
+        let base = self.base.as_ref();
+        base.map_or(CommitSequence::LOADED, |base| base.last())
+    }
 }
 
 impl<P: Simulated> Host<P> {
-    pub(crate) fn new(seat: Seat<P>, skew: i64, base: Option<Box<Store>>) -> Host<P> {
+    pub(crate) fn new(seat: Seat<P>, skew: i64) -> Host<P> {
         Host {
             seat,
             links: None,
@@ -89,24 +134,49 @@ impl<P: Simulated> Host<P> {
             tick: None,
             pauses: 0,
             missed: VecDeque::new(),
+            unconfirmed: VecDeque::new(),
+            returns: 0,
             steps: 0,
             cores: Cores::default(),
             crashes: 0,
             troubles: BTreeMap::new(),
             slower: 0,
             synced: None,
-            base,
-            lost: Vec::new(),
-            found: BTreeSet::new(),
         }
     }
 
-    /// The node, if it is alive.
+    /// The node, if it is alive; of a replica, if the node runs here as far as the replica knows.
     pub(crate) fn node(&self) -> Option<&Node<P>> {
         match &self.seat {
             Seat::Plain(node) => Some(node),
             Seat::Logged(durable) => Some(durable.node()),
+            Seat::Replica(replica) => replica.serving().map(|(node, _)| node),
             Seat::Down(_) => None,
+        }
+    }
+
+    /// The replica, if there is one and it lives.
+    pub(crate) fn replica(&self) -> Option<&ReplicaNode<P, MemoryDisk>> {
+        match &self.seat {
+            Seat::Replica(replica) => Some(replica),
+            _ => None,
+        }
+    }
+
+    /// When time has something to do here next.
+    pub(crate) fn next_alarm(&self) -> Option<Ticks> {
+        match &self.seat {
+            Seat::Replica(replica) => Some(replica.next_alarm()),
+            _ => self.node().and_then(Node::next_alarm),
+        }
+    }
+
+    /// Which of its lives this is; a replica's are counted by the host.
+    fn life(&self) -> Option<Incarnation> {
+        match &self.seat {
+            Seat::Logged(durable) => Some(durable.life()),
+            Seat::Replica(_) => Some(Incarnation(self.returns)),
+            Seat::Plain(_) | Seat::Down(_) => None,
         }
     }
 
@@ -114,16 +184,11 @@ impl<P: Simulated> Host<P> {
         matches!(self.seat, Seat::Down(_))
     }
 
-    /// What this life found when it began: commits up to here are earlier lives'.
-    pub(crate) fn found_until(&self) -> CommitSequence {
-        let base = self.base.as_ref();
-        base.map_or(CommitSequence::LOADED, |base| base.last())
-    }
-
     fn disk(&mut self) -> Option<&mut MemoryDisk> {
         match &mut self.seat {
             Seat::Plain(_) => None,
             Seat::Logged(durable) => Some(durable.media_mut()),
+            Seat::Replica(replica) => Some(replica.media_mut()),
             Seat::Down(disk) => Some(disk),
         }
     }
@@ -147,25 +212,17 @@ impl<P: Simulated> Host<P> {
     fn has_troubles(&self) -> bool {
         self.troubles.values().any(|count| *count > 0)
     }
-
-    /// Whether a transaction with this timestamp is installed here.
-    pub(crate) fn has_installed(&self, timestamp: Timestamp) -> bool {
-        let here = |node: &Node<P>| {
-            let installed = node.protocol().store().installed();
-            installed.iter().any(|one| one.timestamp == timestamp)
-        };
-        self.found.contains(&timestamp) || self.node().is_some_and(here)
-    }
 }
 
 /// What a cluster needs to bring a node back.
+#[derive(Clone)]
 pub(crate) struct Revival {
-    shared: Shared,
+    pub(crate) shared: Shared,
     durable: bool,
     /// Whether nodes and stores record what they do.
     records: bool,
     /// An empty store of the application's tables.
-    empty: Store,
+    pub(crate) empty: Store,
     /// What identity columns held when the run began.
     numbers: SequenceStarts,
 }
@@ -191,7 +248,12 @@ impl Revival {
         self.durable
     }
 
-    fn node<P: Simulated>(&self, number: u16, protocol: P, life: Incarnation) -> Node<P> {
+    pub(crate) fn node<P: Simulated>(
+        &self,
+        number: u16,
+        protocol: P,
+        life: Incarnation,
+    ) -> Node<P> {
         let options = NodeOptions {
             declares: self.shared.protocol.declares(),
             // Costs look at what attempts have changed.
@@ -235,12 +297,6 @@ impl Revival {
         now: Ticks,
         store: Store,
     ) -> Result<DurableNode<P, MemoryDisk>, DurableError> {
-        let options = DurableOptions {
-            log: LogOptions {
-                segment_bytes: 1 << 10,
-            },
-            checkpoint_bytes: 2 << 10,
-        };
         let mut loaded = Some(store);
         let protocol = |beginning| {
             let mut store = match beginning {
@@ -250,7 +306,7 @@ impl Revival {
             store.record();
             P::make(NodeId(number), &self.shared, store)
         };
-        DurableNode::open(disk, options, now, protocol, |protocol, life| {
+        DurableNode::open(disk, LOGS, now, protocol, |protocol, life| {
             self.node(number, protocol, life)
         })
     }
@@ -264,6 +320,13 @@ impl<P: Simulated> Cluster<P> {
         let now = local(self.now, host.skew);
         if let (NodeInput::Restarted { node: back }, Some(links)) = (&input, &mut host.links) {
             links.noticed(*back);
+        }
+        if let Seat::Replica(_) = &host.seat {
+            let input = match input {
+                NodeInput::Tick => ReplicaInput::Tick,
+                other => ReplicaInput::Node(other),
+            };
+            return self.drive_replica(node, input);
         }
         let mut out = self.out.take().unwrap_or_default();
         let flushed = match &mut host.seat {
@@ -279,7 +342,7 @@ impl<P: Simulated> Cluster<P> {
                 durable.step(now, input);
                 durable.flush(&mut out)
             }
-            Seat::Down(_) => Ok(()),
+            Seat::Replica(_) | Seat::Down(_) => Ok(()),
         };
         self.out = Some(out);
         self.after_step(node, flushed);
@@ -288,14 +351,19 @@ impl<P: Simulated> Cluster<P> {
     /// A sync has ended at a node's disk, if the node still lives the same life.
     pub(crate) fn sync_ends(&mut self, node: u16, life: Incarnation, until: LogPosition) {
         let host = &mut self.hosts[usize::from(node)];
-        let lives = matches!(&host.seat, Seat::Logged(durable) if durable.life() == life);
-        if host.pauses > 0 && lives {
+        if host.life() != Some(life) {
+            return;
+        }
+        if host.pauses > 0 {
             host.synced = Some(until);
             return;
         }
+        if let Seat::Replica(_) = &host.seat {
+            return self.sync_replica(node, until);
+        }
         let mut out = self.out.take().unwrap_or_default();
         let synced = match &mut host.seat {
-            Seat::Logged(durable) if durable.life() == life => durable
+            Seat::Logged(durable) => durable
                 .end_sync(until, &mut out)
                 .and_then(|()| durable.checkpoint_if_due(&mut out)),
             _ => Ok(false),
@@ -310,20 +378,19 @@ impl<P: Simulated> Cluster<P> {
     /// A node goes on after a pause.
     pub(crate) fn wake_up(&mut self, node: u16) {
         let host = &mut self.hosts[usize::from(node)];
-        let life = match &host.seat {
-            Seat::Logged(durable) => durable.life(),
-            _ => Incarnation::FIRST,
-        };
-        if let Some(until) = host.synced.take() {
+        if let (Some(until), Some(life)) = (host.synced.take(), host.life()) {
             self.sync_ends(node, life, until);
         }
         let missed = std::mem::take(&mut self.hosts[usize::from(node)].missed);
         for input in missed {
-            self.give(node, input);
+            match input {
+                ReplicaInput::Node(input) => self.give(node, input),
+                other => self.give_replica(node, other),
+            }
         }
     }
 
-    fn after_step(&mut self, node: u16, result: Result<(), LogError>) {
+    pub(crate) fn after_step(&mut self, node: u16, result: Result<(), LogError>) {
         self.let_out(node);
         if let Err(error) = result {
             self.disk_failed(node, &error);
@@ -333,7 +400,7 @@ impl<P: Simulated> Cluster<P> {
     }
 
     /// Sends and answers what a node has let out.
-    fn let_out(&mut self, node: u16) {
+    pub(crate) fn let_out(&mut self, node: u16) {
         let Some(mut out) = self.out.take() else {
             return;
         };
@@ -377,13 +444,14 @@ impl<P: Simulated> Cluster<P> {
 
     fn begin_sync(&mut self, node: u16) {
         let host = &mut self.hosts[usize::from(node)];
-        let Seat::Logged(durable) = &mut host.seat else {
+        let until = match &mut host.seat {
+            Seat::Logged(durable) => durable.begin_sync(),
+            Seat::Replica(replica) => replica.begin_sync(),
+            Seat::Plain(_) | Seat::Down(_) => None,
+        };
+        let (Some(until), Some(life)) = (until, host.life()) else {
             return;
         };
-        let Some(until) = durable.begin_sync() else {
-            return;
-        };
-        let life = durable.life();
         let takes = latency::sample(SYNC, &mut self.disk_random);
         let takes = Ticks(takes.0 * (100 + host.slower) / 100);
         let done = Event::Synced { node, life, until };
@@ -413,28 +481,45 @@ impl<P: Simulated> Cluster<P> {
                     self.happened
                         .sometimes("a node died with something unsaid, since it was not durable");
                 }
-                host.lost = durable.node().protocol().store().installed().to_vec();
+                let installed = durable.node().protocol().store().installed();
+                self.lives[usize::from(node)].lost = installed.to_vec();
                 if let Some(recording) = &mut self.recording {
                     recording.lost(durable.node().open_attempts(), self.now);
                 }
                 durable.into_media()
             }
+            Seat::Replica(replica) => {
+                let (disk, lost) = replica.into_parts();
+                if let Some(lost) = lost {
+                    self.node_is_lost(node, &lost);
+                }
+                disk
+            }
             Seat::Down(disk) => disk,
             Seat::Plain(_) => unreachable!("a node without a log cannot die"),
         };
         disk.crash(&mut |below| self.disk_random.below(below));
+        let host = &mut self.hosts[usize::from(node)];
         host.seat = Seat::Down(disk);
         host.missed.clear();
         host.tick = None;
         host.synced = None;
-        host.link_tick = None;
-        if let Some(links) = host.links.take() {
+        self.take_links(node);
+    }
+
+    /// Nothing speaks for a node from this host any more, and nobody answers who has called it here.
+    pub(crate) fn take_links(&mut self, host: u16) {
+        let number = usize::from(host);
+        self.hosts[number].link_tick = None;
+        self.hosts[number].unconfirmed.clear();
+        if let Some(links) = self.hosts[number].links.take() {
             network::add(&mut self.buried_links, &links.counters());
         }
+        let node = self.node_of(host);
         if let Some(recorder) = &mut self.recorder {
             recorder.died(node);
         }
-        self.clients_lose(node);
+        self.clients_lose(host);
     }
 
     /// A crash begins or ends.
@@ -473,19 +558,15 @@ impl<P: Simulated> Cluster<P> {
         let Seat::Down(disk) = &host.seat else { return };
         let now = local(self.now, host.skew);
         let disk = disk.clone();
+        if self.placement.factor() > 1 {
+            return self.revive_replica(node, disk, now);
+        }
         let opened = self
             .revival
             .open::<P>(node, disk, now, self.revival.empty.clone());
         let durable = match opened {
             Ok(durable) => durable,
-            Err(error) => {
-                self.happened
-                    .sometimes("a node could not come back at once");
-                if !self.hosts[usize::from(node)].has_troubles() {
-                    self.violate(node, &format!("it cannot come back: {error}"));
-                }
-                return;
-            }
+            Err(error) => return self.stays_down(node, &error),
         };
         self.happened.sometimes("a node came back");
         if durable.opened().cut > 0 {
@@ -510,15 +591,54 @@ impl<P: Simulated> Cluster<P> {
         self.reset_tick(node);
     }
 
-    /// DUR-I2: a store that has come back is what it was after some prefix of its commits.
-    fn compare(&mut self, node: u16) {
-        self.compared += 1;
-        let host = &mut self.hosts[usize::from(node)];
-        let lost = std::mem::take(&mut host.lost);
-        let (Some(base), Seat::Logged(durable)) = (&host.base, &host.seat) else {
+    /// A node cannot come back.
+    pub(crate) fn stays_down(&mut self, node: u16, error: &DurableError) {
+        self.happened
+            .sometimes("a node could not come back at once");
+        if !self.hosts[usize::from(node)].has_troubles() {
+            self.violate(node, &format!("it cannot come back: {error}"));
+        }
+    }
+
+    /// A replica lives, again or for the first time.
+    pub(crate) fn seat_replica(&mut self, host: u16, replica: ReplicaNode<P, MemoryDisk>) {
+        let host = &mut self.hosts[usize::from(host)];
+        host.seat = Seat::Replica(Box::new(replica));
+        host.returns += 1;
+    }
+
+    /// Lets a replica do something, and sees to what follows from it.
+    pub(crate) fn use_replica(
+        &mut self,
+        host: u16,
+        act: impl FnOnce(
+            &mut ReplicaNode<P, MemoryDisk>,
+            Ticks,
+            &mut ReplicaOutbox<P>,
+        ) -> Result<(), LogError>,
+    ) {
+        let seat = &mut self.hosts[usize::from(host)];
+        let now = local(self.now, seat.skew);
+        let Seat::Replica(replica) = &mut seat.seat else {
             return;
         };
-        let store = durable.node().protocol().store();
+        let mut out = ReplicaOutbox::default();
+        let done = act(replica, now, &mut out);
+        self.replica_said(host, out);
+        self.after_step(host, done);
+        self.take_confirmed(host);
+    }
+
+    /// DUR-I2: a store that has come back is what it was after some prefix of its commits.
+    pub(crate) fn compare(&mut self, node: u16) {
+        self.compared += 1;
+        let lives = &mut self.lives[usize::from(node)];
+        let lost = std::mem::take(&mut lives.lost);
+        let alive = self.hosts[usize::from(lives.host)].node();
+        let (Some(base), Some(alive)) = (&lives.base, alive) else {
+            return;
+        };
+        let store = alive.protocol().store();
         let last = store.last();
         let lost: Vec<Installed> = lost
             .into_iter()
@@ -534,7 +654,7 @@ impl<P: Simulated> Cluster<P> {
             .filter(|one| one.sequence <= last)
             .collect();
         for one in &kept {
-            host.found.insert(one.timestamp);
+            lives.found.insert(one.timestamp);
             for change in &one.changes {
                 let item = (change.table, change.key.clone());
                 match &change.row {
@@ -561,7 +681,7 @@ impl<P: Simulated> Cluster<P> {
         }
         let mut base = Box::new(store.clone());
         base.take_installed();
-        host.base = Some(base);
+        lives.base = Some(base);
         if beyond {
             self.happened
                 .sometimes("a crash lost a commit that nobody had been told of");
@@ -576,12 +696,23 @@ impl<P: Simulated> Cluster<P> {
         self.now + RETRY
     }
 
+    /// Whether a transaction with this timestamp is installed at a partition.
+    fn has_installed(&self, partition: PartitionId, timestamp: Timestamp) -> bool {
+        let lives = &self.lives[partition.index()];
+        let here = |node: &Node<P>| {
+            let installed = node.protocol().store().installed();
+            installed.iter().any(|one| one.timestamp == timestamp)
+        };
+        let node = self.hosts[usize::from(lives.host)].node();
+        lives.found.contains(&timestamp) || node.is_some_and(here)
+    }
+
     /// What was acknowledged and is not there (DUR-I1).
     pub(crate) fn missing_commits(&self) -> Vec<String> {
         let mut missing = Vec::new();
         for (timestamp, partitions) in &self.acknowledged {
             for partition in partitions {
-                if !self.hosts[partition.index()].has_installed(*timestamp) {
+                if !self.has_installed(*partition, *timestamp) {
                     missing.push(format!(
                         "DUR-I1: {timestamp} was acknowledged, and is not at n{}",
                         partition.0
@@ -594,7 +725,7 @@ impl<P: Simulated> Cluster<P> {
 }
 
 /// A store's newest rows.
-fn rows_of(store: &Store) -> BTreeMap<(TableId, Key), Row> {
+pub(crate) fn rows_of(store: &Store) -> BTreeMap<(TableId, Key), Row> {
     let mut rows = BTreeMap::new();
     for table in (0..store.tables()).map(TableId) {
         let fetched = store.fetch(&whole_table(table), None);

@@ -8,6 +8,7 @@
 //! * [`case`]: everything that decides a run, and the run.
 //! * [`cluster`]: nodes, and the queue of events that drives them.
 //! * `host`: a node's machine: disk, crashes, return.
+//! * `replicas`: nodes that have several, and which of them is the primary.
 //! * `network`: wires that lose, double and overtake, and the links above them.
 //! * [`clients`]: closed loops that make calls and look at the answers.
 //! * [`fault`]: the plan of what goes wrong.
@@ -40,6 +41,7 @@ pub mod minimise;
 mod network;
 pub mod protocols;
 pub mod queue;
+mod replicas;
 pub mod report;
 
 pub use case::{Case, CaseError, Prepared};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anabranch_protocol::epci::EPciNode;
 use anabranch_protocol::locking::LockingNode;
 use anabranch_protocol::ramp::{FilterSize, NwnrNode, RampNode};
+use anabranch_protocol::replication::ReplicaPlacement;
 use anabranch_protocol::{Counters, Topology};
 use anabranch_storage::Store;
 use anabranch_types::Ticks;
@@ -125,6 +126,7 @@ impl Load {
         let shared = Shared {
             planned: Arc::clone(&prepared.planned),
             topology: Arc::new(Topology::one_each(prepared.nodes)),
+            placement: ReplicaPlacement::new(prepared.nodes, 1).map_err(CaseError::Replicas)?,
             protocol: self.protocol,
             filter: FilterSize::default(),
             termination: self.termination,

@@ -88,7 +88,12 @@ impl Search<'_> {
             .then(|| Prepared::new(&candidate.workload, candidate.nodes))
             .transpose()?;
         let prepared = other_size.as_ref().unwrap_or(&self.prepared);
-        let verdict = candidate.case.run(prepared)?.verdict;
+        let verdict = match candidate.case.run(prepared) {
+            Ok(report) => report.verdict,
+            // On fewer servers too many of them die.
+            Err(CaseError::NoMajority { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        };
         let same = std::mem::discriminant(&verdict) == std::mem::discriminant(&self.verdict);
         if same {
             self.best = candidate;
@@ -183,6 +188,7 @@ impl Search<'_> {
             |file| u64::from(file.nodes),
             |file, number| {
                 file.nodes = number as u16;
+                file.case.replicas = file.case.replicas.min(file.nodes);
                 file.case.plan = file.case.plan.within(file.nodes, file.case.clients);
             },
         )

@@ -38,6 +38,13 @@ pub(crate) struct Weather {
     pub(crate) slower: u64,
 }
 
+/// When a packet arrives, and when it does a second time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrivals {
+    pub(crate) first: Option<Ticks>,
+    pub(crate) again: Option<Ticks>,
+}
+
 /// All wires.
 pub(crate) struct Wires {
     nodes: u16,
@@ -128,15 +135,19 @@ pub(crate) fn link_options(network: &Network, nodes: u16) -> LinkOptions {
 impl<P: Simulated> Cluster<P> {
     /// A node's links in one of its lives; none in a run without faults.
     pub(crate) fn make_links(&self, node: u16, life: Incarnation) -> Option<Links<P::Message>> {
-        let nodes = self.hosts.len() as u16;
+        // Where a backup is, the node has no links.
+        self.hosts[usize::from(node)].node()?;
+        let nodes = self.placement.nodes();
+        let own = NodeId(self.node_of(node));
         self.link_options
-            .map(|options| Links::new(NodeId(node), life, nodes, options))
+            .map(|options| Links::new(own, life, nodes, options))
     }
 
     /// A node has said something to another.
     pub(crate) fn send(&mut self, from: u16, to: u16, message: P::Message) {
         self.happened.messages += 1;
         if let Some(recorder) = &mut self.recorder {
+            let from = from % self.placement.nodes();
             recorder.sent(from, to, self.now, P::label(&message));
         }
         if let Some(links) = &mut self.hosts[usize::from(from)].links {
@@ -162,6 +173,15 @@ impl<P: Simulated> Cluster<P> {
         node: u16,
         action: impl FnOnce(&mut Links<P::Message>, Ticks, &mut LinkOutbox<P::Message>),
     ) {
+        self.work_links(node, false, action);
+    }
+
+    fn work_links(
+        &mut self,
+        node: u16,
+        sends_again: bool,
+        action: impl FnOnce(&mut Links<P::Message>, Ticks, &mut LinkOutbox<P::Message>),
+    ) {
         let host = &mut self.hosts[usize::from(node)];
         let Some(links) = &mut host.links else {
             return;
@@ -174,7 +194,12 @@ impl<P: Simulated> Cluster<P> {
             self.violate(node, &broken);
         }
         for (to, packet) in out.packets {
-            self.put_on_wire(node, to.0, packet);
+            if sends_again {
+                let server = usize::from(self.server_of(node));
+                self.whereabouts[server].silent(to);
+            }
+            let to = self.whereabouts_of(node, to);
+            self.put_on_wire(node, to, packet, false);
         }
         self.reset_link_tick(node);
         for event in out.events {
@@ -182,10 +207,41 @@ impl<P: Simulated> Cluster<P> {
         }
     }
 
-    /// A packet reaches a node. What sleeps, or is dead, has nobody to take it.
-    pub(crate) fn packet_arrives(&mut self, from: u16, to: u16, packet: Packet<P::Message>) {
+    /// Links send again what has waited too long. Whoever has not answered may be elsewhere.
+    pub(crate) fn links_tick(&mut self, host: u16) {
+        self.work_links(host, true, |links, now, out| links.tick(now, out));
+    }
+
+    /// A packet reaches a host. What sleeps, or is dead, has nobody to take it; a backup passes it on
+    /// to whom it takes for the primary, once.
+    pub(crate) fn packet_arrives(
+        &mut self,
+        from: u16,
+        to: u16,
+        packet: Packet<P::Message>,
+        passed_on: bool,
+    ) {
+        if self.hosts[usize::from(to)].links.is_none() {
+            if let Some(primary) = self.primary_known_to(to).filter(|_| !passed_on) {
+                self.happened
+                    .sometimes("a backup passed a packet on to the primary");
+                self.pass_on(from, to, primary, packet);
+            }
+            return;
+        }
+        if self.waits_for_confirmation(from, to, &packet) {
+            return;
+        }
+        self.take_packet(from, to, packet);
+    }
+
+    /// Gives a packet to the links that it is for.
+    pub(crate) fn take_packet(&mut self, from: u16, to: u16, packet: Packet<P::Message>) {
+        let (node, replica) = (NodeId(self.node_of(from)), self.replica_of(from));
+        let server = usize::from(self.server_of(to));
+        self.whereabouts[server].heard(node, replica, packet.from);
         self.use_links(to, |links, now, out| {
-            links.receive(now, NodeId(from), packet, out);
+            links.receive(now, node, packet, out);
         });
         self.flush_links(to);
     }
@@ -194,7 +250,8 @@ impl<P: Simulated> Cluster<P> {
         match event {
             LinkEvent::Message { from, message } => {
                 if let Some(recorder) = &mut self.recorder {
-                    recorder.received(from.0, node, self.now);
+                    let to = node % self.placement.nodes();
+                    recorder.received(from.0, to, self.now);
                 }
                 self.give(node, NodeInput::Message { from, message });
             }
@@ -206,11 +263,47 @@ impl<P: Simulated> Cluster<P> {
         }
     }
 
-    fn put_on_wire(&mut self, from: u16, to: u16, packet: Packet<P::Message>) {
+    /// A packet goes from one host to another.
+    fn put_on_wire(&mut self, from: u16, to: u16, packet: Packet<P::Message>, passed_on: bool) {
+        let event = |packet| Event::Packet {
+            from,
+            to,
+            packet: Box::new(packet),
+            passed_on,
+        };
+        let Arrivals { first, again } = self.travel(from, to, true);
+        if let Some(at) = again {
+            self.queue.push(at, event(packet.clone()));
+        }
+        if let Some(at) = first {
+            self.queue.push(at, event(packet));
+        }
+    }
+
+    /// A backup hands on a packet that was meant for its node.
+    fn pass_on(&mut self, from: u16, by: u16, to: u16, packet: Packet<P::Message>) {
+        let Arrivals { first, .. } = self.travel(by, to, true);
+        if let Some(at) = first {
+            let packet = Box::new(packet);
+            let passed_on = Event::Packet {
+                from,
+                to,
+                packet,
+                passed_on: true,
+            };
+            self.queue.push(at, passed_on);
+        }
+    }
+
+    /// When what one host sends reaches another: not at all, once or twice; behind what was sent
+    /// before, as a rule, or not.
+    pub(crate) fn travel(&mut self, from: u16, to: u16, in_order: bool) -> Arrivals {
+        let (from, to) = (self.server_of(from), self.server_of(to));
+        let mut arrivals = Arrivals::default();
         self.happened.packets += 1;
         if self.wires.is_cut(from, to) {
             self.happened.sometimes("a partition cut something off");
-            return;
+            return arrivals;
         }
         let Weather {
             lost,
@@ -220,24 +313,23 @@ impl<P: Simulated> Cluster<P> {
         } = self.wires.weather;
         if self.wires.chance(lost) {
             self.happened.sometimes("the network lost a packet");
-            return;
+            return arrivals;
         }
         if self.wires.chance(doubled) {
             self.happened.sometimes("the network doubled a packet");
-            let at = self.now + self.wires.latency(from, to);
-            let packet = Box::new(packet.clone());
-            self.queue.push(at, Event::Packet { from, to, packet });
+            arrivals.again = Some(self.now + self.wires.latency(from, to));
         }
-        let at = if self.wires.chance(overtaken) {
+        arrivals.first = Some(if self.wires.chance(overtaken) {
             self.happened
                 .sometimes("the network let a packet be overtaken");
             // Not before twice its time has passed, and not kept in order.
             self.now + self.wires.latency(from, to) + Ticks(self.wires.latency(from, to).0 * 3)
-        } else {
+        } else if in_order {
             self.wires.arrival(self.now, from, to)
-        };
-        let packet = Box::new(packet);
-        self.queue.push(at, Event::Packet { from, to, packet });
+        } else {
+            self.now + self.wires.latency(from, to)
+        });
+        arrivals
     }
 
     /// Sees to it that a node's links are woken when they have to send something again.

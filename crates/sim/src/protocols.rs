@@ -9,6 +9,7 @@ use anabranch_protocol::locking::{self, LockingNode, LockingOptions, ReadLocks};
 use anabranch_protocol::ramp::message::Message;
 use anabranch_protocol::ramp::nwnr::NwnrMessage;
 use anabranch_protocol::ramp::{FilterSize, Metadata, NwnrNode, RampNode, RampOptions};
+use anabranch_protocol::replication::ReplicaPlacement;
 use anabranch_protocol::{Durable, Topology};
 use anabranch_storage::Store;
 use anabranch_types::{NodeId, Placement, TableId, Ticks};
@@ -214,6 +215,8 @@ pub struct Shared {
     pub planned: Arc<PlannedApplication>,
     /// Who owns what.
     pub topology: Arc<Topology>,
+    /// Where replicas are.
+    pub placement: ReplicaPlacement,
     /// Which protocol, for those that come in several forms.
     pub protocol: ProtocolName,
     /// How large RAMP-Hybrid's filters are.
@@ -229,7 +232,7 @@ pub struct Shared {
 }
 
 /// A protocol's node, as the simulator needs it beyond its protocol.
-pub trait Simulated: Durable + Sized {
+pub trait Simulated: Durable + Sized + 'static {
     /// A node that owns what `store` holds.
     fn make(node: NodeId, shared: &Shared, store: Store) -> Self;
 

@@ -26,7 +26,7 @@ use super::Verdict;
 use super::output::{OutputError, cannot_write, check_outputs, say, write_file};
 
 /// What a case file says, and the command line may not say beside it.
-const DECIDED_BY_A_CASE: [&str; 14] = [
+const DECIDED_BY_A_CASE: [&str; 15] = [
     "workload",
     "protocol",
     "filter_bits",
@@ -34,6 +34,7 @@ const DECIDED_BY_A_CASE: [&str; 14] = [
     "one_phase",
     "causal",
     "roaming",
+    "replicas",
     "nodes",
     "seed",
     "seeds",
@@ -75,7 +76,12 @@ pub(crate) struct SimArguments {
     /// Each client goes to the next node with each call, instead of staying with one
     #[arg(long)]
     roaming: bool,
-    /// What goes wrong: none, mild, storm, absence (a storm in which one node is gone for long), or a file with a fault plan
+    /// Replicas of each node, itself counted: a primary and backups, on as many servers as there are
+    /// nodes
+    #[arg(long, value_name = "R", default_value_t = 1)]
+    replicas: u16,
+    /// What goes wrong: none, mild, storm, absence (a storm in which one node is gone for long), death (a storm in which
+    /// one server never comes back: with --replicas), or a file with a fault plan
     #[arg(long, value_name = "LEVEL|FILE", default_value = "mild")]
     faults: String,
     /// Leave so many of a million commits of a RAMP to participants that ask what has become of them
@@ -157,7 +163,7 @@ impl SimArguments {
         }
         let text = read(Path::new(&self.faults)).map_err(|error| {
             format!(
-                "{error}\n--faults takes none, mild, storm, absence or a file with a fault plan"
+                "{error}\n--faults takes none, mild, storm, absence, death or a file with a fault plan"
             )
         })?;
         CaseFile::plan_from_text(&text)
@@ -196,7 +202,8 @@ impl SimArguments {
             self.transactions,
             network.clone(),
             level,
-        );
+        )
+        .replicated(self.replicas);
         case.filter = self.filter_bits.unwrap_or_default();
         case.roaming = self.roaming;
         case.extras.one_phase = self.one_phase;
@@ -338,6 +345,15 @@ fn counts<K: AsRef<str>>(counts: &BTreeMap<K, u64>) -> String {
     listed(each.map(|(name, count)| (name.as_ref(), *count)))
 }
 
+/// How many nodes there are, and how many replicas each has if it has several.
+fn nodes(nodes: u16, replicas: u16) -> String {
+    let nodes = counted(nodes.into(), "node");
+    match replicas {
+        1 => nodes,
+        replicas => format!("{nodes} with {replicas} replicas each"),
+    }
+}
+
 /// What was checked, and how many of each.
 fn checked(checked: &Checked) -> String {
     listed(checked.iter())
@@ -391,7 +407,7 @@ fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
         "{} under {}, simulated: {} ({}), {}, seed {}\n\n",
         file.workload,
         case.protocol.name(),
-        counted(file.nodes.into(), "node"),
+        nodes(file.nodes, case.replicas),
         case.network.name(),
         counted(case.clients.into(), "client"),
         case.seed
@@ -468,7 +484,7 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
     };
     if arguments.replay.is_none() {
         say!(
-            "  again         anabranch sim {} --protocol {}{}{}{} --nodes {} --clients {} \
+            "  again         anabranch sim {} --protocol {}{}{}{}{} --nodes {} --clients {} \
              --transactions {} --faults {} --net {} --seed {}\n",
             file.workload,
             case.protocol.name(),
@@ -485,6 +501,10 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
                 ("--causal", case.extras.causal),
                 ("--roaming", case.roaming),
             ]),
+            match case.replicas {
+                1 => String::new(),
+                replicas => format!(" --replicas {replicas}"),
+            },
             file.nodes,
             case.clients,
             case.transactions,
@@ -596,7 +616,7 @@ fn print_sum(arguments: &SimArguments, sum: &Sum, seconds: f64) -> Result<(), Ou
         "{} under {}, simulated: {} ({}), {}, faults {}\n\n",
         arguments.workload.as_deref().unwrap_or_default(),
         arguments.protocol.name(),
-        counted(arguments.nodes.into(), "node"),
+        nodes(arguments.nodes, arguments.replicas),
         arguments.net,
         counted(arguments.clients.into(), "client"),
         arguments.faults

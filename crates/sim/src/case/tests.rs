@@ -86,6 +86,10 @@ impl<const PANICS: bool> Simulated for Spoilt<PANICS> {
 }
 
 /// A small case, with a pause that ends, so that it is healed.
+fn one_each(prepared: &Prepared) -> ReplicaPlacement {
+    ReplicaPlacement::new(prepared.nodes, 1).unwrap()
+}
+
 fn case() -> Case {
     let (network, none) = (Network::lan(), FaultLevel::None);
     let mut case = Case::new(ProtocolName::RampFast, 1, 3, 6, 150, network, none);
@@ -100,7 +104,9 @@ fn case() -> Case {
 #[test]
 fn a_cluster_that_swallows_messages_makes_no_progress_and_says_so() {
     let prepared = Prepared::new("register", 3).unwrap();
-    let run = case().run_as::<Spoilt<false>>(&prepared, None).unwrap();
+    let run = case()
+        .run_as::<Spoilt<false>>(&prepared, one_each(&prepared), None)
+        .unwrap();
     let Verdict::Stuck(why) = &run.report.verdict else {
         panic!("{:?}", run.report.verdict)
     };
@@ -115,7 +121,9 @@ fn a_cluster_that_swallows_messages_makes_no_progress_and_says_so() {
 #[test]
 fn a_node_that_panics_ends_the_run_and_not_the_simulator() {
     let prepared = Prepared::new("register", 3).unwrap();
-    let run = case().run_as::<Spoilt<true>>(&prepared, None).unwrap();
+    let run = case()
+        .run_as::<Spoilt<true>>(&prepared, one_each(&prepared), None)
+        .unwrap();
     let crashed = Verdict::Crashed("spoilt on purpose".to_owned());
     assert_eq!(run.report.verdict, crashed);
     assert_eq!(run.report.verdict.exit_code(), 4);

@@ -1,0 +1,170 @@
+//! Clusters whose nodes have replicas: under every level of faults, and through the loss of servers.
+
+use std::collections::BTreeMap;
+
+use anabranch_sim::fault::{Fault, FaultKind};
+use anabranch_sim::{
+    Case, CaseError, FaultLevel, FaultPlan, Network, Prepared, ProtocolName, Report, Verdict,
+};
+
+const CLIENTS: u32 = 6;
+const TRANSACTIONS: u64 = 120;
+
+fn case(protocol: ProtocolName, level: FaultLevel, seed: u64, nodes: u16, replicas: u16) -> Case {
+    let network = Network::lan();
+    Case::new(protocol, seed, nodes, CLIENTS, TRANSACTIONS, network, level).replicated(replicas)
+}
+
+/// Runs seeds at a level of faults; what they have seen.
+fn sweep(
+    workload: &str,
+    protocol: ProtocolName,
+    level: FaultLevel,
+    seeds: u64,
+) -> BTreeMap<&'static str, u64> {
+    let nodes = 3;
+    let prepared = Prepared::new(workload, nodes).unwrap();
+    let mut sometimes = BTreeMap::new();
+    for seed in 0..seeds {
+        let case = case(protocol, level, seed, nodes, 3);
+        let first = case.run(&prepared).unwrap();
+        let what = format!("{workload} {} {} {seed}", protocol.name(), level.name());
+        assert_eq!(first.verdict, Verdict::Fine, "{what}");
+        if seed % 4 == 0 {
+            let second = case.run(&prepared).unwrap();
+            assert_eq!(first, second, "{what}: two runs of one seed differ");
+        }
+        for (name, count) in first.happened.sometimes {
+            *sometimes.entry(name).or_insert(0) += count;
+        }
+    }
+    eprintln!(
+        "{workload} {} {}: {sometimes:#?}",
+        protocol.name(),
+        level.name()
+    );
+    sometimes
+}
+
+fn outlives(workload: &str, protocol: ProtocolName, seeds: u64) {
+    let mut sometimes = BTreeMap::new();
+    for level in FaultLevel::ALL {
+        for (name, count) in sweep(workload, protocol, level, seeds) {
+            *sometimes.entry(name).or_insert(0) += count;
+        }
+    }
+    for name in [
+        "a backup took over from another",
+        "a primary was deposed",
+        "a primary lived on that was none any more",
+        "a backup was brought up by a checkpoint",
+        "a backup passed a packet on to the primary",
+        "a node wrote a checkpoint",
+        "a torn end of a log was cut off",
+        "a crash lost a commit that nobody had been told of",
+    ] {
+        assert!(sometimes.contains_key(name), "{workload}: never {name}");
+    }
+}
+
+#[test]
+fn register_outlives_its_servers_under_ramp() {
+    outlives("register", ProtocolName::RampFast, 25);
+}
+#[test]
+fn counter_outlives_its_servers_under_ramp() {
+    outlives("counter", ProtocolName::RampFast, 20);
+}
+#[test]
+fn bank_outlives_its_servers_under_ramp_small() {
+    outlives("bank", ProtocolName::RampSmall, 20);
+}
+#[test]
+fn register_outlives_its_servers_under_ramp_hybrid() {
+    outlives("register", ProtocolName::RampHybrid, 20);
+}
+#[test]
+fn register_outlives_its_servers_under_locking() {
+    outlives("register", ProtocolName::Locking, 20);
+}
+#[test]
+fn bank_outlives_its_servers_under_locking() {
+    outlives("bank", ProtocolName::Locking, 20);
+}
+#[test]
+fn smallbank_outlives_its_servers_under_short_read_locks() {
+    sweep(
+        "smallbank",
+        ProtocolName::LockingShort,
+        FaultLevel::Death,
+        20,
+    );
+}
+
+/// Without a fault nobody is ever elected: what is said is confirmed, and no more.
+#[test]
+fn nothing_is_disturbed_where_nothing_goes_wrong() {
+    let seen = sweep("register", ProtocolName::RampFast, FaultLevel::None, 10);
+    for name in ["a replica became the primary", "a primary was deposed"] {
+        assert!(!seen.contains_key(name), "{name}");
+    }
+}
+
+fn death(server: u16, at_us: u64) -> Fault {
+    Fault {
+        at_us,
+        for_us: 0,
+        kind: FaultKind::Death { node: server },
+    }
+}
+
+fn run(nodes: u16, replicas: u16, faults: Vec<Fault>) -> Result<Report, CaseError> {
+    let prepared = Prepared::new("register", nodes).unwrap();
+    let mut case = case(ProtocolName::RampFast, FaultLevel::None, 7, nodes, replicas);
+    case.plan = FaultPlan { faults };
+    case.run(&prepared)
+}
+
+#[test]
+fn two_of_five_servers_die_and_nobody_else_is_stopped() {
+    let report = run(5, 5, vec![death(0, 1_000), death(3, 2_500)]).unwrap();
+    assert_eq!(report.verdict, Verdict::Fine);
+    assert!(report.happened.committed > TRANSACTIONS);
+}
+
+#[test]
+fn what_leaves_no_majority_is_refused() {
+    let refused = run(5, 3, vec![death(0, 1_000), death(1, 1_000)]).unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            CaseError::NoMajority {
+                left: 1,
+                replicas: 3,
+                ..
+            }
+        ),
+        "{refused}"
+    );
+    assert!(matches!(
+        run(3, 1, vec![death(0, 1_000)]),
+        Err(CaseError::NoMajority { left: 0, .. })
+    ));
+}
+
+#[test]
+fn a_factor_of_none_or_above_the_clusters_size_is_refused() {
+    for replicas in [0, 4, 300] {
+        let refused = run(3, replicas, Vec::new()).unwrap_err();
+        assert!(matches!(refused, CaseError::Replicas(_)), "{refused}");
+    }
+}
+
+#[test]
+fn what_keeps_no_records_has_no_replicas() {
+    let prepared = Prepared::new("register", 3).unwrap();
+    for protocol in [ProtocolName::Nwnr, ProtocolName::EPci] {
+        let refused = case(protocol, FaultLevel::None, 1, 3, 3).run(&prepared);
+        assert!(matches!(refused, Err(CaseError::NotDurable(_))));
+    }
+}
