@@ -50,6 +50,8 @@ struct Group {
     options: ReplicaOptions,
     members: Vec<Member>,
     network: Vec<(ReplicaId, ReplicaId, Message<Payload>)>,
+    /// What is under way for long.
+    late: Vec<(ReplicaId, ReplicaId, Message<Payload>)>,
     cuts: Vec<Vec<bool>>,
     /// What was committed at each index, as seen by whoever saw it first.
     chronicle: BTreeMap<u64, Entry<Payload>>,
@@ -100,6 +102,7 @@ impl Group {
             options,
             members: (0..count).map(member).collect(),
             network: Vec::new(),
+            late: Vec::new(),
             cuts: vec![vec![false; usize::from(count)]; usize::from(count)],
             chronicle: BTreeMap::new(),
             primaries: BTreeMap::from([(View::FIRST, ReplicaId(0))]),
@@ -137,7 +140,12 @@ impl Group {
         let member = &mut self.members[at];
         member.disk.append(&mut out.writes);
         for (to, message) in out.messages.drain(..) {
-            self.network.push((ReplicaId(at as u8), to, message));
+            let is_late = self.random.percent(10) && self.late.len() < 12;
+            let under_way = match is_late {
+                true => &mut self.late,
+                false => &mut self.network,
+            };
+            under_way.push((ReplicaId(at as u8), to, message));
         }
         self.members[at].out = out;
         self.check(at);
@@ -367,7 +375,7 @@ impl Group {
         for _ in 0..steps {
             self.now = self.now + Ticks(self.random.below(60));
             let at = self.random.below(u64::from(self.count)) as usize;
-            match self.random.weighted(&[40, 12, 14, 25, 1, 2, 1, 2, 2, 1]) {
+            match self.random.weighted(&[40, 12, 14, 25, 1, 2, 1, 2, 2, 1, 1]) {
                 0 if !self.network.is_empty() => {
                     let number = self.random.below(self.network.len() as u64) as usize;
                     match self.random.below(20) {
@@ -384,6 +392,11 @@ impl Group {
                 6 => self.cut(at),
                 7 => self.heal(),
                 8 => self.compact(at),
+                9 if !self.late.is_empty() => {
+                    let number = self.random.below(self.late.len() as u64) as usize;
+                    let arrived = self.late.swap_remove(number);
+                    self.network.push(arrived);
+                }
                 _ => {
                     let jump = self.random.below(8_000) as i64 - 4_000;
                     self.members[at].skew += jump;
@@ -411,6 +424,7 @@ impl Group {
     /// Everybody lives, and the network delivers: calls succeed, and all logs become one.
     fn calm(&mut self) {
         self.heal();
+        self.network.append(&mut self.late);
         for at in 0..usize::from(self.count) {
             self.revive(at);
         }
@@ -481,6 +495,15 @@ fn groups_of_three_agree() {
     sweep(3, 200);
 }
 
+/// A backup takes over a state and crashes before its acknowledgement leaves: the primary had sent all
+/// parts, and waited for ever.
+#[test]
+fn seed_46_asks_again_who_has_taken_over_a_state() {
+    let mut group = Group::new(46, 3);
+    group.storm(3_000);
+    group.calm();
+}
+
 #[test]
 fn groups_of_five_agree() {
     sweep(5, 80);
@@ -489,4 +512,110 @@ fn groups_of_five_agree() {
 #[test]
 fn groups_of_two_agree() {
     sweep(2, 60);
+}
+
+/// Raft's Figure 8: an entry of an earlier view is on a majority, and another primary may yet replace
+/// it. It is committed beneath an entry of the primary's own view alone.
+#[test]
+fn an_entry_of_an_earlier_view_is_not_committed_by_counting() {
+    let options = ReplicaOptions {
+        entries_max: 1,
+        ..ReplicaOptions::default()
+    };
+    let entry = |view, index| Entry {
+        place: Place {
+            view: View(view),
+            index,
+        },
+        payload: index,
+    };
+    let restored = |id, entries| {
+        let restored = Restored {
+            view: View(2),
+            voted: None,
+            base: Place::default(),
+            entries,
+        };
+        Replica::restored(ReplicaId(id), 3, options, Ticks(0), restored)
+    };
+    let mut replicas = [
+        restored(0, vec![entry(1, 1), entry(2, 2)]),
+        restored(1, Vec::new()),
+        restored(2, Vec::new()),
+    ];
+    let mut out = Out::default();
+    replicas[0].tick(Ticks::from_millis(1_000), &mut out);
+    let mut wire: Vec<(usize, usize, Message<Payload>)> = Vec::new();
+    let mut lost_of_this_view = true;
+    for round in 0..40 {
+        if round == 20 {
+            let committed = replicas.each_ref().map(Replica::committed);
+            assert_eq!(
+                committed, [0; 3],
+                "it is on two of three, and not committed"
+            );
+            assert_eq!(replicas[1].last(), entry(2, 2).place);
+            lost_of_this_view = false;
+        }
+        let now = Ticks::from_millis(1_000 + 60 * round);
+        if round > 0 {
+            replicas[0].tick(now, &mut out);
+        }
+        let mut at = 0;
+        loop {
+            for event in std::mem::take(&mut out.events) {
+                assert_eq!(event, Event::Elected);
+                replicas[at].append(3, &mut out);
+            }
+            out.writes.clear();
+            let written = replicas[at].written();
+            replicas[at].persisted(written, &mut out);
+            replicas[at].flush(&mut out);
+            let said = out.messages.drain(..);
+            wire.extend(said.map(|(to, message)| (at, to.index(), message)));
+            let Some((from, to, message)) = wire.pop() else {
+                break;
+            };
+            let is_new = |e: &Entry<Payload>| e.place.view > View(2);
+            let is_lost = match &message {
+                Message::Append { entries, .. } => entries.iter().any(is_new),
+                _ => false,
+            };
+            at = to;
+            if to == 2 || (is_lost && lost_of_this_view) {
+                continue;
+            }
+            replicas[to].receive(now, ReplicaId(from as u8), message, &mut out);
+        }
+    }
+    assert!(replicas[0].is_primary());
+    assert_eq!(replicas[0].committed(), 3);
+}
+
+/// A round that began before something was said does not confirm it: a later primary may have told
+/// somebody more in between.
+#[test]
+fn what_is_said_is_confirmed_by_a_round_that_begins_after_it() {
+    let options = ReplicaOptions::default();
+    let made = |id| Replica::<Payload>::new(ReplicaId(id), 3, options, Ticks(0));
+    let (mut primary, mut backup) = (made(0), made(1));
+    let (mut out, mut answer) = (Out::default(), Out::default());
+    primary.tick(Ticks(1), &mut out);
+    let to_backup = |out: &mut Out<Payload>| {
+        let at = out.messages.iter().position(|(to, _)| *to == ReplicaId(1));
+        out.messages.remove(at.unwrap()).1
+    };
+    backup.receive(Ticks(2), ReplicaId(0), to_backup(&mut out), &mut answer);
+    out.messages.clear();
+
+    let round = primary.want_confirmation();
+    primary.flush(&mut out);
+    let (_, before) = answer.messages.remove(0);
+    primary.receive(Ticks(3), ReplicaId(1), before, &mut out);
+    assert!(primary.confirmed() < Some(round), "that round is older");
+
+    backup.receive(Ticks(4), ReplicaId(0), to_backup(&mut out), &mut answer);
+    let (_, after) = answer.messages.remove(0);
+    primary.receive(Ticks(5), ReplicaId(1), after, &mut out);
+    assert!(primary.confirmed() >= Some(round));
 }

@@ -666,12 +666,13 @@ impl Case {
         let until = cluster.now + self.patience(REST, cluster.placement.nodes());
         if self.replicas > 1 {
             // Heartbeats go on for ever.
-            while !(cluster.violations.is_empty() && cluster.is_at_rest()) {
+            while let Some(unrest) = cluster.unrest() {
                 if !cluster.violations.is_empty() {
                     return Some("a violation ended the run".to_owned());
                 }
                 if cluster.now > until {
-                    return Some(stuck(cluster, "nodes and replicas do not come to rest"));
+                    let why = format!("nodes and replicas do not come to rest: {unrest}");
+                    return Some(stuck(cluster, &why));
                 }
                 for _ in 0..REST_EVENTS {
                     cluster.advance();

@@ -96,6 +96,8 @@ pub(crate) struct Host<P: Simulated> {
 pub(crate) struct Lives {
     /// The host of the last one.
     pub(crate) host: u16,
+    /// The last one.
+    pub(crate) life: Incarnation,
     /// The store as it was when this life began, in a run with logs.
     base: Option<Box<Store>>,
     /// What was installed in this life before the node died.
@@ -110,6 +112,7 @@ impl Lives {
     pub(crate) fn new(host: u16, base: Option<Box<Store>>) -> Lives {
         Lives {
             host,
+            life: Incarnation::FIRST,
             base,
             lost: Vec::new(),
             found: BTreeSet::new(),

@@ -272,6 +272,14 @@ impl<P: Simulated> Cluster<P> {
     fn rose(&mut self, host: u16, life: Incarnation) {
         let node = self.node_of(host);
         self.happened.sometimes("a replica became the primary");
+        let links = self.make_links(host, life);
+        self.hosts[usize::from(host)].links = links;
+        self.use_links(host, |links, now, out| links.greet(now, out));
+        // One that slept while it rose may hear of it when a later life has risen: nobody heeds it.
+        if life <= self.lives[usize::from(node)].life {
+            self.happened.sometimes("a life rose after a later one");
+            return;
+        }
         let before = self.lives[usize::from(node)].host;
         if before != host {
             self.happened.sometimes("a backup took over from another");
@@ -283,11 +291,9 @@ impl<P: Simulated> Cluster<P> {
                 self.lives[usize::from(node)].lost = installed;
             }
         }
-        self.lives[usize::from(node)].host = host;
+        let lives = &mut self.lives[usize::from(node)];
+        (lives.host, lives.life) = (host, life);
         self.compare(node);
-        let links = self.make_links(host, life);
-        self.hosts[usize::from(host)].links = links;
-        self.use_links(host, |links, now, out| links.greet(now, out));
     }
 
     /// A node is gone with what it had under way: its host died, or it was deposed.
@@ -367,26 +373,39 @@ impl<P: Simulated> Cluster<P> {
         }
     }
 
-    /// Whether nothing is left to be done but heartbeats: every node has its primary, everything was
-    /// said and heard, and all replicas that live have all of it.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        let nodes = 0..self.placement.nodes();
-        let at_rest = |number: u16| {
-            let host = self.lives[usize::from(number)].host;
-            let seat = &self.hosts[usize::from(host)];
-            let (Some(node), Some(replica)) = (seat.node(), seat.replica()) else {
-                return false;
-            };
-            let last = replica.group().last();
-            node.calls() == 0
-                && node.protocol().leftovers().is_none()
-                && !replica.is_withholding()
-                && seat.links.as_ref().is_some_and(Links::is_idle)
-                && self
-                    .replicas_of(number)
-                    .all(|(_, other)| other.group().last() == last && other.applied() == last.index)
+    /// What keeps the cluster from rest, where nothing is left to be done but heartbeats: every node
+    /// has its primary, everything was said and heard, and all replicas that live have all of it.
+    pub(crate) fn unrest(&self) -> Option<String> {
+        (0..self.placement.nodes()).find_map(|number| self.unrest_of(number))
+    }
+
+    fn unrest_of(&self, number: u16) -> Option<String> {
+        let host = self.lives[usize::from(number)].host;
+        let seat = &self.hosts[usize::from(host)];
+        let (Some(node), Some(primary)) = (seat.node(), seat.replica()) else {
+            return Some(format!("n{number} has no primary"));
         };
-        nodes.into_iter().all(at_rest)
+        if node.calls() > 0 || primary.is_withholding() {
+            return Some(format!("n{number} has something to answer"));
+        }
+        if let Some(left) = node.protocol().leftovers() {
+            return Some(format!("at n{number} {left}"));
+        }
+        if !seat.links.as_ref().is_some_and(Links::is_idle) {
+            return Some(format!("n{number} has said what was not heard"));
+        }
+        let last = primary.group().last();
+        let mut others = self.replicas_of(number);
+        let lags =
+            others.find(|(_, other)| other.group().last() != last || other.applied() != last.index);
+        lags.map(|(host, other)| {
+            format!(
+                "{} of n{number} has come to {} in {:?}, and the primary to {last:?}",
+                self.replica_of(host),
+                other.applied(),
+                other.group().last()
+            )
+        })
     }
 
     /// The replicas of a node that live, by host.

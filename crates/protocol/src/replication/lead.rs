@@ -214,17 +214,18 @@ impl<T: Clone> Replica<T> {
         let Role::Primary(lead) = &mut self.role else {
             return;
         };
+        let Some(part) = lead.followers[to.index()].part else {
+            return;
+        };
         let Some(state) = &lead.state else {
             if !std::mem::replace(&mut lead.asked, true) {
                 out.events.push(Event::NeedsState);
             }
             return;
         };
-        let follower = &mut lead.followers[to.index()];
-        let Some(part) = follower.part else { return };
-        let Some(payload) = state.parts.get(part as usize) else {
-            return;
-        };
+        // Who has them all and has not said so is asked by the last one.
+        let part = part.min(state.parts.len() as u32 - 1);
+        let payload = &state.parts[part as usize];
         self.counters.parts += 1;
         let install = Message::Install {
             view,
