@@ -37,6 +37,13 @@ pub enum Script {
         /// What it reads and writes.
         items: Vec<Item>,
     },
+    /// Reads an item, and sets the register of another one to what it quotes ([`quoted`]).
+    Reply {
+        /// What it reads.
+        to: Item,
+        /// What it writes.
+        at: Item,
+    },
     /// Takes an amount from one counter if several hold as much together; all are guards.
     Withdraw {
         /// The counters that are summed up.
@@ -62,6 +69,7 @@ impl Script {
                 sorted(items.iter().map(write).collect())
             }
             Script::Look { batches } => sorted(batches.iter().flatten().map(read).collect()),
+            Script::Reply { to, at } => sorted(vec![read(to), write(at)]),
             Script::Withdraw { from, at, .. } => sorted(
                 from.iter()
                     .map(|item| if item == at { write(item) } else { read(item) })
@@ -100,6 +108,13 @@ impl Script {
                     |(part, id): &Item| (*part, vec![fixture::update(SET, *part, *id, new)]);
                 commit(items.iter().map(effects), true)
             }
+            Script::Reply { to, .. } if answers.is_empty() => Request::Read(vec![read(to)]),
+            Script::Reply { at: (part, id), .. } => {
+                let comment = answers.iter().flatten().map(|seen| self::seen(seen).0);
+                let quote = quoted(comment.sum());
+                let set = fixture::update(SET, *part, *id, quote);
+                commit(std::iter::once((*part, vec![set])), false)
+            }
             Script::Withdraw { from, .. } if answers.is_empty() => {
                 let each = from.iter().map(read).map(fixture::guarded);
                 Request::Read(sorted(each.collect()))
@@ -119,6 +134,11 @@ impl Script {
 /// The value that a writer gives to registers.
 pub fn value_of(writer: u32) -> i64 {
     i64::from(writer) + 1
+}
+
+/// What [`Script::Reply`] makes of a register that it has read.
+pub fn quoted(register: i64) -> i64 {
+    register + 10
 }
 
 /// What [`Script::Rewrite`] makes of what it has read.

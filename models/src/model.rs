@@ -13,7 +13,7 @@ use anabranch_types::{NodeId, Ticks};
 use crate::client::{Item, Script};
 use crate::cluster::{Setting, State, Subject};
 use crate::explore::{Found, Limits, Property, Visited, explore, narrate, shortest};
-use crate::property::{Guarded, ReadAtomic, Serializable, Start};
+use crate::property::{Guarded, ReadAtomic, Replied, Serializable, Start};
 use crate::subject::Deaf;
 use crate::support::fixture::{ITEM, item_key, item_row, programs, schema};
 
@@ -41,6 +41,24 @@ pub const MODELS: &[Model] = &[
         name: "ramp-one-phase",
         about: "RAMP-Fast, one-phase writes: no reader sees a part of a transaction",
         kind: Kind::RampOnePhase,
+        finds: false,
+    },
+    Model {
+        name: "causal",
+        about: "causal RAMP-Fast: whoever sees a reply sees what it answers",
+        kind: Kind::Replies {
+            metadata: Metadata::Fast,
+            causal: true,
+        },
+        finds: false,
+    },
+    Model {
+        name: "causal-small",
+        about: "causal RAMP-Small: whoever sees a reply sees what it answers",
+        kind: Kind::Replies {
+            metadata: Metadata::Small,
+            causal: true,
+        },
         finds: false,
     },
     Model {
@@ -80,6 +98,15 @@ pub const MODELS: &[Model] = &[
         finds: true,
     },
     Model {
+        name: "ramp-replies",
+        about: "RAMP-Fast: a reply is seen without what it answers (self-test)",
+        kind: Kind::Replies {
+            metadata: Metadata::Fast,
+            causal: false,
+        },
+        finds: true,
+    },
+    Model {
         name: "locking-short",
         about: "locking that keeps no read locks: not serializable (self-test)",
         kind: Kind::FewerLocks(ReadLocks::Short),
@@ -111,6 +138,7 @@ enum Kind {
     Ramp(Metadata),
     RampOnePhase,
     RampGuards,
+    Replies { metadata: Metadata, causal: bool },
     Locking { declares: bool },
     Nwnr,
     Deaf,
@@ -178,6 +206,11 @@ const RETAIN: Ticks = Ticks::from_millis(10);
 /// How far time jumps: one jump is within [`RETAIN`], two are not.
 const JUMP: Ticks = Ticks::from_millis(6);
 
+/// Where a comment, its copy and its reply are in models of causality.
+const COMMENT: Item = (0, 0);
+const WALL: Item = (1, 0);
+const REPLY: Item = (2, 0);
+
 /// After how long participants ask, in models that terminate: within a jump.
 const PATIENCE: Ticks = Ticks::from_millis(5);
 
@@ -243,6 +276,28 @@ impl Model {
                     &read_atomic,
                     limits,
                 )
+            }
+            Kind::Replies { metadata, causal } => {
+                let size = Size {
+                    partitions: 3,
+                    writers: 2,
+                    ..size
+                };
+                size.check()?;
+                let setting = size.replies();
+                let options = RampOptions {
+                    causal,
+                    ..ramp_options(size, metadata)
+                };
+                let node = move |node, topology, store| {
+                    RampNode::new(node, topology, store, programs(), options)
+                };
+                let replied = Replied {
+                    wall: WALL,
+                    reply: REPLY,
+                };
+                let nodes = size.both(0, durable(size, node));
+                run(nodes, &setting, &replied, limits)
             }
             Kind::Deaf => {
                 let setting = size.setting(Size::write);
@@ -388,6 +443,31 @@ impl Size {
             at: ((writer % u32::from(self.partitions)) as u16, 0),
             amount: i64::from(self.partitions),
         }
+    }
+
+    /// Somebody comments in two places, somebody replies to one of them, and readers look at the other one
+    /// and the reply; those that read one by one in either order.
+    fn replies(self) -> Setting {
+        let mut setting = self.setting(|_, writer| match writer {
+            0 => Script::Write {
+                writer,
+                items: vec![COMMENT, WALL],
+            },
+            _ => Script::Reply {
+                to: COMMENT,
+                at: REPLY,
+            },
+        });
+        let readers = setting.scripts[self.writers as usize..].iter_mut();
+        for ((_, script), number) in readers.zip(0u32..) {
+            let batches = match (self.one_by_one, number % 2) {
+                (false, _) => vec![vec![WALL, REPLY]],
+                (true, 0) => vec![vec![WALL], vec![REPLY]],
+                (true, _) => vec![vec![REPLY], vec![WALL]],
+            };
+            *script = Script::Look { batches };
+        }
+        setting
     }
 
     fn setting(self, write: impl Fn(Size, u32) -> Script) -> Setting {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use anabranch_types::NodeId;
 
-use crate::client::{Client, Item, Phase, Script, rewritten, seen, value_of};
+use crate::client::{Client, Item, Phase, Script, quoted, rewritten, seen, value_of};
 use crate::cluster::{Setting, State, Subject};
 use crate::explore::Property;
 use crate::support::fixture::{ITEM, columns, item_key};
@@ -44,6 +44,43 @@ pub struct ReadAtomic {
 pub struct Serializable {
     /// What everything starts from.
     pub start: Start,
+}
+
+/// Causality (ramp.txt §4.7): whoever sees a reply sees the comment that it quotes.
+#[derive(Clone, Copy, Debug)]
+pub struct Replied {
+    /// Where the comment is that readers read.
+    pub wall: Item,
+    /// Where the reply is.
+    pub reply: Item,
+}
+
+impl<P: Subject> Property<P> for Replied {
+    fn check(&self, state: &State<P>, setting: &Setting) -> Result<(), String> {
+        for (number, client, script) in runs(state, setting) {
+            let Script::Look { batches } = script else {
+                continue;
+            };
+            let items = batches.iter().flatten();
+            let read: BTreeMap<Item, i64> = items
+                .copied()
+                .zip(client.answers.iter().flatten().map(|row| seen(row).0))
+                .collect();
+            let (wall, reply) = (read.get(&self.wall), read.get(&self.reply));
+            if let (Some(wall), Some(reply)) = (wall, reply)
+                && *reply > quoted(*wall)
+            {
+                return Err(format!(
+                    "client {number} has read {reply}, which quotes a comment, and {wall} in its place"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_end(&self, state: &State<P>, setting: &Setting) -> Result<(), String> {
+        check_finished(state, setting)
+    }
 }
 
 /// What withdrawals leave: no sum below zero.
@@ -278,6 +315,13 @@ impl Serializable {
                     let row = (new, get(items, item).1);
                     items.insert(*item, row);
                 }
+                same
+            }
+            Script::Reply { to, at } => {
+                let same = reads(items, to);
+                let quote = quoted(get(items, to).0);
+                let row = (quote, get(items, at).1);
+                items.insert(*at, row);
                 same
             }
             Script::Withdraw { from, at, amount } => {

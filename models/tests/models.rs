@@ -68,6 +68,29 @@ fn one_phase_writes_show_all_of_a_transaction_or_nothing() {
     holds("ramp-one-phase", size, 1_000);
 }
 
+/// Whoever sees a reply sees what it answers (ramp.txt §6.3), in every order of all messages; plain RAMP
+/// permits the other thing.
+#[test]
+fn causal_ramp_shows_what_a_reply_answers() {
+    for name in ["causal", "causal-small"] {
+        let one = Size { readers: 1, ..TWO };
+        holds(name, one, 1_000);
+        holds(name, ONE_BY_ONE, 1_000);
+        let apart = Size {
+            apart: true,
+            ..ONE_BY_ONE
+        };
+        holds(name, apart, 1_000);
+    }
+    let returns = Size {
+        readers: 1,
+        returns: 1,
+        ..TWO
+    };
+    holds("causal", returns, 10_000);
+    finds("ramp-replies", ONE_BY_ONE, 13, "quotes a comment");
+}
+
 /// Evidence and superseded versions go, readers in progress do not.
 #[test]
 fn ramp_shows_all_of_a_transaction_while_it_is_being_forgotten() {

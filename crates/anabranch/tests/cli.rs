@@ -719,7 +719,7 @@ fn check_gives_no_verdict_on_a_history_that_cannot_be_judged() {
 fn bench_check_judges_what_it_generates() {
     let ran = anabranch(&["bench", "check", "--transactions", "5000"]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    assert_eq!(ran.out.matches("satisfied").count(), 8, "{}", ran.out);
+    assert_eq!(ran.out.matches("satisfied").count(), 12, "{}", ran.out);
 }
 
 #[test]
