@@ -3,7 +3,7 @@
 
 use anabranch_protocol::ramp::message::{At, Message, Required, Stamped};
 use anabranch_protocol::ramp::siblings::WriteSet;
-use anabranch_protocol::ramp::{RampNode, RampOptions};
+use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
 use anabranch_protocol::{
     AbortReason, Input, Outbox, PartitionEffects, PartitionRead, Protocol, Reply, Request,
     TransactionId,
@@ -13,7 +13,7 @@ use anabranch_types::{Fetched, NodeId, SlotId, Ticks, Timestamp, Value};
 use crate::support::cluster::Cluster;
 use crate::support::describe;
 use crate::support::fixture::*;
-use crate::{cluster, cluster_with};
+use crate::{cluster, cluster_with, inexact};
 
 pub(crate) const X: NodeId = NodeId(0);
 pub(crate) const Y: NodeId = NodeId(1);
@@ -382,6 +382,48 @@ fn a_reader_slower_than_the_window_is_restarted() {
     }
     let again = cluster.ask(reader, Request::Read(vec![read_item(0, 0)]));
     assert_eq!(reason(Some(again)), AbortReason::BelowFloor);
+}
+
+/// Trap 1, of a reader that pauses between its rounds: what it asks for a second time has been followed by
+/// others, of which nothing is remembered any more. It is told to begin again, and not given one of them
+/// here and its elder there.
+#[test]
+fn a_reader_that_pauses_between_its_rounds_is_restarted() {
+    for metadata in std::iter::once(Metadata::Fast).chain(inexact()) {
+        let options = RampOptions {
+            metadata,
+            ..RampOptions::default()
+        };
+        let mut cluster = cluster_with(4, Ticks::from_millis(5), options);
+        let (first, reader) = (cluster.begin(C1), cluster.begin(C2));
+        cluster.request(first, Request::Commit(set_both(1)));
+        prepare(&mut cluster, C1, &[X, Y]);
+        cluster.deliver(C1, X);
+        cluster.request(reader, Request::Read(read_both()));
+        round(&mut cluster, C2, X);
+        round(&mut cluster, C2, Y);
+        assert_eq!(cluster.under_way(C2, Y), 1, "{metadata:?}: a second round");
+        // All but that question goes on, for longer than evidence is kept.
+        let others = |cluster: &mut Cluster<RampNode>| {
+            while let Some((from, to)) =
+                (cluster.busy_links().into_iter()).find(|link| *link != (C2, Y))
+            {
+                cluster.deliver(from, to);
+            }
+        };
+        others(&mut cluster);
+        for value in 2..60 {
+            let writer = cluster.begin(C1);
+            cluster.request(writer, Request::Commit(set_both(value)));
+            others(&mut cluster);
+            assert!(is_committed(cluster.take_reply(writer)), "{metadata:?}");
+            cluster.advance(Ticks::from_millis(20));
+            others(&mut cluster);
+        }
+        cluster.deliver_all();
+        let reply = cluster.take_reply(reader);
+        assert_eq!(reason(reply), AbortReason::BelowFloor, "{metadata:?}");
+    }
 }
 
 /// Rows are replaced in place while nobody reads on in an older snapshot. Whoever does is restarted
