@@ -12,7 +12,7 @@ use anabranch_engine::{
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_protocol::replication::{Message, ReplicaId, ReplicaOptions};
-use anabranch_protocol::{Protocol, Topology};
+use anabranch_protocol::{Protocol, Session, Topology};
 use anabranch_storage::Store;
 use anabranch_storage::media::memory::MemoryDisk;
 use anabranch_types::row::RowBuilder;
@@ -141,6 +141,7 @@ impl World {
             id: CallId(self.calls),
             work: Work::Procedure(number.unwrap()),
             arguments: arguments.into(),
+            session: Session::default(),
         }
     }
 
