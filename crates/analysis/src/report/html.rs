@@ -93,12 +93,13 @@ impl Page<'_> {
         );
         if !edges.is_empty() {
             out.push_str(
-                "<table>\n<tr><th></th><th>types</th><th>ordered for the sake of</th></tr>\n",
+                "<div class=\"scroll\"><table>\n<tr><th></th><th>types</th>\
+                 <th>ordered for the sake of</th></tr>\n",
             );
             for (number, edge) in (1..).zip(&edges) {
                 self.put_edge(out, number, edge);
             }
-            out.push_str("</table>\n");
+            out.push_str("</table></div>\n");
         }
         out.push_str("</section>\n");
     }
