@@ -211,6 +211,7 @@ fn commit(root: &Path) -> String {
 fn combinations() -> Vec<Combination> {
     let workloads = [
         "register",
+        "replies",
         "counter",
         "bank",
         "smallbank",

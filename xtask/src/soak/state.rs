@@ -119,9 +119,10 @@ impl Combination {
         format!("{}-{}-{}", self.workload, self.protocol, self.level)
     }
 
-    /// For `anabranch`.
+    /// For `anabranch`. Replies are there for the sake of causal RAMP, and of clients that bring along what
+    /// they have seen and written.
     pub(super) fn arguments(&self) -> Vec<String> {
-        let words = [
+        let mut words = vec![
             "sim",
             &self.workload,
             "--protocol",
@@ -129,6 +130,9 @@ impl Combination {
             "--faults",
             &self.level,
         ];
+        if self.workload == "replies" && self.protocol.starts_with("ramp") {
+            words.extend(["--causal", "--roaming", "--one-phase"]);
+        }
         words.iter().map(|word| (*word).to_owned()).collect()
     }
 
