@@ -76,6 +76,16 @@ fn a_plan_with_guards_is_refused_for_what_takes_none() {
 }
 
 #[test]
+fn what_only_ramp_can_do_is_refused_of_others() {
+    for option in ["--causal", "--one-phase"] {
+        let sim = ["sim", "register", "--protocol", "locking", option];
+        refused_in_one_line(&sim, &[option, "locking is no RAMP", "ramp-small"]);
+        let bench = ["bench", "ycsb", "--protocol", "locking,nwnr", option];
+        refused_in_one_line(&bench, &[option, "no RAMP is among"]);
+    }
+}
+
+#[test]
 fn two_outputs_in_one_file_are_refused() {
     let folder = scratch("one-file");
     let (file, same) = (folder.join("run"), folder.join(".").join("run"));

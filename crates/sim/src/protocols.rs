@@ -192,10 +192,10 @@ impl Extras {
     /// When something is asked for that only RAMP has, of another protocol.
     pub(crate) fn check(self, protocol: ProtocolName) -> Result<(), CaseError> {
         let option = match self {
-            Extras { causal: true, .. } => "causal consistency as an option",
+            Extras { causal: true, .. } => "causal consistency (--causal)",
             Extras {
                 one_phase: true, ..
-            } => "one-phase writes",
+            } => "one-phase writes (--one-phase)",
             _ => return Ok(()),
         };
         match protocol.is_ramp() {
