@@ -95,3 +95,26 @@ fn what_is_counted_paid_and_read_four_at_a_time_is_causal() {
         storms(workload, ProtocolName::RampFast, 2, 150);
     }
 }
+
+/// Clients whose commits nobody is told of at first bring along what they wrote: they read it, and whoever
+/// replies to it is not seen without it.
+#[test]
+fn commits_left_to_participants_are_causal() {
+    for ramp in RAMPS {
+        for workload in ["register", "replies"] {
+            let prepared = Prepared::new(workload, NODES).unwrap();
+            for seed in 0..6 {
+                let mut case = case(ramp, FaultLevel::Storm, seed, 120);
+                (case.roaming, case.extras.causal) = (true, true);
+                case.termination.unsent_commits = 300_000;
+                let report = case.run(&prepared).unwrap();
+                assert_eq!(
+                    report.verdict,
+                    Verdict::Fine,
+                    "{workload} {} {seed}",
+                    ramp.name()
+                );
+            }
+        }
+    }
+}
