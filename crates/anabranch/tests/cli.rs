@@ -195,6 +195,14 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("scratch paths are text")
 }
 
+/// A path as `analyze` names it: from the project's folder, if it lies in it, as it does where the build
+/// folder is in its usual place.
+fn shown(path: &Path) -> &str {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = folder.canonicalize().expect("the project has a folder");
+    text(path.strip_prefix(folder).unwrap_or(path))
+}
+
 #[test]
 fn every_command_explains_itself() {
     let whole = anabranch(&["--help"]);
@@ -329,7 +337,7 @@ fn a_mistake_in_a_file_is_shown_where_it_is() {
         "CREATE TABLE t (\n    a integer,\n    b nosuchtype\n);\n",
     )
     .unwrap();
-    let place = format!("{}:3:7", text(&file));
+    let place = format!("{}:3:7", shown(&file));
     let caret = "  |       ^^^^^^^^^^";
     let says = ["nosuchtype", place.as_str(), caret];
     refused(&["analyze", text(&file)], &says);
@@ -374,7 +382,7 @@ fn each_kind_of_bad_input_is_refused_once_and_where_it_is() {
     for (name, column, sql) in cases {
         let file = folder.join(format!("{name}.sql"));
         std::fs::write(&file, sql).unwrap();
-        let place = format!("{}:3:{column}\n", text(&file));
+        let place = format!("{}:3:{column}\n", shown(&file));
         // Beneath what is wrong, and from its first column on.
         let caret = format!("\n  | {}^", " ".repeat(column - 1));
         for arguments in [

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::{anabranch, refused, refused_in_one_line, scratch, text};
+use crate::{anabranch, refused, refused_in_one_line, scratch, shown, text};
 
 const SQL: &str = "CREATE TABLE seats (flight integer NOT NULL, seat integer NOT NULL,
                     PRIMARY KEY (flight, seat));
@@ -84,7 +84,7 @@ fn github_shows_findings_beside_their_lines() {
     let [line] = lines[..] else {
         panic!("one finding, one line: {}", ran.out);
     };
-    let place = format!("::warning file={},line=6,col=", text(&file));
+    let place = format!("::warning file={},line=6,col=", shown(&file));
     assert!(line.starts_with(&place), "{line}");
     let title =
         "title=unique%3A the key is chosen [unique-chosen]::reserve needs coordination for ";
