@@ -58,6 +58,8 @@ struct World {
     wire: Vec<(usize, usize, Message<Batch>)>,
     /// Who reaches no other replica.
     cut: [bool; 3],
+    /// Whose disk takes for ever.
+    slow: [bool; 3],
     /// What each replica has said to n0 and to clients.
     said: [u32; 3],
     told: Vec<Outcome>,
@@ -124,6 +126,7 @@ impl World {
             sent: Vec::new(),
             wire: Vec::new(),
             cut: [false; 3],
+            slow: [false; 3],
             said: [0; 3],
             told: Vec::new(),
             risen: Vec::new(),
@@ -160,7 +163,9 @@ impl World {
         let replica = &mut self.replicas[at];
         replica.step(now, input);
         replica.flush(now, &mut out).unwrap();
-        while let Some(until) = replica.begin_sync() {
+        while !self.slow[at]
+            && let Some(until) = replica.begin_sync()
+        {
             replica.end_sync(now, until, &mut out).unwrap();
         }
         replica.group().check_invariants().unwrap();
@@ -300,15 +305,19 @@ fn failover_before_the_prepare_is_replicated() {
 fn what_a_deposed_primary_reads_is_told_to_nobody() {
     let mut world = World::new();
     let [here, there] = world.cells;
+    let add = world.call_of("add_to_one", &args([there, 1]));
+    world.replica(0, ReplicaInput::Node(NodeInput::Call(add)));
+    world.settle();
+    assert_eq!((world.said[0], world.told.len()), (1, 1));
     world.cut[0] = true;
-    for _ in 0..60 {
+    while world.risen.is_empty() {
         world.pass(&[1, 2]);
     }
     let (new, _) = world.risen[0];
     let add = world.call_of("add_to_one", &args([there, 7]));
     world.replica(new, ReplicaInput::Node(NodeInput::Call(add)));
     world.settle();
-    assert_eq!(world.told.len(), 1, "a client was told that it is 7");
+    assert_eq!(world.told.len(), 2, "a client was told that it is 8");
 
     let look = world.call_of("look", &args([there, there]));
     world.replica(0, ReplicaInput::Node(NodeInput::Call(look)));
@@ -316,14 +325,41 @@ fn what_a_deposed_primary_reads_is_told_to_nobody() {
     world.alone(NodeInput::Call(look));
     world.deliver_to(0);
     assert!(world.replicas[0].is_withholding(), "it has read, and waits");
+    let (last, committed) = (
+        world.replicas[0].group().last(),
+        world.replicas[0].group().committed(),
+    );
+    assert_eq!(last.index, committed, "not for a record");
     world.cut[0] = false;
     for _ in 0..4 {
         world.pass(&[0, 1, 2]);
     }
-    assert_eq!((world.said[0], world.fallen.as_slice()), (0, &[0][..]));
-    assert_eq!(world.told.len(), 1);
+    assert_eq!((world.said[0], world.fallen.as_slice()), (1, &[0][..]));
+    assert_eq!(world.told.len(), 2);
 
     world.alone(NodeInput::Restarted { node: NodeId(1) });
     let seen = world.answered_by(new).result.unwrap().rows;
-    assert_eq!(ints(&seen), vec![vec![0, 7]]);
+    assert_eq!(ints(&seen), vec![vec![0, 8]]);
+}
+
+/// The backups have a vote's records and confirm their primary; but no disk of theirs has taken them, and
+/// two crashes would. The vote waits.
+#[test]
+fn a_vote_waits_for_the_disks_of_a_majority() {
+    let mut world = World::new();
+    let [here, there] = world.cells;
+    world.slow = [false, true, true];
+    let add = world.call_of("add_to_both", &args([here, there, 5]));
+    world.alone(NodeInput::Call(add));
+    world.deliver_to(0);
+    for _ in 0..10 {
+        world.pass(&[0, 1, 2]);
+    }
+    let group = world.replicas[0].group();
+    assert!(group.confirmed() > Some(3), "it is the primary");
+    assert_eq!((world.said[0], group.committed()), (0, 0));
+    world.slow = [false, true, false];
+    world.pass(&[0, 1, 2]);
+    let outcome = world.answered_by(0);
+    assert!(outcome.result.is_ok(), "{:?}", outcome.result);
 }
