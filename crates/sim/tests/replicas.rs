@@ -116,9 +116,9 @@ fn nothing_is_disturbed_where_nothing_goes_wrong() {
 /// and does not know it: answered by it, neither greeted its true peer, and each waited for the other to
 /// notice that it had come back.
 #[test]
-fn seed_10_greets_the_newest_life() {
+fn seed_62_greets_the_newest_life() {
     let prepared = Prepared::new("bank", 3).unwrap();
-    let case = case(ProtocolName::Locking, FaultLevel::Storm, 10, 3, 3);
+    let case = case(ProtocolName::Locking, FaultLevel::Storm, 62, 3, 3);
     assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
 }
 
