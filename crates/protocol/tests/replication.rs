@@ -619,3 +619,32 @@ fn what_is_said_is_confirmed_by_a_round_that_begins_after_it() {
     primary.receive(Ticks(5), ReplicaId(1), after, &mut out);
     assert!(primary.confirmed() >= Some(round));
 }
+
+/// Who has voted and forgets it in a crash would vote for another in the same view: a vote leaves when
+/// it is durable.
+#[test]
+fn a_vote_leaves_when_it_is_durable() {
+    let mut replica = Replica::<Payload>::new(ReplicaId(1), 3, ReplicaOptions::default(), Ticks(0));
+    let mut out = Out::default();
+    let request = Message::RequestVote {
+        view: View(2),
+        wanted: View(2),
+        last: Place::default(),
+        pre: false,
+    };
+    replica.receive(Ticks(1), ReplicaId(2), request, &mut out);
+    assert!(out.messages.is_empty(), "{:?}", out.messages);
+    let vote = Write::View {
+        view: View(2),
+        voted: Some(ReplicaId(2)),
+    };
+    assert_eq!(out.writes.last(), Some(&vote));
+    let written = replica.written();
+    replica.persisted(written - 1, &mut out);
+    assert!(out.messages.is_empty());
+    replica.persisted(written, &mut out);
+    assert!(matches!(
+        out.messages.as_slice(),
+        [(ReplicaId(2), Message::Vote { granted: true, .. })]
+    ));
+}
