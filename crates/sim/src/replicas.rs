@@ -1,10 +1,9 @@
 //! Nodes with replicas: which host is which, elections seen from outside, and rest.
 //!
-//! Replica *i* of node *n* is host *n* + *i* times the number of nodes; which server it is on says
-//! the [`ReplicaPlacement`](anabranch_protocol::replication::ReplicaPlacement). What befalls a server befalls all
-//! its hosts; wires are between servers. A node is where the last of its lives rose. A primary that
-//! has been deposed and does not know it goes on, and its clients wait for answers that never come:
-//! nothing of what it does counts.
+//! Replica *i* of node *n* is host *n* + *i* times the number of nodes; which server it is on says the
+//! [`ReplicaPlacement`]. What befalls a server befalls all its hosts; wires are between servers. A node is
+//! where the last of its lives rose. A primary that has been deposed and does not know it goes on, and its
+//! clients wait for answers that never come: nothing of what it does counts.
 
 use std::rc::Rc;
 

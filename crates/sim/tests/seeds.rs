@@ -264,7 +264,7 @@ fn who_is_answered_in_one_phase_reads_his_writes_where_he_wrote_them() {
         let (mut missed, mut overtaken) = (0, 0);
         for workload in ["register", "bank", "counter"] {
             let prepared = Prepared::new(workload, NODES).unwrap();
-            for level in FaultLevel::ALL {
+            for level in FaultLevel::ONE_REPLICA {
                 for seed in 0..6 {
                     let mut case = case(protocol, level, seed);
                     case.extras.one_phase = true;

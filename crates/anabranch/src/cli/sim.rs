@@ -672,7 +672,7 @@ mod tests {
         assert_eq!(listed(none.into_iter()), "none");
         let few = listed([("answers", 1_234), ("stores", 1)].into_iter());
         assert_eq!(few, "answers: 1,234; stores: 1");
-        let long = "what takes forty columns, or nearly so";
+        let long = "what takes some thirty columns";
         let many = listed([(long, 1), (long, 22), (long, 333)].into_iter());
         let lines: Vec<&str> = many.lines().collect();
         assert_eq!(lines.len(), 2, "{many}");

@@ -125,7 +125,7 @@ mod tests {
         let refused = |change| made(change).expect_err("refused").to_string();
         assert_eq!(
             refused(|p| p.zipfian_constant = 1.5),
-            "error: --zipfian-constant: has to be between 0 and 1"
+            "error: --zipfian-constant: has to be above 0 and below 1 (uniform is a distribution of its own)"
         );
         let error = refused(|p| p.items = 1 << 39);
         assert!(
