@@ -27,6 +27,8 @@
 
 mod frame;
 
+use std::fmt;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
@@ -304,7 +306,7 @@ impl<D: Media> Log<D> {
         }
         let written = self.write_checkpoint(write);
         self.prepared = Some(self.end);
-        self.stop_on_error(written)
+        self.stop_on(written)
     }
 
     /// The checkpoint that was prepared stands from now on for what the log has below it.
@@ -319,7 +321,7 @@ impl<D: Media> Log<D> {
         let prepared = self.prepared.take();
         let at = prepared.expect("a checkpoint is adopted after it was prepared");
         let adopted = self.rename_checkpoint(at);
-        self.stop_on_error(adopted)
+        self.stop_on(adopted)
     }
 
     /// Hands over the records of the newest checkpoint again.
@@ -494,17 +496,13 @@ impl<D: Media> Log<D> {
         }
     }
 
-    fn stop_on_error(&mut self, done: Result<(), LogError>) -> Result<(), LogError> {
-        if let Err(error) = &done {
-            self.stopped = Some(error.to_string());
-        }
-        done
-    }
-
-    fn stop_on(&mut self, done: Result<(), MediaError>) -> Result<(), LogError> {
+    fn stop_on<E: fmt::Display + Into<LogError>>(
+        &mut self,
+        done: Result<(), E>,
+    ) -> Result<(), LogError> {
         done.map_err(|error| {
             self.stopped = Some(error.to_string());
-            LogError::Media(error)
+            error.into()
         })
     }
 }

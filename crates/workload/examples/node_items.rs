@@ -15,34 +15,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anabranch_analysis::{Guarantee, Topology as Placed, analyze};
 use anabranch_engine::load::Loader;
 use anabranch_engine::{Call, CallId, Node, NodeOptions, PlannedApplication, Work};
 use anabranch_protocol::ramp::{Metadata, NwnrNode, RampNode, RampOptions};
 use anabranch_protocol::{Durable, Session, Topology};
-use anabranch_sql::application::Application;
-use anabranch_sql::catalog::load;
-use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{NodeId, PartitionId, Value};
 use anabranch_workload::ycsb::{Parameters, Ycsb};
 use anabranch_workload::{Caller, Place, Workload};
 
-use self::driver::{Driver, run_calls, seconds};
-
-fn planned(workload: &dyn Workload, partitions: u16) -> Arc<PlannedApplication> {
-    let files = workload.files().iter();
-    let files = files.map(|(name, text)| SourceFile::new(*name, *text));
-    let catalog = load(files.collect()).expect("the workload loads");
-    let application = Application::compile(catalog).expect("the workload compiles");
-    let plan = analyze(
-        application.catalog(),
-        application.summaries(),
-        Placed::Partitioned,
-        Guarantee::Invariants,
-    );
-    PlannedApplication::new(application, plan, partitions)
-}
+use self::driver::{Driver, planned, run_calls, seconds};
 
 fn stores(workload: &dyn Workload, planned: &Arc<PlannedApplication>, nodes: u16) -> Vec<Store> {
     let settings = StoreSettings::default();
@@ -151,7 +133,7 @@ fn main() {
         ..Parameters::RAMP
     };
     let workload = Ycsb::with(parameters).expect("there are enough items");
-    let planned = planned(&workload, nodes);
+    let planned = planned(workload.files(), nodes);
     let topology = Arc::new(Topology::one_each(nodes));
     let stores = (0..nodes).zip(stores(&workload, &planned, nodes));
     let programs = planned.application.programs();

@@ -22,33 +22,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anabranch_analysis::{Guarantee, Topology as Placed, analyze};
 use anabranch_engine::load::{Loader, RowError};
 use anabranch_engine::{Call, CallId, Node, NodeOptions, PlannedApplication, Work};
 use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_protocol::{Session, Topology};
-use anabranch_sql::application::Application;
-use anabranch_sql::catalog::load;
-use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{NodeId, PartitionId, TableId, Value};
 use anabranch_workload::tpcc::load::{Sink, Table, items, warehouse};
 use anabranch_workload::tpcc::{CallGenerator, Distribution, FILES, Mix, Scale, TransactionType};
 
-use self::driver::{Driver, run_calls, seconds};
-
-fn planned(partitions: u16) -> Arc<PlannedApplication> {
-    let files = FILES.map(|(name, text)| SourceFile::new(name, text));
-    let catalog = load(files.to_vec()).expect("TPC-C loads");
-    let application = Application::compile(catalog).expect("TPC-C compiles");
-    let plan = analyze(
-        application.catalog(),
-        application.summaries(),
-        Placed::Partitioned,
-        Guarantee::Invariants,
-    );
-    PlannedApplication::new(application, plan, partitions)
-}
+use self::driver::{Driver, planned, run_calls, seconds};
 
 /// Offers generated rows to a loader, each column at its place in the schema.
 struct Filling {
@@ -124,7 +107,7 @@ fn main() {
         Distribution::Percent(word.parse().expect("a percentage"))
     });
     let scale = Scale::specified(warehouses);
-    let planned = planned(nodes);
+    let planned = planned(&FILES, nodes);
     let start = Instant::now();
     let topology = Arc::new(Topology::one_each(nodes));
     let node = |number: u16| {

@@ -349,16 +349,12 @@ impl RampNode {
     /// any has a snapshot that is not known to be as good as what is followed (CAUSAL-I4).
     fn missing(&self, attempt: &Attempt, batch: &Batch) -> Vec<(PartitionId, Vec<Required>)> {
         let mut missing: Vec<(PartitionId, Vec<Required>)> = Vec::new();
-        let view_of = |partition| {
-            let mut views = attempt.views.iter();
-            views.find(|view| view.partition == partition)
-        };
         let unread = |view: &&View| {
             let mut parts = batch.parts.iter();
             parts.all(|part| part.partition != view.partition)
         };
         let parts = batch.parts.iter();
-        let parts = parts.map(|part| (part.partition, Some(part), view_of(part.partition)));
+        let parts = parts.map(|part| (part.partition, Some(part), attempt.view(part.partition)));
         let views = attempt.views.iter().filter(unread);
         let read = parts.chain(views.map(|view| (view.partition, None, Some(view))));
         let read: SmallVec<[_; 4]> = read.collect();
@@ -614,8 +610,7 @@ fn parts(attempt: &Attempt, reads: Vec<PartitionRead>) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::with_capacity(runs().count());
     parts.extend(runs().map(|run| {
         let partition = run[0].partition;
-        let mut views = attempt.views.iter();
-        let view = views.find(|view| view.partition == partition);
+        let view = attempt.view(partition);
         Part {
             partition,
             reads: Vec::with_capacity(run.len()),

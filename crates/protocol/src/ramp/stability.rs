@@ -421,3 +421,29 @@ impl Stability {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use anabranch_types::HybridClock;
+
+    use super::*;
+
+    /// Looking at the time only when something can age forgets nothing that was told meanwhile.
+    #[test]
+    fn what_is_told_is_settled_when_it_has_been_known_for_long_enough() {
+        let retain = Ticks(1_600);
+        let mut stability = Stability::new(NodeId(0), 2, retain, false);
+        let mut other = HybridClock::new(NodeId(1));
+        for told in [20, 5_000] {
+            assert!(!stability.age(Ticks(told - 1)), "nothing is there to age");
+            let commit = other.next(Ticks(told));
+            stability.heard(NodeId(1), commit, None);
+            for early in [told, told + retain.0] {
+                assert!(!stability.age(Ticks(early)), "told at {told}, now {early}");
+                assert!(!stability.is_settled(commit));
+            }
+            assert!(stability.age(Ticks(told + retain.0 + 1)), "told at {told}");
+            assert!(stability.is_settled(commit));
+        }
+    }
+}

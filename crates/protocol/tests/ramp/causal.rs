@@ -265,6 +265,16 @@ fn fresh(node: NodeId, metadata: Metadata) -> RampNode {
     RampNode::new(node, topology, store, programs(), options)
 }
 
+/// C2 comes back, from a checkpoint or from its log.
+fn come_back(cluster: &mut Cluster<RampNode>, metadata: Metadata, checkpoint: bool) {
+    if checkpoint {
+        let log = &mut cluster.logs[C2.index()];
+        log.clear();
+        cluster.nodes[C2.index()].checkpoint(&mut |record| log.push(record));
+    }
+    cluster.come_back(C2, fresh(C2, metadata));
+}
+
 /// Sam's node comes back, from a checkpoint or from its log, after all participants have acknowledged his
 /// reply: it does not tell that the reply is everywhere with all that it follows, for the comment is not.
 #[test]
@@ -282,12 +292,7 @@ fn a_node_that_comes_back_knows_what_it_follows() {
             }
             assert!(is_committed(cluster.take_reply(sam)));
             write_something(&mut cluster, C2);
-            if checkpoint {
-                let log = &mut cluster.logs[C2.index()];
-                log.clear();
-                cluster.nodes[C2.index()].checkpoint(&mut |record| log.push(record));
-            }
-            cluster.come_back(C2, fresh(C2, metadata));
+            come_back(&mut cluster, metadata, checkpoint);
             talk(&mut cluster, C2, NodeId(5));
             let reader = cluster.begin(NodeId(5));
             let both = vec![read_item(1, 0), read_item(4, 0)];
@@ -316,12 +321,7 @@ fn a_node_that_comes_back_knows_how_far_owners_had_come() {
             }
             assert!(is_committed(cluster.take_reply(mary)));
             write_something(&mut cluster, C2);
-            if checkpoint {
-                let log = &mut cluster.logs[C2.index()];
-                log.clear();
-                cluster.nodes[C2.index()].checkpoint(&mut |record| log.push(record));
-            }
-            cluster.come_back(C2, fresh(C2, metadata));
+            come_back(&mut cluster, metadata, checkpoint);
             talk(&mut cluster, C2, NodeId(5));
             let ann = cluster.begin(NodeId(5));
             assert_eq!(registers(read(&mut cluster, ann, look(4))), [2]);

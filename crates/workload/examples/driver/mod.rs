@@ -1,10 +1,15 @@
 //! Nodes driven in one thread, a batch of calls under way at each at a time.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
-use anabranch_engine::{Call, CallError, Node, NodeInput, NodeOutbox};
+use anabranch_analysis::{Guarantee, Topology, analyze};
+use anabranch_engine::{Call, CallError, Node, NodeInput, NodeOutbox, PlannedApplication};
 use anabranch_protocol::{Durable, Protocol};
+use anabranch_sql::application::Application;
+use anabranch_sql::catalog::load;
+use anabranch_sql::source::SourceFile;
 use anabranch_types::{NodeId, Ticks};
 
 /// Virtual time between two calls: what a call takes, about.
@@ -12,6 +17,21 @@ const STEP: Ticks = Ticks(20_000);
 
 /// How many calls are under way at each node at a time.
 const BATCH: usize = 32;
+
+/// An application by the names and texts of its files, planned for so many partitions.
+pub(crate) fn planned(files: &[(&str, &str)], partitions: u16) -> Arc<PlannedApplication> {
+    let files = files.iter();
+    let files = files.map(|(name, text)| SourceFile::new(*name, *text));
+    let catalog = load(files.collect()).expect("the files load");
+    let application = Application::compile(catalog).expect("and compile");
+    let plan = analyze(
+        application.catalog(),
+        application.summaries(),
+        Topology::Partitioned,
+        Guarantee::Invariants,
+    );
+    PlannedApplication::new(application, plan, partitions)
+}
 
 /// The nodes, and what goes in and comes out of them.
 pub(crate) struct Driver<P: Protocol> {
