@@ -144,6 +144,9 @@ pub(super) struct Participant {
     repeats: BTreeMap<Timestamp, Repeat>,
     /// By coordinator: the keys of `recent` in order of installation.
     shown: Vec<VecDeque<Shown>>,
+    /// By coordinator: the highest commit timestamp ever in `shown`. Most readers know more of most
+    /// coordinators than that, and so pass over them at a glance.
+    shown_max: Vec<Timestamp>,
     /// Every transaction that has left `recent` was installed here at or before this.
     settled: CommitSequence,
     /// By node: the highest timestamp of Prepare seen, or refused for ever.
@@ -200,6 +203,7 @@ impl Participant {
             recent: FxHashMap::default(),
             repeats: BTreeMap::new(),
             shown: (0..nodes).map(|_| VecDeque::new()).collect(),
+            shown_max: vec![Timestamp::ZERO; nodes],
             settled: CommitSequence::LOADED,
             prepared_max: vec![Timestamp::ZERO; nodes],
             votes: VecDeque::new(),
@@ -331,8 +335,7 @@ impl Participant {
     ) -> Vec<Evidence> {
         let mut evidence = Vec::new();
         let read = Sketch::of_reads(footprint);
-        for (node, shown) in self.shown.iter().enumerate() {
-            let known = known.of(node);
+        for (shown, known) in self.unknown(known) {
             let at = first_above(shown, known);
             let news = shown
                 .range(at..)
@@ -395,14 +398,22 @@ impl Participant {
 
     /// The first commit here of a transaction that somebody did not know to be stable.
     fn first_unknown(&self, known: &Known) -> Option<CommitSequence> {
-        let first = |(node, shown): (usize, &VecDeque<Shown>)| {
-            let known = known.of(node);
-            if shown.back()?.commit_max <= known {
-                return None;
-            }
-            Some(shown[first_above(shown, known)].sequence)
+        let first = |(shown, known): (&VecDeque<Shown>, Timestamp)| {
+            let first = shown.get(first_above(shown, known))?;
+            Some(first.sequence)
         };
-        self.shown.iter().enumerate().filter_map(first).min()
+        self.unknown(known).filter_map(first).min()
+    }
+
+    /// What was shown of each coordinator of which somebody does not know all of it to be stable, and
+    /// up to where they know it.
+    fn unknown(&self, known: &Known) -> impl Iterator<Item = (&VecDeque<Shown>, Timestamp)> {
+        let news = self.shown_max.iter().enumerate();
+        let news = news.filter_map(move |(node, max)| {
+            let known = known.of(node);
+            (*max > known).then_some((node, known))
+        });
+        news.map(|(node, known)| (&self.shown[node], known))
     }
 
     // Commits
@@ -621,7 +632,9 @@ impl Participant {
 
     fn remember(&mut self, sequence: CommitSequence, commit: Timestamp, trace: Trace) {
         let sketch = Sketch::of_writes(trace.written(self.partition));
-        let shown = &mut self.shown[commit.node().index()];
+        let node = commit.node().index();
+        self.shown_max[node] = self.shown_max[node].max(commit);
+        let shown = &mut self.shown[node];
         let before = shown.back().map_or(Timestamp::ZERO, |last| last.commit_max);
         shown.push_back(Shown {
             sequence,
@@ -926,10 +939,12 @@ impl Participant {
 fn first_above(shown: &VecDeque<Shown>, known: Timestamp) -> usize {
     let is_known = |earlier: &Shown| earlier.commit_max <= known;
     let near = shown.len().saturating_sub(NEAR);
-    match shown.range(near..).rev().position(is_known) {
-        Some(above) => shown.len() - above,
-        None => shown.partition_point(is_known),
+    for at in (near..shown.len()).rev() {
+        if is_known(&shown[at]) {
+            return at + 1;
+        }
     }
+    shown.partition_point(is_known)
 }
 
 /// The row that an effect updates.
