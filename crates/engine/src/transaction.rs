@@ -27,6 +27,9 @@ use crate::overlay::{self, OwnWrite};
 use crate::routing::Target;
 use crate::sequence::NodeSequences;
 
+/// Where each of some reads is answered.
+type Targets = SmallVec<[Target; 8]>;
+
 /// The attempt's side of the mailbox, and what it has gathered.
 pub(crate) struct Mailbox {
     /// Reads that the procedure waits for.
@@ -229,9 +232,10 @@ impl NodeTransaction {
             return Ok(known);
         }
         let router = &self.planned.execution.router;
-        let first = router.read(&reads[0]);
+        let targets: Targets = reads.iter().map(|read| router.read(read)).collect();
+        let first = targets[0];
         let together =
-            first != Target::Everywhere && reads[1..].iter().all(|read| router.read(read) == first);
+            first != Target::Everywhere && targets[1..].iter().all(|target| *target == first);
         if together {
             let partition = PartitionId(self.partitions(first).start);
             let kept = match &reads[..] {
@@ -254,9 +258,14 @@ impl NodeTransaction {
             }
             return Ok(answers);
         }
+        if !targets.contains(&Target::Everywhere)
+            && !reads.iter().any(|read| self.hides_keys(read.table()))
+        {
+            return self.fetch_apart(access, reads, &targets).await;
+        }
         let mut requests: Vec<(PartitionId, usize)> = Vec::with_capacity(reads.len());
-        for (place, read) in reads.iter().enumerate() {
-            let partitions = self.partitions(router.read(read));
+        for (place, target) in targets.into_iter().enumerate() {
+            let partitions = self.partitions(target);
             requests.extend(partitions.map(|partition| (PartitionId(partition), place)));
         }
         requests.sort_by_key(|(partition, _)| *partition);
@@ -286,16 +295,50 @@ impl NodeTransaction {
             .collect())
     }
 
+    /// Asks several partitions for `reads`, each of which one partition answers.
+    async fn fetch_apart(
+        &mut self,
+        access: Access,
+        mut reads: Vec<Read>,
+        targets: &Targets,
+    ) -> Result<Vec<Fetched>, TransactionError> {
+        let mut order: SmallVec<[(PartitionId, u32); 8]> = SmallVec::new();
+        for (place, target) in (0u32..).zip(targets) {
+            order.push((PartitionId(self.partitions(*target).start), place));
+        }
+        order.sort_unstable();
+        let asked = order.iter().map(|(partition, place)| {
+            let read = &mut reads[*place as usize];
+            let nothing = Read::Point {
+                table: read.table(),
+                key: Key::empty(),
+            };
+            PartitionRead {
+                partition: *partition,
+                read: std::mem::replace(read, nothing),
+                access,
+            }
+        });
+        let asked = asked.collect();
+        let answers = self.ask(asked).await?;
+        let mut gathered = Vec::new();
+        gathered.resize_with(answers.len(), || Fetched::Point(None));
+        for ((_, place), answer) in order.into_iter().zip(answers) {
+            gathered[place as usize] = answer;
+        }
+        Ok(gathered)
+    }
+
+    /// Whether a table's rows have keys that nobody has given them.
+    fn hides_keys(&self, table: TableId) -> bool {
+        let schema = self.planned.application.schema();
+        schema.table(table).primary_key.is_empty()
+    }
+
     /// A hidden key does not tell where its row lives, so it is noted when the row is found.
     fn note_hidden(&mut self, read: &Read, partition: PartitionId, answer: &Fetched) {
         let table = read.table();
-        if self
-            .planned
-            .application
-            .schema()
-            .table(table)
-            .primary_key
-            .is_empty()
+        if self.hides_keys(table)
             && let Fetched::Range(rows) = answer
         {
             for (key, _) in rows {
