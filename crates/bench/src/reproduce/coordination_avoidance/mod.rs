@@ -143,14 +143,14 @@ impl Effort {
     /// As published: some minutes on two cores.
     pub const FULL: Effort = Effort {
         name: "full",
-        orders: [100_000, 30_000],
-        calls_each: 12,
+        orders: [80_000, 20_000],
+        calls_each: 10,
         items: 100_000,
         loads: &[2, 8, 16, 32, 48, 64, 128, 256, 512, 1_024],
-        clients_waiting: &[2_048, 4_096],
+        clients_waiting: &[3_072],
         clients: [&[512], &[16, 32, 48, 64, 128], &[64, 256, 1_024]],
         warehouses: &[(1, 100_000), (4, 50_000), (16, 20_000), (64, 6_000)],
-        distributed: &[0, 10, 25, 50, 75, 100],
+        distributed: &[0, 10, 25, 50, 100],
         round_trips: &[100, 250, MEDIAN_ROUND_TRIP_MICROS, 1_000, 2_000],
         servers: &[8, 25, 50, 100, 150, 200],
         cores: published::CORES,
