@@ -121,6 +121,24 @@ pub struct Ran {
     pub recorded: Option<Recorded>,
 }
 
+/// Refuses a protocol that takes no guards for a plan that has some. Without it [`run`] would say so
+/// too, but after its stores were filled.
+///
+/// # Errors
+/// [`RunError::Guards`].
+pub fn check_guards(
+    planned: &PlannedApplication,
+    protocol: ProtocolChoice,
+) -> Result<(), RunError> {
+    match planned.plan.guarded() {
+        Some(entry) if !protocol.takes_guards() => Err(RunError::Guards {
+            protocol: protocol.name(),
+            procedure: entry.name.clone(),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Runs one protocol over filled stores, then checks the conditions. With a data folder, nodes keep
 /// their logs there; one that is not new has the rows, and `stores` are to be empty.
 ///
@@ -140,14 +158,7 @@ pub fn run(
         choice: protocol,
         data,
     };
-    if !protocol.takes_guards()
-        && let Some(entry) = planned.plan.guarded()
-    {
-        return Err(RunError::Guards {
-            protocol: protocol.name(),
-            procedure: entry.name.clone(),
-        });
-    }
+    check_guards(planned, protocol)?;
     let topology = Arc::new(Topology::one_each(experiment.settings().partitions));
     let programs = planned.application.programs();
     match protocol {

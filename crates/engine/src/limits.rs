@@ -77,24 +77,38 @@ impl Size {
         self.items += 1;
         self.bytes += key + row;
         let limits = &self.limits;
-        for (size, max, what, unit) in [
-            (key, limits.key_bytes_max, "a key", "bytes"),
-            (row, limits.row_bytes_max, "a row", "bytes"),
-            (self.items, limits.items_max, "the transaction", "items"),
-            (self.bytes, limits.bytes_max, "the transaction", "bytes"),
-        ] {
-            if size > max {
-                return Err(EffectError {
-                    code: "54000",
-                    message: format!(
-                        "{what} has {size} {unit}; at most {max} are permitted: make it smaller, or \
-                         raise the limit"
-                    ),
-                    constraint: None,
-                });
-            }
+        let fits = key <= limits.key_bytes_max
+            && row <= limits.row_bytes_max
+            && self.items <= limits.items_max
+            && self.bytes <= limits.bytes_max;
+        if fits {
+            Ok(())
+        } else {
+            Err(self.refusal(key, row))
         }
-        Ok(())
+    }
+
+    /// Which limit does not let it in.
+    #[cold]
+    fn refusal(&self, key: u64, row: u64) -> EffectError {
+        let limits = &self.limits;
+        let (size, max, what, unit) = if key > limits.key_bytes_max {
+            (key, limits.key_bytes_max, "a key", "bytes")
+        } else if row > limits.row_bytes_max {
+            (row, limits.row_bytes_max, "a row", "bytes")
+        } else if self.items > limits.items_max {
+            (self.items, limits.items_max, "the transaction", "items")
+        } else {
+            (self.bytes, limits.bytes_max, "the transaction", "bytes")
+        };
+        EffectError {
+            code: "54000",
+            message: format!(
+                "{what} has {size} {unit}; at most {max} are permitted: make it smaller, or raise the \
+                 limit"
+            ),
+            constraint: None,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! One attempt of one transaction, as its coordinator knows it.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use anabranch_storage::{CommitSequence, ItemTag};
 use anabranch_types::{NodeId, PartitionId, Read, Ticks, Timestamp};
@@ -13,6 +14,58 @@ use crate::AbortReason;
 
 /// The items that were read on a partition; a range counts as its whole table.
 pub(super) type Footprint = SmallVec<[ItemTag; 8]>;
+
+/// What was read on a partition. What it counts as in a footprint is found out when somebody first
+/// asks: as long as nothing was seen that others may have had a part in, nobody does.
+#[derive(Clone, Default)]
+pub(super) struct Reads {
+    list: Vec<Read>,
+    footprint: OnceLock<Footprint>,
+}
+
+/// The footprint follows from the reads, so that states are not told apart by whether it is known.
+impl fmt::Debug for Reads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.list.fmt(f)
+    }
+}
+
+impl Reads {
+    /// None yet, and room for so many.
+    pub(super) fn with_capacity(count: usize) -> Reads {
+        Reads {
+            list: Vec::with_capacity(count),
+            footprint: OnceLock::new(),
+        }
+    }
+
+    /// All of them, in order.
+    pub(super) fn list(&self) -> &[Read] {
+        &self.list
+    }
+
+    /// What they count as.
+    pub(super) fn footprint(&self) -> &[ItemTag] {
+        let found = || self.list.iter().map(footprint_of).collect();
+        self.footprint.get_or_init(found)
+    }
+}
+
+impl Extend<Read> for Reads {
+    fn extend<R: IntoIterator<Item = Read>>(&mut self, more: R) {
+        self.footprint.take();
+        self.list.extend(more);
+    }
+}
+
+impl IntoIterator for Reads {
+    type Item = Read;
+    type IntoIter = std::vec::IntoIter<Read>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.into_iter()
+    }
+}
 
 /// What a coordinator knows of a transaction.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +104,7 @@ impl Attempt {
 pub(super) struct View {
     pub(super) partition: PartitionId,
     pub(super) snapshot: CommitSequence,
-    pub(super) footprint: Footprint,
+    pub(super) reads: Reads,
     pub(super) includes: Includes,
 }
 
@@ -87,6 +140,13 @@ impl Includes {
         required: impl Iterator<Item = Timestamp>,
         lacking: Vec<Lacking>,
     ) {
+        if lacking.is_empty() {
+            // So the snapshot has all that was required.
+            for commit in required {
+                self.named.push(commit);
+            }
+            return;
+        }
         let lacks = |commit: &Timestamp| lacking.iter().any(|lacking| lacking.commit == *commit);
         self.named.extend(required.filter(|commit| !lacks(commit)));
         let new = |old: &Lacking| !lacking.iter().any(|new| new.commit == old.commit);
@@ -134,10 +194,9 @@ pub(super) struct Batch {
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) partition: PartitionId,
-    pub(super) reads: Vec<Read>,
+    pub(super) reads: Reads,
     /// Which of the reads are of guards.
     pub(super) guards: SmallVec<[u32; 2]>,
-    pub(super) footprint: Footprint,
     /// The snapshot that rows given earlier have fixed.
     pub(super) fixed: Option<CommitSequence>,
     pub(super) includes: Includes,

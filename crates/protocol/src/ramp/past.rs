@@ -34,6 +34,12 @@ impl Reach {
         reach.copied().unwrap_or(CommitSequence::LOADED)
     }
 
+    /// Whether it says nothing of any partition.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// At least this far at one partition.
     pub(super) fn raise(&mut self, partition: PartitionId, sequence: CommitSequence) {
         let at = partition.index();
@@ -119,6 +125,12 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// Whether nothing was seen that has to be looked for elsewhere: so it is for most readers.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.evidence.is_empty() && self.reach.is_empty()
+    }
+
     /// Adds what a snapshot shows.
     pub(super) fn add(&mut self, known: &Known, includes: &mut Includes, shown: Vec<Evidence>) {
         for mut new in shown {

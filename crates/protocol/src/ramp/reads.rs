@@ -4,9 +4,7 @@ use anabranch_types::{NodeId, PartitionId, Timestamp};
 use smallvec::SmallVec;
 
 use super::RampNode;
-use super::attempt::{
-    Attempt, Batch, Footprint, Includes, Part, Phase, View, footprint_of, touches,
-};
+use super::attempt::{Attempt, Batch, Includes, Part, Phase, Reads, View, touches};
 use super::message::{At, Evidence, Got, Known, Message, Refusal, Required, Stamped, UpTo};
 use super::past::Seen;
 use crate::{AbortReason, Outbox, PartitionRead, Reply, TransactionId};
@@ -96,21 +94,20 @@ impl RampNode {
             attempt.views.push(View {
                 partition: self.partition,
                 snapshot: got.snapshot,
-                footprint: Footprint::new(),
+                reads: Reads::default(),
                 includes: Includes::default(),
             });
         }
+        for read in &reads {
+            if read.access.guard {
+                attempt.guards.push((read.partition, read.read.clone()));
+            }
+        }
         let view = &mut attempt.views[0];
         if self.topology.owners.len() > 1 {
-            view.footprint
-                .extend(reads.iter().map(|read| footprint_of(&read.read)));
+            view.reads.extend(reads.into_iter().map(|read| read.read));
             let (_, known) = attempt.began.as_ref().expect("set before the first read");
             attempt.seen.add(known, &mut view.includes, got.evidence);
-        }
-        for read in reads {
-            if read.access.guard {
-                attempt.guards.push((read.partition, read.read));
-            }
         }
         out.replies.push((transaction, Reply::Fetched(got.fetched)));
         self.keep(transaction, attempt);
@@ -129,7 +126,14 @@ impl RampNode {
             ..Batch::default()
         };
         // The own partition first: what it shows can be required of the others at once.
-        for at in self.own_first(&batch) {
+        let own = |part: &Part| part.partition == self.partition;
+        let own = batch.parts.iter().position(own).unwrap_or(0);
+        for turn in 0..batch.parts.len() {
+            let at = match turn {
+                0 => own,
+                turn if turn <= own => turn - 1,
+                turn => turn,
+            };
             if let Err(refusal) = self.ask(transaction, &mut attempt, &mut batch, at, &[], out) {
                 return self.abort(transaction, refusal.into(), out);
             }
@@ -139,16 +143,6 @@ impl RampNode {
         }
         attempt.phase = Phase::Reading(batch);
         self.wait(transaction, attempt);
-    }
-
-    fn own_first(&self, batch: &Batch) -> SmallVec<[usize; 4]> {
-        let own = |at: &usize| batch.parts[*at].partition == self.partition;
-        let order = 0..batch.parts.len();
-        order
-            .clone()
-            .filter(own)
-            .chain(order.filter(|at| !own(at)))
-            .collect()
     }
 
     /// Asks the owner of one part for its rows, in a snapshot that includes whatever is known to
@@ -186,12 +180,14 @@ impl RampNode {
                 || require
                     .iter()
                     .any(|required| required.commit == evidence.commit)
-                || !evidence.siblings.may_touch(part.partition, &part.footprint)
+                || !evidence
+                    .siblings
+                    .may_touch(part.partition, part.reads.footprint())
             {
                 continue;
             }
             if let Some(written) = view.and_then(|view| view.includes.lacks(evidence.commit)) {
-                match touches(written, &part.footprint) {
+                match touches(written, part.reads.footprint()) {
                     true => return Err(Refusal::Fractured),
                     false => continue,
                 }
@@ -204,7 +200,7 @@ impl RampNode {
             }
         }
         if part.partition == self.partition {
-            let reads = part.reads.iter();
+            let reads = part.reads.list().iter();
             let (_, known) = attempt.began.as_ref().expect("set before the first read");
             let (context, up_to) = (&mut self.context, up_to.as_ref());
             let got = self
@@ -229,7 +225,7 @@ impl RampNode {
             let get = Message::Get {
                 transaction,
                 at,
-                reads: part.reads.clone(),
+                reads: part.reads.list().to_vec(),
                 require,
                 known: attempt.known().clone(),
                 up_to: up_to.map(Box::new),
@@ -349,6 +345,9 @@ impl RampNode {
     /// any has a snapshot that is not known to be as good as what is followed (CAUSAL-I4).
     fn missing(&self, attempt: &Attempt, batch: &Batch) -> Vec<(PartitionId, Vec<Required>)> {
         let mut missing: Vec<(PartitionId, Vec<Required>)> = Vec::new();
+        if attempt.seen.is_empty() {
+            return missing;
+        }
         let unread = |view: &&View| {
             let mut parts = batch.parts.iter();
             parts.all(|part| part.partition != view.partition)
@@ -462,18 +461,22 @@ impl RampNode {
             // Owners may have forgotten what these answers should have told (RAMP-I6).
             return self.abort(transaction, AbortReason::BelowFloor, out);
         }
-        let reads = batch.parts.iter().map(|part| part.reads.len());
+        let reads = batch.parts.iter().map(|part| part.reads.list().len());
         let mut fetched = Vec::with_capacity(reads.sum());
         for part in batch.parts {
             let mut got = part.got.expect("every part is answered before delivery");
             fetched.append(&mut got.fetched);
+            for at in part.guards {
+                let read = part.reads.list()[at as usize].clone();
+                attempt.guards.push((part.partition, read));
+            }
             match attempt
                 .views
                 .iter_mut()
                 .find(|view| view.partition == part.partition)
             {
                 Some(view) => {
-                    view.footprint.extend(part.footprint);
+                    view.reads.extend(part.reads);
                     view.includes.named.extend(part.includes.named);
                     view.includes.lacking.extend(part.includes.lacking);
                     view.includes.reach = view.includes.reach.min(part.includes.reach);
@@ -481,17 +484,9 @@ impl RampNode {
                 None => attempt.views.push(View {
                     partition: part.partition,
                     snapshot: got.snapshot,
-                    footprint: part.footprint,
+                    reads: part.reads,
                     includes: part.includes,
                 }),
-            }
-            if part.guards.is_empty() {
-                continue;
-            }
-            for (at, read) in (0u32..).zip(part.reads) {
-                if part.guards.contains(&at) {
-                    attempt.guards.push((part.partition, read));
-                }
             }
         }
         attempt.phase = Phase::Idle;
@@ -566,16 +561,19 @@ fn up_to(
     part: Option<&Part>,
     view: Option<&View>,
 ) -> Option<UpTo> {
+    if attempt.seen.reach.is_empty() {
+        return None;
+    }
     let sequence = attempt.seen.reach.of(partition);
     let part = part.filter(|part| part.got.is_some() || part.fixed.is_some());
     let fixed = |part: &Part| part.fixed.unwrap_or_default();
-    let new = part.map(|part| (&part.footprint, part.includes.reach.max(fixed(part))));
-    let old = view.map(|view| (&view.footprint, view.includes.reach.max(view.snapshot)));
+    let new = part.map(|part| (&part.reads, part.includes.reach.max(fixed(part))));
+    let old = view.map(|view| (&view.reads, view.includes.reach.max(view.snapshot)));
     let both = || [new, old].into_iter().flatten();
     if both().all(|(_, reach)| reach >= sequence) {
         return None;
     }
-    let read = both().flat_map(|(footprint, _)| footprint).copied();
+    let read = both().flat_map(|(reads, _)| reads.footprint()).copied();
     Some(UpTo {
         sequence,
         read: read.collect(),
@@ -591,16 +589,16 @@ fn is_lacking(
     view: Option<&View>,
 ) -> bool {
     let commit = evidence.commit;
-    let part = part.map(|part| (part.partition, &part.footprint, &part.includes));
-    let view = view.map(|view| (view.partition, &view.footprint, &view.includes));
+    let part = part.map(|part| (part.partition, &part.reads, &part.includes));
+    let view = view.map(|view| (view.partition, &view.reads, &view.includes));
     let known = || [part, view].into_iter().flatten();
     if known().any(|(_, _, includes)| includes.contains(commit, owner)) {
         return false;
     }
     let written = known().find_map(|(_, _, includes)| includes.lacks(commit));
-    known().any(|(partition, footprint, _)| match written {
-        Some(written) => touches(written, footprint),
-        None => evidence.siblings.may_touch(partition, footprint),
+    known().any(|(partition, reads, _)| match written {
+        Some(written) => touches(written, reads.footprint()),
+        None => evidence.siblings.may_touch(partition, reads.footprint()),
     })
 }
 
@@ -613,9 +611,8 @@ fn parts(attempt: &Attempt, reads: Vec<PartitionRead>) -> Vec<Part> {
         let view = attempt.view(partition);
         Part {
             partition,
-            reads: Vec::with_capacity(run.len()),
+            reads: Reads::with_capacity(run.len()),
             guards: SmallVec::new(),
-            footprint: run.iter().map(|read| footprint_of(&read.read)).collect(),
             fixed: view.map(|view| view.snapshot),
             includes: Includes::default(),
             got: None,
@@ -631,9 +628,9 @@ fn parts(attempt: &Attempt, reads: Vec<PartitionRead>) -> Vec<Part> {
         }
         let part = part.as_mut().expect("there is one for each partition");
         if read.access.guard {
-            part.guards.push(part.reads.len() as u32);
+            part.guards.push(part.reads.list().len() as u32);
         }
-        part.reads.push(read.read);
+        part.reads.extend([read.read]);
     }
     parts
 }

@@ -190,8 +190,12 @@ impl ClusterArguments {
             ("--json", self.json.as_deref()),
             ("--history", self.history.as_deref()),
         ])?;
+        let planned = application::plan(sources, settings.partitions)?;
+        for choice in &self.protocol {
+            embedded::check_guards(&planned, *choice)?;
+        }
         memory::reserve(settings.reserved);
-        Ok(application::plan(sources, settings.partitions)?)
+        Ok(planned)
     }
 
     /// What was asked for, in the form that other programs read; `workload` says the workload's part.
