@@ -250,6 +250,34 @@ fn a_reader_that_has_seen_too_little_is_restarted() {
     assert_eq!(registers(read(&mut cluster, C2, read_both())), [1, 1]);
 }
 
+/// What was read of a partition grows: what it counted as when a first transaction was looked for there
+/// is not what a second one is looked for with.
+#[test]
+fn a_reader_is_asked_for_all_that_it_has_read() {
+    let mut cluster = cluster(4);
+    let t1 = cluster.begin(C1);
+    let both = Request::Commit(set_both(1));
+    assert!(is_committed(Some(cluster.ask(t1, both))));
+    let reader = cluster.begin(C2);
+    let first = vec![read_item(0, 0), read_item(1, 2)];
+    assert_eq!(
+        registers(Some(cluster.ask(reader, Request::Read(first)))),
+        [1, 0]
+    );
+    let more = Request::Read(vec![read_item(1, 1)]);
+    assert_eq!(registers(Some(cluster.ask(reader, more))), [0]);
+    let t2 = cluster.begin(C1);
+    let elsewhere = vec![
+        on(1, vec![update(SET, 1, 1, 2)]),
+        on(2, vec![update(SET, 2, 1, 2)]),
+    ];
+    assert!(is_committed(Some(
+        cluster.ask(t2, Request::Commit(elsewhere))
+    )));
+    let last = cluster.ask(reader, Request::Read(vec![read_item(2, 1)]));
+    assert_eq!(reason(Some(last)), AbortReason::Fractured);
+}
+
 /// History 2, lost update: read atomic isolation permits it, a guard forbids it.
 #[test]
 fn history_2_lost_updates_unless_guarded() {
