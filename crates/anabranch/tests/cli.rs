@@ -2,6 +2,7 @@
 
 mod bench;
 mod findings;
+mod simulation;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -845,29 +846,6 @@ fn reproduce_writes_a_page_charts_and_what_its_schema_says() {
     refused_in_one_line(&lacking, &["nothing.json"]);
     std::fs::write(&nothing, "{}").expect("the file can be written");
     refused_in_one_line(&lacking, &["is no calibration of version 1"]);
-}
-
-#[test]
-fn networks_come_from_files() {
-    for (file, nodes) in [("conveyor-belt", "5"), ("ec2-regions", "8")] {
-        let net = format!("wan:examples/networks/{file}.txt");
-        let arguments = ["sim", "bank", "--faults", "none", "--seed", "3"];
-        let ran = anabranch(&[&arguments[..], &["--nodes", nodes, "--net", &net]].concat());
-        assert_eq!(ran.code, 0, "{net}: {}{}", ran.out, ran.err);
-        assert!(ran.out.contains(&format!("{file}.txt)")), "{}", ran.out);
-    }
-    refused(
-        &["sim", "bank", "--net", "wan:examples/networks/nowhere.txt"],
-        &["cannot read", "nowhere.txt"],
-    );
-    refused(&["sim", "bank", "--net", "moon"], &["lan or wan:FILE"]);
-    let folder = scratch("networks");
-    let torn = folder.join("torn.txt");
-    std::fs::write(&torn, "sites a b\na 1 80\n").expect("a scratch file can be written");
-    refused(
-        &["sim", "bank", "--net", &format!("wan:{}", text(&torn))],
-        &["line 2", "before every site"],
-    );
 }
 
 /// Runs `sim` with `--json`: its exit code, what it prints, and the file, which is as its schema says.

@@ -319,6 +319,7 @@ fn write_json(
         workload: &file.workload,
         protocol: case.protocol.name(),
         nodes: file.nodes,
+        replicas: case.replicas,
         clients: case.clients,
         transactions: case.transactions,
         network: case.network.name(),

@@ -14,6 +14,8 @@ pub(super) struct Asked<'a> {
     pub(super) workload: &'a str,
     pub(super) protocol: &'a str,
     pub(super) nodes: u16,
+    /// Of each node, itself counted.
+    pub(super) replicas: u16,
     pub(super) clients: u32,
     pub(super) transactions: u64,
     pub(super) network: &'a str,
@@ -101,6 +103,7 @@ impl Sum {
                 "workload": asked.workload,
                 "protocol": asked.protocol,
                 "nodes": asked.nodes,
+                "replicas": asked.replicas,
                 "clients": asked.clients,
                 "transactions": asked.transactions,
                 "network": asked.network,

@@ -1,0 +1,72 @@
+//! What a simulated cluster is made of: its network, and how its nodes are replicated.
+
+use serde_json::Value;
+
+use crate::{anabranch, refused, refused_in_one_line, scratch, simulated, text};
+
+const REGISTER: [&str; 5] = ["register", "--transactions", "60", "--seed", "3"];
+
+#[test]
+fn a_run_with_replicas_says_how_many_there_are() {
+    let death = [&REGISTER[..], &["--replicas", "3", "--faults", "death"]].concat();
+    let (code, out, sum) = simulated("sim-replicas", &death);
+    assert_eq!((code, &sum["verdict"]), (0, &Value::from("fine")), "{out}");
+    assert!(out.contains("3 nodes with 3 replicas each"), "{out}");
+    assert_eq!(sum["asked"]["replicas"], 3);
+    assert_eq!(sum["asked"]["faults"], "death");
+    assert_eq!(sum["faults"]["death"], 1, "{out}");
+    for name in ["sometimes", "checks"] {
+        let counts = sum[name].as_object().expect("counts");
+        let of_replicas = counts.keys().any(|what| what.contains("replica"));
+        assert!(of_replicas, "{name}: {counts:?}");
+    }
+    let alone = [&REGISTER[..], &["--faults", "none"]].concat();
+    let (_, out, sum) = simulated("sim-one-replica", &alone);
+    assert_eq!(sum["asked"]["replicas"], 1);
+    assert!(!out.contains("replica"), "{out}");
+}
+
+#[test]
+fn what_cannot_have_replicas_or_outlive_a_death_is_refused() {
+    for replicas in ["0", "4"] {
+        refused_in_one_line(
+            &["sim", "register", "--replicas", replicas],
+            &[replicas, "3"],
+        );
+    }
+    refused_in_one_line(
+        &["sim", "register", "--faults", "death"],
+        &["no majority", "give nodes more replicas"],
+    );
+    for protocol in ["nwnr", "e-pci"] {
+        let arguments = ["sim", "register", "--protocol", protocol, "--replicas", "3"];
+        refused_in_one_line(&arguments, &["nodes have replicas", "records"]);
+    }
+    refused(
+        &["sim", "--replay", "case.jsonl", "--replicas", "3"],
+        &["--replay", "--replicas", "cannot be used with"],
+    );
+}
+
+#[test]
+fn networks_come_from_files() {
+    for (file, nodes) in [("conveyor-belt", "5"), ("ec2-regions", "8")] {
+        let net = format!("wan:examples/networks/{file}.txt");
+        let arguments = ["sim", "bank", "--faults", "none", "--seed", "3"];
+        let ran = anabranch(&[&arguments[..], &["--nodes", nodes, "--net", &net]].concat());
+        assert_eq!(ran.code, 0, "{net}: {}{}", ran.out, ran.err);
+        assert!(ran.out.contains(&format!("{file}.txt)")), "{}", ran.out);
+    }
+    refused(
+        &["sim", "bank", "--net", "wan:examples/networks/nowhere.txt"],
+        &["cannot read", "nowhere.txt"],
+    );
+    refused(&["sim", "bank", "--net", "moon"], &["lan or wan:FILE"]);
+    let folder = scratch("networks");
+    let torn = folder.join("torn.txt");
+    std::fs::write(&torn, "sites a b\na 1 80\n").expect("a scratch file can be written");
+    refused(
+        &["sim", "bank", "--net", &format!("wan:{}", text(&torn))],
+        &["line 2", "before every site"],
+    );
+}
