@@ -306,6 +306,9 @@ impl Store {
     fn install_change(&mut self, change: Change, timestamp: Timestamp) {
         let table = &mut self.tables[change.table.index()];
         table.newest_time = table.newest_time.max(timestamp);
+        if let Some(writers) = &mut table.writers {
+            writers.wrote(&change.key, timestamp, change.assigned);
+        }
         let version = Version {
             timestamp,
             timestamp_max: timestamp,
@@ -527,7 +530,8 @@ impl<'s> Staging<'s> {
         if current.is_some() {
             return Err(duplicate(&held.schema, None, &row));
         }
-        let late = item.is_some_and(|item| self.assigned_later(item) == ColumnSet::ALL);
+        let late =
+            item.is_some_and(|item| self.assigned_later(held, &key, item) == ColumnSet::ALL);
         let (row, assigned) = if late {
             (None, ColumnSet::EMPTY)
         } else {
@@ -579,7 +583,9 @@ impl<'s> Staging<'s> {
                 None => Ok(()),
             };
         };
-        let skip = item.map_or(ColumnSet::EMPTY, |item| self.assigned_later(item));
+        let skip = item.map_or(ColumnSet::EMPTY, |item| {
+            self.assigned_later(held, &key, item)
+        });
         let applied = self
             .programs
             .apply(program, current, arguments, skip)
@@ -617,7 +623,7 @@ impl<'s> Staging<'s> {
         if current.is_none() {
             return;
         }
-        let late = item.is_some_and(|item| self.assigned_later(item) == ColumnSet::ALL);
+        let late = item.is_some_and(|item| self.assigned_later(held, key, item) == ColumnSet::ALL);
         let (row, assigned) = if late {
             (current, ColumnSet::EMPTY)
         } else {
@@ -666,7 +672,10 @@ impl<'s> Staging<'s> {
     }
 
     /// The columns that transactions with higher timestamps have assigned.
-    fn assigned_later(&self, item: &Item) -> ColumnSet {
+    fn assigned_later(&self, held: &Table, key: &Key, item: &Item) -> ColumnSet {
+        if let Some(writers) = &held.writers {
+            return writers.after(key, self.timestamp);
+        }
         item.versions()
             .take_while(|version| version.timestamp_max > self.timestamp)
             .filter(|version| version.timestamp > self.timestamp)

@@ -37,6 +37,8 @@ pub struct ItemImage {
     pub key: Key,
     /// Its versions in order of installation.
     pub versions: Vec<VersionImage>,
+    /// Who wrote each of its registers last, if that is kept ([`Store::keep_writers`]).
+    pub writers: Vec<(Timestamp, ColumnSet)>,
 }
 
 /// A version, as a checkpoint keeps it.
@@ -109,7 +111,8 @@ impl Store {
     /// Up to `count` items of a table with keys above `after`, in order: all of a table, from
     /// `None` on, is what a checkpoint keeps of it.
     pub fn export(&self, table: TableId, after: Option<&Key>, count: usize) -> Vec<ItemImage> {
-        let items = &self.tables[table.index()].items;
+        let held = &self.tables[table.index()];
+        let items = &held.items;
         let start = after.cloned().unwrap_or_else(Key::empty);
         let from = items.range(&start, None);
         from.filter(|(key, _)| after.is_none_or(|after| *key > after))
@@ -125,9 +128,12 @@ impl Store {
                     })
                     .collect();
                 versions.reverse();
+                let writers = held.writers.as_ref();
+                let writers = writers.map_or(&[][..], |writers| writers.of(key));
                 ItemImage {
                     key: key.clone(),
                     versions,
+                    writers: writers.to_vec(),
                 }
             })
             .collect()
@@ -138,8 +144,14 @@ impl Store {
     /// # Panics
     /// When an item is there already, or has no version.
     pub fn import(&mut self, table: TableId, items: Vec<ItemImage>) {
-        for ItemImage { key, versions } in items {
+        for ItemImage {
+            key,
+            versions,
+            writers,
+        } in items
+        {
             let (last, held) = (versions.len() - 1, &mut self.tables[table.index()]);
+            let newest = writers.iter().map(|(timestamp, _)| *timestamp).max();
             let mut timestamp_max = Timestamp::ZERO;
             let mut queue = last > 0;
             for (number, image) in versions.into_iter().enumerate() {
@@ -178,8 +190,14 @@ impl Store {
                     held.add_entries(&key, before.as_ref(), row);
                 }
             }
+            let item = held.items.get_mut(&key).expect("it was just put there");
+            // What was assigned last may be kept no longer as a version.
+            let newest = newest.unwrap_or(Timestamp::ZERO);
+            item.head.timestamp_max = item.head.timestamp_max.max(newest);
+            if let Some(kept) = &mut held.writers {
+                kept.restore(&key, writers.into());
+            }
             if queue {
-                let item = held.items.get_mut(&key).expect("it was just put there");
                 item.queued = true;
                 let sequence = item.head.sequence;
                 let queued = Queued {

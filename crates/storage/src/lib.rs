@@ -35,6 +35,7 @@ pub mod recording;
 pub mod store;
 mod tree;
 pub mod version;
+mod writers;
 
 pub use apply::{ApplyError, Change, Commit, SlotValues, Staged};
 pub use image::{ChangeImage, ItemImage, VersionImage};

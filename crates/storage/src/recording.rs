@@ -91,10 +91,16 @@ impl Store {
     pub(crate) fn fetch_recorded(&self, read: &Read, view: View) -> Fetched {
         let mut rows = Vec::new();
         let mut versions = Vec::new();
+        let held = &self.tables[read.table().index()];
         self.visit(read, view, &mut |key, item, version| {
             if let Some((version, row)) = version.and_then(|v| v.row().map(|row| (v, row))) {
                 rows.push((key.clone(), row.clone()));
-                versions.push(version.timestamp());
+                // Where nobody else knows the order of installation: what the row shows.
+                let shown = held.writers.is_some() && assigns_all(&held.schema, version.assigned());
+                versions.push(match shown {
+                    true => version.timestamp_max,
+                    false => version.timestamp(),
+                });
             } else if let Read::Point { .. } = read {
                 versions.extend(item.seen(view).map(|deleted| deleted.timestamp()));
             }

@@ -14,6 +14,7 @@ use crate::index::{self, Index};
 use crate::recording::Installed;
 use crate::tree::{Position, Tree};
 use crate::version::{CommitSequence, Item, Version};
+use crate::writers::LastWriters;
 
 /// How a store behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +108,8 @@ pub(crate) struct Table {
     pub(crate) newest_time: Timestamp,
     /// Where the last row was loaded: the next one mostly follows it.
     pub(crate) loaded: Position,
+    /// Who wrote each register last, if that is kept: see [`Store::keep_writers`].
+    pub(crate) writers: Option<LastWriters>,
 }
 
 /// The rows, not their schema.
@@ -115,6 +118,7 @@ impl fmt::Debug for Table {
         f.debug_struct("Table")
             .field("items", &self.items)
             .field("indexes", &self.indexes)
+            .field("writers", &self.writers)
             .finish_non_exhaustive()
     }
 }
@@ -143,6 +147,7 @@ impl Store {
             floor_time: Timestamp::ZERO,
             newest_time: Timestamp::ZERO,
             loaded: Position::ANYWHERE,
+            writers: None,
         };
         Store {
             tables: schema.tables.iter().map(table).collect(),

@@ -1,0 +1,116 @@
+//! Who wrote each register last, however long ago.
+//!
+//! Where transactions may be installed in any order, long after others with higher timestamps, the
+//! versions that are kept do not tell any more which of a late one's columns have been assigned by a
+//! later one. A store that is told to ([`Store::keep_writers`]) keeps that beside its items: for each
+//! column of a row that was ever assigned, the highest timestamp. So the last writer wins whatever
+//! has been collected, and stores that have installed the same assignments in different orders have
+//! the same rows. It takes room for each row that was ever written, and none where nobody asks.
+
+use anabranch_types::{ColumnSet, Key, Timestamp};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::store::Store;
+
+/// Timestamps with the columns that they were the last to assign: no column twice.
+pub(crate) type Writers = SmallVec<[(Timestamp, ColumnSet); 1]>;
+
+/// Of one table, by primary key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LastWriters(FxHashMap<Key, Writers>);
+
+impl LastWriters {
+    /// A transaction has assigned these columns.
+    pub(crate) fn wrote(&mut self, key: &Key, timestamp: Timestamp, assigned: ColumnSet) {
+        if assigned.is_empty() {
+            return;
+        }
+        let Some(writers) = self.0.get_mut(key) else {
+            let first = std::iter::once((timestamp, assigned));
+            self.0.insert(key.clone(), first.collect());
+            return;
+        };
+        let mut last = assigned;
+        for (other, columns) in writers.iter_mut() {
+            match *other < timestamp {
+                true => columns.0 &= !assigned.0,
+                false => last.0 &= !columns.0,
+            }
+        }
+        writers.retain(|(_, columns)| !columns.is_empty());
+        if !last.is_empty() {
+            writers.push((timestamp, last));
+        }
+    }
+
+    /// The columns of a row that transactions above this timestamp have assigned.
+    pub(crate) fn after(&self, key: &Key, timestamp: Timestamp) -> ColumnSet {
+        let all = self.of(key).iter();
+        let later = all.filter(|(other, _)| *other > timestamp);
+        later.fold(ColumnSet::EMPTY, |sum, (_, columns)| sum.union(*columns))
+    }
+
+    /// Of one row.
+    pub(crate) fn of(&self, key: &Key) -> &[(Timestamp, ColumnSet)] {
+        self.0.get(key).map_or(&[], |writers| writers)
+    }
+
+    /// Puts back what was exported.
+    pub(crate) fn restore(&mut self, key: &Key, writers: Writers) {
+        if !writers.is_empty() {
+            self.0.insert(key.clone(), writers);
+        }
+    }
+}
+
+impl Store {
+    /// From now on keeps who has written each register last, so that transactions may be installed at
+    /// timestamps below those of others, however long those have been there. To be called before
+    /// anything is installed. For rows that neither come nor go: what an insert or a delete does at a
+    /// timestamp below another's rests on the versions that are kept, as ever.
+    pub fn keep_writers(&mut self) {
+        for table in &mut self.tables {
+            table.writers.get_or_insert_default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_types::{HybridClock, NodeId, SplitMix64, Ticks};
+
+    use super::*;
+
+    /// In whatever order assignments come, the last writer of each column is the one with the highest
+    /// timestamp: what a twin says that keeps all of them.
+    #[test]
+    fn the_last_writer_of_each_column_is_known_in_any_order() {
+        let mut clock = HybridClock::new(NodeId(0));
+        let stamps: Vec<Timestamp> = (1..=12).map(|at| clock.next(Ticks(at * 1_000))).collect();
+        let key = Key::from_bytes(&[7]);
+        let mut random = SplitMix64::stream(1, "writers", 0);
+        for _ in 0..500 {
+            let mut writers = LastWriters::default();
+            let mut all: Vec<(Timestamp, ColumnSet)> = Vec::new();
+            for _ in 0..10 {
+                let stamp = stamps[random.below(12) as usize];
+                if all.iter().any(|(other, _)| *other == stamp) {
+                    continue;
+                }
+                let columns = ColumnSet(random.below(16));
+                writers.wrote(&key, stamp, columns);
+                all.push((stamp, columns));
+                for at in &stamps {
+                    let later = all.iter().filter(|(other, _)| other > at);
+                    let twin = later.fold(ColumnSet::EMPTY, |sum, (_, set)| sum.union(*set));
+                    assert_eq!(writers.after(&key, *at), twin, "{all:?} after {at}");
+                }
+                let kept: u32 = (writers.of(&key).iter())
+                    .map(|(_, set)| set.0.count_ones())
+                    .sum();
+                assert!(kept <= 4, "a column is kept once: {:?}", writers.of(&key));
+            }
+        }
+    }
+}
