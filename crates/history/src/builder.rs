@@ -485,14 +485,15 @@ impl HistoryBuilder {
         let is_register = |write: &NamedWrite| {
             !matches!(write.kind, WriteKind::Increment | WriteKind::Apply) && stamp(write).is_some()
         };
-        if self.header.assignments != AssignmentOrder::Stamp
+        if self.header.assignments == AssignmentOrder::Installation
             || !item.versions.iter().all(is_register)
             || item.versions.is_sorted_by_key(stamp)
         {
             return;
         }
         let mut shown: Option<NamedWrite> = None;
-        for write in &item.versions {
+        let told = self.header.assignments == AssignmentOrder::Copies;
+        for write in item.versions.iter().filter(|_| !told) {
             if shown.is_none_or(|shown| stamp(&shown) < stamp(write)) {
                 shown = Some(*write);
             }

@@ -65,6 +65,9 @@ pub enum AssignmentOrder {
     /// The one with the higher [`Transaction::stamp`] stands, whichever was installed first: last
     /// writer wins. Such assignments commute.
     Stamp,
+    /// The same, where several copies install them, each in an order of its own: a read names the
+    /// version that its copy shows, and not the one that was installed last.
+    Copies,
 }
 
 /// One attempt of one transaction.

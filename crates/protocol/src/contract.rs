@@ -275,8 +275,10 @@ impl<M> Default for Outbox<M> {
 /// Which node has which partition.
 #[derive(Clone, Debug)]
 pub struct Topology {
-    /// The owner of each partition.
+    /// The owner of each partition, in the cluster of whoever this is for.
     pub owners: Vec<NodeId>,
+    /// The other clusters, each of which has all partitions: their owners there.
+    pub elsewhere: Vec<Vec<NodeId>>,
 }
 
 impl Topology {
@@ -284,7 +286,31 @@ impl Topology {
     pub fn one_each(count: u16) -> Topology {
         Topology {
             owners: (0..count).map(NodeId).collect(),
+            elsewhere: Vec::new(),
         }
+    }
+
+    /// `count` clusters of `partitions` nodes with one partition each, as the cluster of this number
+    /// sees them. Node *n* is in cluster *n* modulo `count`, so that in a network of as many sites
+    /// each cluster is at a site of its own.
+    ///
+    /// # Panics
+    /// When there is no such cluster.
+    pub fn clusters(count: u16, partitions: u16, cluster: u16) -> Topology {
+        assert!(cluster < count, "cluster {cluster} of {count}");
+        let owners = |of: u16| (0..partitions).map(move |at| NodeId(at * count + of));
+        let others = (0..count).filter(|other| *other != cluster);
+        Topology {
+            owners: owners(cluster).collect(),
+            elsewhere: others.map(|other| owners(other).collect()).collect(),
+        }
+    }
+
+    /// The owners of each cluster, the own one first.
+    pub fn everywhere(&self) -> impl Iterator<Item = &[NodeId]> {
+        std::iter::once(&self.owners)
+            .chain(&self.elsewhere)
+            .map(Vec::as_slice)
     }
 
     /// The node that owns `partition`.
@@ -328,6 +354,8 @@ pub struct Counters {
     /// Prepared transactions that ended after their participant had asked the others what had become
     /// of them.
     pub terminations: u64,
+    /// Clients that were answered before every cluster had what they wrote.
+    pub early_answers: u64,
     /// Times that an owner asked a transaction's coordinator whether it has committed, for a reader.
     pub commit_checks: u64,
     /// Times that a request waited for another transaction at a participant.
@@ -346,6 +374,7 @@ impl Counters {
         self.repairs += other.repairs;
         self.false_positives += other.false_positives;
         self.terminations += other.terminations;
+        self.early_answers += other.early_answers;
         self.commit_checks += other.commit_checks;
         self.waits += other.waits;
         self.blocked_ticks += other.blocked_ticks;

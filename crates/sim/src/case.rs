@@ -8,7 +8,7 @@ use anabranch_engine::load::Loader;
 use anabranch_engine::routing::Target;
 use anabranch_engine::{DurableError, PlannedApplication};
 use anabranch_history::Model;
-use anabranch_history::record::Header;
+use anabranch_history::record::{AssignmentOrder, Header};
 use anabranch_protocol::Topology;
 use anabranch_protocol::epci::EPciNode;
 use anabranch_protocol::locking::LockingNode;
@@ -25,6 +25,7 @@ use anabranch_workload::{Workload, by_name};
 use crate::check;
 use crate::clients::{Clients, Settings};
 use crate::cluster::{Cluster, Watch};
+use crate::clusters::{self, ClustersError};
 use crate::diagram::Recorder;
 use crate::fault::{FaultLevel, FaultPlan};
 use crate::history::{ASSIGNMENTS, RunHistory};
@@ -97,6 +98,8 @@ pub enum CaseError {
     NotDurable(DurableError),
     /// The cluster cannot have so many replicas.
     Replicas(PlacementError),
+    /// There cannot be several clusters, or not so.
+    Clusters(ClustersError),
     /// Servers that die for good leave a node without a majority of its replicas.
     NoMajority {
         /// The node.
@@ -149,6 +152,7 @@ impl std::fmt::Display for CaseError {
                 )
             }
             CaseError::Replicas(error) => error.fmt(f),
+            CaseError::Clusters(error) => error.fmt(f),
             CaseError::NoMajority {
                 node,
                 left,
@@ -242,7 +246,12 @@ impl Prepared {
     /// For how long nodes keep what has been overwritten: a transaction takes several trips, and
     /// what it reads must be there for that long. Where nothing goes wrong, that is enough.
     pub(crate) fn kept(&self, network: &Network, calm: bool) -> Ticks {
-        let trips = Ticks(network.longest(self.nodes).0.saturating_mul(TRIPS_KEPT));
+        self.kept_among(network, calm, self.nodes)
+    }
+
+    /// The same where there are more nodes than one cluster's.
+    fn kept_among(&self, network: &Network, calm: bool, nodes: u16) -> Ticks {
+        let trips = Ticks(network.longest(nodes).0.saturating_mul(TRIPS_KEPT));
         if calm {
             trips.max(CALM_KEPT)
         } else {
@@ -260,9 +269,11 @@ impl Prepared {
         network: &Network,
         calm: bool,
     ) -> Result<Vec<Store>, CaseError> {
-        let settings = StoreSettings {
-            window: self.kept(network, calm),
-        };
+        self.stores_keeping(seed, self.kept(network, calm))
+    }
+
+    fn stores_keeping(&self, seed: u64, window: Ticks) -> Result<Vec<Store>, CaseError> {
+        let settings = StoreSettings { window };
         let loader = |node| Loader::new(Arc::clone(&self.planned), PartitionId(node), settings);
         let mut loaders: Vec<Loader> = (0..self.nodes).map(loader).collect();
         let schema = self.planned.schema();
@@ -323,6 +334,9 @@ pub struct Case {
     pub roaming: bool,
     /// How many replicas each node has, itself counted.
     pub replicas: u16,
+    /// How many clusters there are, each of as many nodes as the workload was prepared for: node *n* is
+    /// in cluster *n* modulo that.
+    pub clusters: u16,
     /// Calls that they make between them while faults may come.
     pub transactions: u64,
     /// The network.
@@ -374,6 +388,7 @@ impl Case {
             clients,
             roaming: false,
             replicas: 1,
+            clusters: 1,
             transactions,
             plan: match FaultPlan::draw(level, seed, nodes, clients.max(1), horizon) {
                 plan if protocol.is_durable() => plan,
@@ -429,11 +444,13 @@ impl Case {
         }
         self.termination.check()?;
         self.extras.check(self.protocol)?;
+        clusters::check(self, prepared)?;
+        let nodes = prepared.nodes * self.clusters;
         self.plan
-            .check(prepared.nodes, self.clients)
+            .check(nodes, self.clients)
             .map_err(CaseError::Plan)?;
         check_guards(self.protocol, prepared)?;
-        let placement = self.placement(prepared.nodes)?;
+        let placement = self.placement(nodes)?;
         match self.protocol {
             ProtocolName::RampFast | ProtocolName::RampSmall | ProtocolName::RampHybrid => {
                 self.run_as::<RampNode>(prepared, placement, recorder)
@@ -477,15 +494,18 @@ impl Case {
         placement: ReplicaPlacement,
         recorder: Option<Recorder>,
     ) -> Result<Run, CaseError> {
+        let (calm, nodes) = (self.plan.faults.is_empty(), placement.nodes());
+        let kept = prepared.kept_among(&self.network, calm, nodes);
         let shared = Shared {
             planned: Arc::clone(&prepared.planned),
             topology: Arc::new(Topology::one_each(prepared.nodes)),
+            clusters: self.clusters,
             placement,
             protocol: self.protocol,
             filter: self.filter,
             termination: self.termination,
             extras: self.extras,
-            kept: prepared.kept(&self.network, self.plan.faults.is_empty()),
+            kept,
             processor: None,
         };
         let clients = Clients::new(
@@ -493,6 +513,7 @@ impl Case {
             Settings {
                 seed: self.seed,
                 nodes: prepared.nodes,
+                clusters: self.clusters,
                 count: self.clients,
                 transactions: self.transactions,
                 think: Ticks(self.network.median(0, 0).0 / 2),
@@ -500,7 +521,9 @@ impl Case {
                 roaming: self.roaming,
             },
         );
-        let stores = prepared.stores(self.seed, &self.network, self.plan.faults.is_empty())?;
+        let stores = prepared.stores_keeping(self.seed, kept)?;
+        let in_each = |store| std::iter::repeat_n(store, usize::from(self.clusters));
+        let stores = stores.into_iter().flat_map(in_each).collect();
         let mut cluster: Cluster<P> = Cluster::new(
             self.seed,
             &shared,
@@ -549,6 +572,10 @@ impl Case {
                 "a prepared transaction ended after its participant had asked",
                 counters.terminations,
             ),
+            (
+                "a client was answered before every cluster had prepared",
+                counters.early_answers,
+            ),
             ("an owner made a commit check", counters.commit_checks),
             ("a request waited for another transaction", counters.waits),
             ("a link sent a message again", links.resent),
@@ -581,6 +608,17 @@ impl Case {
     /// where the commit is not even sent, at the same node neither. Under causal RAMP a client brings along
     /// what it has written.
     fn models(&self) -> &'static [Model] {
+        if self.extras.prepare_f.is_some() {
+            // Names of transactions ascend at a node, and an item has one owner in a cluster.
+            return match self.roaming {
+                true => &[Model::ReadAtomic],
+                false => &[
+                    Model::ReadAtomic,
+                    Model::MonotonicReads,
+                    Model::MonotonicWrites,
+                ],
+            };
+        }
         if self.extras.causal {
             return &[Model::ReadAtomic, Model::Sessions, Model::Causal];
         }
@@ -613,7 +651,10 @@ impl Case {
             seed: self.seed,
             nodes: prepared.nodes,
             models: models.to_vec(),
-            assignments: ASSIGNMENTS,
+            assignments: match self.clusters {
+                1 => ASSIGNMENTS,
+                _ => AssignmentOrder::Copies,
+            },
             ..Header::default()
         };
         let Some(history) = cluster.take_history(&prepared.planned, header) else {

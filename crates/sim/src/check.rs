@@ -61,13 +61,32 @@ pub(crate) fn after<P: Simulated>(
         found.extend(differ);
         checked.add("replicas with their primary's rows", compared);
     }
-    let stores: Vec<&Store> = cluster.protocols().map(Simulated::store).collect();
-    if stores.len() as u64 != nodes {
+    let clusters = (0..cluster.clusters).map(|one| cluster.stores_of(one));
+    let Some(clusters) = clusters.collect::<Option<Vec<Vec<&Store>>>>() else {
         cluster.violations.extend(found);
         return checked;
+    };
+    for stores in &clusters {
+        found.extend(check_stores(planned, stores, &mut checked));
     }
+    if clusters.len() > 1 {
+        let (differ, compared) = cluster.clusters_that_differ();
+        found.extend(differ);
+        checked.add("partitions with the same rows in other clusters", compared);
+    }
+    cluster.violations.extend(found);
+    checked
+}
+
+/// Checks what is declared of the merged state of one cluster; what is wrong with it.
+fn check_stores(
+    planned: &Arc<PlannedApplication>,
+    stores: &[&Store],
+    checked: &mut Checked,
+) -> Vec<String> {
+    let mut found = Vec::new();
     for assertion in planned.application.assertions() {
-        let mut view = StoresView::new(Arc::clone(planned), &stores);
+        let mut view = StoresView::new(Arc::clone(planned), stores);
         match view::run(assertion.holds(&mut view)) {
             Ok(true) => {}
             Ok(false) => found.push(format!("assertion {} does not hold", assertion.name())),
@@ -78,17 +97,16 @@ pub(crate) fn after<P: Simulated>(
         }
         checked.add(format!("assertion {}", assertion.name()), 1);
     }
-    let (violated, constraints) = constraints::violated(planned, &stores);
+    let (violated, constraints) = constraints::violated(planned, stores);
     found.extend(violated);
     checked.add(
         "declared constraints on the merged state",
         constraints as u64,
     );
-    let (differ, copied) = copies_that_differ(planned, &stores);
+    let (differ, copied) = copies_that_differ(planned, stores);
     found.extend(differ);
     checked.add("tables with copies alike on all nodes", copied);
-    cluster.violations.extend(found);
-    checked
+    found
 }
 
 /// Tables that are on every partition and differ, and how many are on every partition.
@@ -133,6 +151,13 @@ pub(crate) fn missing(
     }
     if matches!(case.protocol, ProtocolName::Locking) {
         expected.push("a request waited for another transaction");
+    }
+    if case
+        .extras
+        .prepare_f
+        .is_some_and(|failures| failures + 1 < case.clusters)
+    {
+        expected.push("a client was answered before every cluster had prepared");
     }
     if case.replicas > 1 && case.plan.faults.iter().any(|f| f.kind.takes_server()) {
         expected.push("a replica became the primary");

@@ -28,8 +28,10 @@ const VIOLATIONS_MAX: usize = 20;
 pub struct Settings {
     /// The run's seed.
     pub seed: u64,
-    /// Nodes; clients are spread over them.
+    /// Nodes of a cluster; clients are spread over them.
     pub nodes: u16,
+    /// Clusters; clients are spread over them.
+    pub clusters: u16,
     /// How many clients there are.
     pub count: u32,
     /// Calls that they make between them while faults may come.
@@ -38,7 +40,7 @@ pub struct Settings {
     pub think: Ticks,
     /// When all faults have ended.
     pub healed_at: Ticks,
-    /// Whether each goes to the next node with each call.
+    /// Whether each goes to the next node with each call, in the next cluster if there are several.
     pub roaming: bool,
 }
 
@@ -50,6 +52,7 @@ pub struct Clients {
     planned: Arc<PlannedApplication>,
     seed: u64,
     nodes: u16,
+    clusters: u16,
     clients: Vec<Client>,
     random: SplitMix64,
     think: Ticks,
@@ -67,6 +70,8 @@ pub struct Clients {
 struct Client {
     caller: Box<dyn Caller>,
     place: Place,
+    /// Its cluster.
+    cluster: u16,
     /// Calls to be made before it waits for the cluster to heal, and after.
     left: u64,
     healed_left: u64,
@@ -87,6 +92,7 @@ impl Clients {
         let Settings {
             seed,
             nodes,
+            clusters,
             count,
             transactions,
             think,
@@ -94,20 +100,17 @@ impl Clients {
             roaming,
         } = settings;
         let clients = (0..count).map(|number| {
-            let place = Place {
-                client: number,
-                node: (number % u32::from(nodes)) as u16,
-                nodes,
-            };
+            let (place, cluster) = placed(number, nodes, clusters);
             let share = transactions / u64::from(count);
             let rest = u64::from(u64::from(number) < transactions % u64::from(count));
             Client {
                 caller: caller(&prepared.workload, seed, place, &prepared.planned),
                 place,
+                cluster,
                 left: share + rest,
                 healed_left: HEALED_CALLS,
                 replica: 0,
-                at: place.node,
+                at: place.node * clusters + cluster,
                 current: None,
                 number: 0,
                 dying: false,
@@ -120,6 +123,7 @@ impl Clients {
             planned: Arc::clone(&prepared.planned),
             seed,
             nodes,
+            clusters,
             random: SplitMix64::stream(seed, "clients", 0),
             think,
             healed_at,
@@ -171,12 +175,23 @@ impl Clients {
             let name = self.workload.procedures()[operation.procedure];
             Some(format!(
                 "{name} at n{} since {} us",
-                client.place.node,
+                client.at,
                 since.as_micros()
             ))
         });
         each.collect()
     }
+}
+
+/// Where a client is: its cluster, and its node there.
+fn placed(client: u32, nodes: u16, clusters: u16) -> (Place, u16) {
+    let count = u32::from(clusters);
+    let place = Place {
+        client,
+        node: (client / count % u32::from(nodes)) as u16,
+        nodes,
+    };
+    (place, (client % count) as u16)
 }
 
 fn caller(
@@ -194,15 +209,18 @@ impl<P: Simulated> Cluster<P> {
     pub(crate) fn client_goes_on(&mut self, number: u32) {
         let healed_at = self.clients.healed_at;
         let (nodes, roaming) = (self.clients.nodes, self.clients.roaming);
+        let clusters = self.clients.clusters;
         let client = &mut self.clients.clients[number as usize];
         if roaming && client.current.is_none() {
             client.place.node = (client.place.node + 1) % nodes;
+            client.cluster = (client.cluster + 1) % clusters;
         }
         let client = &self.clients.clients[number as usize];
         if client.current.is_some() {
             return;
         }
-        let at = client.place.node + u16::from(client.replica) * nodes;
+        // There are several replicas or several clusters, and not both.
+        let at = client.place.node * clusters + client.cluster + u16::from(client.replica) * nodes;
         if self.hosts[usize::from(at)].node().is_none() {
             self.happened.sometimes("a client found its node dead");
             let factor = self.placement.factor();
@@ -234,7 +252,7 @@ impl<P: Simulated> Cluster<P> {
             session: client.session.clone(),
         };
         client.current = Some((id, operation, self.now));
-        let (node, dying) = (client.place.node, client.dying);
+        let (node, dying) = (at % self.placement.nodes(), client.dying);
         if let Some(recorder) = &mut self.recorder {
             let procedure = self.clients.clients[number as usize].current.as_ref();
             let procedure = procedure.map_or(0, |(_, operation, _)| operation.procedure);
@@ -352,11 +370,7 @@ impl<P: Simulated> Cluster<P> {
         client.dying = false;
         client.session = Session::default();
         client.number = 0;
-        client.place = Place {
-            client: clients.names,
-            node: (clients.names % u32::from(clients.nodes)) as u16,
-            nodes: clients.nodes,
-        };
+        (client.place, client.cluster) = placed(clients.names, clients.nodes, clients.clusters);
         clients.names += 1;
         client.caller = caller(
             &clients.workload,

@@ -112,6 +112,9 @@ pub struct Cluster<P: Simulated> {
     /// One for each replica: first the replicas 0 of all nodes, then the replicas 1, and so on. What
     /// is called a node below is its number, and without replicas the node's.
     pub(crate) hosts: Vec<Host<P>>,
+    /// How many clusters there are, each with all partitions: node *n* is in cluster *n* modulo that,
+    /// and owns partition *n* by that.
+    pub(crate) clusters: u16,
     /// Which replica is where.
     pub(crate) placement: ReplicaPlacement,
     /// How replicas behave.
@@ -197,6 +200,7 @@ impl<P: Simulated> Cluster<P> {
         let mut cluster = Cluster {
             now: Ticks(0),
             hosts,
+            clusters: shared.clusters,
             placement,
             replicas,
             lives,
@@ -220,7 +224,9 @@ impl<P: Simulated> Cluster<P> {
             happened: Happenings::default(),
             violations: Vec::new(),
             recorder: None,
-            recording: watch.history.then(Recording::default),
+            recording: watch
+                .history
+                .then(|| Recording::of_clusters(shared.clusters)),
             model: shared
                 .processor
                 .as_ref()

@@ -43,6 +43,9 @@ struct Header {
     /// One if it is not there.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     replicas: u16,
+    /// One if it is not there.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    clusters: u16,
     transactions: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<Matrix>,
@@ -108,6 +111,7 @@ impl CaseFile {
             clients: case.clients,
             roaming: case.roaming,
             replicas: case.replicas,
+            clusters: case.clusters,
             transactions: case.transactions,
             network: network.map(|text| Matrix {
                 name: case.network.name().to_owned(),
@@ -177,6 +181,7 @@ impl CaseFile {
                 clients: header.clients,
                 roaming: header.roaming,
                 replicas: header.replicas,
+                clusters: header.clusters,
                 transactions: header.transactions,
                 network,
                 plan,

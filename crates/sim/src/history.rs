@@ -47,6 +47,9 @@ pub struct Recording {
     attempts: Vec<Attempt>,
     /// Whether a node was lost, and with it what it had not told.
     has_lost: bool,
+    /// Whether there are several clusters. What was installed is told by one of them, and reads in the
+    /// others have no place in its order.
+    has_clusters: bool,
     installed: Vec<(PartitionId, Installed)>,
 }
 
@@ -65,6 +68,14 @@ struct Attempt {
 }
 
 impl Recording {
+    /// Of a run with so many clusters, each of which has everything.
+    pub(crate) fn of_clusters(clusters: u16) -> Recording {
+        Recording {
+            has_clusters: clusters > 1,
+            ..Recording::default()
+        }
+    }
+
     /// A client makes a call.
     pub fn called(&mut self, call: CallId, session: u64, at: Ticks) {
         self.calls.insert(call, Asked { session, at });
@@ -126,7 +137,7 @@ impl Recording {
         mut take: impl FnMut(Transaction),
     ) -> Vec<String> {
         self.attempts.sort_by_key(|attempt| attempt.ended);
-        let joining = Joining::new(planned, &self.installed);
+        let joining = Joining::new(planned, &self.installed, self.has_clusters);
         let mut violations = Vec::new();
         let mut committed: FxHashSet<Timestamp> = FxHashSet::default();
         for attempt in &self.attempts {
@@ -220,12 +231,15 @@ impl<P: Simulated> Cluster<P> {
         header: Header,
     ) -> Option<RunHistory> {
         let mut recording = self.recording.take()?;
-        for (number, lives) in (0..).zip(&self.lives) {
+        for (number, lives) in (0u16..).zip(&self.lives) {
             if let Some(node) = self.node(number) {
                 let installed = node.protocol().store().installed().iter();
                 // What was found again in a log has been told by the life that installed it.
                 let new = installed.filter(|one| one.sequence > lives.found_until());
-                recording.installed(PartitionId(number), new.cloned().collect());
+                if number.is_multiple_of(self.clusters) {
+                    let partition = PartitionId(number / self.clusters);
+                    recording.installed(partition, new.cloned().collect());
+                }
                 let open = node.open_attempts();
                 if !open.is_empty() {
                     recording.lost(open, self.now);
@@ -251,6 +265,7 @@ type Item = (PartitionId, TableId, Key);
 /// What joins attempts with what was installed.
 struct Joining<'r> {
     planned: &'r PlannedApplication,
+    has_clusters: bool,
     /// By commit timestamp, with the partition.
     written: FxHashMap<Timestamp, Vec<(PartitionId, &'r Installed)>>,
     /// The timestamps, in order of first installation.
@@ -263,9 +278,11 @@ impl<'r> Joining<'r> {
     fn new(
         planned: &'r PlannedApplication,
         installed: &'r [(PartitionId, Installed)],
+        has_clusters: bool,
     ) -> Joining<'r> {
         let mut joining = Joining {
             planned,
+            has_clusters,
             written: FxHashMap::default(),
             order: Vec::new(),
             deleted: FxHashMap::default(),
@@ -404,7 +421,8 @@ impl<'r> Joining<'r> {
         if *self.planned.execution.router.placement(table) == Placement::Replicated {
             return None;
         }
-        let at = recorded.state.sequence().map(|sequence| Place {
+        let sequence = recorded.state.sequence().filter(|_| !self.has_clusters);
+        let at = sequence.map(|sequence| Place {
             partition: partition.0,
             sequence,
         });

@@ -266,7 +266,7 @@ impl Revival {
         };
         Node::new(
             NodeId(number),
-            PartitionId(number),
+            PartitionId(number / self.shared.clusters),
             Arc::clone(&self.shared.planned),
             protocol,
             options,
@@ -667,8 +667,10 @@ impl<P: Simulated> Cluster<P> {
             }
         }
         let now = rows_of(store);
-        if let Some(recording) = &mut self.recording {
-            recording.installed(PartitionId(node), kept);
+        if let Some(recording) = &mut self.recording
+            && node.is_multiple_of(self.clusters)
+        {
+            recording.installed(PartitionId(node / self.clusters), kept);
         }
         if now != rows {
             let differs = |(item, row): &(&(TableId, Key), &Row)| now.get(item) != Some(row);
@@ -699,9 +701,9 @@ impl<P: Simulated> Cluster<P> {
         self.now + RETRY
     }
 
-    /// Whether a transaction with this timestamp is installed at a partition.
-    fn has_installed(&self, partition: PartitionId, timestamp: Timestamp) -> bool {
-        let lives = &self.lives[partition.index()];
+    /// Whether a transaction with this timestamp is installed at a node.
+    fn has_installed(&self, node: u16, timestamp: Timestamp) -> bool {
+        let lives = &self.lives[usize::from(node)];
         let here = |node: &Node<P>| {
             let installed = node.protocol().store().installed();
             installed.iter().any(|one| one.timestamp == timestamp)
@@ -715,11 +717,13 @@ impl<P: Simulated> Cluster<P> {
         let mut missing = Vec::new();
         for (timestamp, partitions) in &self.acknowledged {
             for partition in partitions {
-                if !self.has_installed(*partition, *timestamp) {
-                    missing.push(format!(
-                        "DUR-I1: {timestamp} was acknowledged, and is not at n{}",
-                        partition.0
-                    ));
+                let first = partition.0 * self.clusters;
+                for node in first..first + self.clusters {
+                    if !self.has_installed(node, *timestamp) {
+                        missing.push(format!(
+                            "DUR-I1: {timestamp} was acknowledged, and is not at n{node}"
+                        ));
+                    }
                 }
             }
         }

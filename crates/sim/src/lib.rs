@@ -28,6 +28,7 @@ pub mod case;
 mod check;
 pub mod clients;
 pub mod cluster;
+pub mod clusters;
 mod constraints;
 pub mod cost;
 pub mod diagram;

@@ -126,6 +126,7 @@ impl Load {
         let shared = Shared {
             planned: Arc::clone(&prepared.planned),
             topology: Arc::new(Topology::one_each(prepared.nodes)),
+            clusters: 1,
             placement: ReplicaPlacement::new(prepared.nodes, 1).map_err(CaseError::Replicas)?,
             protocol: self.protocol,
             filter: FilterSize::default(),
@@ -137,6 +138,7 @@ impl Load {
         let settings = Settings {
             seed: self.seed,
             nodes: prepared.nodes,
+            clusters: 1,
             count: self.clients,
             transactions: u64::MAX,
             think: self.think,

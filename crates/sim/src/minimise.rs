@@ -67,6 +67,11 @@ pub fn minimise(
     })
 }
 
+/// The nodes of all clusters.
+fn servers(file: &CaseFile) -> u16 {
+    file.nodes * file.case.clusters
+}
+
 struct Search<'p> {
     best: CaseFile,
     verdict: Verdict,
@@ -177,7 +182,7 @@ impl Search<'_> {
             |file| u64::from(file.case.clients),
             |file, number| {
                 file.case.clients = number as u32;
-                file.case.plan = file.case.plan.within(file.nodes, file.case.clients);
+                file.case.plan = (file.case.plan).within(servers(file), file.case.clients);
             },
         )
     }
@@ -189,7 +194,7 @@ impl Search<'_> {
             |file, number| {
                 file.nodes = number as u16;
                 file.case.replicas = file.case.replicas.min(file.nodes);
-                file.case.plan = file.case.plan.within(file.nodes, file.case.clients);
+                file.case.plan = (file.case.plan).within(servers(file), file.case.clients);
             },
         )
     }

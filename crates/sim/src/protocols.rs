@@ -185,6 +185,10 @@ pub struct Extras {
     /// Causal RAMP (ramp.txt §6.3): whoever sees a transaction sees what its writer had seen.
     #[serde(default)]
     pub causal: bool,
+    /// Prepare-F (ramp.txt §6.1), over several clusters: a client is answered when what it writes
+    /// survives the loss of so many of them, and it is shown when all have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepare_f: Option<u16>,
 }
 
 impl Extras {
@@ -192,6 +196,9 @@ impl Extras {
     /// When something is asked for that only RAMP has, of another protocol.
     pub(crate) fn check(self, protocol: ProtocolName) -> Result<(), CaseError> {
         let option = match self {
+            Extras {
+                prepare_f: Some(_), ..
+            } => "Prepare-F (--prepare-f)",
             Extras { causal: true, .. } => "causal consistency (--causal)",
             Extras {
                 one_phase: true, ..
@@ -215,6 +222,8 @@ pub struct Shared {
     pub planned: Arc<PlannedApplication>,
     /// Who owns what.
     pub topology: Arc<Topology>,
+    /// How many clusters there are, each with all partitions: node *n* is in cluster *n* modulo that.
+    pub clusters: u16,
     /// Where replicas are.
     pub placement: ReplicaPlacement,
     /// Which protocol, for those that come in several forms.
@@ -265,9 +274,17 @@ impl Simulated for RampNode {
             unsent_commits: shared.termination.unsent_commits,
             one_phase: shared.extras.one_phase,
             causal: shared.extras.causal,
+            prepare_f: shared.extras.prepare_f,
             ..RampOptions::default()
         };
-        RampNode::new(node, Arc::clone(&shared.topology), store, programs, options)
+        let topology = match shared.clusters {
+            1 => Arc::clone(&shared.topology),
+            count => {
+                let partitions = shared.topology.owners.len() as u16;
+                Arc::new(Topology::clusters(count, partitions, node.0 % count))
+            }
+        };
+        RampNode::new(node, topology, store, programs, options)
     }
 
     fn store(&self) -> &Store {

@@ -261,6 +261,21 @@ impl RowPrograms for Programs {
         self.with(program, |p| p.may_violate)
     }
 
+    fn is_blind(&self, program: ProgramId) -> bool {
+        self.with(program, |program| {
+            let writes = |column: &ColumnIndex| {
+                let mut assignments = program.assignments.iter();
+                assignments.any(|(written, _)| written == column)
+            };
+            let mut unique = program.schema.indexes.iter().filter(|index| index.unique);
+            let mut all = program.assignments.iter();
+            program.checks.is_empty()
+                && program.outputs.is_empty()
+                && !unique.any(|index| index.columns.iter().any(writes))
+                && all.all(|(_, expression)| !reads_row(expression))
+        })
+    }
+
     fn fit_together(&self, row: &Row, programs: &[(ProgramId, &[Value])]) -> bool {
         let runs = programs.iter().map(|(program, arguments)| {
             let program = self.with(*program, Arc::clone);

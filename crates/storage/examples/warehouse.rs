@@ -221,6 +221,10 @@ impl RowPrograms for Programs {
         false
     }
 
+    fn is_blind(&self, _: ProgramId) -> bool {
+        false
+    }
+
     fn fit_together(&self, _: &Row, _: &[(ProgramId, &[Value])]) -> bool {
         true
     }

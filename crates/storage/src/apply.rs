@@ -530,8 +530,7 @@ impl<'s> Staging<'s> {
         if current.is_some() {
             return Err(duplicate(&held.schema, None, &row));
         }
-        let late =
-            item.is_some_and(|item| self.assigned_later(held, &key, item) == ColumnSet::ALL);
+        let late = item.is_some_and(|item| self.assigned_later(held, &key, item) == ColumnSet::ALL);
         let (row, assigned) = if late {
             (None, ColumnSet::EMPTY)
         } else {

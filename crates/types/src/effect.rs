@@ -171,6 +171,11 @@ pub trait RowPrograms: Send + Sync {
     /// a transaction over several partitions must hold the row between prepare and commit.
     fn may_violate(&self, program: ProgramId) -> bool;
 
+    /// Whether the program does nothing but assign what does not depend on the row, to columns that no
+    /// CHECK looks at and that are in no unique index, and returns nothing. So it is refused for its arguments, or not at all (but for a
+    /// row that would become too long).
+    fn is_blind(&self, program: ProgramId) -> bool;
+
     /// Whether these programs can run on a row in any order, each at most once, without one that
     /// fails: what transactions that are prepared side by side promise each other. Each of them
     /// runs on the row as it is. `false` too where it cannot be told.

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use anabranch_bench::table::{self, counted};
 use anabranch_protocol::ramp::FilterSize;
+use anabranch_sim::case::NODES_MAX;
 use anabranch_sim::diagram::Recorder;
 use anabranch_sim::minimise::minimise;
 use anabranch_sim::report::{Checked, Verdict as Ending};
@@ -26,7 +27,7 @@ use super::Verdict;
 use super::output::{OutputError, cannot_write, check_outputs, say, write_file};
 
 /// What a case file says, and the command line may not say beside it.
-const DECIDED_BY_A_CASE: [&str; 15] = [
+const DECIDED_BY_A_CASE: [&str; 17] = [
     "workload",
     "protocol",
     "filter_bits",
@@ -35,6 +36,8 @@ const DECIDED_BY_A_CASE: [&str; 15] = [
     "causal",
     "roaming",
     "replicas",
+    "clusters",
+    "prepare_f",
     "nodes",
     "seed",
     "seeds",
@@ -58,7 +61,7 @@ pub(crate) struct SimArguments {
     /// How large ramp-hybrid's Bloom filters are [default: 256]
     #[arg(long, value_name = "BITS", value_parser = super::filter_bits)]
     filter_bits: Option<FilterSize>,
-    /// Nodes with one partition each
+    /// Nodes with one partition each, in each cluster
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: u16,
     /// The seed of everything
@@ -80,6 +83,14 @@ pub(crate) struct SimArguments {
     /// nodes
     #[arg(long, value_name = "R", default_value_t = 1)]
     replicas: u16,
+    /// Clusters that each have all of the data, node N being in cluster N modulo C; with --prepare-f
+    #[arg(long, value_name = "C", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
+    clusters: u16,
+    /// A RAMP's clients are answered when what they write survives the loss of F clusters; it is shown
+    /// when all clusters have it. For workloads that only assign: register, ycsb
+    #[arg(long, value_name = "F")]
+    prepare_f: Option<u16>,
     /// What goes wrong: none, mild, storm, absence (a storm in which one node is gone for long), death (a storm in which
     /// one server never comes back: with --replicas), or a file with a fault plan
     #[arg(long, value_name = "LEVEL|FILE", default_value = "mild")]
@@ -197,7 +208,8 @@ impl SimArguments {
         let mut case = Case::new(
             self.protocol,
             seed,
-            self.nodes,
+            // What is too large is refused before anything runs.
+            self.nodes.saturating_mul(self.clusters).min(NODES_MAX),
             self.clients,
             self.transactions,
             network.clone(),
@@ -208,6 +220,8 @@ impl SimArguments {
         case.roaming = self.roaming;
         case.extras.one_phase = self.one_phase;
         case.extras.causal = self.causal;
+        case.extras.prepare_f = self.prepare_f;
+        case.clusters = self.clusters;
         case.termination.unsent_commits = self.unsent_commits.unwrap_or_default();
         if let Faults::Read(plan) = faults {
             case.plan = plan.clone();
@@ -320,6 +334,8 @@ fn write_json(
         protocol: case.protocol.name(),
         nodes: file.nodes,
         replicas: case.replicas,
+        clusters: case.clusters,
+        prepare_f: case.extras.prepare_f,
         clients: case.clients,
         transactions: case.transactions,
         network: case.network.name(),
@@ -346,12 +362,14 @@ fn counts<K: AsRef<str>>(counts: &BTreeMap<K, u64>) -> String {
     listed(each.map(|(name, count)| (name.as_ref(), *count)))
 }
 
-/// How many nodes there are, and how many replicas each has if it has several.
-fn nodes(nodes: u16, replicas: u16) -> String {
+/// How many nodes there are, in how many clusters if there are several, and how many replicas each has
+/// if it has several.
+fn nodes(nodes: u16, replicas: u16, clusters: u16) -> String {
     let nodes = counted(nodes.into(), "node");
-    match replicas {
-        1 => nodes,
-        replicas => format!("{nodes} with {replicas} replicas each"),
+    match (replicas, clusters) {
+        (1, 1) => nodes,
+        (1, clusters) => format!("{clusters} clusters of {nodes}"),
+        (replicas, _) => format!("{nodes} with {replicas} replicas each"),
     }
 }
 
@@ -408,7 +426,7 @@ fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
         "{} under {}, simulated: {} ({}), {}, seed {}\n\n",
         file.workload,
         case.protocol.name(),
-        nodes(file.nodes, case.replicas),
+        nodes(file.nodes, case.replicas, case.clusters),
         case.network.name(),
         counted(case.clients.into(), "client"),
         case.seed
@@ -473,6 +491,20 @@ fn flags(options: &[(&str, bool)]) -> String {
     on.map(|(name, _)| format!(" {name}")).collect()
 }
 
+/// How a case's nodes are replicated, as options, each behind a space.
+fn replicated(case: &Case) -> String {
+    let mut text = String::new();
+    for (name, count) in [("replicas", case.replicas), ("clusters", case.clusters)] {
+        if count > 1 {
+            let _ = write!(text, " --{name} {count}");
+        }
+    }
+    if let Some(failures) = case.extras.prepare_f {
+        let _ = write!(text, " --prepare-f {failures}");
+    }
+    text
+}
+
 /// Says how to repeat a failing run, makes it smaller, and writes it to a file.
 fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<(), Box<dyn Error>> {
     let case = &file.case;
@@ -502,10 +534,7 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
                 ("--causal", case.extras.causal),
                 ("--roaming", case.roaming),
             ]),
-            match case.replicas {
-                1 => String::new(),
-                replicas => format!(" --replicas {replicas}"),
-            },
+            replicated(case),
             file.nodes,
             case.clients,
             case.transactions,
@@ -617,7 +646,7 @@ fn print_sum(arguments: &SimArguments, sum: &Sum, seconds: f64) -> Result<(), Ou
         "{} under {}, simulated: {} ({}), {}, faults {}\n\n",
         arguments.workload.as_deref().unwrap_or_default(),
         arguments.protocol.name(),
-        nodes(arguments.nodes, arguments.replicas),
+        nodes(arguments.nodes, arguments.replicas, arguments.clusters),
         arguments.net,
         counted(arguments.clients.into(), "client"),
         arguments.faults

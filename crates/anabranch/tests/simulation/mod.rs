@@ -48,6 +48,73 @@ fn what_cannot_have_replicas_or_outlive_a_death_is_refused() {
     );
 }
 
+const CLUSTERS: [&str; 6] = ["sim", "register", "--nodes", "2", "--clusters", "3"];
+
+#[test]
+fn a_run_over_clusters_says_how_many_there_are_and_what_it_outlives() {
+    let storm = ["--prepare-f", "1", "--faults", "storm", "--seed", "4"];
+    let arguments = [&CLUSTERS[1..], &storm].concat();
+    let (code, out, sum) = simulated("sim-clusters", &arguments);
+    assert_eq!((code, &sum["verdict"]), (0, &Value::from("fine")), "{out}");
+    assert!(out.contains("3 clusters of 2 nodes"), "{out}");
+    assert_eq!(sum["asked"]["clusters"], 3);
+    assert_eq!(sum["asked"]["prepare_f"], 1);
+    let early = "a client was answered before every cluster had prepared";
+    assert!(sum["sometimes"][early].as_u64() > Some(0), "{out}");
+    // A datacenter each.
+    let net = "wan:examples/networks/conveyor-belt.txt";
+    let wan = [&CLUSTERS[..], &["--prepare-f", "0", "--net", net]].concat();
+    let ran = anabranch(&wan);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    // One cluster says nothing of clusters.
+    let alone = ["register", "--faults", "none"];
+    let (_, out, sum) = simulated("sim-one-cluster", &alone);
+    assert_eq!(sum["asked"]["clusters"], 1);
+    assert_eq!(sum["asked"]["prepare_f"], Value::Null);
+    assert!(!out.contains("cluster"), "{out}");
+}
+
+#[test]
+fn what_clusters_cannot_do_is_refused() {
+    let cases: [(&[&str], &[&str]); 6] = [
+        (&[], &["--prepare-f"]),
+        (&["--prepare-f", "3"], &["has to be in 4", "there are 3"]),
+        (
+            &["--prepare-f", "1", "--causal"],
+            &["--causal", "several clusters"],
+        ),
+        (
+            &["--prepare-f", "1", "--replicas", "2"],
+            &["--replicas", "several clusters"],
+        ),
+        (
+            &["--prepare-f", "1", "--protocol", "locking"],
+            &["--prepare-f", "locking is no RAMP"],
+        ),
+        (
+            &["--prepare-f", "1", "--faults", "death"],
+            &["never comes back"],
+        ),
+    ];
+    for (arguments, because) in cases {
+        refused_in_one_line(&[&CLUSTERS[..], arguments].concat(), because);
+    }
+    refused_in_one_line(
+        &["sim", "register", "--prepare-f", "0"],
+        &["there is one", "--clusters"],
+    );
+    for workload in ["bank", "counter", "tpcc"] {
+        let arguments = ["sim", workload, "--clusters", "2", "--prepare-f", "0"];
+        refused_in_one_line(&arguments, &["ordered across clusters", "register or ycsb"]);
+    }
+    for option in ["--clusters", "--prepare-f"] {
+        refused(
+            &["sim", "--replay", "case.jsonl", option, "2"],
+            &["--replay", option, "cannot be used with"],
+        );
+    }
+}
+
 #[test]
 fn networks_come_from_files() {
     for (file, nodes) in [("conveyor-belt", "5"), ("ec2-regions", "8")] {

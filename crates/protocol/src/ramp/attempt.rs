@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::message::{Got, Known, Lacking, Participants, Slots, Work};
 use super::past::{Past, Seen};
+use super::prepare_f::Intent;
 use super::siblings::Siblings;
 use crate::AbortReason;
 
@@ -174,6 +175,8 @@ pub(super) enum Phase {
     },
     /// Votes. Nothing is shown anywhere.
     Preparing(Box<Deciding>),
+    /// Under Prepare-F: all clusters, to prepare it. It is shown nowhere, and written down.
+    Intending(Box<Intent>),
     /// Acknowledgements. All participants have voted yes, and the own one has committed.
     Committing(Box<Deciding>),
 }

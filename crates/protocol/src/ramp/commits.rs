@@ -31,6 +31,9 @@ impl RampNode {
                 self.context.clock.observe(newest);
             }
         }
+        if self.options.prepare_f.is_some() && !works.is_empty() {
+            return self.intend(transaction, attempt, works, out);
+        }
         match works.len() {
             0 => {
                 let timestamp = self.context.clock.next(self.context.now);
@@ -178,6 +181,9 @@ impl RampNode {
         vote: Result<Timestamp, AbortReason>,
         out: &mut Outbox<Stamped>,
     ) {
+        if self.options.prepare_f.is_some() {
+            return self.handle_intent_vote(transaction, from, vote, out);
+        }
         // Another participant's no may have ended the transaction.
         let Some(attempt) = self.attempts.get_mut(&transaction) else {
             return;
@@ -413,7 +419,7 @@ fn works(attempt: &Attempt, effects: Vec<PartitionEffects>) -> Vec<(PartitionId,
 }
 
 /// The metadata of a transaction that writes on several partitions, or that somebody may follow.
-fn siblings(
+pub(super) fn siblings(
     options: &RampOptions,
     prepared: Timestamp,
     works: &[(PartitionId, Work)],

@@ -1,6 +1,6 @@
 //! How a RAMP node comes back: `docs/protocols/durability.md`.
 
-use anabranch_types::{NodeId, Ticks};
+use anabranch_types::{NodeId, Ticks, Timestamp};
 use smallvec::SmallVec;
 
 use super::RampNode;
@@ -55,11 +55,17 @@ impl Durable for RampNode {
             // Those who took part in what has ended, and have not heard of it.
             self.send(node, Message::Stable, out);
         }
+        let own = self.owner(self.partition);
         for (transaction, prepared) in self.participant.all_prepared() {
+            if transaction.node == own && !self.attempts.contains_key(&transaction) {
+                // Under Prepare-F: withdrawn, and not yet forgotten here.
+                self.participant.abort(&mut self.context, prepared);
+            }
             self.inquire(transaction.node, transaction, prepared, out);
         }
         self.terminate_later(out);
         for transaction in self.attempts_in_order() {
+            self.offer(transaction, None, out);
             self.commit_again(transaction, None, out);
         }
         self.context.write_down(out);
@@ -72,8 +78,14 @@ impl Durable for RampNode {
         sink(journal.clock_record());
         checkpoint_store(&self.participant.store, sink);
         let mut ramp = |record| sink(Record::Ramp(record));
-        for record in self.open_decisions() {
-            ramp(RampRecord::Decided(Box::new(record)));
+        let mut open: Vec<(Timestamp, RampRecord)> = self.open_intents();
+        open.extend(self.open_decisions().into_iter().map(|record| {
+            let commit = record.decided.commit;
+            (commit, RampRecord::Decided(Box::new(record)))
+        }));
+        open.sort_unstable_by_key(|(commit, _)| *commit);
+        for (_, record) in open {
+            ramp(record);
         }
         let mut known = self.context.stability.checkpoint();
         self.participant.checkpoint_known(&mut known);
@@ -86,7 +98,8 @@ impl Durable for RampNode {
 
 impl RampNode {
     fn others(&self) -> Vec<NodeId> {
-        let mut others = self.topology.owners.clone();
+        let everywhere = self.topology.everywhere();
+        let mut others: Vec<NodeId> = everywhere.flatten().copied().collect();
         others.sort_unstable();
         others.dedup();
         let own = self.owner(self.partition);
@@ -94,7 +107,7 @@ impl RampNode {
         others
     }
 
-    fn attempts_in_order(&self) -> Vec<TransactionId> {
+    pub(super) fn attempts_in_order(&self) -> Vec<TransactionId> {
         // tidy: order-free because they are sorted below
         let mut all: Vec<TransactionId> = self.attempts.keys().copied().collect();
         all.sort_unstable();
@@ -123,6 +136,11 @@ impl RampNode {
             RampRecord::Promised { prepared } => self.participant.replay_promised(prepared),
             RampRecord::Aborted { prepared } => self.participant.replay_aborted(prepared)?,
             RampRecord::Decided(record) => self.replay_decided(*record),
+            RampRecord::Intent(record) => self.replay_intent(*record),
+            RampRecord::Withdrawn { transaction, name } => {
+                self.attempts.remove(&transaction);
+                self.context.stability.done(name);
+            }
             RampRecord::Ended {
                 transaction,
                 commit,
@@ -196,6 +214,20 @@ impl RampNode {
             ..Attempt::default()
         });
         self.attempts.insert(transaction, attempt);
+    }
+
+    /// What is to be prepared by every cluster and is not yet.
+    fn open_intents(&self) -> Vec<(Timestamp, RampRecord)> {
+        // tidy: order-free because the caller sorts them
+        let all = self.attempts.iter();
+        let open = all.filter_map(|(transaction, attempt)| match &attempt.phase {
+            Phase::Intending(intent) => {
+                let record = Box::new(intent.record(*transaction));
+                Some((intent.name, RampRecord::Intent(record)))
+            }
+            _ => None,
+        });
+        open.collect()
     }
 
     /// What is decided and not acknowledged by all, in the order of decisions.
@@ -293,6 +325,7 @@ impl RampNode {
                         }
                     }
                 }
+                Phase::Intending(_) => self.offer(transaction, Some(node), out),
                 Phase::Committing(_) => self.commit_again(transaction, Some(node), out),
             }
         }

@@ -151,14 +151,11 @@ pub struct Evidence {
     pub siblings: Arc<Siblings>,
     /// What it follows, under causal RAMP, if anything.
     pub past: Option<Arc<Past>>,
+    /// Under causal RAMP: it has committed in one step, and has no siblings.
+    pub alone: bool,
 }
 
 impl Evidence {
-    /// Whether it has committed in one step: then it has no siblings, and its name is its timestamp.
-    pub(super) fn is_alone(&self) -> bool {
-        self.siblings.timestamp == self.commit
-    }
-
     /// The transaction.
     pub fn required(&self) -> Required {
         Required {

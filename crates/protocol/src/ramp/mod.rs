@@ -29,6 +29,7 @@
 //! * `durable`, [`record`]: what is made durable, and how a node comes back.
 //! * [`siblings`]: what a transaction over several partitions has written; [`filter`]: in few bits.
 //! * `termination`: what becomes of a transaction whose coordinator stays away.
+//! * `prepare_f`: writes that are prepared in several clusters, and shown when all have them.
 //! * [`past`], `causal`: what transactions follow, for causal consistency.
 //! * `stability`: which transactions need no metadata any more.
 //! * [`nwnr`]: the same contract without any concurrency control, as the upper bound.
@@ -43,6 +44,7 @@ pub mod message;
 pub mod nwnr;
 mod participant;
 pub mod past;
+mod prepare_f;
 mod reads;
 pub mod record;
 pub mod siblings;
@@ -110,6 +112,10 @@ pub struct RampOptions {
     /// whose answers have to carry values from other partitions are never chosen. Nobody who is not
     /// after that measurement wants anything but 0.
     pub unsent_commits: u32,
+    /// Prepare-F (ramp.txt §6.1), where several clusters have all partitions: a client is answered when
+    /// what it writes is durable in so many clusters and one more, and it is shown when it is in all.
+    /// None: there is one cluster.
+    pub prepare_f: Option<u16>,
 }
 
 impl Default for RampOptions {
@@ -127,6 +133,7 @@ impl Default for RampOptions {
             causal: false,
             past_max: 1_024,
             unsent_commits: 0,
+            prepare_f: None,
         }
     }
 }
@@ -194,6 +201,19 @@ impl RampNode {
             options.terminate_after
         );
         assert!(options.past_max > 0, "somebody may follow nothing");
+        let mut store = store;
+        if let Some(failures) = options.prepare_f {
+            assert!(
+                usize::from(failures) <= topology.elsewhere.len() && !topology.elsewhere.is_empty(),
+                "the loss of {failures} of {} clusters is outlived by nobody",
+                topology.elsewhere.len() + 1
+            );
+            assert!(
+                !options.causal && !options.one_phase && unsent == 0,
+                "Prepare-F has one timestamp and one answer"
+            );
+            store.keep_writers();
+        }
         let nodes = nodes(&topology);
         RampNode {
             partition,
@@ -311,7 +331,10 @@ impl RampNode {
                     Some(error) => Err(AbortReason::Failed(error)),
                     None => {
                         self.context.clock.observe(prepare.prepared);
-                        self.participant.prepare(&mut self.context, *prepare)
+                        match self.options.prepare_f {
+                            Some(_) => self.participant.bind(&mut self.context, *prepare),
+                            None => self.participant.prepare(&mut self.context, *prepare),
+                        }
                     }
                 };
                 self.send(from, Message::Vote { transaction, vote }, out);
@@ -458,10 +481,6 @@ impl Protocol for RampNode {
 
 /// How many nodes there are, counted to the highest.
 fn nodes(topology: &Topology) -> usize {
-    topology
-        .owners
-        .iter()
-        .map(|owner| owner.index() + 1)
-        .max()
-        .unwrap_or(0)
+    let all = topology.everywhere().flatten();
+    all.map(|owner| owner.index() + 1).max().unwrap_or(0)
 }

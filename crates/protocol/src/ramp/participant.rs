@@ -1,5 +1,6 @@
 //! The owner of a partition: answers reads, prepares, commits, and knows what is unstable.
 
+mod binding;
 mod doubt;
 mod invariants;
 mod past;
@@ -347,6 +348,8 @@ impl Participant {
                         commit: next.commit,
                         siblings: Arc::clone(&next.trace.siblings),
                         past: next.trace.past.clone(),
+                        // Its name is its timestamp; so it is under Prepare-F, for all.
+                        alone: self.causal && next.trace.siblings.timestamp == next.commit,
                     });
                 }
             }
@@ -457,6 +460,22 @@ impl Participant {
         context: &mut Context,
         prepare: Prepare,
     ) -> Result<Timestamp, AbortReason> {
+        let prepared = prepare.prepared;
+        if prepared <= self.prepared_max[prepared.node().index()] {
+            // A timestamp names one transaction for ever: a second one must take a new one. Or this
+            // owner has promised never to prepare it.
+            return Err(AbortReason::Conflict);
+        }
+        self.prepare_at(context, prepare, None)
+    }
+
+    /// Prepares, at a place among the writers of registers that is known already, or above the vote.
+    fn prepare_at(
+        &mut self,
+        context: &mut Context,
+        prepare: Prepare,
+        place: Option<Timestamp>,
+    ) -> Result<Timestamp, AbortReason> {
         let Prepare {
             transaction,
             prepared,
@@ -466,12 +485,7 @@ impl Participant {
             participants,
         } = prepare;
         let highest = &mut self.prepared_max[prepared.node().index()];
-        if prepared <= *highest {
-            // A timestamp names one transaction for ever: a second one must take a new one. Or this
-            // owner has promised never to prepare it.
-            return Err(AbortReason::Conflict);
-        }
-        *highest = prepared;
+        *highest = prepared.max(*highest);
         if let Some(past) = &past {
             self.show_past(context, past);
         }
@@ -488,14 +502,18 @@ impl Participant {
         let vote = context.clock.next(context.now);
         let mut rehearsed = None;
         if !work.effects.is_empty() {
-            let rehearse = || self.store.rehearse(vote, &work.effects, &*self.programs);
+            let at = place.unwrap_or(vote);
+            let rehearse = || self.store.rehearse(at, &work.effects, &*self.programs);
             let (staged, slots) = context
                 .probe
                 .within(Activity::Storage, rehearse)
                 .map_err(AbortReason::from)?;
             context.probe.within(Activity::Guard, || {
                 self.keep_absent(&mut wanted, &work.effects, &staged)?;
-                self.fits_beside_prepared(&work.effects)
+                match place {
+                    Some(_) => Ok(()),
+                    None => self.fits_beside_prepared(&work.effects),
+                }
             })?;
             rehearsed = Some((staged, slots, self.store.last()));
         }

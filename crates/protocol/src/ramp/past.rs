@@ -140,7 +140,7 @@ impl Seen {
             if let Some(past) = new.past.take() {
                 self.follow(&past, known);
             }
-            if !new.is_alone() {
+            if !new.alone {
                 self.require(new);
             }
         }
@@ -156,6 +156,7 @@ impl Seen {
                     commit: named.commit,
                     siblings: Arc::clone(&named.siblings),
                     past: None,
+                    alone: false,
                 });
             }
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anabranch_storage::{ChangeImage, CommitSequence};
-use anabranch_types::{Effect, NodeId, Timestamp};
+use anabranch_types::{Effect, NodeId, PartitionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::holds::Wanted;
@@ -48,6 +48,15 @@ pub enum RampRecord {
     },
     /// A coordinator has decided to commit, and its own partition shows the transaction.
     Decided(Box<DecidedRecord>),
+    /// Under Prepare-F: a coordinator asks every cluster to prepare this.
+    Intent(Box<IntentRecord>),
+    /// Under Prepare-F: an owner has refused it before its client was answered, and all forget it.
+    Withdrawn {
+        /// The transaction.
+        transaction: TransactionId,
+        /// Its timestamp.
+        name: Timestamp,
+    },
     /// Every participant has acknowledged the decision: nobody will ask for it again.
     Ended {
         /// The transaction.
@@ -116,6 +125,19 @@ pub struct DecidedRecord {
     pub trace: Option<Trace>,
     /// What it follows, under causal RAMP, if anything.
     pub past: Option<Arc<Past>>,
+}
+
+/// See [`RampRecord::Intent`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct IntentRecord {
+    /// Whose.
+    pub transaction: TransactionId,
+    /// Its only timestamp.
+    pub name: Timestamp,
+    /// What it will do on each partition, in every cluster.
+    pub works: Vec<(PartitionId, Vec<Effect>)>,
+    /// What is known of its write set, if it writes on several partitions.
+    pub siblings: Option<Arc<Siblings>>,
 }
 
 /// See [`RampRecord::Known`].

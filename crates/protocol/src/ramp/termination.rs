@@ -24,7 +24,9 @@ pub(super) const MILLION: u32 = 1_000_000;
 impl RampNode {
     /// Sets the timer if something is prepared here.
     pub(super) fn terminate_later(&mut self, out: &mut Outbox<Stamped>) {
-        let waits = self.participant.prepared() > 0 || !self.unsent.is_empty();
+        let waits = self.participant.prepared() > 0
+            || !self.unsent.is_empty()
+            || self.has_refused_intents();
         if let Some(after) = self.options.terminate_after
             && waits
             && !self.terminating
@@ -52,6 +54,7 @@ impl RampNode {
                 self.inquire(node, transaction, prepared, out);
             }
         }
+        self.offer_what_was_refused(out);
         while self
             .unsent
             .front()
@@ -71,6 +74,9 @@ impl RampNode {
         prepared: Timestamp,
         out: &mut Outbox<Stamped>,
     ) {
+        if node == self.owner(self.partition) {
+            return; // Under Prepare-F a coordinator has prepared its own.
+        }
         let inquire = Message::Inquire {
             transaction,
             prepared,
@@ -89,7 +95,7 @@ impl RampNode {
         if transaction.node == self.owner(self.partition) {
             let attempt = self.attempts.get(&transaction);
             return match attempt.map(|attempt| &attempt.phase) {
-                Some(Phase::Preparing(_)) => {}
+                Some(Phase::Preparing(_) | Phase::Intending(_)) => {}
                 Some(Phase::Committing(_)) => self.commit_again(transaction, Some(from), out),
                 // Nothing is known of it: it was not decided.
                 _ => self.send(from, Message::Abort { prepared }, out),
@@ -100,6 +106,17 @@ impl RampNode {
             .is_some()
         {
             return; // Nobody can have prepared that; to promise it would shut out all that comes.
+        }
+        if self.options.prepare_f.is_some() {
+            // Nobody promises never to prepare what a client may have been told of.
+            if let Some(decided) = self.participant.shown_in_all(prepared) {
+                let commit = Message::Commit {
+                    transaction,
+                    decided,
+                };
+                self.send(from, commit, out);
+            }
+            return;
         }
         match self.participant.standing(&mut self.context, prepared) {
             Standing::Shown(decided) => {

@@ -6,6 +6,7 @@ mod commits;
 mod limits;
 mod metadata;
 mod one_phase;
+mod prepare_f;
 mod random;
 mod stories;
 #[path = "../support/mod.rs"]

@@ -174,6 +174,10 @@ impl RowPrograms for Programs {
         program == TAKE
     }
 
+    fn is_blind(&self, program: ProgramId) -> bool {
+        program == SET
+    }
+
     fn fit_together(&self, row: &Row, programs: &[(ProgramId, &[Value])]) -> bool {
         let moves = programs.iter().map(|(program, arguments)| match *program {
             ADD => int(&arguments[0]),

@@ -136,6 +136,10 @@ impl RowPrograms for Programs {
         program == REFUSE
     }
 
+    fn is_blind(&self, _: ProgramId) -> bool {
+        false
+    }
+
     fn fit_together(&self, _: &Row, _: &[(ProgramId, &[Value])]) -> bool {
         true
     }

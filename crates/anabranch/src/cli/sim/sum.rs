@@ -16,6 +16,9 @@ pub(super) struct Asked<'a> {
     pub(super) nodes: u16,
     /// Of each node, itself counted.
     pub(super) replicas: u16,
+    pub(super) clusters: u16,
+    /// How many clusters may be lost, under Prepare-F.
+    pub(super) prepare_f: Option<u16>,
     pub(super) clients: u32,
     pub(super) transactions: u64,
     pub(super) network: &'a str,
@@ -104,6 +107,8 @@ impl Sum {
                 "protocol": asked.protocol,
                 "nodes": asked.nodes,
                 "replicas": asked.replicas,
+                "clusters": asked.clusters,
+                "prepare_f": asked.prepare_f,
                 "clients": asked.clients,
                 "transactions": asked.transactions,
                 "network": asked.network,

@@ -1,0 +1,397 @@
+//! Prepare-F (ramp.txt §6.1), step by step: two or three clusters of two partitions, in each of which
+//! transactions are prepared before one is shown anywhere.
+
+use std::sync::Arc;
+
+use anabranch_protocol::ramp::message::{Message, Stamped};
+use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
+use anabranch_protocol::{
+    AbortReason, Durable, PartitionEffects, Protocol, Reply, Request, Topology, TransactionId,
+};
+use anabranch_types::{NodeId, Ticks, Timestamp};
+
+use crate::inexact;
+use crate::stories::{is_committed, read_both, reason, registers, set_both};
+use crate::support::cluster::Cluster;
+use crate::support::fixture::*;
+
+const WINDOW: Ticks = Ticks::from_millis(500);
+const AFTER: Ticks = Ticks::from_millis(100);
+
+/// The owner of a partition in a cluster, of `clusters`.
+fn owner(partition: u16, cluster: u16, clusters: u16) -> NodeId {
+    NodeId(partition * clusters + cluster)
+}
+
+fn options(failures: u16, metadata: Metadata) -> RampOptions {
+    RampOptions {
+        prepare_f: Some(failures),
+        terminate_after: Some(AFTER),
+        metadata,
+        ..RampOptions::default()
+    }
+}
+
+fn node(number: u16, clusters: u16, options: RampOptions, rows: i64) -> RampNode {
+    let topology = Arc::new(Topology::clusters(clusters, 2, number % clusters));
+    let store = store(number / clusters, rows, WINDOW);
+    RampNode::new(NodeId(number), topology, store, programs(), options)
+}
+
+fn clusters(count: u16, failures: u16, metadata: Metadata) -> Cluster<RampNode> {
+    let nodes = 0..2 * count;
+    let options = options(failures, metadata);
+    Cluster::new(nodes.map(|n| node(n, count, options, 8)).collect())
+}
+
+fn every() -> impl Iterator<Item = Metadata> {
+    std::iter::once(Metadata::Fast).chain(inexact())
+}
+
+fn write(cluster: &mut Cluster<RampNode>, at: NodeId, value: i64) -> TransactionId {
+    let writer = cluster.begin(at);
+    cluster.request(writer, Request::Commit(set_both(value)));
+    writer
+}
+
+/// Delivers what is under way between these nodes, and nothing else.
+fn deliver_among(cluster: &mut Cluster<RampNode>, nodes: &[NodeId]) {
+    loop {
+        let mut busy = cluster.busy_links().into_iter();
+        let Some((from, to)) = busy.find(|(from, to)| nodes.contains(from) && nodes.contains(to))
+        else {
+            return;
+        };
+        cluster.deliver(from, to);
+    }
+}
+
+/// What a client of the node reads while nothing is delivered but within its cluster.
+fn look(cluster: &mut Cluster<RampNode>, at: NodeId, clusters: u16) -> Vec<i64> {
+    let reader = cluster.begin(at);
+    cluster.request(reader, Request::Read(read_both()));
+    let own = [0, 1].map(|partition| owner(partition, at.0 % clusters, clusters));
+    deliver_among(cluster, &own);
+    let seen = registers(cluster.take_reply(reader));
+    cluster.request(reader, Request::Commit(Vec::new()));
+    assert!(is_committed(cluster.take_reply(reader)));
+    seen
+}
+
+fn prepared(cluster: &Cluster<RampNode>) -> Vec<usize> {
+    cluster.nodes.iter().map(RampNode::prepared).collect()
+}
+
+fn is_at_rest(cluster: &mut Cluster<RampNode>) -> bool {
+    for _ in 0..4 {
+        cluster.deliver_all();
+        cluster.advance(AFTER);
+    }
+    cluster.deliver_all();
+    cluster.nodes.iter().all(RampNode::is_idle)
+}
+
+/// F = 1 of three clusters: the second to prepare lets the client go on, and nobody sees anything until
+/// the third has, not even the client (ramp.txt §6.1). Then everybody sees all of it.
+#[test]
+fn a_client_is_answered_by_enough_clusters_and_nobody_sees_it_before_all() {
+    for metadata in every() {
+        let mut cluster = clusters(3, 1, metadata);
+        let at = owner(0, 0, 3);
+        let (near, far) = ([0, 1, 3, 4].map(NodeId), [2, 5].map(NodeId));
+        let writer = write(&mut cluster, at, 7);
+        assert_eq!(prepared(&cluster), [1, 0, 0, 0, 0, 0], "its own is there");
+        // One partition of the second cluster alone is not a cluster.
+        for node in [3, 1].map(NodeId) {
+            cluster.deliver(at, node);
+            cluster.deliver(node, at);
+            assert!(!cluster.has_reply(writer), "{metadata:?}: not enough");
+        }
+        deliver_among(&mut cluster, &near);
+        assert!(is_committed(cluster.take_reply(writer)), "{metadata:?}");
+        assert_eq!(cluster.counters().early_answers, 1);
+        for node in near {
+            assert_eq!(
+                look(&mut cluster, node, 3),
+                [0, 0],
+                "{metadata:?}: given up"
+            );
+        }
+        // The last one prepares, and one node shows it: whoever meets it there sees all of it.
+        for node in far {
+            cluster.deliver(at, node);
+            cluster.deliver(node, at);
+        }
+        assert_eq!(look(&mut cluster, NodeId(3), 3), [7, 7], "{metadata:?}");
+        assert_eq!(look(&mut cluster, NodeId(1), 3), [0, 0], "{metadata:?}");
+        cluster.deliver(at, NodeId(1));
+        assert_eq!(look(&mut cluster, NodeId(4), 3), [7, 7], "{metadata:?}");
+        assert_eq!(cluster.nodes[4].prepared(), 0, "it was asked for there");
+        assert!(is_at_rest(&mut cluster), "{metadata:?}");
+        for node in (0..6).map(NodeId) {
+            assert_eq!(look(&mut cluster, node, 3), [7, 7], "{metadata:?}");
+        }
+    }
+}
+
+/// A cluster is away. Writers go on, none of what they write is shown, and when it is back all of it is,
+/// in the same order everywhere: by timestamp, and not as it came.
+#[test]
+fn a_cluster_that_is_away_keeps_nobody_waiting_and_everything_unseen() {
+    let mut cluster = clusters(2, 0, Metadata::Fast);
+    let (a, b) = (owner(0, 0, 2), owner(0, 1, 2));
+    let one = [0, 2].map(NodeId);
+    let other = [1, 3].map(NodeId);
+    // The second cluster's clocks are ahead: what it has written wins, whenever it comes.
+    for node in other {
+        cluster.skew[node.index()] = Ticks::from_millis(50);
+    }
+    let mut writers = Vec::new();
+    for value in 1..=3 {
+        writers.push(write(&mut cluster, a, value));
+        deliver_among(&mut cluster, &one);
+        writers.push(write(&mut cluster, b, 10 + value));
+        deliver_among(&mut cluster, &other);
+        cluster.advance(Ticks::from_millis(1));
+    }
+    for writer in writers {
+        assert!(is_committed(cluster.take_reply(writer)));
+    }
+    for at in [a, b] {
+        assert_eq!(look(&mut cluster, at, 2), [0, 0]);
+    }
+    assert_eq!(prepared(&cluster), [3, 3, 3, 3]);
+    // What the second has written is installed everywhere, collected, and then the first's comes.
+    for (from, to) in [(b, 0), (b, 2)].map(|(from, to)| (from, NodeId(to))) {
+        while cluster.under_way(from, to) > 0 {
+            cluster.deliver(from, to);
+        }
+        while cluster.under_way(to, from) > 0 {
+            cluster.deliver(to, from);
+        }
+    }
+    let all = [0, 1, 2, 3].map(NodeId);
+    deliver_among(&mut cluster, &[b, NodeId(0), NodeId(3)]);
+    cluster.advance(Ticks(WINDOW.0 * 3));
+    deliver_among(&mut cluster, &all);
+    assert!(is_at_rest(&mut cluster));
+    for node in all {
+        assert_eq!(
+            look(&mut cluster, node, 2),
+            [13, 13],
+            "the last writer wins"
+        );
+    }
+}
+
+fn lives_on(checkpoint: bool) {
+    let mut cluster = clusters(2, 0, Metadata::Fast);
+    cluster.keep_logs();
+    let (a, far) = (owner(0, 0, 2), [1, 3].map(NodeId));
+    let writer = write(&mut cluster, a, 7);
+    deliver_among(&mut cluster, &[0, 2].map(NodeId));
+    assert!(is_committed(cluster.take_reply(writer)));
+    if checkpoint {
+        let mut log = Vec::new();
+        cluster.nodes[a.index()].checkpoint(&mut |record| log.push(record));
+        cluster.logs[a.index()] = log;
+    }
+    // One of the others has been asked, and one has not.
+    cluster.deliver(a, far[0]);
+    let fresh = node(a.0, 2, options(0, Metadata::Fast), 0);
+    cluster.come_back(a, fresh);
+    assert!(is_at_rest(&mut cluster), "checkpoint {checkpoint}");
+    for node in (0..4).map(NodeId) {
+        assert_eq!(
+            look(&mut cluster, node, 2),
+            [7, 7],
+            "checkpoint {checkpoint}"
+        );
+    }
+    // Nor is it done twice when everything is over.
+    let fresh = node(a.0, 2, options(0, Metadata::Fast), 0);
+    cluster.come_back(a, fresh);
+    assert!(is_at_rest(&mut cluster), "checkpoint {checkpoint}");
+}
+
+/// What a client was told of is finished by the coordinator's next life, from its log or a checkpoint.
+#[test]
+fn a_coordinator_that_comes_back_finishes_what_it_has_answered_for() {
+    lives_on(false);
+    lives_on(true);
+}
+
+/// A participant that waits asks; nobody promises that what is answered for will never be prepared.
+#[test]
+fn nobody_gives_up_what_has_been_answered_for() {
+    let mut cluster = clusters(2, 0, Metadata::Fast);
+    let a = owner(0, 0, 2);
+    let writer = write(&mut cluster, a, 7);
+    deliver_among(&mut cluster, &[0, 2].map(NodeId));
+    assert!(is_committed(cluster.take_reply(writer)));
+    cluster.deliver(a, NodeId(1));
+    // Everybody asks everybody, but the coordinator's Prepare to the last has not arrived.
+    for _ in 0..4 {
+        cluster.advance(AFTER);
+        loop {
+            let mut busy = cluster.busy_links().into_iter();
+            let Some((from, to)) = busy.find(|link| *link != (a, NodeId(3))) else {
+                break;
+            };
+            cluster.deliver(from, to);
+        }
+    }
+    assert_eq!(prepared(&cluster), [1, 1, 1, 0]);
+    assert!(is_at_rest(&mut cluster));
+    assert_eq!(look(&mut cluster, NodeId(3), 2), [7, 7]);
+}
+
+/// A participant that misses the end learns it from another one that shows it.
+#[test]
+fn who_shows_it_tells_who_asks() {
+    let mut cluster = clusters(2, 1, Metadata::Fast);
+    let a = owner(0, 0, 2);
+    write(&mut cluster, a, 7);
+    for node in [1, 2, 3].map(NodeId) {
+        cluster.deliver(a, node);
+        cluster.deliver(node, a);
+    }
+    cluster.deliver(a, NodeId(1));
+    let others = [1, 2, 3].map(NodeId);
+    for _ in 0..2 {
+        cluster.advance(AFTER);
+        deliver_among(&mut cluster, &others);
+    }
+    assert_eq!(
+        prepared(&cluster),
+        [0, 0, 0, 0],
+        "without a word of the coordinator"
+    );
+    assert!(is_at_rest(&mut cluster));
+}
+
+/// An hour ahead: more than a node follows.
+const TOO_FAR: Ticks = Ticks::from_millis(2 * 3_600_000);
+
+/// A refusal that comes before the answer ends it, durably: nothing stays prepared although the
+/// coordinator dies before it has told anybody.
+#[test]
+fn what_is_refused_in_time_is_withdrawn() {
+    for crashes in [false, true] {
+        let mut cluster = clusters(2, 1, Metadata::Fast);
+        cluster.keep_logs();
+        let a = owner(0, 0, 2);
+        // The own cluster's other node follows the coordinator's clock, the other cluster does not.
+        for node in [0, 2] {
+            cluster.skew[node] = TOO_FAR;
+        }
+        let writer = write(&mut cluster, a, 7);
+        cluster.deliver(a, NodeId(2));
+        cluster.deliver(a, NodeId(1));
+        assert_eq!(prepared(&cluster), [1, 0, 1, 0]);
+        cluster.deliver(NodeId(1), a);
+        let why = reason(cluster.take_reply(writer));
+        assert!(matches!(why, AbortReason::Failed(error) if error.code == "58000"));
+        if crashes {
+            cluster.come_back(a, node(a.0, 2, options(1, Metadata::Fast), 0));
+        }
+        assert!(is_at_rest(&mut cluster), "crashes {crashes}");
+        assert_eq!(prepared(&cluster), [0, 0, 0, 0], "crashes {crashes}");
+        assert_eq!(look(&mut cluster, NodeId(2), 2), [0, 0]);
+    }
+}
+
+/// One that comes after the answer changes nothing: who refuses is asked until it does not.
+#[test]
+fn what_is_refused_too_late_is_asked_for_again() {
+    let mut cluster = clusters(2, 0, Metadata::Fast);
+    let a = owner(0, 0, 2);
+    for node in [0, 2] {
+        cluster.skew[node] = TOO_FAR;
+    }
+    let writer = write(&mut cluster, a, 7);
+    deliver_among(&mut cluster, &[0, 2].map(NodeId));
+    assert!(is_committed(cluster.take_reply(writer)));
+    cluster.deliver_all();
+    assert_eq!(
+        prepared(&cluster),
+        [1, 0, 1, 0],
+        "the other cluster refuses"
+    );
+    cluster.advance(AFTER);
+    cluster.deliver_all();
+    assert_eq!(prepared(&cluster), [1, 0, 1, 0], "and again");
+    // Its clock goes on, and it is asked again.
+    for clock in &mut cluster.skew {
+        *clock = Ticks(0);
+    }
+    cluster.advance(TOO_FAR);
+    assert!(is_at_rest(&mut cluster));
+    assert_eq!(look(&mut cluster, NodeId(1), 2), [7, 7]);
+}
+
+/// What another cluster could refuse is refused at once, and leaves nothing.
+#[test]
+fn what_a_cluster_could_refuse_is_refused_by_name() {
+    let alone = |effect| vec![on(0, vec![effect])];
+    let guard = vec![PartitionEffects {
+        guards: vec![0],
+        ..on(0, vec![update(SET, 0, 0, 1)])
+    }];
+    let cases: [(Vec<PartitionEffects>, &str); 6] = [
+        (alone(insert(0, 1, 1, 1)), "inserted"),
+        (alone(delete(0, 1)), "deleted"),
+        (alone(draw(0, 0, 0)), "return"),
+        (alone(update(ADD, 0, 0, 1)), "assign"),
+        (alone(update(TAKE, 0, 0, 1)), "assign"),
+        (guard, "guards"),
+    ];
+    let mut cluster = clusters(2, 0, Metadata::Fast);
+    for (effects, words) in cases {
+        let writer = cluster.begin(NodeId(0));
+        match cluster.ask(writer, Request::Commit(effects)) {
+            Reply::Aborted(AbortReason::Failed(error)) => {
+                assert_eq!(error.code, "0A000");
+                assert!(error.message.contains(words), "{words}: {}", error.message);
+            }
+            other => panic!("{words}: {other:?}"),
+        }
+    }
+    assert_eq!(cluster.counters().messages, 0);
+    assert!(cluster.nodes.iter().all(RampNode::is_idle));
+}
+
+/// A Prepare that comes again, long after all is over, is answered and leaves nothing.
+#[test]
+fn a_prepare_that_comes_again_leaves_nothing() {
+    let mut cluster = clusters(2, 0, Metadata::Fast);
+    let (a, far) = (owner(0, 0, 2), NodeId(1));
+    write(&mut cluster, a, 7);
+    let Some(Stamped { message, .. }) = cluster.peek(a, far) else {
+        panic!("it is asked to prepare");
+    };
+    assert!(matches!(message, Message::Prepare(_)));
+    let again = |cluster: &mut Cluster<RampNode>| {
+        let stamped = Stamped {
+            stable: Timestamp::ZERO,
+            frontier: None,
+            message: message.clone(),
+        };
+        cluster.say(a, far, stamped);
+    };
+    cluster.deliver(a, far);
+    again(&mut cluster);
+    assert_eq!(cluster.nodes[far.index()].prepared(), 1, "once");
+    assert!(is_at_rest(&mut cluster));
+    again(&mut cluster);
+    assert!(is_at_rest(&mut cluster), "while it is remembered");
+    for _ in 0..3 {
+        cluster.advance(Ticks(WINDOW.0 * 2));
+        cluster.deliver_all();
+        look(&mut cluster, far, 2);
+    }
+    again(&mut cluster);
+    assert!(is_at_rest(&mut cluster), "when it is forgotten");
+    assert_eq!(look(&mut cluster, far, 2), [7, 7]);
+    assert_eq!(cluster.nodes[far.index()].counters().aborts, 0);
+}

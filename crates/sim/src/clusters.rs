@@ -1,0 +1,179 @@
+//! Several clusters, each with all of the data (ramp.txt §6.1): which cases there can be, and whether
+//! the clusters have come to the same rows.
+
+use anabranch_sql::summary::{Role, TableAccess, WriteClass};
+use anabranch_storage::Store;
+
+use crate::case::{Case, CaseError, NODES_MAX, Prepared};
+use crate::cluster::Cluster;
+use crate::host::rows_of;
+use crate::protocols::Simulated;
+
+/// Why a case with clusters cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClustersError {
+    /// Several clusters, and nothing says how they follow each other.
+    NoMode,
+    /// Prepare-F, and no other cluster to prepare in.
+    Alone,
+    /// No write could be acknowledged.
+    TooFew {
+        /// How many clusters may be lost.
+        failures: u16,
+        /// How many there are.
+        clusters: u16,
+    },
+    /// What does not go together with several clusters.
+    Beside {
+        /// The option.
+        option: &'static str,
+    },
+    /// A procedure does what one cluster could refuse when another has accepted it, or what would have
+    /// to be ordered across clusters.
+    Ordered {
+        /// The procedure.
+        procedure: String,
+        /// What it does.
+        what: &'static str,
+    },
+}
+
+impl std::fmt::Display for ClustersError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ClustersError::NoMode => f.write_str(
+                "several clusters follow each other by Prepare-F alone: give --prepare-f F beside \
+                 --clusters",
+            ),
+            ClustersError::Alone => f.write_str(
+                "Prepare-F prepares in several clusters, and there is one: give --clusters as well",
+            ),
+            ClustersError::TooFew { failures, clusters } => write!(
+                f,
+                "what is to survive the loss of {failures} clusters has to be in {}, and there are \
+                 {clusters}: let fewer be lost, or give more clusters",
+                u32::from(*failures) + 1
+            ),
+            ClustersError::Beside { option } => {
+                write!(f, "{option} does not go together with several clusters")
+            }
+            ClustersError::Ordered { procedure, what } => write!(
+                f,
+                "\"{procedure}\" {what}, which would have to be ordered across clusters: run this \
+                 workload in one cluster (its nodes may have --replicas), or one that only assigns \
+                 columns of rows that are there, such as register or ycsb"
+            ),
+        }
+    }
+}
+
+/// Refuses what several clusters cannot do, before anything runs.
+pub(crate) fn check(case: &Case, prepared: &Prepared) -> Result<(), CaseError> {
+    let refuse = |error| Err(CaseError::Clusters(error));
+    let nodes = u32::from(prepared.nodes) * u32::from(case.clusters);
+    if case.clusters == 0 || nodes > u32::from(NODES_MAX) {
+        return Err(CaseError::OutOfRange {
+            what: "clusters, and that of their nodes,",
+            permitted: format!("at least 1, and at most {NODES_MAX} nodes"),
+        });
+    }
+    match (case.clusters, case.extras.prepare_f) {
+        (1, None) => return Ok(()),
+        (1, Some(_)) => return refuse(ClustersError::Alone),
+        (_, None) => return refuse(ClustersError::NoMode),
+        (clusters, Some(failures)) if failures >= clusters => {
+            return refuse(ClustersError::TooFew { failures, clusters });
+        }
+        (_, Some(_)) => {}
+    }
+    let beside: [(&'static str, bool); 5] = [
+        ("--replicas", case.replicas > 1),
+        ("--causal", case.extras.causal),
+        ("--one-phase", case.extras.one_phase),
+        ("--unsent-commits", case.termination.unsent_commits > 0),
+        (
+            "a server that never comes back",
+            !case.plan.deaths().is_empty(),
+        ),
+    ];
+    if let Some((option, _)) = beside.into_iter().find(|(_, on)| *on) {
+        return refuse(ClustersError::Beside { option });
+    }
+    match ordered(prepared) {
+        Some(error) => refuse(error),
+        None => Ok(()),
+    }
+}
+
+/// A procedure of the workload that needs an order, if there is one.
+fn ordered(prepared: &Prepared) -> Option<ClustersError> {
+    let planned = &prepared.planned;
+    let names = prepared.workload.procedures();
+    let refuse = |procedure: &str, what| {
+        Some(ClustersError::Ordered {
+            procedure: procedure.to_owned(),
+            what,
+        })
+    };
+    for name in names {
+        let guarded = planned.plan.entry(name).is_some_and(|entry| {
+            let guards = !entry.guarded_reads.is_empty() || !entry.guarded_writes.is_empty();
+            guards || !entry.checks.is_empty()
+        });
+        if guarded {
+            return refuse(name, "has guards");
+        }
+        let summaries = planned.application.summaries();
+        let summary = summaries.iter().find(|summary| summary.name == *name);
+        let statements = summary.into_iter().flat_map(|summary| &summary.statements);
+        for access in statements.flat_map(|statement| &statement.accesses) {
+            if let Some(what) = orders(access) {
+                return refuse(name, what);
+            }
+        }
+    }
+    None
+}
+
+fn orders(access: &TableAccess) -> Option<&'static str> {
+    let assigns = |class: &WriteClass| matches!(class, WriteClass::Assign(_));
+    match access.role {
+        Role::Read => None,
+        Role::Insert => Some("inserts rows"),
+        Role::Delete => Some("deletes rows"),
+        Role::Update if access.writes.iter().all(|write| assigns(&write.class)) => None,
+        Role::Update => Some("computes columns from the row"),
+    }
+}
+
+impl<P: Simulated> Cluster<P> {
+    /// The stores of one cluster, by partition, if all its nodes live.
+    pub(crate) fn stores_of(&self, cluster: u16) -> Option<Vec<&Store>> {
+        let nodes = (cluster..self.placement.nodes()).step_by(usize::from(self.clusters));
+        nodes
+            .map(|node| Some(self.node(node)?.protocol().store()))
+            .collect()
+    }
+
+    /// At rest: partitions whose rows are not the same in all clusters, and how many were compared.
+    pub(crate) fn clusters_that_differ(&self) -> (Vec<String>, u64) {
+        let (mut found, mut compared) = (Vec::new(), 0);
+        let Some(first) = self.stores_of(0) else {
+            return (found, compared);
+        };
+        for cluster in 1..self.clusters {
+            let others = self.stores_of(cluster).into_iter().flatten();
+            for (partition, (one, other)) in first.iter().zip(others).enumerate() {
+                compared += 1;
+                if rows_of(one) != rows_of(other) {
+                    found.push(format!(
+                        "PREPF-I3: partition {partition} has other rows in cluster {cluster} than \
+                         in cluster 0"
+                    ));
+                }
+            }
+        }
+        (found, compared)
+    }
+}

@@ -1,0 +1,213 @@
+//! Several clusters that each have all of the data: under every level of faults, and what clients give up.
+
+use std::collections::BTreeMap;
+
+use anabranch_history::{Model, check};
+use anabranch_sim::case::Run;
+use anabranch_sim::clusters::ClustersError;
+use anabranch_sim::fault::{Fault, FaultKind};
+use anabranch_sim::{
+    Case, CaseError, FaultLevel, FaultPlan, Network, Prepared, ProtocolName, Verdict,
+};
+
+const NODES: u16 = 2;
+const CLIENTS: u32 = 6;
+const TRANSACTIONS: u64 = 120;
+
+/// Prepare-F over so many clusters of two nodes.
+fn prepare_f(
+    protocol: ProtocolName,
+    level: FaultLevel,
+    seed: u64,
+    clusters: u16,
+    failures: u16,
+) -> Case {
+    let (network, nodes) = (Network::lan(), NODES * clusters);
+    let mut case = Case::new(protocol, seed, nodes, CLIENTS, TRANSACTIONS, network, level);
+    case.clusters = clusters;
+    case.extras.prepare_f = Some(failures);
+    case
+}
+
+/// Whether a run's history violates a model.
+fn violates(run: &Run, model: Model) -> bool {
+    let history = run.history.as_ref().expect("it is recorded").history();
+    let history = history.expect("it does not contradict itself");
+    let verdict = check(&history, model).expect("the model can be checked");
+    !verdict.anomalies.is_empty()
+}
+
+/// Runs seeds of all levels of faults, some of them twice.
+fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
+    let prepared = Prepared::new(workload, NODES).unwrap();
+    let mut sometimes: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for level in FaultLevel::ONE_REPLICA {
+        for seed in 0..seeds {
+            let clusters = 2 + (seed % 2) as u16;
+            let failures = (seed / 2 % u64::from(clusters)) as u16;
+            let mut case = prepare_f(protocol, level, seed, clusters, failures);
+            case.roaming = seed % 3 == 0;
+            let first = case.run(&prepared).unwrap();
+            let what = format!("{workload} {} {} {seed}", protocol.name(), level.name());
+            assert_eq!(first.verdict, Verdict::Fine, "{what}");
+            let compared = "partitions with the same rows in other clusters";
+            assert!(first.checked.iter().any(|(name, _)| name == compared));
+            if seed % 4 == 0 {
+                let second = case.run(&prepared).unwrap();
+                assert_eq!(first, second, "{what}: two runs of one seed differ");
+            }
+            for (name, count) in first.happened.sometimes {
+                *sometimes.entry(name).or_insert(0) += count;
+            }
+        }
+    }
+    eprintln!("{workload} {}: {sometimes:#?}", protocol.name());
+    for name in [
+        "a client was answered before every cluster had prepared",
+        "a second round of reads repaired a race",
+        "a node came back",
+        "a node wrote a checkpoint",
+        "a prepared transaction ended after its participant had asked",
+    ] {
+        assert!(
+            sometimes.contains_key(name) || workload == "ycsb",
+            "{workload}: never {name}"
+        );
+    }
+}
+
+#[test]
+fn register_under_prepare_f_fast() {
+    sweep("register", ProtocolName::RampFast, 40);
+}
+#[test]
+fn register_under_prepare_f_small() {
+    sweep("register", ProtocolName::RampSmall, 30);
+}
+#[test]
+fn register_under_prepare_f_hybrid() {
+    sweep("register", ProtocolName::RampHybrid, 30);
+}
+#[test]
+fn ycsb_under_prepare_f() {
+    sweep("ycsb", ProtocolName::RampFast, 12);
+}
+
+/// What Prepare-F gives up has runs that show it: a client does not read what it has written, not even
+/// where it has written it, unless every cluster has to be there before it is answered.
+#[test]
+fn clients_do_not_read_their_writes_under_prepare_f() {
+    let prepared = Prepared::new("register", NODES).unwrap();
+    let missed = |failures, level| {
+        let runs = (0..12).filter(|seed| {
+            let case = prepare_f(ProtocolName::RampFast, level, *seed, 2, failures);
+            let run = case.run_recorded(&prepared, None).unwrap();
+            assert_eq!(run.report.verdict, Verdict::Fine, "{failures} {seed}");
+            violates(&run, Model::ReadYourWrites)
+        });
+        runs.count()
+    };
+    for level in [FaultLevel::None, FaultLevel::Storm] {
+        assert!(missed(0, level) > 0, "{}", level.name());
+    }
+}
+
+/// One server of six is away for a second, a hundred times as long as all calls take. With F = 1 of three
+/// clusters every client of the others goes on, and none of what they write is seen; with F = 2 nobody who
+/// writes goes on.
+#[test]
+fn a_server_that_is_away_stops_no_writer_and_all_that_is_written() {
+    let prepared = Prepared::new("register", NODES).unwrap();
+    let away = Fault {
+        at_us: 0,
+        for_us: 1_000_000,
+        kind: FaultKind::Crash {
+            node: 2,
+            clock_us: 0,
+        },
+    };
+    let run = |failures| {
+        let mut case = prepare_f(ProtocolName::RampFast, FaultLevel::None, 5, 3, failures);
+        case.termination.after_us = 5_000;
+        case.plan = FaultPlan {
+            faults: vec![away.clone()],
+        };
+        let run = case.run_recorded(&prepared, None).unwrap();
+        assert_eq!(run.report.verdict, Verdict::Fine, "F = {failures}");
+        let history = run.history.expect("it is recorded");
+        // Those that were answered while the server was away.
+        let during = history.transactions.into_iter().filter(|transaction| {
+            let ended = transaction.completed.unwrap_or(u64::MAX);
+            ended < 1_000_000_000
+        });
+        let (mut wrote, mut seen) = (0, 0);
+        for transaction in during {
+            wrote += u64::from(transaction.version.is_some());
+            for operation in &transaction.operations {
+                if let anabranch_history::record::Operation::Read(read) = operation {
+                    seen += u64::from(read.version.is_some());
+                }
+            }
+        }
+        (wrote, seen)
+    };
+    let (wrote, seen) = run(1);
+    assert!(wrote > TRANSACTIONS / 4, "{wrote} writers were answered");
+    assert_eq!(seen, 0, "what nobody can see yet");
+    assert_eq!(run(2), (0, 0));
+}
+
+#[test]
+fn what_several_clusters_cannot_do_is_refused() {
+    let refused = |workload: &str, change: fn(&mut Case)| {
+        let prepared = Prepared::new(workload, NODES).unwrap();
+        let mut case = prepare_f(ProtocolName::RampFast, FaultLevel::None, 1, 2, 1);
+        change(&mut case);
+        match case.run(&prepared) {
+            Err(CaseError::Clusters(error)) => error,
+            other => panic!("{workload}: {other:?}"),
+        }
+    };
+    for (workload, procedure) in [
+        ("counter", "add_entry"),
+        ("replies", "comment"),
+        ("bank", "transfer"),
+        ("smallbank", "deposit_checking"),
+    ] {
+        let error = refused(workload, |_| {});
+        match &error {
+            ClustersError::Ordered { .. } => {
+                eprintln!("{workload} ({procedure}): {error}");
+            }
+            other => panic!("{workload}: {other:?}"),
+        }
+    }
+    let beside = |change| matches!(refused("register", change), ClustersError::Beside { .. });
+    assert!(beside(|case| case.replicas = 2));
+    assert!(beside(|case| case.extras.causal = true));
+    assert!(beside(|case| case.extras.one_phase = true));
+    assert!(beside(|case| case.termination.unsent_commits = 1));
+    let too_few = refused("register", |case| case.extras.prepare_f = Some(2));
+    let expected = ClustersError::TooFew {
+        failures: 2,
+        clusters: 2,
+    };
+    assert_eq!(too_few, expected);
+    let alone = refused("register", |case| case.clusters = 1);
+    assert_eq!(alone, ClustersError::Alone);
+    let no_mode = refused("register", |case| case.extras.prepare_f = None);
+    assert_eq!(no_mode, ClustersError::NoMode);
+}
+
+#[test]
+fn what_is_no_ramp_has_no_prepare_f_and_no_cluster_too_many() {
+    let prepared = Prepared::new("register", NODES).unwrap();
+    let case = prepare_f(ProtocolName::Locking, FaultLevel::None, 1, 2, 1);
+    assert!(matches!(case.run(&prepared), Err(CaseError::NoRamp { .. })));
+    for clusters in [0, 251] {
+        let mut case = prepare_f(ProtocolName::RampFast, FaultLevel::None, 1, 2, 1);
+        case.clusters = clusters;
+        let refused = case.run(&prepared);
+        assert!(matches!(refused, Err(CaseError::OutOfRange { .. })));
+    }
+}
