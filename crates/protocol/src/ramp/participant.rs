@@ -31,6 +31,7 @@ use super::stability::Stability;
 use crate::record::Journal;
 use crate::{AbortReason, Record, TransactionId};
 
+use self::invariants::{in_doubt, missing_row};
 pub(super) use self::termination::{Overdue, Standing};
 use self::written::write_prepared;
 
@@ -944,12 +945,6 @@ impl Participant {
         }
         wanted
     }
-
-    // Invariants
-
-    fn break_invariant(&mut self, what: String) {
-        self.broken.get_or_insert(what);
-    }
 }
 
 /// The first of what was shown up to which something has committed above a timestamp. Mostly it is
@@ -988,17 +983,5 @@ impl Wanted {
         if !self.items.contains(&wanted) {
             self.items.push(wanted);
         }
-    }
-}
-
-fn missing_row() -> EffectError {
-    in_doubt("a row whose value it needs has gone")
-}
-
-fn in_doubt(why: &str) -> EffectError {
-    EffectError {
-        code: "XX000",
-        message: format!("the transaction is committed in part: {why}"),
-        constraint: None,
     }
 }

@@ -66,6 +66,17 @@ fn deliver_among(cluster: &mut Cluster<RampNode>, nodes: &[NodeId]) {
     }
 }
 
+/// Delivers everything but what is under way on these links.
+fn deliver_but(cluster: &mut Cluster<RampNode>, slow: &[(NodeId, NodeId)]) {
+    loop {
+        let mut busy = cluster.busy_links().into_iter();
+        let Some((from, to)) = busy.find(|link| !slow.contains(link)) else {
+            return;
+        };
+        cluster.deliver(from, to);
+    }
+}
+
 /// What a client of the node reads while nothing is delivered but within its cluster.
 fn look(cluster: &mut Cluster<RampNode>, at: NodeId, clusters: u16) -> Vec<i64> {
     let reader = cluster.begin(at);
@@ -184,6 +195,36 @@ fn a_cluster_that_is_away_keeps_nobody_waiting_and_everything_unseen() {
     }
 }
 
+/// Three write a register, the last of them long before the others' Prepares come to the second cluster,
+/// one after the other. When the second is installed there, the third has been superseded and collected,
+/// and decides all the same.
+#[test]
+fn what_decides_between_writers_outlives_its_version() {
+    let mut cluster = clusters(2, 1, Metadata::Fast);
+    let [n0, n1, n2, n3] = [0, 1, 2, 3].map(NodeId);
+    let set = |cluster: &mut Cluster<RampNode>, at, item, value| {
+        let writer = cluster.begin(at);
+        let effects = vec![on(0, vec![update(SET, 0, item, value)])];
+        cluster.request(writer, Request::Commit(effects));
+    };
+    set(&mut cluster, n0, 0, 1);
+    cluster.advance(Ticks::from_millis(1));
+    set(&mut cluster, n2, 0, 2);
+    cluster.deliver(n2, n0);
+    cluster.advance(Ticks::from_millis(1));
+    set(&mut cluster, n3, 0, 13);
+    deliver_but(&mut cluster, &[(n0, n1), (n2, n1)]);
+    assert_eq!(look(&mut cluster, n3, 2), [13, 0]);
+    deliver_but(&mut cluster, &[(n2, n1)]);
+    cluster.advance(Ticks(WINDOW.0 * 3));
+    set(&mut cluster, n3, 1, 5);
+    deliver_but(&mut cluster, &[(n2, n1)]);
+    assert!(is_at_rest(&mut cluster));
+    for at in [n0, n1, n2, n3] {
+        assert_eq!(look(&mut cluster, at, 2), [13, 0], "{at}");
+    }
+}
+
 fn lives_on(checkpoint: bool) {
     let mut cluster = clusters(2, 0, Metadata::Fast);
     cluster.keep_logs();
@@ -221,6 +262,24 @@ fn a_coordinator_that_comes_back_finishes_what_it_has_answered_for() {
     lives_on(true);
 }
 
+/// So is what it has written nothing of itself: the intent is all that it has of it.
+#[test]
+fn an_intent_is_durable_before_anybody_is_asked() {
+    let mut cluster = clusters(2, 0, Metadata::Fast);
+    cluster.keep_logs();
+    let (a, near) = (owner(0, 0, 2), owner(1, 0, 2));
+    let writer = cluster.begin(a);
+    let effects = vec![on(1, vec![update(SET, 1, 0, 7)])];
+    cluster.request(writer, Request::Commit(effects));
+    deliver_among(&mut cluster, &[a, near]);
+    assert!(is_committed(cluster.take_reply(writer)));
+    cluster.come_back(a, node(a.0, 2, options(0, Metadata::Fast), 0));
+    assert!(is_at_rest(&mut cluster));
+    for node in (0..4).map(NodeId) {
+        assert_eq!(look(&mut cluster, node, 2), [0, 7]);
+    }
+}
+
 /// A participant that waits asks; nobody promises that what is answered for will never be prepared.
 #[test]
 fn nobody_gives_up_what_has_been_answered_for() {
@@ -233,13 +292,7 @@ fn nobody_gives_up_what_has_been_answered_for() {
     // Everybody asks everybody, but the coordinator's Prepare to the last has not arrived.
     for _ in 0..4 {
         cluster.advance(AFTER);
-        loop {
-            let mut busy = cluster.busy_links().into_iter();
-            let Some((from, to)) = busy.find(|link| *link != (a, NodeId(3))) else {
-                break;
-            };
-            cluster.deliver(from, to);
-        }
+        deliver_but(&mut cluster, &[(a, NodeId(3))]);
     }
     assert_eq!(prepared(&cluster), [1, 1, 1, 0]);
     assert!(is_at_rest(&mut cluster));

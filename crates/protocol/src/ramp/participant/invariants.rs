@@ -1,9 +1,9 @@
-//! The numbered invariants that an owner can see.
+//! The numbered invariants that an owner can see, and what is told where one is found broken.
 
 use std::collections::VecDeque;
 
 use anabranch_storage::CommitSequence;
-use anabranch_types::Timestamp;
+use anabranch_types::{EffectError, Timestamp};
 
 use super::{Participant, Shown};
 use crate::ramp::stability::Stability;
@@ -64,6 +64,10 @@ impl Participant {
         Ok(())
     }
 
+    pub(super) fn break_invariant(&mut self, what: String) {
+        self.broken.get_or_insert(what);
+    }
+
     /// Of what was shown last; what was shown before has been looked at.
     fn check_past(&self, shown: &Shown) -> Result<(), String> {
         let Some(past) = &shown.trace.past else {
@@ -87,5 +91,17 @@ impl Participant {
             ));
         }
         Ok(())
+    }
+}
+
+pub(super) fn missing_row() -> EffectError {
+    in_doubt("a row whose value it needs has gone")
+}
+
+pub(super) fn in_doubt(why: &str) -> EffectError {
+    EffectError {
+        code: "XX000",
+        message: format!("the transaction is committed in part: {why}"),
+        constraint: None,
     }
 }
