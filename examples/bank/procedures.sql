@@ -1,5 +1,7 @@
 -- Moves money from one account to another, perhaps of another branch. Overdrawing is refused by
--- the table's check.
+-- the table's check. Who calls it names accounts and branches that are there: it does not look.
+--
+-- anabranch: keeps funds_add_up
 CREATE PROCEDURE transfer(p_from_branch integer, p_from integer, p_to_branch integer, p_to integer,
                           p_amount bigint)
 LANGUAGE SQL

@@ -1,6 +1,9 @@
 -- Payroll's transactions, in pairs: what needs no coordination and its neighbour that does.
 -- A raise or a cut that is not positive is an error (SQLSTATE 22003, numeric value out of range);
 -- to change or dismiss an employee who does not exist changes nothing.
+--
+-- Amounts have two decimals at most: then a salary and its department's total are rounded alike, and
+-- who says so below (anabranch: keeps totals_add_up) is right.
 
 -- Opens a department, under an id that the database chooses.
 CREATE FUNCTION open_department(p_name varchar(40), OUT department_id uuid)
@@ -19,6 +22,7 @@ BEGIN ATOMIC
 END;
 
 -- Hires somebody under some unique id. Confluent: sites choose from ids of their own.
+-- anabranch: keeps totals_add_up
 CREATE FUNCTION hire(p_last_name varchar(40), p_department_id uuid, p_salary numeric,
                      OUT employee_id uuid)
 LANGUAGE plpgsql AS $$
@@ -34,6 +38,7 @@ END;
 $$;
 
 -- Hires somebody under this specific id. Not confluent: another site may give it to another.
+-- anabranch: keeps totals_add_up
 CREATE PROCEDURE hire_as(p_employee_id uuid, p_last_name varchar(40), p_department_id uuid,
                          p_salary numeric)
 LANGUAGE SQL
@@ -64,6 +69,7 @@ END;
 $$;
 
 -- Raises a salary. Confluent: increments commute and cannot make it negative.
+-- anabranch: keeps totals_add_up
 CREATE PROCEDURE raise_salary(p_employee_id uuid, p_amount numeric)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -85,6 +91,7 @@ END;
 $$;
 
 -- Cuts a salary. Not confluent: two cuts that are each possible may not be together.
+-- anabranch: keeps totals_add_up
 CREATE PROCEDURE cut_salary(p_employee_id uuid, p_amount numeric)
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -11,6 +11,8 @@
 --
 -- 1% of the orders name an item that does not exist (2.4.1.4) and roll back (2.4.2.3): SQLSTATE
 -- TPCC1.
+--
+-- anabranch: keeps condition_2, condition_3, condition_4, condition_5, condition_6, condition_7
 CREATE FUNCTION new_order(
     p_w_id         integer,
     p_d_id         integer,
@@ -103,6 +105,8 @@ $$;
 --
 -- The customer is given by number, or by last name where p_c_id is NULL (60% of the calls): of n
 -- customers of that name the one at place ceil(n / 2), in the order of first names (2.5.2.2).
+--
+-- anabranch: keeps condition_1, condition_8, condition_9, condition_10, condition_12
 CREATE FUNCTION payment(
     p_w_id   integer,
     p_d_id   integer,
@@ -262,6 +266,9 @@ $$;
 
 -- 2.7 Delivery: in each of a warehouse's districts, delivers the oldest order that awaits it and
 -- charges its customer. A district without such an order is skipped (2.7.4.2).
+--
+-- anabranch: keeps condition_2, condition_3, condition_5, condition_7, condition_10, condition_11
+-- anabranch: keeps condition_12
 CREATE FUNCTION delivery(
     p_w_id       integer,
     p_carrier_id integer,

@@ -60,12 +60,14 @@ pub(crate) fn collect(footprint: &Footprint<'_>) -> Vec<Declared> {
         .map(|assertion| {
             let formula = read_assertion(catalog, &assertion.expression);
             let (kind, description) = describe_formula(catalog, &formula);
-            declared(
+            let mut found = declared(
                 assertion.name.clone(),
                 kind,
                 description,
                 Content::Assertion(formula),
-            )
+            );
+            found.invariant.condition = Some(format!("CHECK ({})", assertion.expression));
+            found
         })
         .collect();
     for (table, declaration) in catalog.schema.tables.iter().zip(&catalog.tables) {
@@ -129,6 +131,7 @@ fn declared(name: String, kind: InvariantKind, description: String, content: Con
             name,
             kind,
             description,
+            condition: None,
         },
         content,
     }
@@ -278,7 +281,7 @@ fn describe_shape(catalog: &Catalog, shape: &Shape) -> (InvariantKind, String) {
             let words: Vec<String> = facets.iter().map(|f| facet(catalog, f)).collect();
             (InvariantKind::Existence, words.join(" iff "))
         }
-        Shape::Inclusion { child, parent } => {
+        Shape::Inclusion { child, parent, .. } => {
             let parents: Vec<String> = parent.tables.iter().map(|t| table(*t)).collect();
             (
                 InvariantKind::Existence,
@@ -305,6 +308,10 @@ fn facet(catalog: &Catalog, facet: &Facet) -> String {
         Facet::Null((table, column)) => {
             let table = catalog.schema.table(*table);
             format!("{} set", table.columns[column.index()].name)
+        }
+        Facet::True((table, column)) => {
+            let table = catalog.schema.table(*table);
+            table.columns[column.index()].name.clone()
         }
         Facet::Row(table) => format!("a row of {}", catalog.schema.table(*table).name),
     }

@@ -20,9 +20,11 @@
 //! *Serializable* is not another analysis: it is the largest choice of guards (everything read or
 //! written), sent through the same steps 5 and 6.
 //!
-//! What the analysis relies on: summaries count every statement of every branch; a transaction type
-//! keeps the invariants when it runs alone (where it visibly does not, the verdict is unknown); and
-//! whatever no rule decides is unknown, which counts as needing coordination.
+//! What the analysis relies on: summaries count every statement of every branch; a transaction that
+//! commits leaves what satisfies the invariants where it ran (constraints are checked where rows are
+//! written; assertions are evaluated before it commits, unless what the type does shows that it keeps
+//! them, or its author says so); and whatever no rule decides is unknown, which counts as needing
+//! coordination.
 
 mod assertion;
 mod conflict;
@@ -45,7 +47,7 @@ pub use plan::Plan;
 
 use anabranch_sql::catalog::Catalog;
 use anabranch_sql::summary::{Role, StatementId, TransactionSummary};
-use anabranch_types::{ColumnIndex, TableId};
+use anabranch_types::{ColumnIndex, Placement, TableId};
 
 use conflict::{Ordering, Wanted};
 use footprint::Footprint;
@@ -88,7 +90,12 @@ pub fn analyze(
     let findings = find(&footprint, &declared);
     let needs = match guarantee {
         Guarantee::Invariants => wanted(&findings, |_| true),
-        Guarantee::Serializable => everything(&footprint),
+        Guarantee::Serializable => {
+            // Some invariants are evaluated on more than the rows that statements name.
+            let mut needs = everything(&footprint);
+            needs.extend(wanted(&findings, |_| true));
+            needs
+        }
     };
     let held = guard::guards(&footprint, &needs);
     let layout = placement::lay_out(&footprint, &held);
@@ -97,7 +104,11 @@ pub fn analyze(
     let entries = (0..footprint.types.len())
         .map(|owner| {
             let parameter = layout.routing[owner].map(|(parameter, _)| parameter);
-            let class = routing::class(&layout.placements, &held[owner], parameter);
+            let class = match footprint.types[owner].summary.unknown {
+                // What is not known cannot be called safe, nor of one partition.
+                Some(_) => CoordinationClass::Global,
+                None => routing::class(&layout.placements, &held[owner], parameter),
+            };
             let verdicts = verdicts_of(&footprint, &findings, owner);
             let guards = &held[owner];
             let mut entry = entry(
@@ -109,7 +120,11 @@ pub fn analyze(
                 verdicts,
                 serializable,
             );
-            entry.checks = checks(&footprint, &declared, &findings, owner, serializable);
+            let summary = footprint.types[owner].summary;
+            (entry.checks, entry.trusted) =
+                checks(summary, &declared, &findings, owner, serializable);
+            entry.class =
+                class_with_checks(entry.class, &entry.checks, &declared, &layout.placements);
             entry.read_subset = subsets[owner].take();
             entry
         })
@@ -145,12 +160,14 @@ fn find(footprint: &Footprint<'_>, declared: &[Declared]) -> Vec<Vec<Finding>> {
     {
         if ordering.covers(&finding.unless_ordered) {
             let because = finding.because.clone();
+            let breaks_alone = finding.breaks_alone;
             *finding = Finding::yes(
                 finding.owner,
                 "mv-update",
                 "amounts are added, and rows are moved into the sum once: a guard that is needed anyway orders those who move the same row",
             )
             .because(because);
+            finding.breaks_alone = breaks_alone;
         }
     }
     findings
@@ -254,6 +271,8 @@ fn entry(
         guarded_reads: list(|h| &h.reads),
         guarded_writes: list(|h| &h.writes),
         checks: Vec::new(),
+        trusted: Vec::new(),
+        unknown: of.unknown.clone(),
         protocol: if serializable { "locking" } else { "ramp-fast" },
         verdicts,
         serializable,
@@ -265,31 +284,24 @@ fn entry(
     }
 }
 
-/// The assertions that a type could break alone. One that looks at the rows of an assertion's tables
-/// by itself, beyond a row that it finds by its key, is trusted to look for what the assertion says.
+/// The assertions that a type could break alone, and those of them that its author says it keeps.
 fn checks(
-    footprint: &Footprint<'_>,
+    summary: &TransactionSummary,
     declared: &[Declared],
     findings: &[Vec<Finding>],
     owner: usize,
     serializable: bool,
-) -> Vec<AssertionCheck> {
-    let looks = |formula: &assertion::Formula| {
-        let tables = || formula.clauses.iter().flat_map(|clause| &clause.tables);
-        footprint.types[owner].actions.iter().any(|action| {
-            let keys = &footprint.table(action.access.table).primary_key;
-            action.access.role == Role::Read
-                && tables().any(|table| *table == action.access.table)
-                && (keys.is_empty() || keys.iter().any(|key| action.fixed(*key).is_none()))
-        })
-    };
-    let mut checks = Vec::new();
+) -> (Vec<AssertionCheck>, Vec<usize>) {
+    let (mut checks, mut trusted) = (Vec::new(), Vec::new());
     for (invariant, (declared, findings)) in declared.iter().zip(findings).enumerate() {
-        let Content::Assertion(formula) = &declared.content else {
+        let Content::Assertion(_) = &declared.content else {
             continue;
         };
+        let keeps = summary.keeps.contains(&declared.invariant.name);
         for finding in findings.iter().filter(|f| f.owner == owner) {
-            if finding.breaks_alone && !looks(formula) {
+            if finding.breaks_alone && keeps {
+                trusted.push(invariant);
+            } else if finding.breaks_alone {
                 checks.push(AssertionCheck {
                     invariant,
                     guarded: serializable || finding.confluent != Confluence::Yes,
@@ -297,7 +309,28 @@ fn checks(
             }
         }
     }
-    checks
+    (checks, trusted)
+}
+
+/// The class of a type that evaluates assertions before it commits: what it reads for that, it is
+/// ordered on.
+fn class_with_checks(
+    class: CoordinationClass,
+    checks: &[AssertionCheck],
+    declared: &[Declared],
+    placements: &[Placement],
+) -> CoordinationClass {
+    let guarded = checks.iter().filter(|check| check.guarded);
+    let tables = guarded.flat_map(|check| match &declared[check.invariant].content {
+        Content::Assertion(formula) => formula.clauses.iter().flat_map(|c| &c.tables).collect(),
+        _ => Vec::new(),
+    });
+    tables.fold(class, |class, table| {
+        class.max(match placements[table.index()] {
+            Placement::Columns(_) => CoordinationClass::Global,
+            Placement::Whole | Placement::Replicated => CoordinationClass::Local,
+        })
+    })
 }
 
 /// The columns that are computed from what was read, whose writers are therefore ordered.

@@ -61,13 +61,13 @@ fn policy(
     let computes = classes.iter().any(|c| matches!(c, WriteClass::OfRow));
     if classes.is_empty() {
         (MergePolicy::Immutable, "written with the row alone")
+    } else if adds == classes.len() {
+        (MergePolicy::Counter, "every write adds to it")
     } else if guarded.contains(&(table, column)) {
         (
             MergePolicy::Guarded,
             "written from data that was read: its writers are ordered",
         )
-    } else if adds == classes.len() {
-        (MergePolicy::Counter, "every write adds to it")
     } else if computes || adds > 0 {
         match topology {
             Topology::Partitioned => (

@@ -70,12 +70,17 @@ pub struct PlanEntry {
     /// Assertions that it could break although nobody else runs: they are evaluated before it
     /// commits.
     pub checks: Vec<AssertionCheck>,
+    /// Assertions that its author says it keeps when it runs alone (`-- anabranch: keeps NAME`), and that
+    /// are therefore not evaluated: indexes into [`Plan::invariants`].
+    pub trusted: Vec<usize>,
     /// The cheapest protocol that is right for it: its name on the command line.
     pub protocol: &'static str,
     /// One verdict an invariant that the transaction type touches.
     pub verdicts: Vec<Verdict>,
     /// True when every read and write is a guard (no plan, or `--guarantee serializable`).
     pub serializable: bool,
+    /// What of it is not understood: it counts as doing the most that it may do.
+    pub unknown: Option<String>,
     /// True when no statement writes.
     pub read_only: bool,
     /// What it reads is a subset of what is written together, if that is certain.
@@ -188,6 +193,8 @@ pub struct Invariant {
     pub kind: InvariantKind,
     /// It in words.
     pub description: String,
+    /// Of an assertion, its condition as SQL.
+    pub condition: Option<String>,
 }
 
 /// Kinds of invariants (coordination-avoidance.txt Tables 2 and 3).

@@ -25,6 +25,10 @@ pub struct TransactionSummary {
     /// Whether it may commit without having come to its last statement: a RETURN, EXIT or CONTINUE
     /// before that, or a call of another procedure, which may have one.
     pub may_end_early: bool,
+    /// Assertions that its author says it keeps when it runs alone (`-- anabranch: keeps NAME`).
+    pub keeps: Vec<String>,
+    /// What of it is not understood: then what is told here is the most that it may do.
+    pub unknown: Option<String>,
 }
 
 /// One SQL statement.
@@ -41,6 +45,8 @@ pub struct StatementSummary {
     pub path: Vec<u32>,
     /// Whether it is an INSERT that may leave out rows (`ON CONFLICT`).
     pub may_leave_out: bool,
+    /// Whether it is an INSERT that puts exactly one row there, or fails, whenever it runs.
+    pub inserts_one: bool,
     /// Every table it touches, once for each mention (a table joined with itself counts twice; a
     /// subquery's and a view's tables are included; foreign keys and cascades are not: the
     /// analyser adds them from the catalog).

@@ -67,9 +67,13 @@ impl Outline<'_> {
             parameters,
             returns,
             body,
+            keeps,
             span,
         } = procedure;
         self.line(0, *span, &format!("{name} returns {returns:?}"));
+        for assertion in keeps {
+            writeln!(self.text, "    keeps {assertion}").unwrap();
+        }
         for parameter in parameters {
             let default = parameter.default.as_ref().map(ToString::to_string);
             writeln!(

@@ -115,7 +115,13 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
         }
         Format::Json => say!(
             "{}\n",
-            report::json::render(&plan, catalog, summaries, counterexamples.as_deref())
+            report::json::render(
+                &plan,
+                catalog,
+                summaries,
+                counterexamples.as_deref(),
+                known.as_ref().map(|baseline| (baseline, found.as_slice())),
+            )
         )?,
         Format::Sarif => say!("{}", report::sarif::render(&found, known.as_ref()))?,
         Format::Html => {

@@ -143,6 +143,20 @@ fn what_a_baseline_has_is_not_new() {
         "{lines}"
     );
 
+    let json = anabranch(&["analyze", sql, "--baseline", known, "--format", "json"]);
+    assert_eq!(json.code, 1);
+    let json: Value = serde_json::from_str(&json.out).expect("it is JSON");
+    let against = &json["against_baseline"];
+    let new = against["new"].as_array().expect("a list");
+    let found = |of: &str| new.iter().filter(|f| f["transaction"] == of).count();
+    assert_eq!(
+        (found("swap") > 0, found("reserve")),
+        (true, 0),
+        "{against}"
+    );
+    assert_eq!(new[0]["line"], 13);
+    assert_eq!(against["gone"], serde_json::json!([]));
+
     // What is gone is told, and is nothing new.
     let free = SQL.replace(
         "INSERT INTO seats (flight, seat) VALUES (p_flight, p_seat);",
@@ -153,6 +167,14 @@ fn what_a_baseline_has_is_not_new() {
     assert_eq!(gone.code, 0, "{}", gone.out);
     let told = "  gone  reserve/seats_pkey/unique-chosen: found no more";
     assert!(gone.out.contains(told), "{}", gone.out);
+    let json = anabranch(&["analyze", sql, "--baseline", known, "--format", "json"]).out;
+    let json: Value = serde_json::from_str(&json).expect("it is JSON");
+    let expected = serde_json::json!({"new": [], "gone": [
+        {"transaction": "reserve", "invariant": "seats_pkey", "rule": "unique-chosen"},
+    ]});
+    assert_eq!(json["against_baseline"], expected);
+    let plain = anabranch(&["analyze", sql, "--format", "json"]).out;
+    assert!(!plain.contains("against_baseline"), "{plain}");
 }
 
 #[test]
@@ -161,7 +183,14 @@ fn serializability_is_a_finding_of_its_own() {
     let asked = ["analyze", text(&file), "--guarantee", "serializable"];
     let ran = anabranch(&[&asked[..], &["--format", "github"]].concat());
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
-    assert_eq!(ran.out.lines().count(), 2, "{}", ran.out);
+    // Beside what invariants need.
+    assert_eq!(ran.out.lines().count(), 3, "{}", ran.out);
+    assert!(
+        ran.out
+            .contains("reserve needs coordination for seats_pkey"),
+        "{}",
+        ran.out
+    );
     for name in ["reserve", "count_one"] {
         let told = format!("{name} needs coordination for serializability");
         assert!(ran.out.contains(&told), "{}", ran.out);

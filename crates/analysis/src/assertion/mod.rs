@@ -6,7 +6,7 @@
 //! at structure alone, never at names: `NOT EXISTS (… WHERE a <> (SELECT sum(b) …))`, GROUP BY with
 //! HAVING, derived tables and views come to the same sums.
 //!
-//! Constants beside sums are dropped, since rules ask about differences. NULL is not followed: a
+//! Constants beside sums are dropped, since rules ask about differences; that there were some is told. NULL is not followed: a
 //! comparison with NULL satisfies an assertion in SQL, and so it does here.
 
 mod reading;
@@ -36,6 +36,40 @@ pub(crate) struct Clause {
     pub(crate) links: Links,
     /// Every table it mentions.
     pub(crate) tables: Vec<TableId>,
+    /// Whether a constant other than zero stands beside its sums, or in the place of one of no rows.
+    pub(crate) constants: bool,
+}
+
+impl Clause {
+    /// Tables that it mentions and whose columns and rows it compares with nothing: what they hold says
+    /// which groups there are.
+    pub(crate) fn beside(&self) -> Vec<TableId> {
+        let of_region = |region: &Region| -> Vec<TableId> {
+            let filters = region.filters.iter().map(|f| f.column.0);
+            region.tables.iter().copied().chain(filters).collect()
+        };
+        let compared: Vec<TableId> = match &self.shape {
+            Shape::Balance(parts) | Shape::Bound { parts, .. } | Shape::Extremum(parts) => parts
+                .iter()
+                .flat_map(|part| match &part.source {
+                    Source::Column((table, _)) => vec![*table],
+                    Source::Aggregate { region, .. } => of_region(region),
+                })
+                .collect(),
+            Shape::Iff(facets) => facets.iter().map(Facet::table).collect(),
+            Shape::Inclusion { child, parent, .. } => {
+                let mut tables = of_region(parent);
+                tables.push(*child);
+                tables
+            }
+            Shape::Row { table, .. } => vec![*table],
+            Shape::AtLeastOne { region, .. } => of_region(region),
+            Shape::Unrecognised(_) => self.tables.clone(),
+        };
+        let mut beside = self.tables.clone();
+        beside.retain(|table| !compared.contains(table));
+        beside
+    }
 }
 
 /// What a clause says.
@@ -59,6 +93,8 @@ pub(crate) enum Shape {
     Inclusion {
         /// The table whose rows demand a row of the other.
         child: TableId,
+        /// Which of its rows do.
+        filters: Vec<Filter>,
         /// The rows demanded.
         parent: Region,
     },
@@ -156,6 +192,8 @@ pub(crate) enum Test {
 pub(crate) enum Facet {
     /// A column of the row is (or is not) NULL.
     Null(TableColumn),
+    /// A boolean column of the row is (or is not) true.
+    True(TableColumn),
     /// A row of the table exists in the group.
     Row(TableId),
 }
@@ -164,7 +202,7 @@ impl Facet {
     /// The table it looks at.
     pub(crate) fn table(&self) -> TableId {
         match self {
-            Facet::Null((table, _)) | Facet::Row(table) => *table,
+            Facet::Null((table, _)) | Facet::True((table, _)) | Facet::Row(table) => *table,
         }
     }
 }

@@ -6,7 +6,7 @@ mod scope;
 mod syntax;
 
 use anabranch_sql::catalog::Catalog;
-use anabranch_types::{ColumnIndex, TableId};
+use anabranch_types::{ColumnIndex, DataType, TableId};
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
     Query, Select, SelectItem, UnaryOperator,
@@ -19,7 +19,7 @@ use super::{
 };
 
 use scope::{Item, ItemKind, Output, Scope, join_conditions};
-use syntax::{conjuncts_of, disjuncts, has_query, last_name, number, plain_select, strip};
+use syntax::{conjuncts_of, disjuncts, has_query, last_name, number, plain_select, rounds, strip};
 
 /// How deeply queries may be nested before the reader gives up.
 const DEPTH_MAX: usize = 16;
@@ -166,6 +166,7 @@ struct Reader<'c> {
     catalog: &'c Catalog,
     links: Links,
     tables: Vec<TableId>,
+    constants: bool,
 }
 
 impl<'c> Reader<'c> {
@@ -174,6 +175,7 @@ impl<'c> Reader<'c> {
             catalog,
             links: Links::default(),
             tables: Vec::new(),
+            constants: false,
         }
     }
 
@@ -190,6 +192,7 @@ impl<'c> Reader<'c> {
             shape: shape.unwrap_or_else(Shape::Unrecognised),
             links: self.links,
             tables,
+            constants: self.constants,
         }
     }
 
@@ -256,39 +259,30 @@ impl<'c> Reader<'c> {
             [] => self.forbidden_values(scope, &found),
             [core] if found.filters.is_empty() => self.core(core, scope, None),
             [core] => match self.core(core, scope, None)? {
-                Shape::Iff(mut facets) => {
-                    facets.extend(found.filters.iter().map(|(f, _)| Facet::Null(f.column)));
-                    Ok(Shape::Iff(facets))
-                }
-                Shape::Inclusion { parent, .. } => {
-                    let mut facets: Vec<Facet> = found
-                        .filters
-                        .iter()
-                        .map(|(f, _)| Facet::Null(f.column))
-                        .collect();
-                    facets.extend(parent.tables.iter().map(|t| Facet::Row(*t)));
-                    Ok(Shape::Iff(facets))
+                // What is forbidden is such a child without a parent.
+                Shape::Inclusion {
+                    child,
+                    mut filters,
+                    parent,
+                } if found.filters.iter().all(|(f, _)| f.column.0 == child) => {
+                    filters.extend(found.filters.into_iter().map(|(f, _)| f));
+                    Ok(Shape::Inclusion {
+                        child,
+                        filters,
+                        parent,
+                    })
                 }
                 Shape::Row { table, .. } => self.whole_row(table, scope, &found),
+                Shape::Iff(_) => Err("only some of its rows have to agree".into()),
                 _ => Err("rows are left out of it by other columns".into()),
             },
             several => {
-                let mut facets: Vec<Facet> = found
-                    .filters
-                    .iter()
-                    .map(|(f, _)| Facet::Null(f.column))
-                    .collect();
                 for e in several {
-                    match self.core(e, scope, None)? {
-                        Shape::Iff(more) => facets.extend(more),
-                        Shape::Inclusion { parent, .. } => {
-                            facets.extend(parent.tables.iter().map(|t| Facet::Row(*t)));
-                        }
-                        Shape::Row { table, .. } => return self.whole_row(table, scope, &found),
-                        _ => return Err("it combines conditions of several kinds".into()),
+                    if let Shape::Row { table, .. } = self.core(e, scope, None)? {
+                        return self.whole_row(table, scope, &found);
                     }
                 }
-                Ok(Shape::Iff(facets))
+                Err("it combines conditions of several kinds".into())
             }
         }
     }
@@ -358,6 +352,7 @@ impl<'c> Reader<'c> {
             {
                 Ok(Shape::Inclusion {
                     child: *child,
+                    filters: Vec::new(),
                     parent: Region {
                         tables: vec![*parent],
                         filters: Vec::new(),
@@ -412,18 +407,10 @@ impl<'c> Reader<'c> {
                 },
             ] if negated => Ok(Shape::Inclusion {
                 child: *child,
+                filters: Vec::new(),
                 parent,
             }),
-            [
-                Item {
-                    kind: ItemKind::Base(child),
-                    ..
-                },
-            ] => {
-                let mut facets = vec![Facet::Row(*child)];
-                facets.extend(parent.tables.iter().map(|t| Facet::Row(*t)));
-                Ok(Shape::Iff(facets))
-            }
+            [_] => Err("it forbids rows beside each other".into()),
             _ => Err("it compares the existence of joined rows".into()),
         }
     }
@@ -438,7 +425,12 @@ impl<'c> Reader<'c> {
         region: Option<&Region>,
     ) -> Result<Shape, Reason> {
         if let (Some(a), Some(b)) = (self.facet(left, scope)?, self.facet(right, scope)?) {
+            let truths = matches!((&a, &b), (Facet::True(x), Facet::True(y)) if x.0 == y.0);
             return match op {
+                // Two columns of one row.
+                _ if truths => self
+                    .row_comparison(left, op, right, scope)
+                    .ok_or_else(|| "it compares truth values of joined rows".into()),
                 BinaryOperator::NotEq | BinaryOperator::Eq => Ok(Shape::Iff(vec![a, b])),
                 _ => Err("it orders truth values".into()),
             };
@@ -457,6 +449,9 @@ impl<'c> Reader<'c> {
                 }
             )
         });
+        if *op == BinaryOperator::NotEq && parts.iter().any(|p| self.is_inexact(p)) {
+            return Err("what floating-point numbers add up to depends on their order".into());
+        }
         match op {
             BinaryOperator::NotEq if extremum => Ok(Shape::Extremum(parts)),
             BinaryOperator::NotEq => Ok(Shape::Balance(parts)),
@@ -523,8 +518,40 @@ impl<'c> Reader<'c> {
                 op: UnaryOperator::Not,
                 expr,
             } => self.facet(expr, scope)?,
+            column @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_)) => {
+                match self.try_column(column, scope) {
+                    Some(c) if *self.data_type(c) == DataType::Bool => Some(Facet::True(c)),
+                    _ => None,
+                }
+            }
             _ => None,
         })
+    }
+
+    /// Whether a part is a whole number: casting it to an integer changes nothing.
+    fn is_whole(&self, part: &Part) -> bool {
+        let integer = |c: &TableColumn| self.data_type(*c).is_integer();
+        part.factor.fract() == 0.0
+            && match &part.source {
+                Source::Column(column) => integer(column),
+                Source::Aggregate { plain, columns, .. } => *plain && columns.iter().all(integer),
+            }
+    }
+
+    /// Whether what a part comes to depends on the order in which it is added up.
+    fn is_inexact(&self, part: &Part) -> bool {
+        let float =
+            |c: &TableColumn| matches!(self.data_type(*c), DataType::Real | DataType::Double);
+        match &part.source {
+            Source::Column(column) => float(column),
+            Source::Aggregate {
+                function, columns, ..
+            } => *function == Aggregate::Sum && columns.iter().any(float),
+        }
+    }
+
+    fn data_type(&self, (table, column): TableColumn) -> &DataType {
+        &self.catalog.schema.table(table).columns[column.index()].data_type
     }
 
     fn is_optional(&self, table: TableId, scope: &Scope<'_>) -> bool {
@@ -542,9 +569,21 @@ impl<'c> Reader<'c> {
         region: Option<&Region>,
     ) -> Result<Vec<Part>, Reason> {
         match e {
-            _ if is_constant(e) => Ok(Vec::new()),
-            Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => {
-                self.linear(inner, scope, region)
+            _ if is_constant(e) => {
+                self.constants |= number(e) != Some(0.0);
+                Ok(Vec::new())
+            }
+            Expr::Nested(inner) => self.linear(inner, scope, region),
+            Expr::Cast {
+                expr: inner,
+                data_type,
+                ..
+            } => {
+                let parts = self.linear(inner, scope, region)?;
+                if rounds(data_type) && !parts.iter().all(|p| self.is_whole(p)) {
+                    return Err("it rounds what it adds up".into());
+                }
+                Ok(parts)
             }
             Expr::UnaryOp {
                 op: UnaryOperator::Minus,
@@ -638,6 +677,8 @@ impl<'c> Reader<'c> {
         if name == "coalesce" {
             return match arguments.split_first() {
                 Some((Some(first), rest)) if rest.iter().flatten().all(|e| is_constant(e)) => {
+                    let zero = |e: &&&Expr| number(e) == Some(0.0);
+                    self.constants |= !rest.iter().flatten().all(|e| zero(&e));
                     self.linear(first, scope, region)
                 }
                 _ => Err("its coalesce() has no constant to fall back to".into()),
@@ -669,10 +710,7 @@ impl<'c> Reader<'c> {
         let mut columns = Vec::new();
         let mut plain = true;
         if let [Some(argument)] = arguments.as_slice() {
-            plain = matches!(
-                strip(argument),
-                Expr::Identifier(_) | Expr::CompoundIdentifier(_)
-            );
+            plain = matches!(argument, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
             self.columns_in(argument, scope, &mut columns)?;
         }
         if aggregate == Aggregate::Count {

@@ -47,7 +47,8 @@ pub(super) enum Outcome {
 }
 
 /// Runs a call on a state: what it leaves, and its log. `None` when it fails or leaves what
-/// violates something: then it aborts (Definition 2).
+/// violates something: then it aborts (Definition 2). With `planned`, only if the plan has it looked
+/// for: what no plan looks at, nobody aborts for.
 pub(super) fn run(
     world: &World<'_>,
     state: &State,
@@ -58,7 +59,9 @@ pub(super) fn run(
     let mut attempt = Attempt::new(world, state.clone(), call.number, planned);
     ready(procedure.call(&mut attempt, &call.arguments)).ok()?;
     let (state, log) = attempt.into_parts();
-    violated(world, &state).is_empty().then_some((state, log))
+    let looked_for = |name: &String| !planned || world.is_looked_for(call.procedure, name);
+    let violated = violated(world, &state);
+    (!violated.iter().any(looked_for)).then_some((state, log))
 }
 
 impl Case {

@@ -4,6 +4,8 @@
 //! the constants of the application's own text. Rows are put in one after the other, parents first;
 //! what violates an assertion is changed or taken out until nothing does.
 
+use std::rc::Rc;
+
 use anabranch_sql::CompiledStatement;
 use anabranch_sql::catalog::ColumnDefault;
 use anabranch_sql::testing::ready;
@@ -24,7 +26,7 @@ const ROWS_MAX: u64 = 3;
 const REPAIRS_MAX: u32 = 40;
 
 /// States from which replicas diverge, each used many times.
-const ANCESTORS: usize = 12;
+const ANCESTORS: usize = 48;
 
 /// Numbers from a seed.
 #[derive(Clone, Debug)]
@@ -45,14 +47,16 @@ impl Random {
 }
 
 /// A table as rows are put into it.
+#[derive(Clone)]
 struct Loader {
     table: TableId,
     /// The columns that an INSERT may name.
     columns: Vec<ColumnIndex>,
-    insert: CompiledStatement,
+    insert: Rc<CompiledStatement>,
 }
 
-/// Makes cases.
+/// Makes cases. A copy goes on with the same numbers.
+#[derive(Clone)]
 pub(super) struct Generator<'w> {
     world: &'w World<'w>,
     random: Random,
@@ -401,7 +405,7 @@ fn loaders(world: &World<'_>) -> Vec<Loader> {
             loaders.push(Loader {
                 table,
                 columns,
-                insert,
+                insert: Rc::new(insert),
             });
         }
     }

@@ -28,6 +28,7 @@ pub(super) fn minimal(world: &World<'_>, case: &Case, invariant: &str, planned: 
             |c, i| drop(c.rows.remove(i)),
             still,
         );
+        least = without_pairs(least, still);
         least = smaller(least, still);
         if least == before {
             return least;
@@ -50,6 +51,27 @@ fn without(
         if still(&less) {
             case = less;
             place = place.min(count(&case));
+        }
+    }
+    case
+}
+
+/// Leaves out two rows at once, where each is there for the other.
+fn without_pairs(mut case: Case, still: impl Fn(&Case) -> bool) -> Case {
+    let mut second = case.rows.len();
+    while second > 1 {
+        second = (second - 1).min(case.rows.len() - 1);
+        for first in 0..second {
+            let mut less = case.clone();
+            less.rows.remove(second);
+            less.rows.remove(first);
+            if still(&less) {
+                case = less;
+                break;
+            }
+        }
+        if case.rows.is_empty() {
+            return case;
         }
     }
     case

@@ -22,7 +22,7 @@ pub struct Counterexample {
     pub replicas: [Vec<String>; 2],
     /// All calls in the order of their timestamps: the replica (0 or 1) of each.
     pub order: Vec<usize>,
-    /// The merged rows, as INSERTs, of the tables that differ from the initial ones.
+    /// All rows of the merged state, as INSERTs, parents first.
     pub merged: Vec<String>,
     /// Tables that have no row in the merged state, and had some.
     pub emptied: Vec<String>,
@@ -42,7 +42,7 @@ pub(super) fn counterexample(
         calls.map(|c| call(world, c)).collect()
     };
     let before = case.calls.iter().filter(|c| c.side == Side::Before);
-    let mut initial = inserts(world, &State::of(world.schema(), &case.rows)?, None);
+    let mut initial = inserts(world, &State::of(world.schema(), &case.rows)?);
     initial.extend(before.map(|c| call(world, c)));
     let changed: Vec<TableId> = world
         .schema()
@@ -69,7 +69,7 @@ pub(super) fn counterexample(
             .filter(|c| c.side != Side::Before)
             .map(|c| usize::from(c.side == Side::Right))
             .collect(),
-        merged: inserts(world, &merged, Some(&changed)),
+        merged: inserts(world, &merged),
         emptied: changed
             .iter()
             .filter(|t| merged.tables[t.index()].is_empty())
@@ -98,13 +98,10 @@ fn call(world: &World<'_>, call: &Call) -> String {
     )
 }
 
-/// The rows of a state as INSERTs, of some tables or of all. Columns that are NULL are left out.
-fn inserts(world: &World<'_>, state: &State, of: Option<&[TableId]>) -> Vec<String> {
+/// The rows of a state as INSERTs. Columns that are NULL are left out.
+fn inserts(world: &World<'_>, state: &State) -> Vec<String> {
     let mut statements = Vec::new();
     for table in in_order(world) {
-        if of.is_some_and(|tables| !tables.contains(&table)) {
-            continue;
-        }
         let schema = world.schema().table(table);
         for row in state.tables[table.index()].values() {
             let values = row.values(&schema.layout);

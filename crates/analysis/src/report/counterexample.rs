@@ -101,7 +101,10 @@ pub(super) fn violated<'p>(plan: &'p Plan, example: &Counterexample) -> Option<&
     let invariant = invariants.find(|i| i.name == example.invariant)?;
     Some(match invariant.kind {
         InvariantKind::NoLostUpdate => "neither call after the other comes to that",
-        _ => &invariant.description,
+        _ => invariant
+            .condition
+            .as_ref()
+            .unwrap_or(&invariant.description),
     })
 }
 

@@ -16,7 +16,8 @@ use crate::rule::{Rule, rule};
 /// The version of the baseline's format.
 pub const BASELINE_VERSION: u32 = 1;
 
-/// What stands for the invariant where everything is ordered (`--guarantee serializable`).
+/// What stands for the invariant where everything is ordered (`--guarantee serializable`), beside those that
+/// need it anyway.
 const SERIALIZABILITY: &str = "serializability";
 
 /// One transaction type that an invariant needs ordered.
@@ -96,9 +97,10 @@ fn of_entry<'a>(plan: &'a Plan, catalog: &'a Catalog, entry: &'a PlanEntry) -> V
         let file = catalog.files.get(usize::from(procedure.span.file))?;
         Some((file, procedure.span))
     });
-    if entry.serializable {
-        let ordered = entry.class != CoordinationClass::Free;
-        let finding = rule("serializable").map(|rule| Finding {
+    let ordered = entry.serializable && entry.class != CoordinationClass::Free;
+    let everything = rule("serializable")
+        .filter(|_| ordered)
+        .map(|rule| Finding {
             transaction: &entry.name,
             invariant: SERIALIZABILITY,
             rule,
@@ -106,24 +108,21 @@ fn of_entry<'a>(plan: &'a Plan, catalog: &'a Catalog, entry: &'a PlanEntry) -> V
             because: &[],
             place,
         });
-        return finding.filter(|_| ordered).into_iter().collect();
-    }
     let needing = entry
         .verdicts
         .iter()
         .filter(|verdict| verdict.confluent != Confluence::Yes);
-    needing
-        .filter_map(|verdict| {
-            Some(Finding {
-                transaction: &entry.name,
-                invariant: &plan.invariants[verdict.invariant].name,
-                rule: rule(verdict.rule)?,
-                explanation: &verdict.explanation,
-                because: &verdict.because,
-                place,
-            })
+    let of_verdicts = needing.filter_map(|verdict| {
+        Some(Finding {
+            transaction: &entry.name,
+            invariant: &plan.invariants[verdict.invariant].name,
+            rule: rule(verdict.rule)?,
+            explanation: &verdict.explanation,
+            because: &verdict.because,
+            place,
         })
-        .collect()
+    });
+    everything.into_iter().chain(of_verdicts).collect()
 }
 
 /// Findings that are known.

@@ -6,6 +6,7 @@ use anabranch_sql::summary::{StatementId, TransactionSummary};
 use anabranch_types::Placement;
 use serde::Serialize;
 
+use super::findings::{Baseline, Finding, Fingerprint};
 use crate::explore::Counterexample;
 use crate::plan::{
     Confluence, CoordinationClass, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan,
@@ -24,6 +25,24 @@ struct Report<'a> {
     invariants: Vec<Invariant<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     counterexamples: Option<Vec<CounterexampleReport<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    against_baseline: Option<Comparison<'a>>,
+}
+
+#[derive(Serialize)]
+struct Comparison<'a> {
+    new: Vec<New<'a>>,
+    gone: Vec<Fingerprint>,
+}
+
+#[derive(Serialize)]
+struct New<'a> {
+    transaction: &'a str,
+    invariant: &'a str,
+    rule: &'a str,
+    message: String,
+    file: Option<&'a str>,
+    line: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -46,10 +65,13 @@ struct Transaction<'a> {
     protocol: &'static str,
     deferred: Vec<Effect>,
     checks: Vec<Check<'a>>,
+    trusted: Vec<&'a str>,
     verdicts: Vec<Verdict<'a>>,
     read_only: bool,
     read_subset: Option<&'static str>,
     serializable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -105,15 +127,19 @@ struct Invariant<'a> {
     name: &'a str,
     kind: &'static str,
     description: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    condition: Option<&'a str>,
 }
 
 /// The plan as one JSON document, indented, with a newline at its end. `counterexamples` are left
-/// out where nobody has looked for them.
+/// out where nobody has looked for them, and what is new without a baseline, which comes with the
+/// findings that it is held against.
 pub fn render(
     plan: &Plan,
     catalog: &Catalog,
     summaries: &[TransactionSummary],
     counterexamples: Option<&[Counterexample]>,
+    baseline: Option<(&Baseline, &[Finding<'_>])>,
 ) -> String {
     let report = Report {
         version: VERSION,
@@ -144,14 +170,35 @@ pub fn render(
                 name: &i.name,
                 kind: kind_name(i.kind),
                 description: &i.description,
+                condition: i.condition.as_deref(),
             })
             .collect(),
         counterexamples: counterexamples.map(|list| list.iter().map(counterexample).collect()),
+        against_baseline: baseline.map(|(known, found)| Comparison {
+            new: found
+                .iter()
+                .filter(|finding| !known.knows(finding))
+                .map(new)
+                .collect(),
+            gone: known.gone(found),
+        }),
     };
     // The report is plain data with string keys: it cannot fail to serialize.
     let mut text = serde_json::to_string_pretty(&report).unwrap_or_default();
     text.push('\n');
     text
+}
+
+fn new<'a>(finding: &Finding<'a>) -> New<'a> {
+    let place = finding.place;
+    New {
+        transaction: finding.transaction,
+        invariant: finding.invariant,
+        rule: finding.rule.code,
+        message: finding.message(),
+        file: place.map(|(file, _)| file.name.as_str()),
+        line: place.map(|(file, span)| super::text::line_of(&file.text, span.start)),
+    }
 }
 
 fn counterexample(found: &Counterexample) -> CounterexampleReport<'_> {
@@ -195,6 +242,11 @@ fn transaction<'a>(
                 guarded: c.guarded,
             })
             .collect(),
+        trusted: entry
+            .trusted
+            .iter()
+            .map(|i| plan.invariants[*i].name.as_str())
+            .collect(),
         verdicts: entry
             .verdicts
             .iter()
@@ -212,6 +264,7 @@ fn transaction<'a>(
             ReadSubset::Beside(_) => "beside",
         }),
         serializable: entry.serializable,
+        unknown: entry.unknown.as_deref(),
     }
 }
 

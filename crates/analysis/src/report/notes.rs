@@ -83,10 +83,19 @@ pub(super) fn notes(
             notes.push((if i == 0 { "  why" } else { "" }, why));
         }
     }
+    if let Some(reason) = &entry.unknown {
+        notes.push(("unknown", reason.clone()));
+    }
     for check in &entry.checks {
         let name = &plan.invariants[check.invariant].name;
         notes.push(("checked", format!("{name}, before it commits")));
         let why = "run alone, it might violate it: what violates it is refused";
+        notes.push(("  why", why.to_owned()));
+    }
+    for invariant in &entry.trusted {
+        let name = &plan.invariants[*invariant].name;
+        notes.push(("trusted", format!("with {name}, which is not evaluated")));
+        let why = "its author says that it keeps it when it runs alone";
         notes.push(("  why", why.to_owned()));
     }
     for statement in &summary.statements {
@@ -106,7 +115,7 @@ pub(super) fn notes(
         }
         notes.push(("  why", why));
     }
-    if entry.guards.is_empty() {
+    if entry.guards.is_empty() && entry.unknown.is_none() {
         notes.push(("because", free_reason(plan, entry)));
     }
     notes

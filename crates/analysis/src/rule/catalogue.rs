@@ -17,31 +17,6 @@ pub struct Rule {
     pub remedy: &'static str,
 }
 
-impl Rule {
-    /// Whether a transaction that runs alone may break an invariant of which this rule is all that
-    /// is known. An assertion of which that is so is looked at before the transaction commits
-    /// ([`crate::plan::PlanEntry::checks`]). The other rules find nothing that a transaction could
-    /// break by itself: only steps away from a bound, or changes whose sides go together.
-    pub fn may_break_alone(&self) -> bool {
-        !KEPT_ALONE.contains(&self.code)
-    }
-}
-
-/// The rules under which a transaction keeps an assertion by its shape.
-const KEPT_ALONE: [&str; 11] = [
-    "sequential-insert",
-    "sequential-delete",
-    "mv-update",
-    "mv-transition",
-    "gt-increment",
-    "lt-decrement",
-    "nonempty-insert",
-    "iff-one-way",
-    "iff-two-way",
-    "fk-unopposed",
-    "index-update",
-];
-
 /// The rule with this code.
 pub fn rule(code: &str) -> Option<&'static Rule> {
     RULES.iter().find(|r| r.code == code)

@@ -6,7 +6,7 @@ use anabranch_types::{ColumnIndex, TableId, Value};
 
 use super::view::apart;
 use super::{Context, Finding, Need, worst};
-use crate::assertion::{Clause, Facet, Region};
+use crate::assertion::{Clause, Facet, Filter, Region};
 use crate::footprint::{Action, Footprint};
 use crate::term::surely_equal;
 
@@ -97,7 +97,7 @@ fn turn(
         // It turns with its new group, whatever its own column says.
         return Some(Turn::Back);
     }
-    if let Facet::Null((_, column)) = facet
+    if let Facet::Null((_, column)) | Facet::True((_, column)) = facet
         && footprint.feeds(action, *column)
     {
         return Some(Turn::Back);
@@ -107,7 +107,7 @@ fn turn(
         (_, Role::Insert) => Some(Turn::New),
         (Facet::Row(_), Role::Delete) => Some(Turn::Forth),
         // The row that carries the column goes, and the question with it.
-        (Facet::Null(_), Role::Delete) => Some(Turn::Back),
+        (Facet::Null(_) | Facet::True(_), Role::Delete) => Some(Turn::Back),
         (Facet::Row(_), Role::Update) => None,
         (Facet::Null((_, column)), Role::Update) => Some(match &action.write(*column)?.class {
             WriteClass::Assign(Term::Constant(Value::Null)) => Turn::Back,
@@ -120,6 +120,10 @@ fn turn(
                 | Term::Pure
                 | Term::Incremented { .. },
             ) => Turn::Forth,
+            _ => Turn::Back,
+        }),
+        (Facet::True((_, column)), Role::Update) => Some(match &action.write(*column)?.class {
+            WriteClass::Assign(Term::Constant(Value::Bool(true))) => Turn::Forth,
             _ => Turn::Back,
         }),
     }
@@ -216,10 +220,10 @@ fn one_sided(clause: &Clause, mine: &[(usize, &Action, Turn)]) -> Option<&'stati
         }
     }
     let first = turned.first()?;
-    turned
-        .iter()
-        .all(|(p, _, _)| *p == first.0)
-        .then_some("it turns one side only: it would break the equivalence even alone")
+    // A row that is put beside what is there turns its side, too.
+    let put = |(p, _, turn): &&(usize, &Action, Turn)| *p != first.0 && *turn == Turn::Back;
+    let one = turned.iter().all(|(p, _, _)| *p == first.0) && !mine.iter().any(|m| put(&m));
+    one.then_some("it turns one side only: it would break the equivalence even alone")
 }
 
 /// Wherever there is a row of `child`, there is one of `parent`.
@@ -227,9 +231,16 @@ pub(crate) fn judge_inclusion(
     context: &Context<'_>,
     clause: &Clause,
     child: TableId,
+    demanding: &[Filter],
     parent: &Region,
 ) -> Vec<Finding> {
     let footprint = context.footprint;
+    let refilters = |a: &Action, filters: &[Filter]| {
+        filters.iter().any(|f| {
+            f.column.0 == a.access.table
+                && (a.write(f.column.1).is_some() || footprint.feeds(a, f.column.1))
+        })
+    };
     let writes_any = |a: &Action, table: TableId| {
         clause
             .links
@@ -241,7 +252,7 @@ pub(crate) fn judge_inclusion(
         .on_table(child)
         .filter(|a| match a.access.role {
             Role::Insert => true,
-            Role::Update => writes_any(a, child),
+            Role::Update => writes_any(a, child) || refilters(a, demanding),
             Role::Read | Role::Delete => false,
         })
         .collect();
@@ -251,13 +262,7 @@ pub(crate) fn judge_inclusion(
         .flat_map(|t| footprint.on_table(*t))
         .filter(|a| match a.access.role {
             Role::Delete => true,
-            Role::Update => {
-                writes_any(a, a.access.table)
-                    || parent
-                        .filters
-                        .iter()
-                        .any(|f| f.column.0 == a.access.table && a.write(f.column.1).is_some())
-            }
+            Role::Update => writes_any(a, a.access.table) || refilters(a, &parent.filters),
             Role::Read | Role::Insert => false,
         })
         .collect();
@@ -335,6 +340,10 @@ pub(crate) fn judge_at_least_one(
                     .writes
                     .iter()
                     .any(|w| region.tables.len() > 1 || filters(region, a, w.column))
+                || region
+                    .filters
+                    .iter()
+                    .any(|f| f.column.0 == a.access.table && footprint.feeds(a, f.column.1))
         }
         Role::Read | Role::Insert => false,
     };
@@ -365,11 +374,10 @@ pub(crate) fn judge_at_least_one(
         .filter(|a| a.access.role == Role::Insert)
     {
         if region.tables.contains(&action.access.table) {
-            findings.push(Finding::yes(
-                action.owner,
-                "nonempty-insert",
-                "one more row does no harm",
-            ));
+            findings.push(
+                Finding::yes(action.owner, "nonempty-insert", "one more row does no harm")
+                    .kept_alone(),
+            );
         }
     }
     worst(findings)

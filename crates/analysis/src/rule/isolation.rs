@@ -51,7 +51,11 @@ pub(crate) fn judge(context: &Context<'_>, table: TableId) -> Vec<Finding> {
         let changed = changed(action);
         let against: Vec<&Check<'_>> = checks
             .iter()
-            .filter(|c| c.aspects.iter().any(|aspect| changed.contains(aspect)))
+            .filter(|c| {
+                // Who deletes what it has looked at takes the values away that it has seen.
+                let own = c.owner == action.owner && action.access.role == Role::Delete;
+                own || c.aspects.iter().any(|aspect| changed.contains(aspect))
+            })
             .collect();
         let harmless =
             !against.is_empty() && against.iter().all(|c| appends_behind(footprint, action, c));

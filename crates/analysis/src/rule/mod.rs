@@ -7,6 +7,7 @@
 //! ordered. It reasons about what each statement does to the merged state, so about any number of
 //! calls on either side, never about single pairs of calls.
 
+pub(crate) mod alone;
 mod catalogue;
 pub(crate) mod existence;
 pub(crate) mod foreign_key;
@@ -46,7 +47,8 @@ pub(crate) struct Finding {
     /// Pairs of actions (type, index): if guards that others need order every pair, then the
     /// invariant holds after all and `needs` are void.
     pub(crate) unless_ordered: Vec<(ActionRef, ActionRef)>,
-    /// Whether a transaction of the type that runs alone may break the invariant.
+    /// Whether a transaction of the type that runs alone may break the invariant, where that is an
+    /// assertion: it may, unless what it does shows that it cannot.
     pub(crate) breaks_alone: bool,
 }
 
@@ -79,8 +81,10 @@ impl Finding {
         rule: &'static str,
         explanation: impl Into<String>,
     ) -> Finding {
-        let named = catalogue::rule(rule);
-        debug_assert!(named.is_some(), "rule {rule} is not in the catalogue");
+        debug_assert!(
+            catalogue::rule(rule).is_some(),
+            "rule {rule} is not in the catalogue"
+        );
         Finding {
             owner,
             confluent,
@@ -89,7 +93,7 @@ impl Finding {
             because: Vec::new(),
             needs: Vec::new(),
             unless_ordered: Vec::new(),
-            breaks_alone: named.is_none_or(Rule::may_break_alone),
+            breaks_alone: true,
         }
     }
 
@@ -98,6 +102,12 @@ impl Finding {
         types.sort_unstable();
         types.dedup();
         self.because = types;
+        self
+    }
+
+    /// What a transaction of the type does keeps the invariant, whatever it finds, if it runs alone.
+    pub(crate) fn kept_alone(mut self) -> Finding {
+        self.breaks_alone = false;
         self
     }
 
@@ -223,14 +233,26 @@ pub(crate) fn judge(context: &Context<'_>, declared: &Declared) -> Vec<Finding> 
 fn judge_formula(context: &Context<'_>, formula: &Formula) -> Vec<Finding> {
     let mut findings = Vec::new();
     for clause in &formula.clauses {
+        if let Shape::Iff(_) | Shape::Inclusion { .. } = clause.shape
+            && clause
+                .beside()
+                .iter()
+                .any(|t| context.footprint.facts(*t).is_written())
+        {
+            let reason = "rows of another table say which are compared";
+            findings.extend(judge_unrecognised(context, &clause.tables, reason));
+            continue;
+        }
         findings.extend(match &clause.shape {
             Shape::Balance(parts) => view::judge_balance(context, clause, parts),
             Shape::Bound { parts, upper } => view::judge_bound(context, clause, parts, *upper),
             Shape::Extremum(parts) => sequence::judge(context, clause, parts),
             Shape::Iff(facets) => existence::judge_iff(context, clause, facets),
-            Shape::Inclusion { child, parent } => {
-                existence::judge_inclusion(context, clause, *child, parent)
-            }
+            Shape::Inclusion {
+                child,
+                filters,
+                parent,
+            } => existence::judge_inclusion(context, clause, *child, filters, parent),
             Shape::Row { table, atoms } => row::judge(context, *table, atoms),
             Shape::AtLeastOne { region, certain } => {
                 existence::judge_at_least_one(context, region, *certain)

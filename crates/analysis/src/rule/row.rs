@@ -165,7 +165,8 @@ fn bound(
                         action.owner,
                         safe,
                         format!("{name} only moves away from its bound, and so does the sum of any such moves"),
-                    ),
+                    )
+                    .kept_alone(),
                     sign => Finding::no(
                         action.owner,
                         unsafe_,

@@ -99,23 +99,41 @@ pub(crate) fn judge(context: &Context<'_>, clause: &Clause, parts: &[Part]) -> V
     let footprint = context.footprint;
     let sequence = Sequence::new(parts);
     let mut roles = Roles::default();
+    let beside = clause.beside();
     for action in footprint.actions().filter(|a| a.is_write()) {
         let table = action.access.table;
         match action.access.role {
             Role::Insert if sequence.names(table) => roles.inserts.push(action),
             // A group's row, put where rows of the group may be already.
-            Role::Insert if sequence.remembered.iter().any(|c| c.0 == table) => {
+            Role::Insert
+                if sequence.remembered.iter().any(|c| c.0 == table) || beside.contains(&table) =>
+            {
                 let groups = Groups {
                     parts,
                     links: &clause.links,
                 };
-                if groups.may_be_there(footprint, action) {
+                if groups.may_be_there(footprint, action)
+                    || clause.constants && beside.contains(&table)
+                {
                     roles.founds.push(action);
                 }
             }
             Role::Delete if sequence.names(table) => roles.deletes.push(action),
+            Role::Update
+                if beside.contains(&table)
+                    && (Groups {
+                        parts,
+                        links: &clause.links,
+                    })
+                    .on_beside(footprint, action)
+                    .is_some() =>
+            {
+                roles.renumbers.push(action);
+            }
             Role::Update => {
-                let changes = |c: &TableColumn| c.0 == table && action.write(c.1).is_some();
+                let changes = |c: &TableColumn| {
+                    c.0 == table && (action.write(c.1).is_some() || footprint.feeds(action, c.1))
+                };
                 if sequence.ids.iter().any(changes)
                     || sequence.filters.iter().any(changes)
                     || clause

@@ -8,13 +8,14 @@
 //! of a sum by two transactions at once (it moves once, what goes with it is added twice). The
 //! latter is repaired by any guard that orders those who move the same row.
 //!
-//! A type is taken to be right when it runs alone. Where that is visibly not so, because it changes
-//! one side only or amounts that differ, the verdict is unknown (`mv-unmaintained`): no
-//! coordination mends it.
+//! That a type is right when it runs alone is shown ([`super::alone`]) or looked for before it commits.
+//! Where it visibly is not, because it changes one side only or amounts that differ, the verdict is
+//! unknown (`mv-unmaintained`): no coordination mends it.
 
 use anabranch_sql::summary::{Role, Term, WriteClass};
 use anabranch_types::{ColumnIndex, TableId, Value};
 
+use super::alone::keeps_sum;
 use super::{ActionRef, Context, Finding, Need, worst};
 use crate::assertion::{Aggregate, Clause, Filter, Links, Part, Region, Source, TableColumn, Test};
 use crate::footprint::{Action, Footprint};
@@ -44,6 +45,8 @@ pub(crate) enum Kind {
     Moves,
     /// It puts the group's own row there, where rows of the group may be already.
     Founds,
+    /// It puts a group's row there where no row of the group can be yet.
+    Opens,
     /// It replaces a value.
     Overwrites,
 }
@@ -52,20 +55,30 @@ pub(crate) enum Kind {
 pub(crate) fn contributions<'f>(
     footprint: &'f Footprint<'_>,
     owner: usize,
+    clause: &Clause,
     parts: &[Part],
-    links: &Links,
 ) -> Vec<Contribution<'f>> {
     let mut found = Vec::new();
+    let links = &clause.links;
+    let beside = clause.beside();
     for (index, action) in footprint.types[owner].actions.iter().enumerate() {
         if !action.is_write() {
             continue;
         }
+        let groups = Groups { parts, links };
+        if beside.contains(&action.access.table)
+            && let Some(kind) = groups.on_beside(footprint, action)
+        {
+            found.push(Contribution {
+                part: 0,
+                action,
+                place: (owner, index),
+                kind,
+            });
+        }
         for (part, Part { factor, source }) in parts.iter().enumerate() {
             let kind = match source {
-                Source::Column(column) => {
-                    let groups = Groups { parts, links };
-                    on_column(footprint, action, *column, *factor, &groups)
-                }
+                Source::Column(column) => on_column(footprint, action, *column, *factor, &groups),
                 Source::Aggregate {
                     function,
                     columns,
@@ -153,6 +166,21 @@ pub(crate) struct Groups<'a> {
 }
 
 impl Groups<'_> {
+    /// What is done to the groups by an action on a table that only says which there are.
+    pub(crate) fn on_beside(&self, footprint: &Footprint<'_>, action: &Action) -> Option<Kind> {
+        let regroups = |c: &ColumnIndex| action.write(*c).is_some();
+        match action.access.role {
+            Role::Insert if self.may_be_there(footprint, action) => Some(Kind::Founds),
+            Role::Insert => Some(Kind::Opens),
+            // Which rows it brings, and which columns tell that, is not followed.
+            Role::Update => {
+                let linked = self.links.columns_of(action.access.table);
+                (linked.is_empty() || linked.iter().any(regroups)).then_some(Kind::Overwrites)
+            }
+            Role::Read | Role::Delete => None,
+        }
+    }
+
     /// Whether an inserted row of a group may meet rows that are in the group already: none can be
     /// where they must refer to the row, or where its key is new.
     pub(crate) fn may_be_there(&self, footprint: &Footprint<'_>, founding: &Action) -> bool {
@@ -265,6 +293,9 @@ fn on_aggregate(
                 sum.region.filters.iter().any(|f| f.column == column)
                     || sum.links.classes().iter().any(|c| c.contains(&column))
             });
+            let feeds_filter =
+                |f: &Filter| f.column.0 == table && footprint.feeds(action, f.column.1);
+            let moves = moves || sum.region.filters.iter().any(feeds_filter);
             let changed = sum
                 .columns
                 .iter()
@@ -374,7 +405,7 @@ pub(crate) fn judge_balance(
 ) -> Vec<Finding> {
     let footprint = context.footprint;
     let all: Vec<Vec<Contribution<'_>>> = (0..footprint.types.len())
-        .map(|owner| contributions(footprint, owner, parts, &clause.links))
+        .map(|owner| contributions(footprint, owner, clause, parts))
         .collect();
     let with = |test: &dyn Fn(&Contribution<'_>) -> bool| -> Vec<usize> {
         (0..all.len())
@@ -468,6 +499,10 @@ pub(crate) fn judge_balance(
         } else {
             moved(footprint, *owner, mine, &moving, &existing)
         });
+    }
+    for finding in &mut findings {
+        let mine = &all[finding.owner];
+        finding.breaks_alone = !keeps_sum(footprint, clause, parts, finding.owner, mine);
     }
     // Who is ordered on the group meets who is ordered on a row only if the latter names the group too.
     let by_group = |f: &Finding| f.confluent != Confluence::Yes && f.unless_ordered.is_empty();
@@ -571,7 +606,8 @@ fn needs_of(footprint: &Footprint<'_>, contributions: &[Contribution<'_>]) -> Ve
 
 /// Why the type visibly does not keep the equation when it runs alone; none if it may.
 fn unmaintained(mine: &[Contribution<'_>], parts: &[Part], links: &Links) -> Option<String> {
-    if cancels_in_each_group(mine, links) {
+    let opens = |c: &Contribution<'_>| c.kind == Kind::Opens;
+    if mine.iter().all(opens) || cancels_in_each_group(mine, links) {
         return None;
     }
     for (i, a) in mine.iter().enumerate() {
@@ -665,16 +701,24 @@ pub(crate) fn judge_bound(
     };
     let mut findings = Vec::new();
     for owner in 0..footprint.types.len() {
-        for c in contributions(footprint, owner, parts, &clause.links) {
+        for c in contributions(footprint, owner, clause, parts) {
             let sign = match &c.kind {
                 Kind::Adds { .. } => direction(footprint, &c, &parts[c.part]),
                 Kind::Moves if c.action.access.role == Role::Delete => {
                     counted(&parts[c.part]).turned()
                 }
-                Kind::Moves | Kind::Overwrites | Kind::Founds => Sign::Either,
+                Kind::Moves | Kind::Overwrites | Kind::Founds | Kind::Opens => Sign::Either,
             };
-            findings.push(if sign != Sign::Either && sign != dangerous {
-                Finding::yes(owner, safe, "it only moves the sum away from its bound")
+            findings.push(if c.kind == Kind::Opens {
+                Finding::yes(owner, safe, "it opens a group that nobody can have come into")
+            } else if sign != Sign::Either && sign != dangerous {
+                let finding = Finding::yes(owner, safe, "it only moves the sum away from its bound");
+                // A row that comes may be the first of its group: what was NULL, or not there, has a
+                // value then, and that may be beyond the bound. A count is there before.
+                match c.action.access.role {
+                    Role::Insert if counted(&parts[c.part]) == Sign::Either => finding,
+                    _ => finding.kept_alone(),
+                }
             } else {
                 Finding::no(owner, unsafe_, "it may move the sum towards its bound: two changes that each respect it may break it together")
                     .needing(vec![Need::of_group(clause, named(parts), c.action)])
@@ -722,7 +766,8 @@ fn direction(footprint: &Footprint<'_>, c: &Contribution<'_>, part: &Part) -> Si
             columns,
             plain: true,
             ..
-        } if columns.len() == 1 => columns[0].1,
+        } if columns.len() == 1 && columns[0].0 == c.action.access.table => columns[0].1,
+        // What an action on a joined table does to the sum is not said by its own columns.
         Source::Aggregate { .. } => return Sign::Either,
     };
     let sign = match c.action.write(column).map(|w| &w.class) {

@@ -3,7 +3,7 @@
 
 use anabranch_analysis::explore::{Effort, Explorer};
 use anabranch_analysis::plan::Confluence::{self, No, Unknown, Yes};
-use anabranch_analysis::plan::Plan;
+use anabranch_analysis::plan::{MergePolicy, Plan};
 use anabranch_analysis::{Guarantee, Topology, analyze};
 use anabranch_sql::SourceFile;
 
@@ -356,4 +356,115 @@ fn a_group_that_is_founded_behind_its_rows_turns_them() {
     // A foreign key says that the group was there first.
     let plan = explored(&schema("REFERENCES grp (id)"));
     expect(&plan, "found", "alike", Yes, "iff-one-way");
+}
+
+#[test]
+fn a_group_that_is_only_counted_in_may_be_founded_behind_its_rows() {
+    let sql = "CREATE TABLE grp (id integer PRIMARY KEY, n integer);
+         CREATE TABLE item (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), g integer NOT NULL REF);
+         CREATE ASSERTION few CHECK (NOT EXISTS (SELECT * FROM grp WHERE
+             (SELECT count(*) FROM item WHERE item.g = grp.id) > 1));
+         CREATE PROCEDURE found_group(p integer) LANGUAGE SQL BEGIN ATOMIC
+             INSERT INTO grp (id) VALUES (p); END;
+         CREATE PROCEDURE move_group(p integer, q integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE grp SET id = q WHERE id = p; END;
+         CREATE PROCEDURE add_item(p integer) LANGUAGE SQL BEGIN ATOMIC
+             INSERT INTO item (g) VALUES (p); END;";
+    let plan = explored(&sql.replace("REF", ""));
+    for name in ["found_group", "move_group", "add_item"] {
+        expect(&plan, name, "few", No, "lt-increment");
+    }
+    meet(&plan, "found_group", "add_item", "item");
+    let plan = explored(&sql.replace("REF", "REFERENCES grp (id)"));
+    expect(&plan, "found_group", "few", Yes, "lt-decrement");
+}
+
+#[test]
+fn what_one_row_demands_of_others_is_no_equivalence() {
+    // Each may go while another is left.
+    let plan = explored(
+        "CREATE TABLE task (id integer PRIMARY KEY, started integer);
+         CREATE TABLE worker (id integer PRIMARY KEY, task integer NOT NULL REFERENCES task (id));
+         CREATE ASSERTION somebody_is_on_it CHECK (NOT EXISTS (SELECT * FROM task
+             WHERE started IS NOT NULL AND NOT EXISTS (SELECT * FROM worker WHERE worker.task = task.id)));
+         CREATE PROCEDURE leave(p_task integer, p_worker integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE task SET started = 1 WHERE id = p_task;
+             DELETE FROM worker WHERE id = p_worker; END;",
+    );
+    is_not(&plan, "leave", "somebody_is_on_it", Yes);
+    // Rows that must not be beside each other.
+    let plan = explored(
+        "CREATE TABLE room (id integer PRIMARY KEY, closed boolean NOT NULL);
+         CREATE TABLE guest (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), room integer NOT NULL);
+         CREATE ASSERTION nobody_in_closed CHECK (NOT EXISTS (SELECT * FROM room
+             WHERE closed AND EXISTS (SELECT * FROM guest WHERE guest.room = room.id)));
+         CREATE PROCEDURE close_room(p integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE room SET closed = true WHERE id = p; END;
+         CREATE PROCEDURE check_in(p integer) LANGUAGE SQL BEGIN ATOMIC
+             INSERT INTO guest (room) VALUES (p); END;",
+    );
+    is_not(&plan, "close_room", "nobody_in_closed", Yes);
+    is_not(&plan, "check_in", "nobody_in_closed", Yes);
+}
+
+#[test]
+fn a_truth_value_turns_with_the_rows_that_it_tells_of() {
+    let plan = explored(
+        "CREATE TABLE seat (id integer PRIMARY KEY, taken boolean NOT NULL DEFAULT false);
+         CREATE TABLE booking (id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+                               seat integer NOT NULL REFERENCES seat (id));
+         CREATE ASSERTION taken_if_booked CHECK (NOT EXISTS (SELECT * FROM seat
+             WHERE taken <> EXISTS (SELECT * FROM booking WHERE booking.seat = seat.id)));
+         CREATE PROCEDURE book(p integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE seat SET taken = true WHERE id = p; INSERT INTO booking (seat) VALUES (p); END;
+         CREATE PROCEDURE give_back(p integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE seat SET taken = false WHERE id = p; DELETE FROM booking WHERE seat = p; END;",
+    );
+    expect(&plan, "book", "taken_if_booked", No, "iff-two-way");
+    meet(&plan, "book", "give_back", "seat");
+}
+
+#[test]
+fn who_deletes_what_it_has_looked_at_is_ordered_with_changes_to_it() {
+    let plan = explored(
+        "CREATE TABLE t (id integer PRIMARY KEY, n integer NOT NULL);
+         CREATE PROCEDURE add(p integer, k integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE t SET n = n + k WHERE id = p; END;
+         CREATE PROCEDURE take_empty(p integer) LANGUAGE SQL BEGIN ATOMIC
+             DELETE FROM t WHERE id = p AND n = 0; END;",
+    );
+    expect(&plan, "take_empty", "isolation(t)", No, "read-check-write");
+    meet(&plan, "add", "take_empty", "t");
+    // Nobody reads what adding comes to: the amounts add up all the same.
+    let n = plan
+        .columns
+        .iter()
+        .find(|c| c.column.index() == 1)
+        .expect("it is written");
+    assert_eq!(n.policy, MergePolicy::Counter);
+}
+
+#[test]
+fn sums_that_are_rounded_or_depend_on_their_order_are_not_recognised() {
+    for (column, total) in [
+        ("n double precision", "total double precision"),
+        ("n numeric", "total integer"),
+    ] {
+        let cast = if total.contains("integer") {
+            "::integer"
+        } else {
+            ""
+        };
+        let plan = explored(&format!(
+            "CREATE TABLE grp (id integer PRIMARY KEY, {total} NOT NULL);
+             CREATE TABLE item (id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+                                g integer NOT NULL REFERENCES grp (id), {column} NOT NULL);
+             CREATE ASSERTION totals CHECK (NOT EXISTS (SELECT * FROM grp WHERE total <>
+                 (SELECT coalesce(sum(n), 0){cast} FROM item WHERE item.g = grp.id)));
+             CREATE PROCEDURE add_item(p integer, x integer) LANGUAGE SQL BEGIN ATOMIC
+                 INSERT INTO item (g, n) VALUES (p, x);
+                 UPDATE grp SET total = total + x WHERE id = p; END;"
+        ));
+        expect(&plan, "add_item", "totals", Unknown, "unrecognised");
+    }
 }

@@ -104,7 +104,8 @@ fn schema(random: &mut Random) -> Schema {
                 let _ = write!(text, " CHECK ({column} {check})");
             }
         }
-        text += ", c integer, s text";
+        text += ", c integer, s text, f boolean";
+        text += random.of(&["", " NOT NULL DEFAULT false", " NOT NULL DEFAULT true"]);
         if random.one_in(4) {
             let check = random.of(&[
                 "a <= b",
@@ -134,15 +135,23 @@ fn schema(random: &mut Random) -> Schema {
 fn assertion(random: &mut Random) -> String {
     let level = 1 + random.below(2) as usize;
     let (up, down, link) = (TABLES[level - 1], TABLES[level], UP[level]);
-    let filter = match random.below(6) {
+    let filter = match random.below(7) {
         0 => " AND d.s = 'a'",
         1 => " AND d.c IS NULL",
         2 => " AND d.c IS NOT NULL",
+        3 => " AND d.f",
         _ => "",
     };
     let column = random.of(&["a", "b"]);
     let inside = format!("FROM {down} AS d WHERE d.{link} = u.id{filter}");
-    match random.below(14) {
+    let of_group = random.of(&[
+        "u.c IS NULL",
+        "u.c IS NOT NULL",
+        "u.f",
+        "u.s = 'a'",
+        "u.a > 0",
+    ]);
+    match random.below(24) {
         0 | 1 => format!(
             "NOT EXISTS (SELECT * FROM {up} AS u WHERE u.{column} <> (SELECT coalesce(sum(d.a), 0) {inside}))"
         ),
@@ -167,6 +176,8 @@ fn assertion(random: &mut Random) -> String {
                 "d.s = 'a'",
                 "d.c IS NULL",
                 "d.a = 1 AND d.b = 1",
+                "d.f",
+                "d.f AND d.a > 0",
             ])
         ),
         7 => format!(
@@ -188,6 +199,43 @@ fn assertion(random: &mut Random) -> String {
         12 => format!(
             "(SELECT coalesce(sum(d.a), 0) FROM {down} AS d) {}",
             random.of(&["<= 4", ">= 0"])
+        ),
+        // A sum of no rows is NULL, or what stands for it.
+        13 => format!(
+            "(SELECT {} FROM {down} AS d) {}",
+            random.of(&["sum(d.a)", "coalesce(sum(d.a), 3)"]),
+            random.of(&["<= 2", ">= 2"])
+        ),
+        // What one row is, others must be.
+        14 => format!(
+            "NOT EXISTS (SELECT * FROM {up} AS u WHERE {of_group} AND NOT EXISTS (SELECT * {inside}))"
+        ),
+        15 => format!(
+            "NOT EXISTS (SELECT * FROM {up} AS u WHERE {of_group} AND EXISTS (SELECT * {inside}))"
+        ),
+        16 => format!("NOT EXISTS (SELECT * FROM {up} AS u WHERE EXISTS (SELECT * {inside}))"),
+        17 => {
+            format!("NOT EXISTS (SELECT * FROM {up} AS u WHERE u.f <> EXISTS (SELECT * {inside}))")
+        }
+        18 => format!(
+            "NOT EXISTS (SELECT * FROM {up} AS u JOIN {down} AS d ON d.{link} = u.id WHERE {})",
+            random.of(&["u.f <> d.f", "u.f AND d.f", "u.a > 0 AND d.a > 0"])
+        ),
+        // Groups that do not have one row each, and constants beside sums.
+        19 => format!(
+            "NOT EXISTS (SELECT * FROM {up} AS u WHERE u.a <> (SELECT count(*) FROM {down} AS d WHERE d.b = u.b))"
+        ),
+        20 => format!(
+            "NOT EXISTS (SELECT * FROM {up} AS u WHERE u.{column} <> {} + (SELECT coalesce(sum(d.a), 0) {inside}))",
+            random.of(&["1", "-1", "u.b"])
+        ),
+        21 => format!(
+            "(SELECT coalesce(sum(u.a), 0) FROM {up} AS u) {} (SELECT coalesce(sum(d.a), 0) FROM {down} AS d)",
+            random.of(&["=", ">=", "<="])
+        ),
+        22 => format!(
+            "NOT EXISTS (SELECT * FROM {up} AS u WHERE u.f <> ({}))",
+            random.of(&["u.a > 0", "u.c IS NULL"])
         ),
         _ => format!("NOT EXISTS (SELECT * FROM {down} AS d WHERE d.a < 0{filter})"),
     }
@@ -240,7 +288,9 @@ fn filter(random: &mut Random, body: &mut Body, schema: &Schema, table: usize) -
         1 if random.one_in(2) => format!("a = {}", body.parameter(random, "integer")),
         _ => format!("id = {}", body.key(random, schema, table)),
     };
-    match random.below(12) {
+    match random.below(14) {
+        12 => text += " AND f",
+        13 => text = "a > 0".into(),
         0 => text += " AND a > 0",
         1 => text += " AND c IS NULL",
         2 => text += " AND s = 'a'",
@@ -272,6 +322,27 @@ fn insert(random: &mut Random, body: &mut Body, schema: &Schema, table: usize) -
         columns.push("s");
         values.push(random.of(&["'a'", "'b'"]).into());
     }
+    if random.one_in(4) {
+        columns.push("f");
+        values.push(random.of(&["true", "false"]).into());
+    }
+    if random.one_in(12) {
+        // Two rows, or perhaps none.
+        let other = random.of(&["", "WHERE"]);
+        let rows = match other {
+            "" => format!("SELECT {} FROM generate_series(1, 2)", values.join(", ")),
+            _ => format!(
+                "SELECT {} WHERE {} > 0",
+                values.join(", "),
+                body.parameter(random, "integer")
+            ),
+        };
+        return format!(
+            "INSERT INTO {} ({}) {rows};",
+            TABLES[table],
+            columns.join(", ")
+        );
+    }
     let conflict = if random.one_in(8) {
         " ON CONFLICT DO NOTHING"
     } else {
@@ -288,7 +359,14 @@ fn insert(random: &mut Random, body: &mut Body, schema: &Schema, table: usize) -
 fn assignment(random: &mut Random, body: &mut Body) -> String {
     let column = random.of(&["a", "a", "b", "c"]);
     let number = body.number(random);
-    let value = match random.below(12) {
+    if random.one_in(8) {
+        return format!(
+            "f = {}",
+            random.of(&["true", "false", "false", "NOT f", "a > 0"])
+        );
+    }
+    let value = match random.below(13) {
+        12 => random.of(&["a + 1", "b", "c", "b - 1"]).into(),
         0 | 1 => format!("{column} + 1"),
         2 | 3 => format!("{column} - 1"),
         4 => format!("{column} + {number}"),
@@ -305,7 +383,7 @@ fn assignment(random: &mut Random, body: &mut Body) -> String {
 fn statement(random: &mut Random, body: &mut Body, schema: &Schema, depth: u32) -> String {
     let table = random.below(3) as usize;
     let name = TABLES[table];
-    match random.below(16) {
+    match random.below(20) {
         0..=2 => insert(random, body, schema, table),
         3..=6 => {
             let mut set = assignment(random, body);
@@ -373,6 +451,61 @@ fn statement(random: &mut Random, body: &mut Body, schema: &Schema, depth: u32) 
                 "UPDATE {up} SET c = {value} WHERE id = {group}; \
                  UPDATE {name} SET c = {value} WHERE {link} = {group};"
             )
+        }
+        // What follows the row that was found, and does nothing where there was none.
+        16 if table > 0 => {
+            let (link, up) = (UP[table], TABLES[table - 1]);
+            let key = body.key(random, schema, table);
+            let into = if schema.keys[table - 1] == Keys::Uuid {
+                "u"
+            } else {
+                "w"
+            };
+            let amount = body.number(random);
+            let found = filter(random, body, schema, table);
+            let found = match random.below(3) {
+                0 => found,
+                _ => format!("id = {key}"),
+            };
+            let column = random.of(&["a", "b"]);
+            format!(
+                "UPDATE {name} SET a = a + {amount} WHERE {found} RETURNING {link} INTO {into}; \
+                 UPDATE {up} SET {column} = {column} + {amount} WHERE id = {into};"
+            )
+        }
+        17 if depth > 0 => {
+            let condition = random.of(&["NOT FOUND", "v IS NULL", "v > 0"]);
+            let way_out = random.of(&["RETURN", "RAISE EXCEPTION 'no'"]);
+            format!("IF {condition} THEN {way_out}; END IF;")
+        }
+        18 if depth > 0 => {
+            let inner = statement(random, body, schema, depth - 1);
+            let other = statement(random, body, schema, depth - 1);
+            match random.below(3) {
+                0 => format!("FOR i IN 1..2 LOOP {inner} END LOOP;"),
+                1 => format!("FOR i IN 1..{} LOOP {inner} END LOOP;", body.number(random)),
+                _ => format!(
+                    "IF {} > 0 THEN {inner} ELSE {other} END IF;",
+                    body.parameter(random, "integer")
+                ),
+            }
+        }
+        // Both sides of something are turned.
+        19 if table > 0 => {
+            let (link, up) = (UP[table], TABLES[table - 1]);
+            let group = body.key(random, schema, table - 1);
+            let set = random.of(&["f = true", "f = false", "c = 1", "c = NULL", "s = 'a'"]);
+            let rows = random.of(&["", "", " AND a > 0"]);
+            let down = match random.below(4) {
+                0 => format!("DELETE FROM {name} WHERE {link} = {group}{rows};"),
+                1 => format!(
+                    "DELETE FROM {name} WHERE id = {};",
+                    body.key(random, schema, table)
+                ),
+                2 => format!("UPDATE {name} SET {set} WHERE {link} = {group}{rows};"),
+                _ => insert(random, body, schema, table),
+            };
+            format!("UPDATE {up} SET {set} WHERE id = {group}; {down}")
         }
         15 if table == 0 && random.one_in(2) && schema.keys[0] != Keys::Uuid => {
             let (from, to) = (

@@ -118,8 +118,9 @@ fn two_that_could_each_go_are_not_both_let_go() {
 }
 
 #[test]
-fn what_keeps_an_assertion_by_its_shape_or_looks_itself_is_not_checked() {
+fn what_surely_keeps_an_assertion_or_says_that_it_does_is_not_checked() {
     let looks = "
+-- anabranch: keeps somebody_works
 CREATE PROCEDURE leave_if_others_stay(p_id integer) LANGUAGE plpgsql AS $$
 DECLARE
     others bigint;

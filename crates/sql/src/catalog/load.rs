@@ -11,7 +11,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    Assertion, Catalog, View,
+    Assertion, Catalog, View, directive,
     tables::{Relations, Tables},
 };
 use crate::{
@@ -256,13 +256,19 @@ impl Loader {
             for error in errors {
                 self.push_unless_broken(error);
             }
-            let routine = match parsed {
+            let mut routine = match parsed {
                 Ok(routine) => routine,
                 Err(error) => {
                     self.push_unless_broken(error);
                     continue;
                 }
             };
+            routine.procedure.keeps = directive::kept(
+                file,
+                routine.procedure.span,
+                &catalog.assertions,
+                &mut self.errors,
+            );
             let name = &routine.name;
             let same = catalog
                 .procedures

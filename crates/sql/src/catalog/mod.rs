@@ -3,6 +3,7 @@
 //! Expressions in it (checks, defaults, views, assertions) are kept as `sqlparser`'s syntax trees
 //! with the place they came from, and are bound where they are used.
 
+mod directive;
 mod load;
 mod lookup;
 mod names;
@@ -169,6 +170,8 @@ pub struct Procedure {
     pub returns: Returns,
     /// Its body.
     pub body: Block,
+    /// Assertions that a comment above it says it keeps when it runs alone.
+    pub keeps: Vec<String>,
     /// Where it is declared.
     pub span: Span,
 }

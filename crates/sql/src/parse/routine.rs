@@ -68,6 +68,7 @@ pub(crate) fn routine(
             .collect(),
         returns: header.returns.unwrap_or(Returns::Parameters),
         body,
+        keeps: Vec::new(),
         span,
     };
     Ok(Routine {

@@ -831,6 +831,8 @@ impl CompiledProcedure {
             parameters: self.parameters.clone(),
             statements,
             may_end_early: leaves(&self.body, true),
+            keeps: self.keeps.clone(),
+            unknown: None,
         }
     }
 
@@ -859,6 +861,10 @@ impl CompiledProcedure {
                 may_leave_out: matches!(
                     &site.statement.kind,
                     StatementKind::Insert(insert) if insert.conflict.is_some()
+                ),
+                inserts_one: matches!(
+                    &site.statement.kind,
+                    StatementKind::Insert(insert) if inserts_one(insert)
                 ),
                 accesses: self.accesses(place, id, state),
                 result,
@@ -936,6 +942,19 @@ impl CompiledProcedure {
             })
             .collect()
     }
+}
+
+/// Whether an INSERT puts exactly one row there, or fails: `VALUES` of one row, or a SELECT of values
+/// alone, without ON CONFLICT.
+fn inserts_one(insert: &Insert) -> bool {
+    let Body::Select(select) = &insert.query.body else {
+        return false;
+    };
+    insert.conflict.is_none()
+        && insert.query.ctes.is_empty()
+        && select.steps.is_empty()
+        && select.finish.limit.is_none()
+        && select.finish.offset.is_none()
 }
 
 fn is_update(statement: &Statement) -> bool {

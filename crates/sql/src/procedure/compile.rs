@@ -131,6 +131,7 @@ impl Compiler<'_> {
         let mut compiled = CompiledProcedure {
             name: procedure.name.clone(),
             span: procedure.span,
+            keeps: procedure.keeps.clone(),
             parameters,
             defaults,
             slot_names: unit.names.slot_names,

@@ -28,6 +28,8 @@ use crate::{
 pub struct CompiledProcedure {
     pub(crate) name: String,
     pub(crate) span: Span,
+    /// Assertions that its author says it keeps.
+    pub(crate) keeps: Vec<String>,
     /// The input parameters, whose slots come first.
     pub(crate) parameters: Vec<(String, DataType)>,
     /// Defaults of the last parameters.

@@ -2,7 +2,8 @@
 
 use anabranch_types::Value;
 use sqlparser::ast::{
-    BinaryOperator, Expr, ObjectName, Query, Select, SetExpr, UnaryOperator, Value as Literal,
+    BinaryOperator, DataType, ExactNumberInfo, Expr, ObjectName, Query, Select, SetExpr,
+    UnaryOperator, Value as Literal,
 };
 
 use super::super::row::fold;
@@ -82,6 +83,14 @@ pub(super) fn number(e: &Expr) -> Option<f64> {
         },
         _ => None,
     }
+}
+
+/// Whether a cast to this type may change what a number counts.
+pub(super) fn rounds(data_type: &DataType) -> bool {
+    !matches!(
+        data_type,
+        DataType::Numeric(ExactNumberInfo::None) | DataType::Decimal(ExactNumberInfo::None)
+    )
 }
 
 pub(super) fn literal(e: &Expr) -> Option<Value> {

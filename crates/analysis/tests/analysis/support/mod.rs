@@ -95,6 +95,8 @@ impl Application {
                 .collect(),
             statements: Vec::new(),
             may_end_early: false,
+            keeps: Vec::new(),
+            unknown: None,
         };
         Type {
             application: self,
@@ -234,6 +236,7 @@ impl Type<'_> {
             in_loop: false,
             path: Vec::new(),
             may_leave_out: false,
+            inserts_one: accesses.iter().any(|a| a.role == Role::Insert),
             accesses,
             result: ResultUse::Unused,
             deferral: match deferrable {

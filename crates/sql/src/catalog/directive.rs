@@ -1,0 +1,66 @@
+//! What stands in comments right above a routine, for anabranch alone: PostgreSQL does not see it.
+//!
+//! `-- anabranch: keeps NAME, …` says that a call of the routine that runs alone keeps these assertions,
+//! although that cannot be told from what it does. It is the author's word: the analyser repeats it in
+//! its report, and does without evaluating the assertion.
+
+use super::Assertion;
+use crate::{
+    diagnostic::Diagnostic,
+    source::{SourceFile, Span},
+};
+
+/// What a directive begins with, behind the dashes.
+const MARK: &str = "anabranch:";
+
+/// The assertions that the comments above a statement say it keeps; those that are not there, and what
+/// is no directive, are added to `errors`.
+pub(super) fn kept(
+    file: &SourceFile,
+    statement: Span,
+    assertions: &[Assertion],
+    errors: &mut Vec<Diagnostic>,
+) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut end = file.line_start(file.character_start(statement.start));
+    while end > 0 {
+        let start = file.line_start(end - 1);
+        let line = file.text[start..end].trim();
+        let Some(comment) = line.strip_prefix("--") else {
+            break;
+        };
+        if let Some(directive) = comment.trim().strip_prefix(MARK) {
+            let place = |text: &str| {
+                let offset = text.as_ptr() as usize - file.text.as_ptr() as usize;
+                Span {
+                    file: statement.file,
+                    start: u32::try_from(offset).unwrap_or(u32::MAX),
+                    end: u32::try_from(offset + text.len()).unwrap_or(u32::MAX),
+                }
+            };
+            let directive = directive.trim();
+            let names = directive
+                .strip_prefix("keeps")
+                .filter(|names| names.starts_with(char::is_whitespace));
+            match names {
+                Some(names) => {
+                    for name in names.split(',').map(str::trim).rev() {
+                        if assertions.iter().any(|of| of.name == name) {
+                            kept.push(name.to_owned());
+                        } else {
+                            let message = format!("assertion \"{name}\" does not exist");
+                            errors.push(Diagnostic::new("42704", message, place(name)));
+                        }
+                    }
+                }
+                None => errors.push(
+                    Diagnostic::new("42601", "no such directive", place(directive))
+                        .help("there is one: anabranch: keeps ASSERTION, …"),
+                ),
+            }
+        }
+        end = start;
+    }
+    kept.reverse();
+    kept
+}
