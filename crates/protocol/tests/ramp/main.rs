@@ -8,6 +8,7 @@ mod metadata;
 mod one_phase;
 mod prepare_f;
 mod random;
+mod readers;
 mod stories;
 #[path = "../support/mod.rs"]
 mod support;

@@ -3,7 +3,7 @@
 
 use anabranch_protocol::ramp::message::{At, Message, Required, Stamped};
 use anabranch_protocol::ramp::siblings::WriteSet;
-use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
+use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_protocol::{
     AbortReason, Input, Outbox, PartitionEffects, PartitionRead, Protocol, Reply, Request,
     TransactionId,
@@ -13,7 +13,7 @@ use anabranch_types::{Fetched, NodeId, SlotId, Ticks, Timestamp, Value};
 use crate::support::cluster::Cluster;
 use crate::support::describe;
 use crate::support::fixture::*;
-use crate::{cluster, cluster_with, inexact};
+use crate::{cluster, cluster_with};
 
 pub(crate) const X: NodeId = NodeId(0);
 pub(crate) const Y: NodeId = NodeId(1);
@@ -74,7 +74,7 @@ pub(crate) fn prepare(cluster: &mut Cluster<RampNode>, from: NodeId, to: &[NodeI
 }
 
 /// There and back.
-fn round(cluster: &mut Cluster<RampNode>, from: NodeId, to: NodeId) {
+pub(crate) fn round(cluster: &mut Cluster<RampNode>, from: NodeId, to: NodeId) {
     cluster.deliver(from, to);
     cluster.deliver(to, from);
 }
@@ -231,53 +231,6 @@ fn history_1_fractured_reads_never() {
     }
 }
 
-/// What an interactive reader has been given cannot be taken back: it is restarted.
-#[test]
-fn a_reader_that_has_seen_too_little_is_restarted() {
-    let mut cluster = cluster(4);
-    let reader = cluster.begin(C2);
-    let [x, y]: [_; 2] = read_both().try_into().expect("two reads");
-    assert!(matches!(
-        cluster.ask(reader, Request::Read(vec![x])),
-        Reply::Fetched(_)
-    ));
-    let t1 = cluster.begin(C1);
-    assert!(is_committed(Some(
-        cluster.ask(t1, Request::Commit(set_both(1)))
-    )));
-    let reply = cluster.ask(reader, Request::Read(vec![y]));
-    assert_eq!(reason(Some(reply)), AbortReason::Fractured);
-    assert_eq!(registers(read(&mut cluster, C2, read_both())), [1, 1]);
-}
-
-/// What was read of a partition grows: what it counted as when a first transaction was looked for there
-/// is not what a second one is looked for with.
-#[test]
-fn a_reader_is_asked_for_all_that_it_has_read() {
-    let mut cluster = cluster(4);
-    let t1 = cluster.begin(C1);
-    let both = Request::Commit(set_both(1));
-    assert!(is_committed(Some(cluster.ask(t1, both))));
-    let reader = cluster.begin(C2);
-    let first = vec![read_item(0, 0), read_item(1, 2)];
-    assert_eq!(
-        registers(Some(cluster.ask(reader, Request::Read(first)))),
-        [1, 0]
-    );
-    let more = Request::Read(vec![read_item(1, 1)]);
-    assert_eq!(registers(Some(cluster.ask(reader, more))), [0]);
-    let t2 = cluster.begin(C1);
-    let elsewhere = vec![
-        on(1, vec![update(SET, 1, 1, 2)]),
-        on(2, vec![update(SET, 2, 1, 2)]),
-    ];
-    assert!(is_committed(Some(
-        cluster.ask(t2, Request::Commit(elsewhere))
-    )));
-    let last = cluster.ask(reader, Request::Read(vec![read_item(2, 1)]));
-    assert_eq!(reason(Some(last)), AbortReason::Fractured);
-}
-
 /// History 2, lost update: read atomic isolation permits it, a guard forbids it.
 #[test]
 fn history_2_lost_updates_unless_guarded() {
@@ -395,97 +348,6 @@ fn history_7_is_permitted() {
         registers(Some(cluster.ask(t4, Request::Read(vec![read_item(1, 1)])))),
         [2]
     );
-}
-
-/// Trap 1: a reader that pauses for longer than versions are kept is told to begin again.
-#[test]
-fn a_reader_slower_than_the_window_is_restarted() {
-    let mut cluster = cluster_with(4, Ticks::from_millis(5), RampOptions::default());
-    let reader = cluster.begin(C2);
-    cluster.ask(reader, Request::Read(vec![read_item(0, 0)]));
-    for value in 1..40 {
-        let writer = cluster.begin(C1);
-        cluster.ask(writer, Request::Commit(set_both(value)));
-        cluster.advance(Ticks::from_millis(20));
-    }
-    let again = cluster.ask(reader, Request::Read(vec![read_item(0, 0)]));
-    assert_eq!(reason(Some(again)), AbortReason::BelowFloor);
-}
-
-/// Trap 1, of a reader that pauses between its rounds: what it asks for a second time has been followed by
-/// others, of which nothing is remembered any more. It is told to begin again, and not given one of them
-/// here and its elder there.
-#[test]
-fn a_reader_that_pauses_between_its_rounds_is_restarted() {
-    for metadata in std::iter::once(Metadata::Fast).chain(inexact()) {
-        let options = RampOptions {
-            metadata,
-            ..RampOptions::default()
-        };
-        let mut cluster = cluster_with(4, Ticks::from_millis(5), options);
-        let (first, reader) = (cluster.begin(C1), cluster.begin(C2));
-        cluster.request(first, Request::Commit(set_both(1)));
-        prepare(&mut cluster, C1, &[X, Y]);
-        cluster.deliver(C1, X);
-        cluster.request(reader, Request::Read(read_both()));
-        round(&mut cluster, C2, X);
-        round(&mut cluster, C2, Y);
-        assert_eq!(cluster.under_way(C2, Y), 1, "{metadata:?}: a second round");
-        // All but that question goes on, for longer than evidence is kept.
-        let others = |cluster: &mut Cluster<RampNode>| {
-            while let Some((from, to)) =
-                (cluster.busy_links().into_iter()).find(|link| *link != (C2, Y))
-            {
-                cluster.deliver(from, to);
-            }
-        };
-        others(&mut cluster);
-        for value in 2..60 {
-            let writer = cluster.begin(C1);
-            cluster.request(writer, Request::Commit(set_both(value)));
-            others(&mut cluster);
-            assert!(is_committed(cluster.take_reply(writer)), "{metadata:?}");
-            cluster.advance(Ticks::from_millis(20));
-            others(&mut cluster);
-        }
-        cluster.deliver_all();
-        let reply = cluster.take_reply(reader);
-        assert_eq!(reason(reply), AbortReason::BelowFloor, "{metadata:?}");
-    }
-}
-
-/// Rows are replaced in place while nobody reads on in an older snapshot. Whoever does is restarted
-/// the first time, never given a mixture; from then on the past is kept for those like him.
-#[test]
-fn a_reader_that_asks_for_the_past_finds_it_the_next_time() {
-    for node in [X, C2] {
-        let mut cluster = cluster(4);
-        let mut value = 0;
-        let mut reads = |cluster: &mut Cluster<RampNode>| {
-            let reader = cluster.begin(node);
-            cluster.ask(reader, Request::Read(vec![read_item(0, 0)]));
-            let before = value;
-            for _ in 0..3 {
-                value += 1;
-                let writer = cluster.begin(X);
-                let set = vec![on(0, vec![update(SET, 0, 1, value)])];
-                assert!(is_committed(Some(
-                    cluster.ask(writer, Request::Commit(set))
-                )));
-            }
-            let reply = cluster.ask(reader, Request::Read(vec![read_item(0, 1)]));
-            (reply, before, value)
-        };
-        let (reply, _, newest) = reads(&mut cluster);
-        assert_eq!(reason(Some(reply)), AbortReason::BelowFloor, "from {node}");
-        let seen = read(&mut cluster, node, vec![read_item(0, 1)]);
-        assert_eq!(registers(seen), [newest]);
-        let (reply, before, _) = reads(&mut cluster);
-        assert_eq!(registers(Some(reply)), [before], "read from {node}");
-        cluster.advance(Ticks::from_millis(600));
-        let (reply, _, _) = reads(&mut cluster);
-        assert_eq!(reason(Some(reply)), AbortReason::BelowFloor, "from {node}");
-    }
 }
 
 /// A prepared transaction commits below what is installed after its vote, by a clock that is ahead.
