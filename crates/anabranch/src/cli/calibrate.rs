@@ -22,15 +22,16 @@ pub(crate) struct CalibrateArguments {
     /// One short round over a small database: to see that it works, not to be used
     #[arg(long)]
     quick: bool,
-    /// Measure one experiment alone: new-order, writes-1 to writes-8, or items. All else is taken from the
-    /// calibration that is built in
+    /// Measure one experiment alone: new-order, new-order-distributed, writes-1 to writes-8, or items.
+    /// All else is taken from the calibration that is built in
     #[arg(long, value_name = "NAME", value_parser = experiment)]
     only: Option<Name>,
 }
 
 fn experiment(name: &str) -> Result<Name, String> {
-    Name::by_text(name)
-        .ok_or_else(|| "they are new-order, writes-1 to writes-8, and items".to_owned())
+    Name::by_text(name).ok_or_else(|| {
+        "they are new-order, new-order-distributed, writes-1 to writes-8, and items".to_owned()
+    })
 }
 
 pub(crate) fn run(arguments: &CalibrateArguments) -> Result<Verdict, Box<dyn Error>> {

@@ -148,7 +148,8 @@ impl Job {
         match self.calls {
             Calls::Writes(span) => Name::Writes(span),
             Calls::Items { .. } => Name::Items,
-            Calls::OrdersAsSpecified | Calls::OrdersDistributed(_) => Name::NewOrder,
+            Calls::OrdersAsSpecified => Name::NewOrder,
+            Calls::OrdersDistributed(_) => Name::NewOrderDistributed,
         }
     }
 
