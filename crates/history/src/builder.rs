@@ -19,6 +19,7 @@ use crate::history::{
 use crate::jepsen;
 use crate::record::{
     AssignmentOrder, Header, Operation, Order, Outcome, Place, Read, Transaction, WriteKind,
+    split_item,
 };
 
 impl History {
@@ -364,9 +365,16 @@ impl HistoryBuilder {
         for (number, item) in by_item.iter_mut().enumerate() {
             let number = number as ItemNumber;
             if let Some((line, order)) = self.orders.get(&number) {
-                item.versions = self.told_order(*line, number, order, item)?;
+                let told = self.told_order(*line, number, order, item)?;
+                if !item.installed.is_empty() {
+                    self.installed_order(number, item, &mut Vec::new())?;
+                    self.check_told(*line, number, &told, &item.versions)?;
+                }
+                item.versions = told;
             } else if !item.installed.is_empty() {
                 self.installed_order(number, item, direct)?;
+            } else if self.is_stamped(item) {
+                item.versions.clone_from(&item.committed);
             } else if let [_, second, ..] = &item.committed[..] {
                 let facts = &self.transactions[second.transaction as usize];
                 return Err(contradiction(
@@ -382,6 +390,55 @@ impl HistoryBuilder {
             self.sort_by_stamp(item);
         }
         Ok(by_item)
+    }
+
+    /// Whether stamps alone tell the order of an item's versions: it is assigned to, by committed
+    /// transactions of different stamps.
+    fn is_stamped(&self, item: &ItemOrder) -> bool {
+        let stamp = |write: &NamedWrite| self.transactions[write.transaction as usize].stamp;
+        let mut stamps: Vec<_> = item.committed.iter().map(stamp).collect();
+        stamps.sort_unstable();
+        self.header.assignments != AssignmentOrder::Installation
+            && item.committed.iter().all(|write| self.is_register(write))
+            && stamps.windows(2).all(|pair| pair[0] < pair[1])
+    }
+
+    /// Whether a write replaces all that was there, and its writer's stamp is known.
+    fn is_register(&self, write: &NamedWrite) -> bool {
+        let stamp = self.transactions[write.transaction as usize].stamp;
+        !matches!(write.kind, WriteKind::Increment | WriteKind::Apply) && stamp.is_some()
+    }
+
+    /// An order that a line tells has to be the one in which versions were installed, as far as they
+    /// say so themselves.
+    fn check_told(
+        &self,
+        line: u64,
+        number: ItemNumber,
+        told: &[NamedWrite],
+        installed: &[NamedWrite],
+    ) -> Result<(), HistoryError> {
+        let place = |write: &NamedWrite| {
+            let same = |known: &NamedWrite| known.transaction == write.transaction;
+            installed.iter().position(same)
+        };
+        let placed: Vec<(usize, &NamedWrite)> = told
+            .iter()
+            .filter_map(|write| Some((place(write)?, write)))
+            .collect();
+        let Some(pair) = placed.windows(2).find(|pair| pair[0].0 > pair[1].0) else {
+            return Ok(());
+        };
+        let name = |write: &NamedWrite| &self.transactions[write.transaction as usize].name;
+        Err(contradiction(
+            line,
+            format!(
+                "the order has {}'s version of {} before {}'s, which was installed first",
+                name(pair[0].1),
+                self.items.name(number),
+                name(pair[1].1)
+            ),
+        ))
     }
 
     fn told_order(
@@ -482,9 +539,7 @@ impl HistoryBuilder {
     /// order of versions shows is the highest stamp so far.
     fn sort_by_stamp(&self, item: &mut ItemOrder) {
         let stamp = |write: &NamedWrite| self.transactions[write.transaction as usize].stamp;
-        let is_register = |write: &NamedWrite| {
-            !matches!(write.kind, WriteKind::Increment | WriteKind::Apply) && stamp(write).is_some()
-        };
+        let is_register = |write: &NamedWrite| self.is_register(write);
         if self.header.assignments == AssignmentOrder::Installation
             || !item.versions.iter().all(is_register)
             || item.versions.is_sorted_by_key(stamp)
@@ -568,10 +623,12 @@ impl HistoryBuilder {
             direct: Vec::new(),
             inferred: Vec::new(),
             forest: None,
+            unjudged: 0,
         };
         let mut reads = Vec::with_capacity(unresolved.len());
         for (read, write) in unresolved.iter().zip(resolved) {
             let write = write.map(|at| &named_writes[at as usize]);
+            check_found(&history, read)?;
             if let Some(read) = resolve(&history, &ordered, read, write, &mut direct) {
                 reads.push(read);
             }
@@ -581,7 +638,7 @@ impl HistoryBuilder {
             .filter_map(|read| Some((read.scan?, read.item)))
             .collect();
         drop(unresolved);
-        crate::unseen::add(
+        history.unjudged = crate::unseen::add(
             &history,
             &ordered,
             &scanners,
@@ -602,6 +659,29 @@ impl HistoryBuilder {
         history.direct = direct;
         Ok(history)
     }
+}
+
+/// A scan of the items' own space finds none that lies outside of what it asked for.
+fn check_found(history: &History, read: &NamedRead) -> Result<(), HistoryError> {
+    let Some(scan) = read.scan.map(|scan| &history.scans[scan as usize]) else {
+        return Ok(());
+    };
+    let (own, place) = split_item(history.item(read.item));
+    if own != history.spaces.name(scan.space) || scan.contains(place) {
+        return Ok(());
+    }
+    let facts = history.facts(read.transaction);
+    let bound = |bound: &Option<Box<str>>| bound.as_deref().unwrap_or("its end").to_owned();
+    Err(contradiction(
+        facts.line,
+        format!(
+            "{} scanned {own} from {} to {}, and found {}, which is not there",
+            facts.name,
+            bound(&scan.lower),
+            bound(&scan.upper),
+            history.item(read.item)
+        ),
+    ))
 }
 
 /// What is known of one item's versions.

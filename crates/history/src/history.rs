@@ -43,6 +43,8 @@ pub struct History {
     pub(crate) inferred: Vec<(TransactionNumber, TransactionNumber, Dependency, ItemNumber)>,
     /// What is known of the order of versions, where it is not all.
     pub(crate) forest: Option<Forest>,
+    /// How many items that a scan did not find may have been read in one of several versions.
+    pub(crate) unjudged: u64,
 }
 
 /// What is known of one transaction.
@@ -220,6 +222,13 @@ impl History {
         self.placed
             .get(&(item, position, scan.space))
             .is_some_and(|place| scan.contains(place))
+    }
+
+    /// How many times a scan did not find an item and nothing tells which version of it was read, since
+    /// several are not there (before its insertion, or behind its deletion). Nothing is concluded from
+    /// these: an anomaly may go unseen. A history whose reads and writes say `at` has none.
+    pub fn unjudged_absences(&self) -> u64 {
+        self.unjudged
     }
 
     /// Committed transactions.

@@ -44,7 +44,7 @@ pub enum Phenomenon {
     /// Two of its ranges, or a range and a read, show two versions of what lies in both, or a range
     /// lacks a row of a transaction that it otherwise saw (Definitions 3.14 and 3.25).
     PredicateManyPreceders,
-    /// A cycle with an antidependency, all by one item (Definition 3.12).
+    /// A cycle with an antidependency, all by one item (Definition 3.12), of transactions that all write it.
     LostUpdate,
     /// A cycle with exactly one antidependency (Adya §4.2.2, G-single).
     GSingle,
@@ -161,7 +161,9 @@ impl Phenomenon {
                 _ => Phenomenon::G1c,
             };
         }
-        if cycle.iter().all(|step| step.item == cycle[0].item) {
+        // Who has only read has lost nobody's update, even if all was about one item: that is IMP.
+        let updates = antidependencies > 1 || count(Dependency::WriteWrite) > 0;
+        if updates && cycle.iter().all(|step| step.item == cycle[0].item) {
             return Phenomenon::LostUpdate;
         }
         if antidependencies == 1 {

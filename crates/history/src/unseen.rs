@@ -3,7 +3,8 @@
 //! A scan reads a version of every item that its range is about, the ones that it does not return
 //! included (Adya 1999, §4.1.3; ramp.txt, Definition 3.13: the version set). Of an item that it did
 //! not find it read the version that stood at its sequence or, where the history has no
-//! sequences, the only version that is not in the range; if several are not, nothing is concluded.
+//! sequences, the only version that is not in the range; if several are not, nothing is concluded, and
+//! they are counted.
 
 use rustc_hash::FxHashSet;
 
@@ -13,7 +14,8 @@ use crate::history::{
 };
 use crate::record::split_item;
 
-/// Adds a read for each item that a committed transaction's scan was about and did not find.
+/// Adds a read for each item that a committed transaction's scan was about and did not find. Returns of
+/// how many nothing could be concluded, since several versions are not in the range.
 pub(crate) fn add(
     history: &History,
     ordered: &[ItemOrder],
@@ -21,9 +23,10 @@ pub(crate) fn add(
     found: &FxHashSet<(u32, ItemNumber)>,
     reads: &mut Vec<(TransactionNumber, ReadFact)>,
     direct: &mut Vec<Direct>,
-) {
+) -> u64 {
+    let mut unjudged = 0;
     if history.scans.is_empty() {
-        return;
+        return unjudged;
     }
     let map = Map::new(history);
     let mut seen: FxHashSet<ItemNumber> = FxHashSet::default();
@@ -50,7 +53,11 @@ pub(crate) fn add(
                         Some(writer) => history.position(writer, item),
                     }
                 }
-                None => only_unmatched(history, number, item),
+                None => {
+                    let only = only_unmatched(history, number, item);
+                    unjudged += u64::from(only.is_none());
+                    only
+                }
             };
             let Some(position) = position else { continue };
             if history.matches(number, item, position) {
@@ -69,6 +76,7 @@ pub(crate) fn add(
             }
         }
     }
+    unjudged
 }
 
 /// The only version of the item that has no place in the range, the initial one among them.

@@ -4,7 +4,9 @@ use anabranch_history::record::{
     Header, Operation, Order, Outcome, Place, Read, Scan, Transaction, VersionName, Write,
     WriteKind,
 };
-use anabranch_history::{HistoryReader, HistoryWriter, Model, Problem, Record};
+use anabranch_history::{
+    History, HistoryError, HistoryReader, HistoryWriter, Model, Problem, Record,
+};
 
 fn everything() -> (Header, Vec<Transaction>, Order) {
     let header = Header {
@@ -163,4 +165,77 @@ fn slips_are_refused_with_their_line() {
 fn nothing_may_follow_the_end() {
     let text = written() + "{\"transaction\":\"T\",\"outcome\":\"committed\"}\n";
     assert_eq!(read(&text).unwrap_err().1, Problem::AfterEnd);
+}
+
+/// T1 and T2 write x: with a stamp and with what else is said of the write; behind them this line.
+fn two_writers(
+    header: &str,
+    writes: [(&str, &str); 2],
+    order: &str,
+) -> Result<History, HistoryError> {
+    let mut text = format!("{{\"anabranch_history\":1{header}}}\n");
+    for (name, (stamp, more)) in ["T1", "T2"].iter().zip(writes) {
+        text += &format!(
+            "{{\"transaction\":\"{name}\"{stamp},\"outcome\":\"committed\",\"operations\":[{{\"write\":\"x\"{more}}}]}}\n"
+        );
+    }
+    let orders = usize::from(!order.is_empty());
+    text += &format!("{order}{{\"end\":{{\"transactions\":2,\"orders\":{orders}}}}}\n");
+    History::read(text.as_bytes())
+}
+
+#[test]
+fn an_order_that_differs_from_where_versions_were_installed_is_refused() {
+    let placed = [("", ",\"at\":[0,1]"), ("", ",\"at\":[0,2]")];
+    let order = |versions: &str| format!("{{\"order\":\"x\",\"versions\":[{versions}]}}\n");
+    let agrees = two_writers("", placed, &order("\"T1\",\"T2\""));
+    assert!(agrees.is_ok(), "{agrees:?}");
+    let differs = two_writers("", placed, &order("\"T2\",\"T1\"")).expect_err("it differs");
+    assert_eq!(differs.line, 4);
+    let words = "has T2's version of x before T1's, which was installed first";
+    assert!(differs.to_string().contains(words), "{differs}");
+}
+
+#[test]
+fn stamps_tell_the_order_of_assignments() {
+    let by_stamp = ",\"assignments\":\"stamp\"";
+    let stamped = [(",\"stamp\":5", ""), (",\"stamp\":9", "")];
+    let told = two_writers(by_stamp, stamped, "");
+    assert!(told.is_ok(), "{told:?}");
+    for (header, writes) in [
+        ("", stamped),
+        (by_stamp, [stamped[0], stamped[0]]),
+        (by_stamp, [stamped[0], ("", "")]),
+        (
+            by_stamp,
+            [stamped[0], (",\"stamp\":9", ",\"kind\":\"increment\"")],
+        ),
+    ] {
+        let refused = two_writers(header, writes, "").expect_err("nothing tells");
+        assert!(
+            refused.to_string().contains("nothing says in which order"),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn a_scan_that_found_what_is_not_in_its_range_is_refused() {
+    for (place, is_there) in [("1", true), ("3", false), ("7", false)] {
+        let text = format!(
+            "{{\"anabranch_history\":1}}\n\
+             {{\"transaction\":\"T1\",\"outcome\":\"committed\",\"operations\":[{{\"write\":\"t:{place}\"}}]}}\n\
+             {{\"transaction\":\"T2\",\"outcome\":\"committed\",\"operations\":[{{\"scan\":\"t\",\
+             \"lower\":\"0\",\"upper\":\"3\",\"found\":[{{\"read\":\"t:{place}\",\"version\":\"T1\"}}]}}]}}\n\
+             {{\"end\":{{\"transactions\":2}}}}\n"
+        );
+        match History::read(text.as_bytes()) {
+            Ok(_) => assert!(is_there, "{place}"),
+            Err(refused) => {
+                assert!(!is_there, "{refused}");
+                assert_eq!(refused.line, 3);
+                assert!(refused.to_string().contains("found t:"), "{refused}");
+            }
+        }
+    }
 }

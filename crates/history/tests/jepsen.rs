@@ -313,6 +313,13 @@ fn what_contradicts_itself_is_refused_with_its_line() {
     let error = refused(&format!("{invocation}{completion}"));
     assert_eq!(error.line, 2);
     assert!(error.to_string().contains("has not invoked"), "{error}");
+    let other = "{:type :ok, :process 0, :value [[:w 1 2]]}\n";
+    let error = refused(&format!("{invocation}{other}"));
+    assert_eq!(error.line, 2);
+    assert!(
+        error.to_string().contains("completes with [:w 1 2]"),
+        "{error}"
+    );
 }
 
 /// Wherever a file is cut within a value, that is noticed; between values what is lacking are

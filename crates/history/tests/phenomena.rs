@@ -220,6 +220,9 @@ fn imp_and_pmp_are_two_versions_of_one_item() {
         [Phenomenon::ItemManyPreceders]
     );
     assert_eq!(found(model, &["w x", "r x 1; r x 1"], &[]), []);
+    // Who only reads loses nobody's update.
+    let serial = found(Model::Serializable, &["w x", "r x; r x 1"], &[]);
+    assert!(!serial.contains(&Phenomenon::LostUpdate), "{serial:?}");
     let rows = "w t:5";
     let ranges = "s t 3 7 5; s t 4 6 5:1";
     assert_eq!(

@@ -45,3 +45,29 @@ fn a_scan_that_lacks_the_row_of_what_was_read_is_fractured() {
     let lacking = judge(r#"{"scan":"t","found":[]}"#);
     assert_eq!(lacking, [Phenomenon::PredicateManyPreceders]);
 }
+
+/// What a scan passed over may not have been there yet, or not any more. Where both are possible nothing
+/// is concluded, and that is said.
+#[test]
+fn absences_that_cannot_be_judged_are_counted() {
+    let scan = |found: &str| {
+        format!(
+            "{{\"transaction\":\"T3\",\"outcome\":\"committed\",\"operations\":[{{\"scan\":\"t\",\"lower\":\"0\",\
+             \"upper\":\"9\",\"found\":[{found}]}}]}}\n"
+        )
+    };
+    let both = |name: &str, kind: &str| {
+        format!(
+            "{{\"transaction\":\"{name}\",\"outcome\":\"committed\",\"operations\":[{{\"write\":\"t:1\",\"kind\":\"{kind}\"}},\
+             {{\"write\":\"t:2\",\"kind\":\"{kind}\"}}]}}\n"
+        )
+    };
+    let one = "{\"read\":\"t:1\",\"version\":\"T1\"}";
+    let orders = [("t:1", "1 2"), ("t:2", "1 2")];
+    let deleted = [both("T1", "insert"), both("T2", "delete"), scan(one)];
+    assert_eq!(history(&deleted, &orders).unjudged_absences(), 1);
+    let inserted = [both("T1", "insert"), scan(one)];
+    let inserted = history(&inserted, &[]);
+    assert_eq!(inserted.unjudged_absences(), 0);
+    assert!(!found(&inserted, Model::ReadAtomic).is_empty());
+}

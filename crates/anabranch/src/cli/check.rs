@@ -102,6 +102,13 @@ fn as_text(name: &str, history: &History, judgements: &[Judgement]) -> String {
         table::counted(history.transactions() as u64, "transaction"),
         table::grouped(history.committed() as f64)
     );
+    if history.unjudged_absences() > 0 {
+        text += &format!(
+            "  {} cannot be judged: scans passed over items of which several versions are not there, and \
+             nothing says which was read (`at` does)\n\n",
+            table::counted(history.unjudged_absences(), "absence")
+        );
+    }
     for judgement in judgements {
         let counts = judgement.counts.iter();
         let found: Vec<String> = counts.map(|(p, n)| counted(*p, *n)).collect();
@@ -133,6 +140,7 @@ fn as_json(history: &History, judgements: &[Judgement]) -> Value {
     json!({
         "transactions": history.transactions(),
         "committed": history.committed(),
+        "unjudged_absences": history.unjudged_absences(),
         "verdicts": verdicts.collect::<Vec<_>>(),
     })
 }

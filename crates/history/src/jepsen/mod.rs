@@ -262,6 +262,12 @@ fn pair(text: &str) -> Result<Vec<Call>, HistoryError> {
                 calls.last_mut().expect("it was added")
             }
         };
+        if invokes && let Some(other) = other_writes(&call.steps, &event.steps) {
+            return Err(contradiction(
+                event.line,
+                format!("process {process} completes with {other} what it has invoked otherwise"),
+            ));
+        }
         call.line = event.line;
         call.name = name;
         match event.kind {
@@ -281,6 +287,28 @@ fn pair(text: &str) -> Result<Vec<Call>, HistoryError> {
         }
     }
     Ok(calls)
+}
+
+/// What a completion says to have been written and its invocation does not, or the other way round; if
+/// it repeats its steps at all.
+fn other_writes(invoked: &[MicroOp], completed: &[MicroOp]) -> Option<String> {
+    if completed.is_empty() {
+        return None;
+    }
+    let words = |steps: &[MicroOp]| -> Vec<String> {
+        let written = steps.iter().filter_map(|step| match step {
+            MicroOp::Append { key, element } => Some(format!(":append {key} {element}")),
+            MicroOp::Write { key, value } => Some(format!(":w {key} {value}")),
+            MicroOp::Read { .. } => None,
+        });
+        written.collect()
+    };
+    let (invoked, completed) = (words(invoked), words(completed));
+    if invoked == completed {
+        return None;
+    }
+    let other = completed.iter().find(|write| !invoked.contains(write));
+    Some(other.map_or_else(|| "other writes".to_owned(), |write| format!("[{write}]")))
 }
 
 fn events(text: &str) -> Result<Vec<Event>, HistoryError> {
