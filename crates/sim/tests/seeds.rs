@@ -3,7 +3,9 @@
 use anabranch_history::{Model, check};
 use anabranch_protocol::ramp::FilterSize;
 use anabranch_sim::case::Run;
-use anabranch_sim::{Case, FaultLevel, Network, Prepared, ProtocolName, Termination, Verdict};
+use anabranch_sim::{
+    Case, CaseFile, FaultLevel, Network, Prepared, ProtocolName, Termination, Verdict,
+};
 
 const NODES: u16 = 3;
 const CLIENTS: u32 = 6;
@@ -364,5 +366,42 @@ fn nwnr_is_found_out() {
         });
         let found = found.count();
         assert!(found >= 3, "{workload}: {found} of 10");
+    }
+}
+
+/// How long evidence is kept is told by an owner's clock, how long a reader takes by its coordinator's. An
+/// owner whose clock jumps has forgotten what a slow reader has to be told: it says so, and the reader
+/// begins again.
+#[test]
+fn an_owner_whose_clock_jumps_does_not_fracture_a_slow_reader() {
+    let register = r#"{"anabranch_case":2,"workload":"register","protocol":"ramp-fast","nodes":3,"seed":0,"clients":9,"transactions":896}
+{"at_us":100,"for_us":14062,"kind":"slow_link","from":0,"to":2,"extra_us":20000}
+{"at_us":29000,"for_us":1,"kind":"clock_skew","node":2,"by_us":40000}
+{"at_us":31000,"for_us":3402,"kind":"clock_skew","node":2,"by_us":900000}
+{"end":{"faults":3}}
+"#;
+    let causal = r#"{"anabranch_case":2,"workload":"ycsb","protocol":"ramp-fast","extras":{"one_phase":false,"causal":true},"nodes":3,"seed":0,"clients":2,"transactions":288}
+{"at_us":100,"for_us":109,"kind":"slow_link","from":0,"to":2,"extra_us":20000}
+{"at_us":7000,"for_us":13984,"kind":"clock_skew","node":2,"by_us":900000}
+{"at_us":19000,"for_us":431,"kind":"clock_skew","node":2,"by_us":900000}
+{"end":{"faults":3}}
+"#;
+    for text in [register, causal] {
+        let file = CaseFile::from_text(text).unwrap();
+        let prepared = Prepared::new(&file.workload, file.nodes).unwrap();
+        for protocol in RAMPS {
+            let case = Case {
+                protocol,
+                ..file.case.clone()
+            };
+            let verdict = case.run(&prepared).unwrap().verdict;
+            assert_eq!(
+                verdict,
+                Verdict::Fine,
+                "{} {}",
+                file.workload,
+                protocol.name()
+            );
+        }
     }
 }

@@ -51,6 +51,8 @@ impl Durable for RampNode {
         let sequence = self.participant.store.last();
         self.context.stability.reached(self.partition, sequence);
         self.context.stability.recover();
+        let settled = self.context.stability.long_known();
+        self.participant.forget_up_to(settled);
         for node in self.others() {
             // Those who took part in what has ended, and have not heard of it.
             self.send(node, Message::Stable, out);

@@ -191,19 +191,22 @@ pub struct Got {
 }
 
 /// Why a read got no rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The fixed snapshot lacks a required transaction.
     Fractured,
     /// The snapshot, or a required transaction, is older than what is kept.
     BelowFloor,
+    /// The reader does not know transactions to be stable of which the owner has forgotten what they
+    /// wrote. The owner knows all up to here to be stable: who begins again knows it, too.
+    Forgotten(Known),
 }
 
 impl From<Refusal> for AbortReason {
     fn from(refusal: Refusal) -> AbortReason {
         match refusal {
             Refusal::Fractured => AbortReason::Fractured,
-            Refusal::BelowFloor => AbortReason::BelowFloor,
+            Refusal::BelowFloor | Refusal::Forgotten(_) => AbortReason::BelowFloor,
         }
     }
 }

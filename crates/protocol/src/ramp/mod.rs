@@ -62,7 +62,7 @@ use anabranch_types::{
 use rustc_hash::FxHashMap;
 
 use self::attempt::{Attempt, Phase};
-use self::message::{Message, Stamped};
+use self::message::{Message, Refusal, Stamped};
 use self::participant::{Context, Participant};
 use self::stability::Stability;
 use self::termination::{MILLION, TERMINATE};
@@ -304,11 +304,15 @@ impl RampNode {
                 known,
                 up_to,
             } => {
-                let (reads, up_to) = (reads.iter(), up_to.as_deref());
+                let up_to = up_to.as_deref();
                 let context = &mut self.context;
-                let result = self
-                    .participant
-                    .get(context, at, reads, &require, &known, up_to);
+                let result = if !reads.is_empty() && self.participant.has_forgotten(&known) {
+                    Err(Refusal::Forgotten(context.stability.known().clone()))
+                } else {
+                    let reads = reads.iter();
+                    self.participant
+                        .get(context, at, reads, &require, &known, up_to)
+                };
                 self.count_false_positives();
                 self.send(
                     from,

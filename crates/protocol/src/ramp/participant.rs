@@ -151,6 +151,9 @@ pub(super) struct Participant {
     shown_max: Vec<Timestamp>,
     /// Every transaction that has left `recent` was installed here at or before this.
     settled: CommitSequence,
+    /// By coordinator: the highest commit timestamp that has left `shown`. Nobody can be given evidence
+    /// of it any more.
+    forgotten: Vec<Timestamp>,
     /// By node: the highest timestamp of Prepare seen, or refused for ever.
     prepared_max: Vec<Timestamp>,
     /// By order of vote: the votes of what is prepared, and of some that is no more.
@@ -207,6 +210,7 @@ impl Participant {
             shown: (0..nodes).map(|_| VecDeque::new()).collect(),
             shown_max: vec![Timestamp::ZERO; nodes],
             settled: CommitSequence::LOADED,
+            forgotten: vec![Timestamp::ZERO; nodes],
             prepared_max: vec![Timestamp::ZERO; nodes],
             votes: VecDeque::new(),
             past_read: Vec::new(),
@@ -312,6 +316,20 @@ impl Participant {
             lacking,
             evidence,
         })
+    }
+
+    /// Whether somebody who knows this to be stable may need evidence that is not there any more. By the
+    /// clocks he does not: he began after what was forgotten had become stable. But clocks jump.
+    pub(super) fn has_forgotten(&self, known: &Known) -> bool {
+        let mut forgotten = self.forgotten.iter().enumerate();
+        forgotten.any(|(node, forgotten)| known.of(node) < *forgotten)
+    }
+
+    /// Up to here nothing is remembered of an earlier life, or of another primary's.
+    pub(super) fn forget_up_to(&mut self, settled: &Known) {
+        for (node, forgotten) in self.forgotten.iter_mut().enumerate() {
+            *forgotten = (*forgotten).max(settled.of(node));
+        }
     }
 
     /// A snapshot of now, with all that is required.
@@ -759,6 +777,8 @@ impl Participant {
                 && stability.is_settled(oldest.commit)
             {
                 self.settled = self.settled.max(oldest.sequence);
+                let forgotten = &mut self.forgotten[oldest.commit.node().index()];
+                *forgotten = oldest.commit.max(*forgotten);
                 self.recent.remove(&oldest.commit);
                 shown.pop_front();
             }

@@ -254,6 +254,9 @@ impl RampNode {
             Ok(got) => got,
             Err(refusal) => {
                 self.attempts.remove(&transaction);
+                if let Refusal::Forgotten(known) = &refusal {
+                    self.context.stability.heard_known(known);
+                }
                 return self.abort(transaction, refusal.into(), out);
             }
         };

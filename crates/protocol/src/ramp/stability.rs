@@ -260,6 +260,19 @@ impl Stability {
         }
     }
 
+    /// An owner has told all that it knows to be stable. Under causal RAMP every message does, and how far
+    /// owners had come.
+    pub(super) fn heard_known(&mut self, theirs: &Known) {
+        if self.frontier.is_some() {
+            return;
+        }
+        for node in (0..self.told.len() as u16).map(NodeId) {
+            if node != self.node {
+                self.raise(node, theirs.of(node.index()));
+            }
+        }
+    }
+
     fn heard_of_all(&mut self, theirs: &Frontier) {
         let Some(own) = &mut self.frontier else {
             return;
@@ -346,6 +359,11 @@ impl Stability {
                 .collect(),
             ..KnownRecord::default()
         }
+    }
+
+    /// What has been stable for so long that no reader can need evidence of it.
+    pub(super) fn long_known(&self) -> &Known {
+        &self.settled
     }
 
     /// By node: up to where its transactions are settled.

@@ -52,15 +52,22 @@ fn pass(cluster: &mut Cluster<RampNode>, time: Ticks, away: NodeId) {
 
 /// Reads both items at a node, and ends.
 fn look(cluster: &mut Cluster<RampNode>, node: NodeId, away: Option<NodeId>) -> Vec<i64> {
-    let reader = cluster.begin(node);
-    cluster.request(reader, Request::Read(read_both()));
-    match away {
-        Some(away) => deliver_without(cluster, away),
-        None => cluster.deliver_all(),
+    loop {
+        let reader = cluster.begin(node);
+        cluster.request(reader, Request::Read(read_both()));
+        match away {
+            Some(away) => deliver_without(cluster, away),
+            None => cluster.deliver_all(),
+        }
+        let reply = cluster.take_reply(reader);
+        if matches!(reply, Some(Reply::Aborted(AbortReason::BelowFloor))) {
+            // It has been quiet for long: it begins again with what the owner has told it.
+            continue;
+        }
+        let seen = registers(reply);
+        cluster.request(reader, Request::Abort);
+        return seen;
     }
-    let seen = registers(cluster.take_reply(reader));
-    cluster.request(reader, Request::Abort);
-    seen
 }
 
 fn prepared(cluster: &Cluster<RampNode>) -> Vec<usize> {
