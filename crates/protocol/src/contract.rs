@@ -356,6 +356,8 @@ pub struct Counters {
     pub terminations: u64,
     /// Clients that were answered before every cluster had what they wrote.
     pub early_answers: u64,
+    /// Transactions of other clusters that have been taken over.
+    pub taken_over: u64,
     /// Times that an owner asked a transaction's coordinator whether it has committed, for a reader.
     pub commit_checks: u64,
     /// Times that a request waited for another transaction at a participant.
@@ -375,6 +377,7 @@ impl Counters {
         self.false_positives += other.false_positives;
         self.terminations += other.terminations;
         self.early_answers += other.early_answers;
+        self.taken_over += other.taken_over;
         self.commit_checks += other.commit_checks;
         self.waits += other.waits;
         self.blocked_ticks += other.blocked_ticks;

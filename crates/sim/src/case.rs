@@ -576,6 +576,10 @@ impl Case {
                 "a client was answered before every cluster had prepared",
                 counters.early_answers,
             ),
+            (
+                "a cluster took over what another had committed",
+                counters.taken_over,
+            ),
             ("an owner made a commit check", counters.commit_checks),
             ("a request waited for another transaction", counters.waits),
             ("a link sent a message again", links.resent),
@@ -618,6 +622,9 @@ impl Case {
                     Model::MonotonicWrites,
                 ],
             };
+        }
+        if self.clusters > 1 && self.roaming {
+            return &[Model::ReadAtomic];
         }
         if self.extras.causal {
             return &[Model::ReadAtomic, Model::Sessions, Model::Causal];

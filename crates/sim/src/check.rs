@@ -159,6 +159,9 @@ pub(crate) fn missing(
     {
         expected.push("a client was answered before every cluster had prepared");
     }
+    if case.clusters > 1 && case.extras.prepare_f.is_none() {
+        expected.push("a cluster took over what another had committed");
+    }
     if case.replicas > 1 && case.plan.faults.iter().any(|f| f.kind.takes_server()) {
         expected.push("a replica became the primary");
     }

@@ -13,8 +13,6 @@ use crate::protocols::Simulated;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClustersError {
-    /// Several clusters, and nothing says how they follow each other.
-    NoMode,
     /// Prepare-F, and no other cluster to prepare in.
     Alone,
     /// No write could be acknowledged.
@@ -42,10 +40,6 @@ pub enum ClustersError {
 impl std::fmt::Display for ClustersError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            ClustersError::NoMode => f.write_str(
-                "several clusters follow each other by Prepare-F alone: give --prepare-f F beside \
-                 --clusters",
-            ),
             ClustersError::Alone => f.write_str(
                 "Prepare-F prepares in several clusters, and there is one: give --clusters as well",
             ),
@@ -81,11 +75,16 @@ pub(crate) fn check(case: &Case, prepared: &Prepared) -> Result<(), CaseError> {
     match (case.clusters, case.extras.prepare_f) {
         (1, None) => return Ok(()),
         (1, Some(_)) => return refuse(ClustersError::Alone),
-        (_, None) => return refuse(ClustersError::NoMode),
         (clusters, Some(failures)) if failures >= clusters => {
             return refuse(ClustersError::TooFew { failures, clusters });
         }
-        (_, Some(_)) => {}
+        _ => {}
+    }
+    if !case.protocol.is_ramp() {
+        return Err(CaseError::NoRamp {
+            option: "several clusters (--clusters)",
+            protocol: case.protocol.name(),
+        });
     }
     let beside: [(&'static str, bool); 5] = [
         ("--replicas", case.replicas > 1),
@@ -162,13 +161,17 @@ impl<P: Simulated> Cluster<P> {
         let Some(first) = self.stores_of(0) else {
             return (found, compared);
         };
+        let invariant = match self.revival.shared.extras.prepare_f {
+            Some(_) => "PREPF-I3",
+            None => "STICKY-I2",
+        };
         for cluster in 1..self.clusters {
             let others = self.stores_of(cluster).into_iter().flatten();
             for (partition, (one, other)) in first.iter().zip(others).enumerate() {
                 compared += 1;
                 if rows_of(one) != rows_of(other) {
                     found.push(format!(
-                        "PREPF-I3: partition {partition} has other rows in cluster {cluster} than \
+                        "{invariant}: partition {partition} has other rows in cluster {cluster} than \
                          in cluster 0"
                     ));
                 }

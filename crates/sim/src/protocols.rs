@@ -275,6 +275,7 @@ impl Simulated for RampNode {
             one_phase: shared.extras.one_phase,
             causal: shared.extras.causal,
             prepare_f: shared.extras.prepare_f,
+            sticky: shared.clusters > 1 && shared.extras.prepare_f.is_none(),
             ..RampOptions::default()
         };
         let topology = match shared.clusters {

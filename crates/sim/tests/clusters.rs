@@ -37,8 +37,15 @@ fn violates(run: &Run, model: Model) -> bool {
     !verdict.anomalies.is_empty()
 }
 
+/// Sticky clusters, so many of two nodes each.
+fn sticky(protocol: ProtocolName, level: FaultLevel, seed: u64, clusters: u16) -> Case {
+    let mut case = prepare_f(protocol, level, seed, clusters, 0);
+    case.extras.prepare_f = None;
+    case
+}
+
 /// Runs seeds of all levels of faults, some of them twice.
-fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
+fn sweep(workload: &str, protocol: ProtocolName, seeds: u64, is_sticky: bool) {
     let prepared = Prepared::new(workload, NODES).unwrap();
     let mut sometimes: BTreeMap<&'static str, u64> = BTreeMap::new();
     for level in FaultLevel::ONE_REPLICA {
@@ -46,6 +53,9 @@ fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
             let clusters = 2 + (seed % 2) as u16;
             let failures = (seed / 2 % u64::from(clusters)) as u16;
             let mut case = prepare_f(protocol, level, seed, clusters, failures);
+            if is_sticky {
+                case = sticky(protocol, level, seed, clusters);
+            }
             case.roaming = seed % 3 == 0;
             let first = case.run(&prepared).unwrap();
             let what = format!("{workload} {} {} {seed}", protocol.name(), level.name());
@@ -62,8 +72,12 @@ fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
         }
     }
     eprintln!("{workload} {}: {sometimes:#?}", protocol.name());
+    let of_mode = match is_sticky {
+        true => "a cluster took over what another had committed",
+        false => "a client was answered before every cluster had prepared",
+    };
     for name in [
-        "a client was answered before every cluster had prepared",
+        of_mode,
         "a second round of reads repaired a race",
         "a node came back",
         "a node wrote a checkpoint",
@@ -78,19 +92,137 @@ fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
 
 #[test]
 fn register_under_prepare_f_fast() {
-    sweep("register", ProtocolName::RampFast, 40);
+    sweep("register", ProtocolName::RampFast, 40, false);
 }
 #[test]
 fn register_under_prepare_f_small() {
-    sweep("register", ProtocolName::RampSmall, 30);
+    sweep("register", ProtocolName::RampSmall, 30, false);
 }
 #[test]
 fn register_under_prepare_f_hybrid() {
-    sweep("register", ProtocolName::RampHybrid, 30);
+    sweep("register", ProtocolName::RampHybrid, 30, false);
 }
 #[test]
 fn ycsb_under_prepare_f() {
-    sweep("ycsb", ProtocolName::RampFast, 12);
+    sweep("ycsb", ProtocolName::RampFast, 12, false);
+}
+
+#[test]
+fn register_under_sticky_clusters_fast() {
+    sweep("register", ProtocolName::RampFast, 40, true);
+}
+#[test]
+fn register_under_sticky_clusters_small() {
+    sweep("register", ProtocolName::RampSmall, 30, true);
+}
+#[test]
+fn register_under_sticky_clusters_hybrid() {
+    sweep("register", ProtocolName::RampHybrid, 30, true);
+}
+#[test]
+fn ycsb_under_sticky_clusters() {
+    sweep("ycsb", ProtocolName::RampFast, 12, true);
+}
+
+/// A client that stays keeps its session (`sweep` holds it against all four guarantees); one that changes
+/// its cluster loses each of them, and never sees half of a transaction.
+#[test]
+fn who_changes_clusters_loses_the_session_and_nothing_else() {
+    let prepared = Prepared::new("register", NODES).unwrap();
+    let loses = |seed: u64, roaming: bool, model: Model| {
+        let mut case = sticky(ProtocolName::RampFast, FaultLevel::Storm, seed, 2);
+        case.roaming = roaming;
+        if roaming {
+            case.plan = FaultPlan {
+                faults: vec![cut_off(), ahead(0), ahead(2)],
+            };
+        }
+        let run = case.run_recorded(&prepared, None).unwrap();
+        assert_eq!(run.report.verdict, Verdict::Fine, "{seed}");
+        violates(&run, model)
+    };
+    for model in [
+        Model::ReadYourWrites,
+        Model::MonotonicReads,
+        Model::MonotonicWrites,
+        Model::WritesFollowReads,
+    ] {
+        assert!(!(0..6).any(|seed| loses(seed, false, model)), "{model}");
+        let first = (0..20).find(|seed| loses(*seed, true, model));
+        assert!(first.is_some(), "{model}: no run shows it");
+        eprintln!("{model}: seed {first:?} loses it");
+    }
+}
+
+/// The second of two clusters is cut off, for longer than all calls take.
+fn cut_off() -> Fault {
+    Fault {
+        at_us: 0,
+        for_us: 1_000_000,
+        kind: FaultKind::Partition {
+            from: vec![0, 2],
+            to: vec![1, 3],
+            one_way: false,
+        },
+    }
+}
+
+/// A node's clock is ahead by as much.
+fn ahead(node: u16) -> Fault {
+    Fault {
+        at_us: 0,
+        for_us: 1_000_000,
+        kind: FaultKind::ClockSkew {
+            node,
+            by_us: 1_000_000,
+        },
+    }
+}
+
+/// A cluster is cut off for longer than all calls take. Everybody goes on in its own, each reads what it
+/// writes, and when the cut has healed both come to the same rows (which every run checks).
+#[test]
+fn a_cluster_that_is_cut_off_stops_nobody() {
+    let prepared = Prepared::new("register", NODES).unwrap();
+    for failures in [None, Some(0), Some(1)] {
+        let mut case = sticky(ProtocolName::RampFast, FaultLevel::None, 3, 2);
+        case.extras.prepare_f = failures;
+        case.termination.after_us = 5_000;
+        case.plan = FaultPlan {
+            faults: vec![cut_off()],
+        };
+        let run = case.run_recorded(&prepared, None).unwrap();
+        assert_eq!(run.report.verdict, Verdict::Fine, "{failures:?}");
+        let (wrote, seen) = during(&run);
+        let expected = match failures {
+            None => wrote > TRANSACTIONS / 4 && seen > TRANSACTIONS / 4,
+            Some(0) => wrote > TRANSACTIONS / 4 && seen == 0,
+            Some(_) => (wrote, seen) == (0, 0),
+        };
+        assert!(
+            expected,
+            "{failures:?}: {wrote} wrote, {seen} reads saw something"
+        );
+    }
+}
+
+/// Of the first second: transactions that wrote and were answered, and reads that saw what was written.
+fn during(run: &Run) -> (u64, u64) {
+    let history = run.history.as_ref().expect("it is recorded");
+    let during = history.transactions.iter().filter(|transaction| {
+        let ended = transaction.completed.unwrap_or(u64::MAX);
+        ended < 1_000_000_000
+    });
+    let (mut wrote, mut seen) = (0, 0);
+    for transaction in during {
+        wrote += u64::from(transaction.version.is_some());
+        for operation in &transaction.operations {
+            if let anabranch_history::record::Operation::Read(read) = operation {
+                seen += u64::from(read.version.is_some());
+            }
+        }
+    }
+    (wrote, seen)
 }
 
 /// What Prepare-F gives up has runs that show it: a client does not read what it has written, not even
@@ -134,22 +266,7 @@ fn a_server_that_is_away_stops_no_writer_and_all_that_is_written() {
         };
         let run = case.run_recorded(&prepared, None).unwrap();
         assert_eq!(run.report.verdict, Verdict::Fine, "F = {failures}");
-        let history = run.history.expect("it is recorded");
-        // Those that were answered while the server was away.
-        let during = history.transactions.into_iter().filter(|transaction| {
-            let ended = transaction.completed.unwrap_or(u64::MAX);
-            ended < 1_000_000_000
-        });
-        let (mut wrote, mut seen) = (0, 0);
-        for transaction in during {
-            wrote += u64::from(transaction.version.is_some());
-            for operation in &transaction.operations {
-                if let anabranch_history::record::Operation::Read(read) = operation {
-                    seen += u64::from(read.version.is_some());
-                }
-            }
-        }
-        (wrote, seen)
+        during(&run)
     };
     let (wrote, seen) = run(1);
     assert!(wrote > TRANSACTIONS / 4, "{wrote} writers were answered");
@@ -195,15 +312,18 @@ fn what_several_clusters_cannot_do_is_refused() {
     assert_eq!(too_few, expected);
     let alone = refused("register", |case| case.clusters = 1);
     assert_eq!(alone, ClustersError::Alone);
-    let no_mode = refused("register", |case| case.extras.prepare_f = None);
-    assert_eq!(no_mode, ClustersError::NoMode);
+    let sticky = refused("bank", |case| case.extras.prepare_f = None);
+    assert!(matches!(sticky, ClustersError::Ordered { .. }));
 }
 
 #[test]
 fn what_is_no_ramp_has_no_prepare_f_and_no_cluster_too_many() {
     let prepared = Prepared::new("register", NODES).unwrap();
-    let case = prepare_f(ProtocolName::Locking, FaultLevel::None, 1, 2, 1);
-    assert!(matches!(case.run(&prepared), Err(CaseError::NoRamp { .. })));
+    for failures in [None, Some(1)] {
+        let mut case = prepare_f(ProtocolName::Locking, FaultLevel::None, 1, 2, 1);
+        case.extras.prepare_f = failures;
+        assert!(matches!(case.run(&prepared), Err(CaseError::NoRamp { .. })));
+    }
     for clusters in [0, 251] {
         let mut case = prepare_f(ProtocolName::RampFast, FaultLevel::None, 1, 2, 1);
         case.clusters = clusters;

@@ -83,7 +83,8 @@ pub(crate) struct SimArguments {
     /// nodes
     #[arg(long, value_name = "R", default_value_t = 1)]
     replicas: u16,
-    /// Clusters that each have all of the data, node N being in cluster N modulo C; with --prepare-f
+    /// Clusters that each have all of the data, node N being in cluster N modulo C. Without --prepare-f each
+    /// commits by itself, and takes over what the others have committed; for workloads that only assign
     #[arg(long, value_name = "C", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
     clusters: u16,

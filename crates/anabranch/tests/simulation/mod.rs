@@ -61,6 +61,18 @@ fn a_run_over_clusters_says_how_many_there_are_and_what_it_outlives() {
     assert_eq!(sum["asked"]["prepare_f"], 1);
     let early = "a client was answered before every cluster had prepared";
     assert!(sum["sometimes"][early].as_u64() > Some(0), "{out}");
+    // Without it each commits by itself, and clients that roam lose their sessions.
+    let (code, out, sum) = simulated(
+        "sim-sticky",
+        &[&CLUSTERS[1..], &storm[2..], &["--roaming"]].concat(),
+    );
+    assert_eq!(
+        (code, &sum["asked"]["prepare_f"]),
+        (0, &Value::Null),
+        "{out}"
+    );
+    let took = "a cluster took over what another had committed";
+    assert!(sum["sometimes"][took].as_u64() > Some(0), "{out}");
     // A datacenter each.
     let net = "wan:examples/networks/conveyor-belt.txt";
     let wan = [&CLUSTERS[..], &["--prepare-f", "0", "--net", net]].concat();
@@ -77,7 +89,10 @@ fn a_run_over_clusters_says_how_many_there_are_and_what_it_outlives() {
 #[test]
 fn what_clusters_cannot_do_is_refused() {
     let cases: [(&[&str], &[&str]); 6] = [
-        (&[], &["--prepare-f"]),
+        (
+            &["--protocol", "locking"],
+            &["--clusters", "locking is no RAMP"],
+        ),
         (&["--prepare-f", "3"], &["has to be in 4", "there are 3"]),
         (
             &["--prepare-f", "1", "--causal"],

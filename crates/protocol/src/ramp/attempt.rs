@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use anabranch_storage::{CommitSequence, ItemTag};
-use anabranch_types::{NodeId, PartitionId, Read, Ticks, Timestamp};
+use anabranch_types::{Effect, NodeId, PartitionId, Read, Ticks, Timestamp};
 use smallvec::SmallVec;
 
 use super::message::{Got, Known, Lacking, Participants, Slots, Work};
@@ -212,6 +212,10 @@ pub(super) struct Deciding {
     pub(super) prepared: Timestamp,
     /// Zero before the decision.
     pub(super) commit: Timestamp,
+    /// Its place among the writers of a register, if another cluster has given it one.
+    pub(super) place: Option<Timestamp>,
+    /// What other clusters are to take over when it is decided.
+    pub(super) forwards: Vec<(PartitionId, Vec<Effect>)>,
     /// The other nodes that take part.
     pub(super) others: Participants,
     /// What it follows, under causal RAMP, if anything.

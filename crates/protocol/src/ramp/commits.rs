@@ -10,6 +10,7 @@ use super::message::{CommitAlone, Message, Prepare, Required, Slots, Stamped, Wo
 use super::past::{Named, Past};
 use super::record::{DecidedRecord, RampRecord};
 use super::siblings::{Siblings, Trace, tags};
+use super::sticky::is_taken_over;
 use super::{RampNode, RampOptions};
 use crate::{AbortReason, Outbox, PartitionEffects, Record, Reply, Session, TransactionId};
 
@@ -20,8 +21,27 @@ impl RampNode {
         effects: Vec<PartitionEffects>,
         out: &mut Outbox<Stamped>,
     ) {
+        self.commit_at(transaction, effects, None, out);
+    }
+
+    /// Commits, at a place among the writers of registers that another cluster has given it, if one has.
+    pub(super) fn commit_at(
+        &mut self,
+        transaction: TransactionId,
+        effects: Vec<PartitionEffects>,
+        place: Option<Timestamp>,
+        out: &mut Outbox<Stamped>,
+    ) {
         let mut attempt = self.take(transaction).unwrap_or_default();
         let mut works = works(&attempt, effects);
+        if self.sticky.is_some() {
+            if let Some(error) = self.refuses_across(&works) {
+                return self.abort(transaction, AbortReason::Failed(error), out);
+            }
+            for (_, work) in &mut works {
+                work.place = place;
+            }
+        }
         let past = self.past(&attempt);
         if let Some(past) = &past {
             if !works.is_empty() && past.named.len() > self.options.past_max as usize {
@@ -43,7 +63,7 @@ impl RampNode {
             1 => {
                 let (partition, work) = works.pop().expect("there is one");
                 if partition == self.partition {
-                    let result = self.commit_alone(work, past.clone());
+                    let result = self.commit_alone(work, past.clone(), out);
                     self.handle_committed_alone(transaction, past.as_deref(), result, out);
                 } else {
                     let owner = self.owner(partition);
@@ -70,8 +90,17 @@ impl RampNode {
         &mut self,
         work: Work,
         past: Option<Arc<Past>>,
+        out: &mut Outbox<Stamped>,
     ) -> Result<(Timestamp, Slots), AbortReason> {
-        self.participant.commit_alone(&mut self.context, work, past)
+        let forwards = self.sticky.is_some() && work.place.is_none();
+        let forwards = forwards.then(|| work.effects.clone());
+        let (timestamp, slots) = self
+            .participant
+            .commit_alone(&mut self.context, work, past)?;
+        if let Some(effects) = forwards.filter(|effects| !effects.is_empty()) {
+            self.forward(timestamp, vec![(self.partition, effects)], out);
+        }
+        Ok((timestamp, slots))
     }
 
     pub(super) fn committed(
@@ -82,6 +111,9 @@ impl RampNode {
         session: Session,
         out: &mut Outbox<Stamped>,
     ) {
+        if is_taken_over(transaction) {
+            return self.taken_over(transaction, out);
+        }
         self.counters.commits += 1;
         let committed = Reply::Committed {
             timestamp,
@@ -125,6 +157,8 @@ impl RampNode {
         let mut deciding = Box::new(Deciding {
             prepared,
             commit: Timestamp::ZERO,
+            place: works.first().and_then(|(_, work)| work.place),
+            forwards: self.to_forward(&works),
             others: SmallVec::new(),
             past,
             siblings: siblings.clone(),
@@ -172,6 +206,17 @@ impl RampNode {
         }
         attempt.phase = Phase::Preparing(deciding);
         self.wait(transaction, attempt);
+    }
+
+    /// What other clusters are to take over of a transaction of this one.
+    fn to_forward(&self, works: &[(PartitionId, Work)]) -> Vec<(PartitionId, Vec<Effect>)> {
+        let own = |(_, work): &&(PartitionId, Work)| {
+            self.sticky.is_some() && work.place.is_none() && !work.effects.is_empty()
+        };
+        let effects = works.iter().filter(own);
+        effects
+            .map(|(at, work)| (*at, work.effects.clone()))
+            .collect()
     }
 
     pub(super) fn handle_vote(
@@ -261,8 +306,11 @@ impl RampNode {
                 trace: own_trace.filter(|_| changes.is_some()),
                 changes,
                 past: deciding.past.clone(),
+                place: deciding.place,
             }))));
         }
+        let forwards = std::mem::take(&mut deciding.forwards);
+        self.forward(commit, forwards, out);
         deciding.waiting = deciding.others.len();
         deciding.answered.clear();
         if self.leaves_unsent(&deciding) {

@@ -66,6 +66,7 @@ impl Durable for RampNode {
             self.inquire(transaction.node, transaction, prepared, out);
         }
         self.terminate_later(out);
+        self.forward_again(None, out);
         for transaction in self.attempts_in_order() {
             self.offer(transaction, None, out);
             self.commit_again(transaction, None, out);
@@ -92,6 +93,9 @@ impl Durable for RampNode {
         let mut known = self.context.stability.checkpoint();
         self.participant.checkpoint_known(&mut known);
         ramp(RampRecord::Known(Box::new(known)));
+        for forward in self.sticky.iter().flat_map(|sticky| sticky.outgoing()) {
+            ramp(RampRecord::Forward(Box::new(forward.clone())));
+        }
         for record in self.participant.checkpoint_prepared() {
             ramp(RampRecord::Prepared(Box::new(record)));
         }
@@ -122,12 +126,14 @@ impl RampNode {
                 timestamp,
                 changes,
                 trace,
+                place,
             } => {
                 if let Some(trace) = &trace {
                     let past = trace.past.clone();
                     self.context.stability.decided_alone(timestamp, past);
                 }
-                self.participant.replay_alone(timestamp, changes, trace);
+                let place = place.unwrap_or(timestamp);
+                (self.participant).replay_shown(timestamp, place, Some(changes), trace);
             }
             RampRecord::Prepared(record) => self.participant.replay_prepared(*record),
             RampRecord::Committed {
@@ -138,6 +144,12 @@ impl RampNode {
             RampRecord::Promised { prepared } => self.participant.replay_promised(prepared),
             RampRecord::Aborted { prepared } => self.participant.replay_aborted(prepared)?,
             RampRecord::Decided(record) => self.replay_decided(*record),
+            RampRecord::Forward(forward) => self.replay_forward(*forward),
+            RampRecord::Forwarded { place } => {
+                if let Some(sticky) = &mut self.sticky {
+                    sticky.replay_forwarded(place);
+                }
+            }
             RampRecord::Intent(record) => self.replay_intent(*record),
             RampRecord::Withdrawn { transaction, name } => {
                 self.attempts.remove(&transaction);
@@ -191,8 +203,10 @@ impl RampNode {
             changes,
             trace,
             past,
+            place,
         } = record;
-        self.participant.replay_shown(commit, changes, trace);
+        let at = place.unwrap_or(commit);
+        self.participant.replay_shown(commit, at, changes, trace);
         let others: Participants = others.into();
         let follows = past.clone();
         let all = others.iter().copied();
@@ -200,6 +214,8 @@ impl RampNode {
         let deciding = Deciding {
             prepared,
             commit,
+            place,
+            forwards: Vec::new(),
             waiting: others.len(),
             others,
             past,
@@ -247,6 +263,7 @@ impl RampNode {
                 changes: None,
                 trace: None,
                 past: deciding.past.clone(),
+                place: deciding.place,
             }),
             _ => None,
         });
@@ -292,6 +309,7 @@ impl RampNode {
         for (transaction, prepared) in unanswered {
             self.inquire(node, transaction, prepared, out);
         }
+        self.forward_again(Some(node), out);
         for transaction in self.attempts_in_order() {
             let Some(attempt) = self.attempts.get_mut(&transaction) else {
                 continue;

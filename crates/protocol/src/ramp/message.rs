@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use anabranch_storage::{CommitSequence, ItemTag};
-use anabranch_types::{Effect, EffectError, Fetched, NodeId, Read, SlotId, Timestamp, Value};
+use anabranch_types::{
+    Effect, EffectError, Fetched, NodeId, PartitionId, Read, SlotId, Timestamp, Value,
+};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -96,6 +98,14 @@ pub enum Message {
     /// To a participant of an earlier transaction, when no other message has told it that the
     /// transaction is stable (ramp.txt §4.8, the third round). Not answered.
     Stable,
+    /// From one cluster to the node of the same partition in another (ramp.txt §6.1): this has committed
+    /// here, and is to be committed there. Answered by Forwarded.
+    Forward(Box<Forward>),
+    /// The answer to Forward: the cluster shows it.
+    Forwarded {
+        /// What.
+        place: Timestamp,
+    },
     /// Participant to coordinator, after one of them has come back to life, and to everybody who
     /// takes part, when the decision stays away (ramp.txt §4.6): what has become of what is prepared
     /// here? Answered by Commit or Abort; not yet by a coordinator that gathers votes, nor by a
@@ -106,6 +116,15 @@ pub enum Message {
         /// The timestamp of Prepare.
         prepared: Timestamp,
     },
+}
+
+/// See [`Message::Forward`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Forward {
+    /// Its commit timestamp there: its place among the writers of a register everywhere.
+    pub place: Timestamp,
+    /// What it has done on each partition.
+    pub works: Vec<(PartitionId, Vec<Effect>)>,
 }
 
 /// The values of deferred effects.
@@ -222,6 +241,9 @@ pub struct Work {
     pub guard_reads: Vec<Read>,
     /// The snapshot of the transaction's reads here; `None` if it read nothing.
     pub snapshot: Option<CommitSequence>,
+    /// Its place among the writers of a register, if another cluster has committed it; otherwise that is
+    /// its commit timestamp.
+    pub place: Option<Timestamp>,
 }
 
 /// See [`Message::Prepare`].

@@ -30,6 +30,7 @@
 //! * [`siblings`]: what a transaction over several partitions has written; [`filter`]: in few bits.
 //! * `termination`: what becomes of a transaction whose coordinator stays away.
 //! * `prepare_f`: writes that are prepared in several clusters, and shown when all have them.
+//! * `sticky`: clusters that take over what others have committed.
 //! * [`past`], `causal`: what transactions follow, for causal consistency.
 //! * `stability`: which transactions need no metadata any more.
 //! * [`nwnr`]: the same contract without any concurrency control, as the upper bound.
@@ -49,6 +50,7 @@ mod reads;
 pub mod record;
 pub mod siblings;
 mod stability;
+mod sticky;
 mod termination;
 
 use std::collections::VecDeque;
@@ -65,6 +67,7 @@ use self::attempt::{Attempt, Phase};
 use self::message::{Message, Refusal, Stamped};
 use self::participant::{Context, Participant};
 use self::stability::Stability;
+use self::sticky::{AGAIN, Sticky};
 use self::termination::{MILLION, TERMINATE};
 use crate::{
     AbortReason, Counters, Input, Outbox, Protocol, Request, TimerId, Topology, TransactionId,
@@ -116,6 +119,9 @@ pub struct RampOptions {
     /// what it writes is durable in so many clusters and one more, and it is shown when it is in all.
     /// None: there is one cluster.
     pub prepare_f: Option<u16>,
+    /// Sticky clusters (ramp.txt §6.1), where several clusters have all partitions: each commits by itself,
+    /// and takes over what the others have committed.
+    pub sticky: bool,
 }
 
 impl Default for RampOptions {
@@ -134,6 +140,7 @@ impl Default for RampOptions {
             past_max: 1_024,
             unsent_commits: 0,
             prepare_f: None,
+            sticky: false,
         }
     }
 }
@@ -157,6 +164,8 @@ pub struct RampNode {
     unsent: VecDeque<(Ticks, TransactionId)>,
     /// How far the next one is, in millionths.
     unsent_share: u32,
+    /// What is between this node and other clusters, if these are sticky.
+    sticky: Option<Box<Sticky>>,
     counters: Counters,
 }
 
@@ -172,6 +181,7 @@ impl fmt::Debug for RampNode {
             .field("announcing", &self.announcing)
             .field("terminating", &self.terminating)
             .field("unsent", &(&self.unsent, self.unsent_share))
+            .field("sticky", &self.sticky)
             .finish_non_exhaustive()
     }
 }
@@ -214,6 +224,13 @@ impl RampNode {
             );
             store.keep_writers();
         }
+        if options.sticky {
+            assert!(
+                options.prepare_f.is_none() && !options.causal && !options.one_phase && unsent == 0,
+                "clusters follow each other in one way, and clients are answered in one"
+            );
+            store.keep_writers();
+        }
         let nodes = nodes(&topology);
         RampNode {
             partition,
@@ -240,6 +257,7 @@ impl RampNode {
             terminating: false,
             unsent: VecDeque::new(),
             unsent_share: 0,
+            sticky: options.sticky.then(Box::default),
             counters: Counters::default(),
         }
     }
@@ -270,6 +288,7 @@ impl RampNode {
             && self.attempts.is_empty()
             && self.prepared() == 0
             && self.context.stability.is_idle()
+            && self.sticky.as_ref().is_none_or(|sticky| sticky.is_idle())
     }
 
     fn send(&mut self, to: NodeId, message: Message, out: &mut Outbox<Stamped>) {
@@ -354,7 +373,7 @@ impl RampNode {
             }
             Message::Abort { prepared } => self.participant.abort(&mut self.context, prepared),
             Message::CommitAlone(alone) => {
-                let result = self.commit_alone(alone.work, alone.past);
+                let result = self.commit_alone(alone.work, alone.past, out);
                 let transaction = alone.transaction;
                 self.send(
                     from,
@@ -376,6 +395,8 @@ impl RampNode {
                 self.handle_committed_alone(transaction, past.as_deref(), result, out);
             }
             Message::Stable => {}
+            Message::Forward(forward) => self.handle_forward(from, *forward, out),
+            Message::Forwarded { place } => self.handle_forwarded(from, place),
             Message::Inquire {
                 transaction,
                 prepared,
@@ -458,6 +479,7 @@ impl Protocol for RampNode {
             },
             Input::Message { from, message } => self.handle_message(from, message, out),
             Input::Timer(TERMINATE) => self.terminate(out),
+            Input::Timer(AGAIN) => self.take_over_again(out),
             Input::Timer(_) => self.announce(out),
             Input::Restarted { node } => self.handle_restarted(node, out),
         }

@@ -68,6 +68,8 @@ struct Prepared {
     transaction: TransactionId,
     /// Everybody who was sent Prepare.
     participants: Participants,
+    /// Its place among the writers of a register, if another cluster has given it one.
+    place: Option<Timestamp>,
     /// When this one voted yes; in an earlier life, at the beginning of time.
     since: Ticks,
     /// How often this one has asked the others what has become of it.
@@ -450,6 +452,9 @@ impl Participant {
         if let Some(past) = &past {
             self.show_past(context, past);
         }
+        if let Some(place) = work.place {
+            context.clock.observe(place);
+        }
         self.refuses(context, &work)?;
         let timestamp = context.clock.next(context.now);
         if work.effects.is_empty() {
@@ -457,7 +462,7 @@ impl Participant {
         }
         let trace = self.trace_alone(timestamp, past, &work.effects);
         let (sequence, slots) = self
-            .install(context, timestamp, work.effects)
+            .install(context, work.place.unwrap_or(timestamp), work.effects)
             .map_err(AbortReason::from)?;
         if let Some(trace) = &trace {
             self.show_alone(context, sequence, timestamp, trace.clone());
@@ -468,6 +473,7 @@ impl Participant {
                 timestamp,
                 changes,
                 trace,
+                place: work.place,
             }));
         }
         Ok((timestamp, slots))
@@ -485,7 +491,8 @@ impl Participant {
             // owner has promised never to prepare it.
             return Err(AbortReason::Conflict);
         }
-        self.prepare_at(context, prepare, None)
+        let place = prepare.work.place;
+        self.prepare_at(context, prepare, place)
     }
 
     /// Prepares, at a place among the writers of registers that is known already, or above the vote.
@@ -544,6 +551,7 @@ impl Participant {
         let mut entry = Prepared {
             transaction,
             participants,
+            place: work.place,
             since: context.now,
             asked: 0,
             effects: work.effects,
@@ -619,7 +627,7 @@ impl Participant {
             return Ok(Slots::new());
         }
         let (sequence, slots) = self
-            .install(context, commit, work.effects)
+            .install(context, work.place.unwrap_or(commit), work.effects)
             .map_err(AbortReason::from)?;
         if let Some(trace) = trace {
             self.remember(sequence, commit, trace);
@@ -636,6 +644,7 @@ impl Participant {
         let release = || self.holds.release(decided.prepared, &prepared.held);
         context.probe.within(Activity::Guard, release);
         context.clock.observe(decided.commit);
+        let place = prepared.place.unwrap_or(decided.commit);
         if prepared.effects.is_empty() {
             self.write_committed(context, decided, false, &Slots::new());
             return Ok(Slots::new());
@@ -651,13 +660,13 @@ impl Participant {
                 self.forget_past(context);
                 let now = context.now;
                 let sequence = context.probe.within(Activity::Storage, || {
-                    let sequence = self.store.install(now, decided.commit, staged);
+                    let sequence = self.store.install(now, place, staged);
                     self.store.collect(now, prepared.effects.len() + 1);
                     sequence
                 });
                 (sequence, slots.into_vec())
             }
-            _ => self.install(context, decided.commit, prepared.effects)?,
+            _ => self.install(context, place, prepared.effects)?,
         };
         let several = trace.is_some();
         if let Some(trace) = trace {

@@ -51,7 +51,7 @@ impl RampNode {
         works: Vec<(PartitionId, Work)>,
         out: &mut Outbox<Stamped>,
     ) {
-        if let Some(error) = self.refuses_to_intend(&works) {
+        if let Some(error) = self.refuses_across(&works) {
             return self.abort(transaction, AbortReason::Failed(error), out);
         }
         let name = self.context.clock.next(self.context.now);
@@ -80,11 +80,11 @@ impl RampNode {
     }
 
     /// What could be refused in one cluster when another has accepted it.
-    fn refuses_to_intend(&self, works: &[(PartitionId, Work)]) -> Option<EffectError> {
+    pub(super) fn refuses_across(&self, works: &[(PartitionId, Work)]) -> Option<EffectError> {
         let refused = |what: &str| EffectError {
             code: "0A000",
             message: format!(
-                "Prepare-F answers before all clusters have prepared, so none of them may refuse: {what}"
+                "clients are answered before all clusters have it, so none of them may refuse: {what}"
             ),
             constraint: None,
         };
@@ -276,6 +276,8 @@ impl RampNode {
         let deciding = Deciding {
             prepared: intent.name,
             commit: intent.name,
+            place: None,
+            forwards: Vec::new(),
             waiting: others.len(),
             others,
             past: None,

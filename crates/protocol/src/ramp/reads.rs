@@ -7,6 +7,7 @@ use super::RampNode;
 use super::attempt::{Attempt, Batch, Includes, Part, Phase, Reads, View, touches};
 use super::message::{At, Evidence, Got, Known, Message, Refusal, Required, Stamped, UpTo};
 use super::past::Seen;
+use super::sticky::is_taken_over;
 use crate::{AbortReason, Outbox, PartitionRead, Reply, TransactionId};
 
 impl RampNode {
@@ -45,6 +46,9 @@ impl RampNode {
         out: &mut Outbox<Stamped>,
     ) {
         self.counters.aborts += 1;
+        if is_taken_over(transaction) {
+            return self.not_taken_over(transaction, out);
+        }
         out.replies.push((transaction, Reply::Aborted(reason)));
     }
 

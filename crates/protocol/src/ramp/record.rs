@@ -7,7 +7,7 @@ use anabranch_types::{Effect, NodeId, PartitionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::holds::Wanted;
-use super::message::{Participants, Required, Slots};
+use super::message::{Forward, Participants, Required, Slots};
 use super::past::{Past, Reach};
 use super::siblings::{Siblings, Trace};
 use crate::TransactionId;
@@ -23,6 +23,8 @@ pub enum RampRecord {
         changes: Vec<ChangeImage>,
         /// What it wrote and follows, under causal RAMP.
         trace: Option<Trace>,
+        /// Its place among the writers of a register, if another cluster has given it one.
+        place: Option<Timestamp>,
     },
     /// A participant has voted yes.
     Prepared(Box<PreparedRecord>),
@@ -57,6 +59,13 @@ pub enum RampRecord {
         /// Its timestamp.
         name: Timestamp,
     },
+    /// Of sticky clusters: this has been decided, and all other clusters are to take it over.
+    Forward(Box<Forward>),
+    /// Of sticky clusters: all of them show it.
+    Forwarded {
+        /// What.
+        place: Timestamp,
+    },
     /// Every participant has acknowledged the decision: nobody will ask for it again.
     Ended {
         /// The transaction.
@@ -81,7 +90,10 @@ impl RampRecord {
     pub(crate) fn is_forced(&self) -> bool {
         !matches!(
             self,
-            RampRecord::Aborted { .. } | RampRecord::Ended { .. } | RampRecord::Settled { .. }
+            RampRecord::Aborted { .. }
+                | RampRecord::Ended { .. }
+                | RampRecord::Settled { .. }
+                | RampRecord::Forwarded { .. }
         )
     }
 }
@@ -107,6 +119,8 @@ pub struct PreparedRecord {
     pub past: Option<Arc<Past>>,
     /// What is held for it.
     pub held: Wanted,
+    /// Its place among the writers of a register, if another cluster has given it one.
+    pub place: Option<Timestamp>,
 }
 
 /// See [`RampRecord::Decided`].
@@ -125,6 +139,8 @@ pub struct DecidedRecord {
     pub trace: Option<Trace>,
     /// What it follows, under causal RAMP, if anything.
     pub past: Option<Arc<Past>>,
+    /// Its place among the writers of a register, if another cluster has given it one.
+    pub place: Option<Timestamp>,
 }
 
 /// See [`RampRecord::Intent`].

@@ -9,6 +9,7 @@ mod one_phase;
 mod prepare_f;
 mod random;
 mod readers;
+mod sticky;
 mod stories;
 #[path = "../support/mod.rs"]
 mod support;

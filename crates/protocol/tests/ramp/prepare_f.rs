@@ -15,11 +15,11 @@ use crate::stories::{is_committed, read_both, reason, registers, set_both};
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 
-const WINDOW: Ticks = Ticks::from_millis(500);
-const AFTER: Ticks = Ticks::from_millis(100);
+pub(crate) const WINDOW: Ticks = Ticks::from_millis(500);
+pub(crate) const AFTER: Ticks = Ticks::from_millis(100);
 
 /// The owner of a partition in a cluster, of `clusters`.
-fn owner(partition: u16, cluster: u16, clusters: u16) -> NodeId {
+pub(crate) fn owner(partition: u16, cluster: u16, clusters: u16) -> NodeId {
     NodeId(partition * clusters + cluster)
 }
 
@@ -32,7 +32,7 @@ fn options(failures: u16, metadata: Metadata) -> RampOptions {
     }
 }
 
-fn node(number: u16, clusters: u16, options: RampOptions, rows: i64) -> RampNode {
+pub(crate) fn node(number: u16, clusters: u16, options: RampOptions, rows: i64) -> RampNode {
     let topology = Arc::new(Topology::clusters(clusters, 2, number % clusters));
     let store = store(number / clusters, rows, WINDOW);
     RampNode::new(NodeId(number), topology, store, programs(), options)
@@ -44,18 +44,18 @@ fn clusters(count: u16, failures: u16, metadata: Metadata) -> Cluster<RampNode> 
     Cluster::new(nodes.map(|n| node(n, count, options, 8)).collect())
 }
 
-fn every() -> impl Iterator<Item = Metadata> {
+pub(crate) fn every() -> impl Iterator<Item = Metadata> {
     std::iter::once(Metadata::Fast).chain(inexact())
 }
 
-fn write(cluster: &mut Cluster<RampNode>, at: NodeId, value: i64) -> TransactionId {
+pub(crate) fn write(cluster: &mut Cluster<RampNode>, at: NodeId, value: i64) -> TransactionId {
     let writer = cluster.begin(at);
     cluster.request(writer, Request::Commit(set_both(value)));
     writer
 }
 
 /// Delivers what is under way between these nodes, and nothing else.
-fn deliver_among(cluster: &mut Cluster<RampNode>, nodes: &[NodeId]) {
+pub(crate) fn deliver_among(cluster: &mut Cluster<RampNode>, nodes: &[NodeId]) {
     loop {
         let mut busy = cluster.busy_links().into_iter();
         let Some((from, to)) = busy.find(|(from, to)| nodes.contains(from) && nodes.contains(to))
@@ -78,7 +78,7 @@ fn deliver_but(cluster: &mut Cluster<RampNode>, slow: &[(NodeId, NodeId)]) {
 }
 
 /// What a client of the node reads while nothing is delivered but within its cluster.
-fn look(cluster: &mut Cluster<RampNode>, at: NodeId, clusters: u16) -> Vec<i64> {
+pub(crate) fn look(cluster: &mut Cluster<RampNode>, at: NodeId, clusters: u16) -> Vec<i64> {
     let reader = cluster.begin(at);
     cluster.request(reader, Request::Read(read_both()));
     let own = [0, 1].map(|partition| owner(partition, at.0 % clusters, clusters));
@@ -89,11 +89,11 @@ fn look(cluster: &mut Cluster<RampNode>, at: NodeId, clusters: u16) -> Vec<i64> 
     seen
 }
 
-fn prepared(cluster: &Cluster<RampNode>) -> Vec<usize> {
+pub(crate) fn prepared(cluster: &Cluster<RampNode>) -> Vec<usize> {
     cluster.nodes.iter().map(RampNode::prepared).collect()
 }
 
-fn is_at_rest(cluster: &mut Cluster<RampNode>) -> bool {
+pub(crate) fn is_at_rest(cluster: &mut Cluster<RampNode>) -> bool {
     for _ in 0..4 {
         cluster.deliver_all();
         cluster.advance(AFTER);
@@ -324,7 +324,7 @@ fn who_shows_it_tells_who_asks() {
 }
 
 /// An hour ahead: more than a node follows.
-const TOO_FAR: Ticks = Ticks::from_millis(2 * 3_600_000);
+pub(crate) const TOO_FAR: Ticks = Ticks::from_millis(2 * 3_600_000);
 
 /// A refusal that comes before the answer ends it, durably: nothing stays prepared although the
 /// coordinator dies before it has told anybody.

@@ -40,6 +40,7 @@ impl Kept {
             siblings: prepared.siblings.clone(),
             past: prepared.past.clone(),
             held: self.wanted.clone(),
+            place: prepared.place,
         }
     }
 }
@@ -110,15 +111,6 @@ impl Participant {
 
     // Replay
 
-    pub(in crate::ramp) fn replay_alone(
-        &mut self,
-        timestamp: Timestamp,
-        changes: Vec<ChangeImage>,
-        trace: Option<Trace>,
-    ) {
-        self.replay_shown(timestamp, Some(changes), trace);
-    }
-
     pub(in crate::ramp) fn replay_prepared(&mut self, record: PreparedRecord) {
         let PreparedRecord {
             transaction,
@@ -130,6 +122,7 @@ impl Participant {
             siblings,
             past,
             held,
+            place,
         } = record;
         let promise = Promise {
             prepared,
@@ -146,6 +139,7 @@ impl Participant {
             Prepared {
                 transaction,
                 participants,
+                place,
                 since: Ticks::default(),
                 asked: 0,
                 effects,
@@ -186,7 +180,8 @@ impl Participant {
         let trace = ended
             .siblings
             .map(|siblings| Trace::new(siblings, ended.past, &ended.effects));
-        self.replay_shown(decided.commit, changes, trace);
+        let place = ended.place.unwrap_or(decided.commit);
+        self.replay_shown(decided.commit, place, changes, trace);
         if !several {
             self.repeat(decided, slots);
         } else if let Some(recent) = self.recent.get_mut(&decided.commit) {
@@ -195,15 +190,16 @@ impl Participant {
         Ok(())
     }
 
-    /// A commit over several partitions shows its part here.
+    /// A commit shows its part here, at its place among the writers of a register.
     pub(in crate::ramp) fn replay_shown(
         &mut self,
         commit: Timestamp,
+        place: Timestamp,
         changes: Option<Vec<ChangeImage>>,
         trace: Option<Trace>,
     ) {
         let Some(changes) = changes else { return };
-        let sequence = self.store.redo(commit, changes);
+        let sequence = self.store.redo(place, changes);
         if let Some(trace) = trace {
             self.remember(sequence, commit, trace);
         }

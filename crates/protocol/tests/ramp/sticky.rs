@@ -1,0 +1,247 @@
+//! Sticky clusters (ramp.txt §6.1), step by step: each commits by itself and takes over what the other has
+//! committed.
+
+use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
+use anabranch_protocol::{AbortReason, Durable, Reply, Request};
+use anabranch_types::{NodeId, Ticks};
+
+use crate::prepare_f::{
+    AFTER, TOO_FAR, WINDOW, deliver_among, every, is_at_rest, look, node, owner, prepared, write,
+};
+use crate::stories::{is_committed, set_both};
+use crate::support::cluster::Cluster;
+use crate::support::fixture::*;
+
+const HERE: [NodeId; 2] = [NodeId(0), NodeId(2)];
+const THERE: [NodeId; 2] = [NodeId(1), NodeId(3)];
+const ALL: [NodeId; 4] = [NodeId(0), NodeId(1), NodeId(2), NodeId(3)];
+
+fn options(metadata: Metadata) -> RampOptions {
+    RampOptions {
+        sticky: true,
+        terminate_after: Some(AFTER),
+        metadata,
+        ..RampOptions::default()
+    }
+}
+
+fn clusters(metadata: Metadata) -> Cluster<RampNode> {
+    let options = options(metadata);
+    Cluster::new((0..4).map(|n| node(n, 2, options, 8)).collect())
+}
+
+fn fresh(number: u16) -> RampNode {
+    node(number, 2, options(Metadata::Fast), 0)
+}
+
+/// A client goes on when its cluster shows what it has written; the other one shows it later, and at no
+/// time half of it.
+#[test]
+fn a_client_waits_for_its_own_cluster_alone() {
+    for metadata in every() {
+        let mut cluster = clusters(metadata);
+        let (a, b) = (owner(0, 0, 2), owner(0, 1, 2));
+        let writer = write(&mut cluster, a, 7);
+        deliver_among(&mut cluster, &HERE);
+        assert!(is_committed(cluster.take_reply(writer)), "{metadata:?}");
+        for at in HERE {
+            assert_eq!(look(&mut cluster, at, 2), [7, 7], "{metadata:?}");
+        }
+        for at in THERE {
+            assert_eq!(look(&mut cluster, at, 2), [0, 0], "{metadata:?}");
+        }
+        // Its counterpart prepares it with the other owner there, and shows it first.
+        cluster.deliver(a, b);
+        cluster.deliver(b, THERE[1]);
+        assert_eq!(look(&mut cluster, b, 2), [0, 0], "{metadata:?}: prepared");
+        cluster.deliver_all();
+        assert_eq!(look(&mut cluster, b, 2), [7, 7], "{metadata:?}");
+        assert_eq!(cluster.counters().taken_over, 1);
+        assert!(is_at_rest(&mut cluster), "{metadata:?}");
+    }
+}
+
+/// In the middle of taking over, whoever meets it on one partition finds it on the other.
+#[test]
+fn what_is_taken_over_is_seen_whole() {
+    for metadata in every() {
+        let mut cluster = clusters(metadata);
+        let (a, b) = (owner(0, 0, 2), owner(0, 1, 2));
+        write(&mut cluster, a, 7);
+        deliver_among(&mut cluster, &HERE);
+        cluster.deliver(a, b);
+        cluster.deliver(b, THERE[1]);
+        cluster.deliver(THERE[1], b);
+        // It is shown at its coordinator there, and the Commit to the other owner is under way.
+        assert_eq!(prepared(&cluster), [0, 0, 0, 1], "{metadata:?}");
+        let reader = cluster.begin(b);
+        cluster.request(reader, Request::Read(crate::stories::read_both()));
+        // The read asks behind the Commit on the same link; who asks from the other side does not.
+        deliver_among(&mut cluster, &THERE);
+        let seen = crate::stories::registers(cluster.take_reply(reader));
+        assert_eq!(seen, [7, 7], "{metadata:?}");
+        cluster.request(reader, Request::Abort);
+        assert!(is_at_rest(&mut cluster), "{metadata:?}");
+    }
+}
+
+/// Both write the same registers, one of them by a clock that is ahead. Whatever comes where in which
+/// order, and long after what it would be compared with has been collected, both end alike.
+#[test]
+fn clusters_that_write_side_by_side_end_alike() {
+    for ahead in [HERE, THERE] {
+        let mut cluster = clusters(Metadata::Fast);
+        for node in ahead {
+            cluster.skew[node.index()] = Ticks::from_millis(50);
+        }
+        let (a, b) = (owner(0, 0, 2), owner(0, 1, 2));
+        for value in 1..=3 {
+            write(&mut cluster, a, value);
+            deliver_among(&mut cluster, &HERE);
+            cluster.advance(Ticks::from_millis(100));
+            deliver_among(&mut cluster, &HERE);
+            write(&mut cluster, b, 10 + value);
+            deliver_among(&mut cluster, &THERE);
+            cluster.advance(Ticks(WINDOW.0 * 2));
+            deliver_among(&mut cluster, &HERE);
+            deliver_among(&mut cluster, &THERE);
+        }
+        assert_eq!(look(&mut cluster, a, 2), [3, 3]);
+        assert_eq!(look(&mut cluster, b, 2), [13, 13]);
+        assert!(is_at_rest(&mut cluster));
+        // The second wrote later: 100 ms, and clocks differ by 50 ms.
+        for at in ALL {
+            assert_eq!(look(&mut cluster, at, 2), [13, 13]);
+        }
+    }
+}
+
+/// What a client writes after it has read something is not hidden behind that, although that came from
+/// a cluster whose clock is far ahead.
+#[test]
+fn what_was_read_is_overwritten() {
+    let mut cluster = clusters(Metadata::Fast);
+    let (a, b) = (owner(0, 0, 2), owner(0, 1, 2));
+    for node in HERE {
+        cluster.skew[node.index()] = Ticks::from_millis(60_000);
+    }
+    write(&mut cluster, a, 7);
+    assert!(is_at_rest(&mut cluster));
+    for at in THERE {
+        assert_eq!(look(&mut cluster, at, 2), [7, 7]);
+    }
+    write(&mut cluster, b, 8);
+    assert!(is_at_rest(&mut cluster));
+    // Of one partition, too, wherever it is written.
+    for (at, part) in [(b, 1), (THERE[1], 1), (b, 0)] {
+        let writer = cluster.begin(at);
+        let effects = vec![on(part, vec![update(SET, part, 1, 9)])];
+        cluster.request(writer, Request::Commit(effects));
+        assert!(is_at_rest(&mut cluster));
+    }
+    for at in ALL {
+        assert_eq!(look(&mut cluster, at, 2), [8, 8]);
+    }
+}
+
+/// A transaction of one partition is forwarded by its owner, which alone knows for sure that it has
+/// committed.
+#[test]
+fn one_partition_is_forwarded_by_its_owner() {
+    let mut cluster = clusters(Metadata::Fast);
+    cluster.keep_logs();
+    let writer = cluster.begin(HERE[0]);
+    let effects = vec![on(1, vec![update(SET, 1, 0, 7)])];
+    cluster.request(writer, Request::Commit(effects));
+    cluster.deliver(HERE[0], HERE[1]);
+    // Who has asked is gone, and is never told.
+    cluster.come_back(HERE[0], fresh(0));
+    assert!(is_at_rest(&mut cluster));
+    for at in ALL {
+        assert_eq!(look(&mut cluster, at, 2), [0, 7]);
+    }
+}
+
+/// What is decided is forwarded by the next life of who has decided it, from its log or a checkpoint;
+/// and taken over twice by who forgets that it has, which changes nothing.
+#[test]
+fn whoever_dies_the_other_cluster_gets_it() {
+    for (checkpoint, dies) in [(false, 0), (true, 0), (false, 1), (true, 1)] {
+        let mut cluster = clusters(Metadata::Fast);
+        cluster.keep_logs();
+        let (a, b) = (owner(0, 0, 2), owner(0, 1, 2));
+        let writer = write(&mut cluster, a, 7);
+        deliver_among(&mut cluster, &HERE);
+        assert!(is_committed(cluster.take_reply(writer)));
+        if dies == 1 {
+            // It has taken it over, and has not been able to say so.
+            cluster.deliver(a, b);
+            deliver_among(&mut cluster, &THERE);
+            assert_eq!(look(&mut cluster, b, 2), [7, 7]);
+        }
+        if checkpoint {
+            let mut log = Vec::new();
+            cluster.nodes[dies].checkpoint(&mut |record| log.push(record));
+            cluster.logs[dies] = log;
+        }
+        cluster.come_back(NodeId(dies as u16), fresh(dies as u16));
+        let what = format!("checkpoint {checkpoint}, n{dies}");
+        assert!(is_at_rest(&mut cluster), "{what}");
+        for at in ALL {
+            assert_eq!(look(&mut cluster, at, 2), [7, 7], "{what}");
+        }
+        // When all know that all have it, nobody forwards it any more.
+        cluster.come_back(a, fresh(0));
+        let before = cluster.counters().taken_over;
+        assert!(is_at_rest(&mut cluster), "{what}");
+        assert!(cluster.counters().taken_over <= before + 1, "{what}");
+    }
+}
+
+/// A clock that is hours ahead stays in its own cluster, until the others have come as far.
+#[test]
+fn a_clock_too_far_ahead_waits() {
+    let mut cluster = clusters(Metadata::Fast);
+    let a = owner(0, 0, 2);
+    for node in HERE {
+        cluster.skew[node.index()] = TOO_FAR;
+    }
+    let writer = write(&mut cluster, a, 7);
+    deliver_among(&mut cluster, &HERE);
+    assert!(is_committed(cluster.take_reply(writer)));
+    for _ in 0..3 {
+        cluster.deliver_all();
+        cluster.advance(AFTER);
+    }
+    assert_eq!(look(&mut cluster, THERE[0], 2), [0, 0]);
+    for clock in &mut cluster.skew {
+        *clock = Ticks(0);
+    }
+    cluster.advance(TOO_FAR);
+    assert!(is_at_rest(&mut cluster));
+    assert_eq!(look(&mut cluster, THERE[0], 2), [7, 7]);
+}
+
+/// What another cluster could refuse is refused at once, and leaves nothing.
+#[test]
+fn what_another_cluster_could_refuse_is_refused_by_name() {
+    let mut cluster = clusters(Metadata::Fast);
+    for (effect, words) in [
+        (insert(0, 1, 1, 1), "inserted"),
+        (delete(0, 1), "deleted"),
+        (update(ADD, 0, 0, 1), "assign"),
+    ] {
+        let writer = cluster.begin(NodeId(0));
+        let mut effects = set_both(1);
+        effects[0].effects.push(effect);
+        match cluster.ask(writer, Request::Commit(effects)) {
+            Reply::Aborted(AbortReason::Failed(error)) => {
+                assert_eq!(error.code, "0A000");
+                assert!(error.message.contains(words), "{words}: {}", error.message);
+            }
+            other => panic!("{words}: {other:?}"),
+        }
+    }
+    assert_eq!(cluster.counters().messages, 0);
+    assert!(cluster.nodes.iter().all(RampNode::is_idle));
+}
