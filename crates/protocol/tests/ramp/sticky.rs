@@ -214,6 +214,10 @@ fn a_clock_too_far_ahead_waits() {
         cluster.advance(AFTER);
     }
     assert_eq!(look(&mut cluster, THERE[0], 2), [0, 0]);
+    // Nor has it taken along the clock of who has heard of it, whose own names others would refuse.
+    let writer = write(&mut cluster, THERE[0], 5);
+    deliver_among(&mut cluster, &THERE);
+    assert!(is_committed(cluster.take_reply(writer)));
     for clock in &mut cluster.skew {
         *clock = Ticks(0);
     }
