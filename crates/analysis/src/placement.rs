@@ -12,6 +12,8 @@
 //! turns (the best parameters for the columns, the best columns for the parameters) from several
 //! starts. One column and one parameter are used even where several would do.
 
+use std::collections::BTreeMap;
+
 use anabranch_sql::summary::{Role, Term};
 use anabranch_types::{ColumnIndex, Placement, TableId};
 
@@ -35,9 +37,10 @@ pub(crate) struct Layout {
 /// What falls on the right partition, guards before accesses.
 type Score = (u32, u32);
 
-/// The scores of one type, by parameter (the last entry: none), table and candidate column.
+/// The scores of one type, by parameter (the last entry: none): of each table and candidate column that
+/// has one, in order. A type touches few of an application's tables.
 struct Scores {
-    by_parameter: Vec<Vec<Vec<Score>>>,
+    by_parameter: Vec<Vec<(usize, usize, Score)>>,
 }
 
 /// Chooses placement and routing.
@@ -69,10 +72,10 @@ pub(crate) fn lay_out(footprint: &Footprint<'_>, held: &[Vec<Held>]) -> Layout {
     let found = |owner: usize, choice: usize| {
         let by_table = &scores[owner].by_parameter[choice];
         let mut best: Option<(Score, usize)> = None;
-        for (table, (column, row)) in columns.iter().zip(by_table).enumerate() {
-            let score = column.map_or((0, 0), |(place, _)| row[place]);
-            if score > best.map_or((0, 0), |(score, _)| score) {
-                best = Some((score, table));
+        for (table, place, score) in by_table {
+            let lives_there = columns[*table].is_some_and(|(column, _)| column == *place);
+            if lives_there && *score > best.map_or((0, 0), |(score, _)| score) {
+                best = Some((*score, *table));
             }
         }
         best.map(|(_, table)| footprint.catalog.schema.tables[table].id)
@@ -169,18 +172,15 @@ fn score(
     owner: usize,
     held: &[Held],
 ) -> Scores {
-    let empty: Vec<Vec<Score>> = candidates
-        .iter()
-        .map(|columns| vec![(0, 0); columns.len()])
-        .collect();
-    let mut by_parameter = vec![empty; parameters.len() + 1];
+    let mut by_parameter: Vec<BTreeMap<(usize, usize), Score>> =
+        vec![BTreeMap::new(); parameters.len() + 1];
     for (choice, parameter) in parameters.iter().enumerate() {
         let wanted = Term::Parameter(*parameter);
         for action in &footprint.types[owner].actions {
             let table = action.access.table.index();
             for (place, column) in candidates[table].iter().enumerate() {
                 if action.fixed(*column) == Some(&wanted) {
-                    by_parameter[choice][table][place].1 += weight(action);
+                    by_parameter[choice].entry((table, place)).or_default().1 += weight(action);
                 }
             }
         }
@@ -189,12 +189,20 @@ fn score(
             for (place, column) in candidates[table].iter().enumerate() {
                 let fixed = guard.guard.key.iter().position(|k| k.column == *column);
                 if fixed.is_some_and(|i| guard.terms[i] == wanted) {
-                    by_parameter[choice][table][place].0 += 1;
+                    by_parameter[choice].entry((table, place)).or_default().0 += 1;
                 }
             }
         }
     }
-    Scores { by_parameter }
+    let listed = |scores: BTreeMap<(usize, usize), Score>| {
+        let scores = scores.into_iter();
+        scores
+            .map(|((table, place), score)| (table, place, score))
+            .collect()
+    };
+    Scores {
+        by_parameter: by_parameter.into_iter().map(listed).collect(),
+    }
 }
 
 fn add(a: Score, b: Score) -> Score {
@@ -207,17 +215,18 @@ fn columns_for(
     candidates: &[Vec<ColumnIndex>],
     choice: &[usize],
 ) -> Vec<Option<(usize, Score)>> {
-    candidates
-        .iter()
-        .enumerate()
-        .map(|(table, columns)| {
+    let zero = |columns: &Vec<ColumnIndex>| vec![(0, 0); columns.len()];
+    let mut totals: Vec<Vec<Score>> = candidates.iter().map(zero).collect();
+    for (of_type, choice) in scores.iter().zip(choice) {
+        for (table, place, score) in &of_type.by_parameter[*choice] {
+            totals[*table][*place] = add(totals[*table][*place], *score);
+        }
+    }
+    totals
+        .into_iter()
+        .map(|columns| {
             let mut best: Option<(usize, Score)> = None;
-            for place in 0..columns.len() {
-                let total = scores
-                    .iter()
-                    .zip(choice)
-                    .map(|(s, c)| s.by_parameter[*c][table][place])
-                    .fold((0, 0), add);
+            for (place, total) in columns.into_iter().enumerate() {
                 if best.is_none_or(|(_, b)| total > b) {
                     best = Some((place, total));
                 }
@@ -270,8 +279,10 @@ fn parameters_for(scores: &[Scores], columns: &[Option<usize>]) -> Vec<usize> {
         .iter()
         .map(|s| {
             let score = |c: &usize| {
-                let rows = s.by_parameter[*c].iter().zip(columns);
-                rows.filter_map(|(row, place)| place.map(|p| row[p]))
+                let scores = s.by_parameter[*c].iter();
+                scores
+                    .filter(|(table, place, _)| columns[*table] == Some(*place))
+                    .map(|(_, _, score)| *score)
                     .fold((0, 0), add)
             };
             (0..s.by_parameter.len())
@@ -286,14 +297,23 @@ fn parameters_for(scores: &[Scores], columns: &[Option<usize>]) -> Vec<usize> {
 /// in turn until nothing improves, once from each way to place one table, the others being placed
 /// as most parameters alone would have them.
 fn climb(scores: &[Scores], candidates: &[Vec<ColumnIndex>]) -> Vec<usize> {
-    let alone = |table: usize, place: usize| {
-        let best = |s: &Scores| s.by_parameter.iter().map(|p| p[table][place]).max();
-        scores.iter().filter_map(best).fold((0, 0), add)
-    };
+    // What each place would score if each type were routed for it alone.
+    let zero = |columns: &Vec<ColumnIndex>| vec![(0, 0); columns.len()];
+    let mut alone: Vec<Vec<Score>> = candidates.iter().map(zero).collect();
+    for of_type in scores {
+        let mut best: BTreeMap<(usize, usize), Score> = BTreeMap::new();
+        for (table, place, score) in of_type.by_parameter.iter().flatten() {
+            let known = best.entry((*table, *place)).or_default();
+            *known = (*known).max(*score);
+        }
+        for ((table, place), score) in best {
+            alone[table][place] = add(alone[table][place], score);
+        }
+    }
     let start: Vec<Option<usize>> = candidates
         .iter()
         .enumerate()
-        .map(|(table, columns)| (0..columns.len()).rev().max_by_key(|p| alone(table, *p)))
+        .map(|(table, columns)| (0..columns.len()).rev().max_by_key(|p| alone[table][*p]))
         .collect();
     let mut best: Option<(Score, Vec<usize>)> = None;
     for (table, columns) in candidates.iter().enumerate() {

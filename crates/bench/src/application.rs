@@ -8,6 +8,7 @@ use anabranch_analysis::{Guarantee, Plan, Topology};
 use anabranch_engine::PlannedApplication;
 use anabranch_sql::application::Application;
 use anabranch_sql::diagnostic::{self, Diagnostic};
+use anabranch_sql::script::Script;
 use anabranch_sql::source::SourceFile;
 
 /// Why an application cannot be had from files.
@@ -28,6 +29,13 @@ pub enum ApplicationError {
         /// The first byte that is not.
         offset: usize,
     },
+    /// A file is longer than [`FILE_BYTES_MAX`]; how long.
+    TooLong {
+        /// Which.
+        path: PathBuf,
+        /// Its length in bytes.
+        bytes: u64,
+    },
     /// A folder holds no `.sql` file.
     NoFiles(PathBuf),
     /// The SQL is wrong, or is not supported: rendered for people, with file, line and caret.
@@ -45,6 +53,14 @@ impl std::fmt::Display for ApplicationError {
                 "error: {} is not UTF-8 text: the byte at offset {offset} does not fit",
                 path.display()
             ),
+            ApplicationError::TooLong { path, bytes } => write!(
+                f,
+                "error: {} is {} MB long: up to {} MB of SQL in one file are read; split it, or leave \
+                 out what only loads rows",
+                path.display(),
+                bytes / 1_000_000,
+                FILE_BYTES_MAX / 1_000_000
+            ),
             ApplicationError::NoFiles(path) => {
                 write!(f, "error: there is no .sql file in {}", path.display())
             }
@@ -54,6 +70,9 @@ impl std::fmt::Display for ApplicationError {
 }
 
 impl std::error::Error for ApplicationError {}
+
+/// The longest file that is read, in bytes.
+pub const FILE_BYTES_MAX: u64 = 16_000_000;
 
 /// Reads files, and the `.sql` files of folders: `schema.sql` first, then the others by name.
 ///
@@ -106,10 +125,18 @@ fn sql_files(folder: &Path) -> Result<Vec<PathBuf>, ApplicationError> {
 }
 
 fn read_source(path: &Path) -> Result<SourceFile, ApplicationError> {
-    let bytes = std::fs::read(path).map_err(|error| ApplicationError::Unreadable {
+    let unreadable = |error| ApplicationError::Unreadable {
         path: path.to_owned(),
         error,
-    })?;
+    };
+    let described = std::fs::metadata(path).map_err(unreadable)?;
+    if described.len() > FILE_BYTES_MAX {
+        return Err(ApplicationError::TooLong {
+            path: path.to_owned(),
+            bytes: described.len(),
+        });
+    }
+    let bytes = std::fs::read(path).map_err(unreadable)?;
     let text = String::from_utf8(bytes).map_err(|error| ApplicationError::NotText {
         path: path.to_owned(),
         offset: error.utf8_error().valid_up_to(),
@@ -125,15 +152,29 @@ fn read_source(path: &Path) -> Result<SourceFile, ApplicationError> {
 /// # Errors
 /// Diagnostics, rendered.
 pub fn compile(files: Vec<SourceFile>) -> Result<Application, ApplicationError> {
-    let kept = files.clone();
-    let failed = |mut found: Vec<Diagnostic>| {
+    let failed = rendering(&files);
+    let catalog = anabranch_sql::catalog::load(files).map_err(&failed)?;
+    Application::compile(catalog).map_err(&failed)
+}
+
+/// Reads files as clients keep them: what is not understood is left out and told.
+///
+/// # Errors
+/// Diagnostics, rendered, where nothing is left.
+pub fn read_script(files: Vec<SourceFile>) -> Result<Script, ApplicationError> {
+    let failed = rendering(&files);
+    anabranch_sql::script::read(files).map_err(failed)
+}
+
+/// How diagnostics in these files are told.
+fn rendering(files: &[SourceFile]) -> impl Fn(Vec<Diagnostic>) -> ApplicationError + use<> {
+    let kept = files.to_vec();
+    move |mut found: Vec<Diagnostic>| {
         if let [_] = &kept[..] {
             suggest_more_files(&mut found);
         }
         ApplicationError::Diagnostics(diagnostic::render(&found, &kept))
-    };
-    let catalog = anabranch_sql::catalog::load(files).map_err(&failed)?;
-    Application::compile(catalog).map_err(&failed)
+    }
 }
 
 /// Where one file alone was given and it uses a relation that is not there, another may declare it.

@@ -8,6 +8,8 @@
 //! 5. `execute`: a compiled statement runs over a [`Transaction`], set at a time: each step issues
 //!    all the reads that it can know at once.
 //! 6. [`summary`]: what each statement reads, writes and depends on, for the analyser.
+//! 7. [`script`]: files as clients keep them, named queries and loose statements among them, of which
+//!    some are not understood: for the analyser alone.
 //!
 //! This crate knows no protocol, no partition and no plan.
 
@@ -24,6 +26,7 @@ pub mod parse;
 mod plan;
 mod procedure;
 mod program;
+pub mod script;
 pub mod source;
 pub mod summary;
 pub mod testing;

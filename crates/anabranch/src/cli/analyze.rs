@@ -2,12 +2,14 @@
 
 use std::error::Error;
 use std::fmt::Write;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anabranch_analysis::explore::{Effort, Explorer};
 use anabranch_analysis::report::findings::{Baseline, Finding, findings};
-use anabranch_analysis::{Guarantee, report};
+use anabranch_analysis::{Guarantee, Topology, analyze, report};
 use anabranch_bench::application;
+use anabranch_sql::script;
 use clap::{Args, ValueEnum};
 
 use super::Verdict;
@@ -19,9 +21,20 @@ const SEED: u64 = 1;
 /// Exit code 1 says that a transaction needs coordination.
 #[derive(Debug, Args)]
 pub(crate) struct AnalyzeArguments {
-    /// SQL files, or folders of them: tables, assertions, procedures
+    /// SQL files, or folders of them: tables, assertions, procedures, named queries, transactions from
+    /// BEGIN to COMMIT, loose statements
     #[arg(required = true, value_name = "FILES")]
     paths: Vec<PathBuf>,
+    /// Tables and procedures that the files rely on
+    #[arg(long, value_name = "FILE")]
+    schema: Vec<PathBuf>,
+    /// Assertions, and queries that must return no row
+    #[arg(long, value_name = "FILE")]
+    invariants: Vec<PathBuf>,
+    /// Go on without what cannot be read, and tell what that means, also where nothing but declarations
+    /// is given
+    #[arg(long)]
+    leave_out: bool,
     /// What every committed state has to satisfy
     #[arg(long, value_enum, default_value_t = GuaranteeArgument::Invariants)]
     guarantee: GuaranteeArgument,
@@ -70,11 +83,20 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
         check_writable(Some(path))?;
         check_replaceable(path)?;
     }
-    let paths: Vec<PathBuf> = arguments.paths.iter().map(|p| relative(p)).collect();
-    let files = application::read_sources(&paths)?;
-    let compiled = application::compile(files)?;
+    let relative = |paths: &[PathBuf]| paths.iter().map(|p| relative(p)).collect::<Vec<_>>();
+    let mut paths = relative(&arguments.schema);
+    paths.extend(relative(&arguments.paths));
+    let mut files = application::read_sources(&paths)?;
+    let beside = application::read_sources(&relative(&arguments.invariants))?;
+    files.extend(beside.iter().map(script::invariants));
+    let read = application::read_script(files.clone())?;
+    if !read.left_out.is_empty() && !read.has_clients && !arguments.leave_out {
+        // What is written for anabranch alone has to be right.
+        application::compile(files)?;
+    }
+    let compiled = &read.application;
     let catalog = compiled.catalog();
-    if catalog.tables.is_empty() && catalog.procedures.is_empty() {
+    if catalog.tables.is_empty() && read.summaries.is_empty() {
         let paths: Vec<String> = arguments
             .paths
             .iter()
@@ -90,24 +112,25 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
         GuaranteeArgument::Invariants => Guarantee::Invariants,
         GuaranteeArgument::Serializable => Guarantee::Serializable,
     };
-    let plan = application::analyze(&compiled, guarantee);
+    let plan = analyze(catalog, &read.summaries, Topology::Partitioned, guarantee);
     let found = findings(&plan, catalog);
     let written = arguments.write_baseline.as_deref().map(|path| {
         let now = Baseline::of(&found);
         write_file(path, now.render()).map(|()| now)
     });
     let known = written.transpose()?.or(known);
-    let look = || Explorer::new(&compiled, &plan).counterexamples(SEED, Effort::default());
+    let look = || Explorer::new(compiled, &plan).counterexamples(SEED, Effort::default());
     let shows = matches!(arguments.format, Format::Text | Format::Json | Format::Html);
     let counterexamples = (shows && !arguments.no_counterexamples).then(look);
-    let (catalog, summaries) = (compiled.catalog(), compiled.summaries());
+    let summaries = &read.summaries;
     match arguments.format {
         Format::Text => {
             let shown = counterexamples.map(|list| report::counterexample::render(&plan, &list));
             say!(
-                "{}{}{}",
+                "{}{}{}{}",
                 report::text::render(&plan, catalog, summaries),
                 shown.unwrap_or_default(),
+                report::left_out::render(&read.left_out, catalog),
                 known
                     .as_ref()
                     .map_or_else(String::new, |b| compared(b, &found)),
@@ -121,6 +144,7 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
                 summaries,
                 counterexamples.as_deref(),
                 known.as_ref().map(|baseline| (baseline, found.as_slice())),
+                &read.left_out,
             )
         )?,
         Format::Sarif => say!("{}", report::sarif::render(&found, known.as_ref()))?,
@@ -136,6 +160,15 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
             say!("{}", page.render())?
         }
         Format::Github => say!("{}", report::github::render(&found, known.as_ref()))?,
+    }
+    let tells = matches!(arguments.format, Format::Text | Format::Json);
+    if !tells && !read.left_out.is_empty() {
+        let note = format_args!(
+            "note: {} pieces of the files are left out: --format text says which, and what that means\n",
+            read.left_out.len()
+        );
+        // Whoever does not read it has the results all the same.
+        let _ = io::Write::write_fmt(&mut io::stderr(), note);
     }
     let needs = match &known {
         Some(baseline) => found.iter().any(|finding| !baseline.knows(finding)),

@@ -1,5 +1,7 @@
 //! What needs coordination, as code scanning and pull requests ask for it, and against a baseline.
 
+mod files;
+
 use std::path::Path;
 
 use serde_json::Value;

@@ -2,11 +2,13 @@
 //! not change within a version, more may be added.
 
 use anabranch_sql::catalog::Catalog;
+use anabranch_sql::script::LeftOut;
 use anabranch_sql::summary::{StatementId, TransactionSummary};
 use anabranch_types::Placement;
 use serde::Serialize;
 
 use super::findings::{Baseline, Finding, Fingerprint};
+use super::left_out::{Told, told};
 use crate::explore::Counterexample;
 use crate::plan::{
     Confluence, CoordinationClass, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan,
@@ -27,6 +29,7 @@ struct Report<'a> {
     counterexamples: Option<Vec<CounterexampleReport<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     against_baseline: Option<Comparison<'a>>,
+    left_out: Vec<Told<'a>>,
 }
 
 #[derive(Serialize)]
@@ -140,6 +143,7 @@ pub fn render(
     summaries: &[TransactionSummary],
     counterexamples: Option<&[Counterexample]>,
     baseline: Option<(&Baseline, &[Finding<'_>])>,
+    left_out: &[LeftOut],
 ) -> String {
     let report = Report {
         version: VERSION,
@@ -182,6 +186,7 @@ pub fn render(
                 .collect(),
             gone: known.gone(found),
         }),
+        left_out: left_out.iter().map(|left| told(left, catalog)).collect(),
     };
     // The report is plain data with string keys: it cannot fail to serialize.
     let mut text = serde_json::to_string_pretty(&report).unwrap_or_default();

@@ -7,6 +7,7 @@ pub mod github;
 mod graph;
 pub mod html;
 pub mod json;
+pub mod left_out;
 mod notes;
 pub mod sarif;
 pub mod text;

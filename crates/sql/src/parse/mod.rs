@@ -21,7 +21,7 @@ pub(crate) mod routine;
 mod scope;
 mod sign;
 pub(crate) mod split;
-mod sql_body;
+pub(crate) mod sql_body;
 pub(crate) mod statement;
 mod table;
 mod type_name;

@@ -1,0 +1,117 @@
+//! Files as clients have them: what is in them, and what is left out.
+
+use serde_json::Value;
+
+use crate::{anabranch, refused, refused_in_one_line, scratch, text};
+
+const SCHEMA: &str = "CREATE TABLE accounts (id bigserial PRIMARY KEY, owner text NOT NULL,
+    balance bigint NOT NULL CHECK (balance >= 0));
+CREATE TABLE shops (id bigserial PRIMARY KEY, place geometry(Point, 4326));
+";
+
+const QUERIES: &str = "-- name: CreateAccount :one
+INSERT INTO accounts (owner, balance) VALUES ($1, 0) RETURNING *;
+
+-- name: AddMoney :exec
+UPDATE accounts SET balance = balance - sqlc.arg(amount) WHERE id = @id;
+
+-- transfer money
+BEGIN;
+UPDATE accounts SET balance = balance - ? WHERE id = ?;
+UPDATE accounts SET balance = balance + ? WHERE id = ?;
+COMMIT;
+
+-- name: ShopsNear :many
+SELECT * FROM shops WHERE place && ST_MakeEnvelope($1, $2, $3, $4);
+";
+
+#[test]
+fn what_clients_have_is_read_and_what_is_not_understood_is_told() {
+    let folder = scratch("files");
+    let schema = scratch("files-schema").join("schema.sql");
+    let rules = scratch("files-rules").join("rules.sql");
+    std::fs::write(folder.join("query.sql"), QUERIES).unwrap();
+    std::fs::write(&schema, SCHEMA).unwrap();
+    std::fs::write(
+        &rules,
+        "-- nobody nameless\nSELECT * FROM accounts WHERE owner = '';\n",
+    )
+    .unwrap();
+    let asked = [
+        "analyze",
+        text(&folder),
+        "--schema",
+        text(&schema),
+        "--invariants",
+        text(&rules),
+    ];
+    let ran = anabranch(&asked);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{}", ran.out);
+    for told in [
+        "○ CreateAccount",
+        "◐ AddMoney",
+        "CALL \"AddMoney\"(\"@amount\" => ",
+        "routed by @id",
+        "● transfer_money",
+        "● ShopsNear",
+        "nobody_nameless",
+        "Left out",
+        "schema.sql:3:",
+        "shops and its constraints have no verdicts",
+        "query.sql:14:",
+        "ShopsNear is taken to do anything to the tables that it names",
+    ] {
+        assert!(ran.out.contains(told), "{told}: {}", ran.out);
+    }
+    let json = anabranch(&[&asked[..], &["--format", "json"]].concat());
+    let json: Value = serde_json::from_str(&json.out).expect("it is JSON");
+    let left = json["left_out"].as_array().expect("a list");
+    let of: Vec<&Value> = left.iter().map(|l| &l["transaction"]).collect();
+    assert_eq!(of, [&Value::Null, &Value::from("ShopsNear")]);
+    let unknown = json["transactions"].as_array().expect("a list");
+    let unknown = unknown.iter().filter(|t| t.get("unknown").is_some());
+    assert_eq!(
+        unknown.map(|t| &t["name"]).collect::<Vec<_>>(),
+        ["ShopsNear"]
+    );
+    let sarif = anabranch(&[&asked[..], &["--format", "sarif"]].concat());
+    assert!(
+        sarif.err.contains("2 pieces of the files are left out"),
+        "{}",
+        sarif.err
+    );
+}
+
+#[test]
+fn declarations_alone_have_to_be_right_unless_what_is_wrong_is_to_be_left_out() {
+    let file = scratch("leave-out").join("application.sql");
+    let wrong = "CREATE PROCEDURE wipe() LANGUAGE SQL BEGIN ATOMIC DELETE FROM accounts WHERE nosuch = 1; END;\n";
+    let sql = SCHEMA.replace("place geometry(Point, 4326)", "place text") + wrong;
+    std::fs::write(&file, sql).unwrap();
+    refused(
+        &["analyze", text(&file)],
+        &["column \"nosuch\" does not exist"],
+    );
+    let ran = anabranch(&["analyze", "--leave-out", text(&file)]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{}", ran.out);
+    for told in [
+        "● wipe",
+        "unknown     column \"nosuch\" does not exist",
+        "Left out",
+    ] {
+        assert!(ran.out.contains(told), "{told}: {}", ran.out);
+    }
+}
+
+#[test]
+fn what_is_no_text_too_long_or_empty_is_refused() {
+    let file = scratch("no-files").join("query.sql");
+    let analyze = ["analyze", text(&file)];
+    std::fs::write(&file, b"SELECT '\xff';").unwrap();
+    refused_in_one_line(&analyze, &["query.sql", "is not UTF-8 text", "offset 8"]);
+    std::fs::write(&file, "-- nothing\n").unwrap();
+    refused_in_one_line(&analyze, &["there is nothing to analyse"]);
+    let long = std::fs::File::create(&file).unwrap();
+    long.set_len(50_000_000).unwrap();
+    refused_in_one_line(&analyze, &["query.sql", "50 MB", "up to 16 MB"]);
+}

@@ -1,0 +1,210 @@
+//! Pieces of a file as declarations and transactions, in the conventions that people have.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::scan::{Piece, boundary, pieces, words};
+use crate::source::SourceFile;
+
+/// What one file holds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Grouped {
+    /// Statements that declare something, or set something up.
+    pub(super) declarations: Vec<Range<usize>>,
+    /// Transactions.
+    pub(super) groups: Vec<Group>,
+}
+
+/// The statements of one transaction.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    /// Its name; unique among all files.
+    pub(super) name: String,
+    /// Its statements, without what begins and ends it.
+    pub(super) statements: Vec<Range<usize>>,
+    /// Whether a client runs its statements one by one, and sees what each comes to.
+    pub(super) by_client: bool,
+}
+
+/// How statements that follow belong together.
+enum Open {
+    /// Not at all.
+    No,
+    /// From BEGIN to COMMIT.
+    Transaction(Group),
+    /// From `name {` to `}`.
+    Braces(Group),
+    /// Behind `-- name: …`, to the next or to a declaration.
+    Named(Group),
+}
+
+/// What a statement is, by its first words.
+enum Kind {
+    Begin,
+    Commit,
+    Rollback,
+    /// Says nothing about data: SET, SAVEPOINT.
+    Aside,
+    Declaration,
+    Data,
+}
+
+/// The declarations and the transactions of a file; `taken` are names that are given already.
+pub(super) fn group(file: &SourceFile, taken: &mut BTreeSet<String>) -> Grouped {
+    let text = &*file.text;
+    let mut grouped = Grouped::default();
+    let mut open = Open::No;
+    let mut label: Option<String> = None;
+    for piece in pieces(text) {
+        let (lead, range) = match piece {
+            Piece::Label { name, .. } => {
+                label = Some(name);
+                continue;
+            }
+            Piece::Open { name, .. } => {
+                close(&mut grouped, std::mem::replace(&mut open, Open::No));
+                open = Open::Braces(begun(unique(name, taken)));
+                continue;
+            }
+            Piece::Close => {
+                close(&mut grouped, std::mem::replace(&mut open, Open::No));
+                continue;
+            }
+            Piece::Statement { lead, range } => (lead, range),
+        };
+        let kind = kind(
+            &text[range.clone()],
+            matches!(open, Open::No | Open::Named(_)),
+        );
+        let named = query_name(&text[lead.clone()]);
+        if named.is_some() && !matches!(open, Open::Transaction(_) | Open::Braces(_)) {
+            close(&mut grouped, std::mem::replace(&mut open, Open::No));
+        }
+        let mut name = |label: &mut Option<String>| {
+            let told = label.take().filter(|_| named.is_none());
+            let told = told.unwrap_or_else(|| name_of(file, &text[lead.clone()], range.start));
+            unique(told, taken)
+        };
+        match (kind, &mut open) {
+            (Kind::Begin, _) => {
+                close(&mut grouped, std::mem::replace(&mut open, Open::No));
+                open = Open::Transaction(begun(name(&mut label)));
+            }
+            (Kind::Commit, Open::Transaction(_)) => {
+                close(&mut grouped, std::mem::replace(&mut open, Open::No));
+            }
+            // What is rolled back leaves nothing.
+            (Kind::Rollback, Open::Transaction(_)) => open = Open::No,
+            (Kind::Aside, Open::Transaction(_) | Open::Braces(_)) => {}
+            (Kind::Declaration | Kind::Commit | Kind::Rollback | Kind::Aside, _) => {
+                if let Open::Named(_) = open {
+                    close(&mut grouped, std::mem::replace(&mut open, Open::No));
+                }
+                grouped.declarations.push(range);
+            }
+            (Kind::Data, Open::Transaction(group) | Open::Braces(group) | Open::Named(group)) => {
+                group.statements.push(range)
+            }
+            (Kind::Data, Open::No) if named.is_some() => {
+                let mut group = begun(name(&mut label));
+                group.statements.push(range);
+                open = Open::Named(group);
+            }
+            (Kind::Data, Open::No) => {
+                let mut group = begun(name(&mut label));
+                group.statements.push(range);
+                close(&mut grouped, Open::Named(group));
+            }
+        }
+    }
+    close(&mut grouped, open);
+    grouped
+}
+
+fn begun(name: String) -> Group {
+    Group {
+        name,
+        statements: Vec::new(),
+        by_client: false,
+    }
+}
+
+fn close(grouped: &mut Grouped, open: Open) {
+    if let Open::Transaction(mut group) | Open::Braces(mut group) | Open::Named(mut group) = open
+        && !group.statements.is_empty()
+    {
+        group.by_client = group.statements.len() > 1;
+        grouped.groups.push(group);
+    }
+}
+
+fn kind(statement: &str, outside: bool) -> Kind {
+    let head = &statement[..boundary(statement, 120)];
+    let first: Vec<String> = words(head).take(3).collect();
+    let word = |at: usize| first.get(at).map_or("", String::as_str);
+    const DATA: [&str; 12] = [
+        "select", "insert", "update", "delete", "with", "values", "merge", "truncate", "call",
+        "execute", "do", "replace",
+    ];
+    match word(0) {
+        "begin" => Kind::Begin,
+        "start" if word(1) == "transaction" => Kind::Begin,
+        "commit" | "end" => Kind::Commit,
+        "rollback" if word(1) == "to" || word(2) == "to" => Kind::Data,
+        "rollback" | "abort" => Kind::Rollback,
+        "set" | "savepoint" | "release" | "lock" => Kind::Aside,
+        // Only whoever has dumped a database sets its names up so.
+        "select" if outside && statement.contains("set_config(") => Kind::Declaration,
+        "select" if outside && statement.contains("setval(") => Kind::Declaration,
+        first if DATA.contains(&first) => Kind::Data,
+        // MySQL's assignment, a copy, or what nobody knows: whatever it is, it is told.
+        _ if statement.starts_with('(') => Kind::Data,
+        _ => Kind::Declaration,
+    }
+}
+
+/// The name in `-- name: GetAuthor :one`, as sqlc has it.
+fn query_name(lead: &str) -> Option<String> {
+    lead.lines().rev().find_map(|line| {
+        let comment = line.trim().trim_start_matches(['-', '#', '/', '*']);
+        let rest = comment.trim_start().strip_prefix("name:")?;
+        let name = rest.split_whitespace().next()?;
+        Some(name.to_owned())
+    })
+}
+
+/// What a statement is called by the comments before it, or by its place.
+pub(super) fn name_of(file: &SourceFile, lead: &str, at: usize) -> String {
+    let told = query_name(lead).or_else(|| remark(lead));
+    told.unwrap_or_else(|| place_name(file, at))
+}
+
+/// The words of the comment right above a statement, as a name.
+fn remark(lead: &str) -> Option<String> {
+    // A comment with an empty line behind it is about something else.
+    let lead = lead.trim_end_matches([' ', '\t']);
+    let lead = lead.strip_suffix('\n').unwrap_or(lead);
+    let last = lead.lines().next_back()?;
+    let comment = last.trim().strip_prefix("--")?.trim();
+    let words: Vec<String> = words(comment).take(6).collect();
+    let name = words.join("_").to_lowercase();
+    (!name.is_empty() && name.len() <= 48).then_some(name)
+}
+
+/// `file:line`, for what has no other name.
+fn place_name(file: &SourceFile, at: usize) -> String {
+    let (line, _) = file.line_column(u32::try_from(at).unwrap_or(u32::MAX));
+    let name = file.name.rsplit('/').next().unwrap_or(&file.name);
+    format!("{name}:{line}")
+}
+
+/// A name that nobody has yet.
+pub(super) fn unique(name: String, taken: &mut BTreeSet<String>) -> String {
+    let mut given = name.clone();
+    let mut number = 1;
+    while !taken.insert(given.clone()) {
+        number += 1;
+        given = format!("{name}_{number}");
+    }
+    given
+}

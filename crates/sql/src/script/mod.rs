@@ -1,0 +1,490 @@
+//! Files as clients keep them: declarations beside named queries, transactions from BEGIN to COMMIT, and
+//! loose statements, some of which nobody here understands.
+//!
+//! [`read`] takes what it can. A file is cut into pieces (`scan`) that belong together (`group`), each
+//! transaction becomes a procedure whose parameters are its placeholders (`placeholder`), and what
+//! cannot be read is left out and told ([`LeftOut`]). A transaction of which a statement is left out is
+//! still there for the analyser: as one that may do anything to whatever it names (`unknown`). So what is
+//! not understood makes nothing safe.
+
+mod group;
+mod invariants;
+mod placeholder;
+mod scan;
+mod unknown;
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use anabranch_types::DataType;
+
+use crate::{
+    application::Application,
+    catalog::{Block, Catalog, Parameter, ParameterMode, Procedure, Returns, Statement, load},
+    diagnostic::Diagnostic,
+    parse::{
+        cursor::Cursor,
+        lexer::{Places, Text, lex},
+        split::statements,
+        sql_body::sql_statement,
+    },
+    source::{SourceFile, Span},
+    summary::{Deferral, ResultUse, TransactionSummary},
+};
+use group::{Group, group, unique};
+use placeholder::{Parameters, rewrite};
+use unknown::Unknown;
+
+pub use invariants::invariants;
+
+/// What was read.
+#[derive(Debug)]
+pub struct Script {
+    /// What is understood: procedures, and transactions as procedures.
+    pub application: Application,
+    /// Every transaction type: those of `application`, in its order, and behind them those of which
+    /// something is left out.
+    pub summaries: Vec<TransactionSummary>,
+    /// What is left out, in order of place.
+    pub left_out: Vec<LeftOut>,
+    /// Whether there are transactions of clients', beside what is declared.
+    pub has_clients: bool,
+}
+
+/// Something that is left out.
+#[derive(Clone, Debug)]
+pub struct LeftOut {
+    /// Why, and where.
+    pub diagnostic: Diagnostic,
+    /// What that means for the verdicts.
+    pub meaning: String,
+    /// The transaction type that is unknown because of it.
+    pub transaction: Option<String>,
+}
+
+/// A piece of a file.
+#[derive(Clone, Debug)]
+struct Place {
+    file: usize,
+    range: Range<usize>,
+}
+
+impl Place {
+    fn span(&self) -> Span {
+        let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        Span {
+            file: u16::try_from(self.file).unwrap_or(u16::MAX),
+            start: place(self.range.start),
+            end: place(self.range.end),
+        }
+    }
+
+    fn holds(&self, span: Span) -> bool {
+        let own = self.span();
+        span.file == own.file && own.start <= span.start && span.start <= own.end
+    }
+}
+
+/// A transaction type as it stands in the files.
+struct Written {
+    file: usize,
+    group: Group,
+}
+
+/// Reads an application's files.
+///
+/// # Errors
+/// What is wrong with them, where nothing is left without it.
+pub fn read(files: Vec<SourceFile>) -> Result<Script, Vec<Diagnostic>> {
+    let mut taken = BTreeSet::new();
+    let mut declarations = Vec::new();
+    let mut written = Vec::new();
+    for (file, source) in files.iter().enumerate() {
+        let grouped = group(source, &mut taken);
+        let place = |range| Place { file, range };
+        declarations.extend(grouped.declarations.into_iter().map(place));
+        let of_file = |group| Written { file, group };
+        written.extend(grouped.groups.into_iter().map(of_file));
+    }
+    let has_clients = !written.is_empty();
+    let mut reader = Reader {
+        files,
+        declarations,
+        dropped: Vec::new(),
+        first: Vec::new(),
+    };
+    let base = reader.base()?;
+    let mut left_out: Vec<(Place, LeftOut)> = reader.told(&base);
+    let mut unknown: Vec<Unknown> = reader.routines();
+    let triggers = reader.triggers();
+    let mut known: Vec<(Written, Procedure)> = Vec::new();
+    for mut written in written {
+        // A routine of that name is another transaction.
+        if base.find(&written.group.name).is_some() {
+            written.group.name = unique(format!("{}_query", written.group.name), &mut taken);
+        }
+        match reader.procedure(&base, &written) {
+            Ok(procedure) => known.push((written, procedure)),
+            Err(diagnostic) => reader.give_up(written, diagnostic, &mut left_out, &mut unknown),
+        }
+    }
+    let application = loop {
+        let mut catalog = base.catalog().clone();
+        for (_, procedure) in &known {
+            catalog.procedures.push(Arc::new(procedure.clone()));
+        }
+        match Application::compile(catalog) {
+            Ok(application) => break application,
+            Err(problems) => {
+                let before = known.len();
+                for problem in &problems {
+                    let of_it = |(written, _): &(Written, Procedure)| {
+                        let mut statements = written.group.statements.iter();
+                        statements.any(|range| {
+                            let (file, range) = (written.file, range.clone());
+                            problem
+                                .span
+                                .is_some_and(|span| Place { file, range }.holds(span))
+                        })
+                    };
+                    if let Some(at) = known.iter().position(of_it) {
+                        let (written, _) = known.remove(at);
+                        reader.give_up(written, problem.clone(), &mut left_out, &mut unknown);
+                    }
+                }
+                if known.len() == before {
+                    return Err(problems);
+                }
+            }
+        }
+    };
+    let summaries = reader.summaries(&application, &known, &unknown, &triggers);
+    left_out.sort_by_key(|(place, _)| (place.file, place.range.start));
+    Ok(Script {
+        application,
+        summaries,
+        left_out: left_out.into_iter().map(|(_, left)| left).collect(),
+        has_clients,
+    })
+}
+
+struct Reader {
+    files: Vec<SourceFile>,
+    declarations: Vec<Place>,
+    /// Which of them are left out, and why.
+    dropped: Vec<(usize, Diagnostic)>,
+    /// What was wrong at first.
+    first: Vec<Diagnostic>,
+}
+
+impl Reader {
+    /// What is declared, as far as it can be read.
+    fn base(&mut self) -> Result<Application, Vec<Diagnostic>> {
+        loop {
+            let loaded = load(self.declared()).and_then(|mut catalog| {
+                catalog.files.clone_from(&self.files);
+                Application::compile(catalog)
+            });
+            let problems = match loaded {
+                Ok(application) => {
+                    let catalog = application.catalog();
+                    let nothing = catalog.tables.is_empty() && !self.first.is_empty();
+                    return match nothing {
+                        true => Err(std::mem::take(&mut self.first)),
+                        false => Ok(application),
+                    };
+                }
+                Err(problems) => problems,
+            };
+            if self.first.is_empty() {
+                self.first.clone_from(&problems);
+            }
+            let before = self.dropped.len();
+            for problem in &problems {
+                let of_it = |place: &Place| problem.span.is_some_and(|span| place.holds(span));
+                let found = self.declarations.iter().position(of_it);
+                if let Some(at) = found
+                    && !self.dropped.iter().any(|(dropped, _)| *dropped == at)
+                {
+                    self.dropped.push((at, problem.clone()));
+                }
+            }
+            if self.dropped.len() == before {
+                return Err(problems);
+            }
+        }
+    }
+
+    /// The files with blanks in the place of what declares nothing, or is left out.
+    fn declared(&self) -> Vec<SourceFile> {
+        let mut kept: Vec<Vec<bool>> = Vec::new();
+        for file in &self.files {
+            kept.push(vec![false; file.text.len()]);
+        }
+        for (at, place) in self.declarations.iter().enumerate() {
+            if !self.dropped.iter().any(|(dropped, _)| *dropped == at) {
+                // Its semicolon and the comments above it belong to it.
+                let text = &self.files[place.file].text;
+                let end = text[place.range.end..].find(';').map_or(0, |n| n + 1);
+                kept[place.file][place.range.start..place.range.end + end].fill(true);
+            }
+        }
+        let blank = |(file, kept): (&SourceFile, &Vec<bool>)| {
+            let mut text = String::with_capacity(file.text.len());
+            let mut comment = false;
+            for (at, c) in file.text.char_indices() {
+                let rest = &file.text[at..];
+                comment = !kept[at] && c != '\n' && (comment || rest.starts_with("--"));
+                if kept[at] || comment || c.is_whitespace() {
+                    text.push(c);
+                } else {
+                    text.extend(std::iter::repeat_n(' ', c.len_utf8()));
+                }
+            }
+            SourceFile::new(file.name.clone(), text)
+        };
+        self.files.iter().zip(&kept).map(blank).collect()
+    }
+
+    fn text(&self, place: &Place) -> &str {
+        &self.files[place.file].text[place.range.clone()]
+    }
+
+    /// What is left out of the declarations.
+    fn told(&self, base: &Application) -> Vec<(Place, LeftOut)> {
+        let meaning = |place: &Place| {
+            let meaning = unknown::meaning(self.text(place), base.catalog());
+            let transaction = unknown::routine(self.text(place));
+            (meaning, transaction)
+        };
+        self.dropped
+            .iter()
+            .map(|(at, diagnostic)| {
+                let place = &self.declarations[*at];
+                let (meaning, transaction) = meaning(place);
+                let left = LeftOut {
+                    diagnostic: diagnostic.clone(),
+                    meaning,
+                    transaction,
+                };
+                (place.clone(), left)
+            })
+            .collect()
+    }
+
+    /// Procedures and functions that are left out.
+    fn routines(&self) -> Vec<Unknown> {
+        let dropped = self.dropped.iter();
+        dropped
+            .filter_map(|(at, diagnostic)| {
+                let place = &self.declarations[*at];
+                let name = unknown::routine(self.text(place))?;
+                Some(Unknown {
+                    name,
+                    span: place.span(),
+                    reason: diagnostic.message.clone(),
+                    statements: vec![self.text(place).to_owned()],
+                    whole: true,
+                })
+            })
+            .collect()
+    }
+
+    /// Triggers and rules, which are all left out.
+    fn triggers(&self) -> Vec<String> {
+        let dropped = self.dropped.iter();
+        let texts = dropped.map(|(at, _)| self.text(&self.declarations[*at]));
+        texts
+            .filter(|text| unknown::is_trigger(text))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    fn give_up(
+        &self,
+        written: Written,
+        diagnostic: Diagnostic,
+        left_out: &mut Vec<(Place, LeftOut)>,
+        unknown: &mut Vec<Unknown>,
+    ) {
+        let (file, group) = (written.file, written.group);
+        let of = |range: &Range<usize>| Place {
+            file,
+            range: range.clone(),
+        };
+        let whole = Place {
+            file,
+            range: group.statements[0].start..group.statements[group.statements.len() - 1].end,
+        };
+        let place = diagnostic.span.and_then(|span| {
+            let mut places = group.statements.iter().map(of);
+            places.find(|place| place.holds(span))
+        });
+        let meaning = format!(
+            "{} is taken to do anything to the tables that it names",
+            group.name
+        );
+        let left = LeftOut {
+            diagnostic: diagnostic.clone(),
+            meaning,
+            transaction: Some(group.name.clone()),
+        };
+        left_out.push((place.unwrap_or_else(|| whole.clone()), left));
+        unknown.push(Unknown {
+            name: group.name,
+            span: whole.span(),
+            reason: diagnostic.message,
+            statements: group
+                .statements
+                .iter()
+                .map(|range| self.text(&of(range)).to_owned())
+                .collect(),
+            whole: false,
+        });
+    }
+
+    /// A transaction as a procedure.
+    fn procedure(&self, base: &Application, written: &Written) -> Result<Procedure, Diagnostic> {
+        let Written { file, group } = written;
+        let source = &self.files[*file];
+        let number = u16::try_from(*file).unwrap_or(u16::MAX);
+        let mut parameters = Parameters::default();
+        let mut block = Block::default();
+        let mut types: Vec<Option<DataType>> = Vec::new();
+        for (at, range) in group.statements.iter().enumerate() {
+            let several = (group.statements.len() > 1).then_some(at + 1);
+            let text = &source.text[range.clone()];
+            let rewritten = rewrite(text, range.start, several, &mut parameters);
+            let original = |span: Span| {
+                let place = |at: u32| {
+                    let last = rewritten.places.len() - 1;
+                    rewritten.places[(at as usize).min(last)]
+                };
+                Span {
+                    file: number,
+                    start: place(span.start),
+                    end: place(span.end),
+                }
+            };
+            let (tokens, error) = lex(Text {
+                file: number,
+                text: &rewritten.text,
+                places: Places::Each(&rewritten.places),
+            });
+            if let Some(error) = error {
+                return Err(error);
+            }
+            let end = original(Span {
+                file: number,
+                start: u32::MAX,
+                end: u32::MAX,
+            });
+            let parts = statements(&tokens, end);
+            let [part] = parts.as_slice() else {
+                let place = Place {
+                    file: *file,
+                    range: range.clone(),
+                };
+                return Err(Diagnostic::new(
+                    "42601",
+                    "it is no single statement",
+                    place.span(),
+                ));
+            };
+            let cursor = match part.open {
+                true => Cursor::new(source, part.tokens, part.end),
+                false => Cursor::ending_at(source, part.tokens, part.end),
+            };
+            let (statement, span) = sql_statement(cursor)?;
+            block.statements.push((
+                Statement::Sql {
+                    statement: Box::new(statement),
+                    into: Vec::new(),
+                    strict: false,
+                },
+                span,
+            ));
+            let compiled = base.statement(&rewritten.text).map_err(|mut problems| {
+                let mut problem = problems.swap_remove(0);
+                problem.span = Some(problem.span.map_or(span, original));
+                problem
+            })?;
+            for (place, found) in compiled.parameters().iter().enumerate() {
+                if types.len() <= place {
+                    types.push(None);
+                }
+                // Text is what a parameter is that nothing tells the type of.
+                if matches!(types[place], None | Some(DataType::Text)) {
+                    types[place] = Some(found.clone());
+                }
+            }
+        }
+        let first = &group.statements[0];
+        let last = &group.statements[group.statements.len() - 1];
+        let whole = Place {
+            file: *file,
+            range: first.start..last.end,
+        };
+        let names = parameters.names.into_iter().enumerate();
+        Ok(Procedure {
+            name: group.name.clone(),
+            parameters: names
+                .map(|(place, name)| Parameter {
+                    name,
+                    data_type: types
+                        .get(place)
+                        .cloned()
+                        .flatten()
+                        .unwrap_or(DataType::Text),
+                    mode: ParameterMode::In,
+                    default: None,
+                })
+                .collect(),
+            returns: Returns::Parameters,
+            body: block,
+            keeps: Vec::new(),
+            span: whole.span(),
+        })
+    }
+
+    /// What each transaction type does, those that are not understood behind the others.
+    fn summaries(
+        &self,
+        application: &Application,
+        known: &[(Written, Procedure)],
+        unknown: &[Unknown],
+        triggers: &[String],
+    ) -> Vec<TransactionSummary> {
+        let mut summaries = application.summaries().to_vec();
+        for summary in &mut summaries {
+            let written = known.iter().find(|(w, _)| w.group.name == summary.name);
+            if written.is_some_and(|(w, _)| w.group.by_client) {
+                // The client sees what each statement comes to, and may do anything with it.
+                for statement in &mut summary.statements {
+                    statement.result = ResultUse::Used;
+                    statement.deferral = Deferral::None;
+                }
+            }
+        }
+        let catalog: &Catalog = application.catalog();
+        let lost: Vec<&str> = self
+            .dropped
+            .iter()
+            .map(|(at, _)| self.text(&self.declarations[*at]))
+            .collect();
+        let mut numbers = summaries
+            .iter()
+            .flat_map(|s| &s.statements)
+            .map(|s| s.id.0 + 1)
+            .max()
+            .unwrap_or(0);
+        for unknown in unknown {
+            summaries.push(unknown.summary(catalog, &lost, &mut numbers));
+        }
+        for trigger in triggers {
+            unknown::fire(trigger, catalog, &lost, &mut summaries, &mut numbers);
+        }
+        summaries
+    }
+}

@@ -1,0 +1,148 @@
+//! Placeholders, as clients write them, made parameters of a procedure.
+//!
+//! `$1`, `?`, `?1`, `:name`, `@name`, `sqlc.arg(name)` and `sqlc.narg(name)`. Positions count within one
+//! statement: the `$1` of the next is another value. Names go through the whole transaction.
+
+use super::scan::{Part, parts};
+
+/// A statement's text without placeholders.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rewritten {
+    /// With `$n` in the place of each, counted over the whole transaction.
+    pub(super) text: String,
+    /// The byte of the file that each byte of `text` comes from, and the end.
+    pub(super) places: Vec<u32>,
+}
+
+/// The parameters of one transaction, as they come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parameters {
+    /// Their names, each as it is spelt.
+    pub(super) names: Vec<String>,
+    /// How many bare `?` there were.
+    bare: usize,
+}
+
+impl Parameters {
+    fn number(&mut self, name: String) -> usize {
+        let known = self.names.iter().position(|n| *n == name);
+        known.unwrap_or_else(|| {
+            self.names.push(name);
+            self.names.len() - 1
+        })
+    }
+}
+
+/// A statement's text with its placeholders replaced. `base` is its first byte's place in the file;
+/// `of_several` its number in the transaction, where there is more than one.
+pub(super) fn rewrite(
+    text: &str,
+    base: usize,
+    of_several: Option<usize>,
+    parameters: &mut Parameters,
+) -> Rewritten {
+    let parts: Vec<(usize, Part<'_>)> = parts(text).collect();
+    let mut out = Rewritten::default();
+    let mut at = 0;
+    let mut indexing = 0_usize;
+    let place = |n: &str| match of_several {
+        Some(statement) => format!("{n} of {statement}"),
+        None => n.to_owned(),
+    };
+    while at < parts.len() {
+        let (start, part) = parts[at];
+        let next = |ahead: usize| parts.get(at + ahead).map(|(_, part)| *part);
+        let before = match at {
+            0 => None,
+            _ => Some(parts[at - 1].1),
+        };
+        let word = |ahead: usize| match next(ahead) {
+            Some(Part::Word(word)) => Some(word),
+            _ => None,
+        };
+        let digits = word(1).filter(|w| w.bytes().all(|b| b.is_ascii_digit()));
+        let name = word(1).filter(|w| !w.starts_with(|c: char| c.is_ascii_digit()));
+        let found: Option<(String, usize)> = match part {
+            Part::Sign('[') => {
+                indexing += 1;
+                None
+            }
+            Part::Sign(']') => {
+                indexing = indexing.saturating_sub(1);
+                None
+            }
+            Part::Sign('$') => digits.map(|n| (place(&format!("${n}")), 2)),
+            Part::Sign('?') if !is_operand(&parts[..at]) => Some(match digits {
+                Some(n) => (place(&format!("?{n}")), 2),
+                None => {
+                    parameters.bare += 1;
+                    (format!("?{}", parameters.bare), 1)
+                }
+            }),
+            Part::Sign(':') if indexing == 0 && !matches!(before, Some(Part::Sign(':'))) => {
+                name.map(|n| (format!(":{n}"), 2))
+            }
+            Part::Sign('@') if !matches!(before, Some(Part::Sign('@' | '<' | '|' | '!' | '~'))) => {
+                name.map(|n| (format!("@{n}"), 2))
+            }
+            Part::Word("sqlc") if next(1) == Some(Part::Sign('.')) => {
+                let named = matches!(word(2), Some("arg" | "narg"))
+                    && next(3) == Some(Part::Sign('('))
+                    && next(5) == Some(Part::Sign(')'));
+                match next(4) {
+                    Some(Part::Word(n)) if named => Some((format!("@{n}"), 6)),
+                    Some(Part::Quoted(n)) if named => {
+                        Some((format!("@{}", n.trim_matches(['\'', '"'])), 6))
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        if let Some((name, length)) = found {
+            let number = parameters.number(name) + 1;
+            push(&mut out, &format!("${number}"), base + start, false);
+            at += length;
+            continue;
+        }
+        let end = parts.get(at + 1).map_or(text.len(), |(next, _)| *next);
+        let source = &text[start..end];
+        match part {
+            // MySQL's quotes of names.
+            Part::Quoted(name) if name.starts_with('`') && name.len() > 1 => {
+                let name = format!("\"{}\"", &name[1..name.len() - 1]);
+                push(&mut out, &name, base + start, true);
+            }
+            _ => push(&mut out, source, base + start, true),
+        }
+        at += 1;
+    }
+    out.places
+        .push(u32::try_from(base + text.len()).unwrap_or(u32::MAX));
+    out
+}
+
+fn push(out: &mut Rewritten, text: &str, start: usize, follows: bool) {
+    out.text.push_str(text);
+    let places = (0..text.len()).map(|offset| {
+        let offset = if follows { offset } else { 0 };
+        u32::try_from(start + offset).unwrap_or(u32::MAX)
+    });
+    out.places.extend(places);
+}
+
+/// Whether what stands before is a value, so that a `?` behind it is PostgreSQL's operator on jsonb.
+fn is_operand(before: &[(usize, Part<'_>)]) -> bool {
+    const KEYWORDS: [&str; 24] = [
+        "values", "limit", "offset", "like", "ilike", "in", "and", "or", "not", "between", "set",
+        "where", "select", "then", "else", "when", "case", "return", "any", "all", "on", "having",
+        "is", "by",
+    ];
+    let mut significant = before.iter().rev().map(|(_, part)| part);
+    match significant.find(|part| !matches!(part, Part::Blank(_))) {
+        Some(Part::Word(word)) => !KEYWORDS.contains(&word.to_lowercase().as_str()),
+        Some(Part::Quoted(_)) => true,
+        Some(Part::Sign(c)) => matches!(c, ')' | ']' | '?'),
+        _ => false,
+    }
+}

@@ -1,0 +1,335 @@
+//! What is not understood, told so that it makes nothing safe: whatever a text names, it may read and
+//! write, all of it.
+
+use anabranch_types::{ColumnIndex, TableId};
+
+use super::scan::words;
+use crate::{
+    catalog::Catalog,
+    source::Span,
+    summary::{
+        ColumnWrite, Deferral, ResultUse, Role, StatementId, StatementSummary, TableAccess, Term,
+        TransactionSummary, WriteClass,
+    },
+};
+
+/// A transaction type of which something is not understood.
+#[derive(Clone, Debug)]
+pub(super) struct Unknown {
+    pub(super) name: String,
+    pub(super) span: Span,
+    /// What is wrong with it.
+    pub(super) reason: String,
+    /// The texts of its statements.
+    pub(super) statements: Vec<String>,
+    /// Whether that is a whole routine, whose words are of several statements.
+    pub(super) whole: bool,
+}
+
+/// What a text may do.
+enum Reach {
+    /// Read these.
+    Reads(Vec<TableId>),
+    /// Anything to these.
+    Any(Vec<TableId>),
+}
+
+impl Unknown {
+    /// All that it may do. `lost` are declarations that are left out, `numbers` the next statement's
+    /// number.
+    pub(super) fn summary(
+        &self,
+        catalog: &Catalog,
+        lost: &[&str],
+        numbers: &mut u32,
+    ) -> TransactionSummary {
+        let mut statements = Vec::new();
+        for text in &self.statements {
+            let reach = reach(text, catalog, lost, self.whole, Some(&self.name));
+            statements.push(statement(catalog, &reach, self.span, numbers));
+        }
+        TransactionSummary {
+            name: self.name.clone(),
+            span: self.span,
+            parameters: Vec::new(),
+            statements,
+            may_end_early: true,
+            keeps: Vec::new(),
+            unknown: Some(self.reason.clone()),
+        }
+    }
+}
+
+/// A statement that may do that.
+fn statement(catalog: &Catalog, reach: &Reach, span: Span, numbers: &mut u32) -> StatementSummary {
+    let id = StatementId(*numbers);
+    *numbers += 1;
+    let (tables, writes) = match reach {
+        Reach::Reads(tables) => (tables, false),
+        Reach::Any(tables) => (tables, true),
+    };
+    let mut accesses = Vec::new();
+    for table in tables {
+        let columns = || {
+            let columns = catalog.schema.table(*table).columns.len();
+            (0..columns).map(|c| ColumnIndex(u16::try_from(c).unwrap_or(u16::MAX)))
+        };
+        let roles: &[Role] = match writes {
+            true => &[Role::Read, Role::Insert, Role::Update, Role::Delete],
+            false => &[Role::Read],
+        };
+        for role in roles {
+            let class = match role {
+                Role::Insert => Some(WriteClass::Assign(Term::Unknown)),
+                Role::Update => Some(WriteClass::OfData),
+                Role::Read | Role::Delete => None,
+            };
+            accesses.push(TableAccess {
+                table: *table,
+                role: *role,
+                columns_read: columns().collect(),
+                columns_returned: columns().collect(),
+                writes: class.map_or_else(Vec::new, |class| {
+                    let write = |column| ColumnWrite {
+                        column,
+                        class: class.clone(),
+                        null_by: columns().collect(),
+                    };
+                    columns().map(write).collect()
+                }),
+                conditions: Vec::new(),
+                filtered_otherwise: true,
+                span,
+            });
+        }
+    }
+    StatementSummary {
+        id,
+        span,
+        in_loop: true,
+        path: Vec::new(),
+        may_leave_out: true,
+        inserts_one: false,
+        accesses,
+        result: ResultUse::Used,
+        deferral: Deferral::None,
+    }
+}
+
+/// What a text may reach by the names in it.
+fn reach(text: &str, catalog: &Catalog, lost: &[&str], whole: bool, own: Option<&str>) -> Reach {
+    const WRITING: [&str; 13] = [
+        "insert", "update", "delete", "merge", "truncate", "call", "execute", "do", "copy",
+        "perform", "replace", "nextval", "setval",
+    ];
+    // Those whose effects are not where their names are.
+    const ELSEWHERE: [&str; 5] = ["execute", "do", "truncate", "prepare", "perform"];
+    let named: Vec<String> = words(text).collect();
+    let names = |name: &str| named.iter().any(|word| word == name);
+    let everything = || catalog.schema.tables.iter().map(|t| t.id).collect();
+    let routines = catalog.procedures.iter().map(|p| p.name.as_str());
+    let is_own = |name: &str| own == Some(name);
+    let calls = routines.filter(|name| !is_own(name)).any(names)
+        || catalog.views.iter().any(|v| names(&v.name))
+        || lost
+            .iter()
+            .filter_map(|text| declared(text))
+            .any(|(kind, name)| kind != "table" && !is_own(&name) && names(&name));
+    // In a string, a body hides what it does from who looks for words alone.
+    let body = || text.contains("$$") || whole && text.contains('\'');
+    let inside = || {
+        let unquoted = text.replace(['\'', '$'], " ");
+        let inside: Vec<String> = words(&unquoted).collect();
+        inside
+    };
+    let named = if body() { inside() } else { named.clone() };
+    let names = |name: &str| named.iter().any(|word| word.eq_ignore_ascii_case(name));
+    let tables: Vec<TableId> = catalog
+        .schema
+        .tables
+        .iter()
+        .filter(|t| names(&t.name))
+        .map(|t| t.id)
+        .collect();
+    let writes = WRITING.iter().any(|word| names(word)) || names("into") && !whole;
+    let mut lost_tables = lost.iter().filter_map(|text| declared(text));
+    let of_lost = lost_tables.any(|(kind, name)| kind == "table" && names(&name));
+    if ELSEWHERE.iter().any(|word| names(word)) || calls {
+        Reach::Any(everything())
+    } else if !writes {
+        Reach::Reads(tables)
+    } else if tables.is_empty() && !of_lost {
+        Reach::Any(everything())
+    } else {
+        Reach::Any(tables)
+    }
+}
+
+/// What a declaration declares: the kind in lower case, and the name.
+fn declared(text: &str) -> Option<(String, String)> {
+    const SKIPPED: [&str; 14] = [
+        "create",
+        "or",
+        "replace",
+        "temp",
+        "temporary",
+        "unlogged",
+        "unique",
+        "materialized",
+        "recursive",
+        "if",
+        "not",
+        "exists",
+        "constraint",
+        "concurrently",
+    ];
+    let mut words = words(text).filter(|word| !SKIPPED.contains(&word.as_str()));
+    let kind = words.next()?;
+    let mut name = words.next()?;
+    if name == "public" {
+        name = words.next()?;
+    }
+    Some((kind, name))
+}
+
+/// The name of the routine that a text declares.
+pub(super) fn routine(text: &str) -> Option<String> {
+    let (kind, name) = declared(text)?;
+    let trigger = words(text).any(|word| word == "trigger");
+    let is_routine = kind == "function" || kind == "procedure";
+    (is_routine && !trigger).then_some(name)
+}
+
+/// Whether a text declares something that runs when somebody else writes.
+pub(super) fn is_trigger(text: &str) -> bool {
+    is_cascade(text)
+        || matches!(declared(text), Some((kind, _)) if kind == "trigger" || kind == "rule")
+}
+
+/// Whether a text gives a table a foreign key whose actions write.
+fn is_cascade(text: &str) -> bool {
+    let words: Vec<String> = words(text).collect();
+    let has = |word: &str| words.iter().any(|w| w == word);
+    words.first().is_some_and(|w| w == "alter")
+        && has("references")
+        && (has("cascade") || has("set"))
+}
+
+/// What it means that a declaration is left out.
+pub(super) fn meaning(text: &str, catalog: &Catalog) -> String {
+    let Some((kind, name)) = declared(text) else {
+        return "whatever it declares is not considered".to_owned();
+    };
+    match kind.as_str() {
+        "table" if is_cascade(text) => format!(
+            "the foreign key of {name} has no verdict, and transactions that write the tables that it \
+             names are taken to do anything to them"
+        ),
+        "table" if words(text).next().as_deref() == Some("alter") => format!(
+            "what it changes of {name} is not considered: a constraint that it declares has no verdict"
+        ),
+        "table" => format!(
+            "{name} and its constraints have no verdicts, and transactions that name it are unknown"
+        ),
+        "view" => format!("{name} is not there, and transactions that name it are unknown"),
+        "function" | "procedure" if is_trigger_function(text) => {
+            format!("what {name} does counts wherever a trigger runs it")
+        }
+        "function" | "procedure" => {
+            format!("{name} is taken to do anything to the tables that it names")
+        }
+        "trigger" | "rule" => match on_table(text, catalog) {
+            Some(table) => format!(
+                "transactions that write {} are taken to do anything to it and to what its function names",
+                catalog.schema.table(table).name
+            ),
+            None => "transactions that write are taken to do anything to every table".to_owned(),
+        },
+        "assertion" => format!("{name} has no verdict, and is not enforced"),
+        "index" => format!("if {name} makes something unique, that has no verdict"),
+        _ => "whatever it declares is not considered".to_owned(),
+    }
+}
+
+fn is_trigger_function(text: &str) -> bool {
+    let words: Vec<String> = words(text).collect();
+    words
+        .windows(2)
+        .any(|pair| pair[0] == "returns" && pair[1] == "trigger")
+}
+
+/// The table that a trigger is on.
+fn on_table(text: &str, catalog: &Catalog) -> Option<TableId> {
+    let words: Vec<String> = words(text).collect();
+    let mut after = words.iter().skip_while(|word| *word != "on").skip(1);
+    let name = after.find(|word| *word != "public")?;
+    let tables = catalog.schema.tables.iter();
+    tables.clone().find(|t| t.name == *name).map(|t| t.id)
+}
+
+/// Whoever writes the table of a trigger does what the trigger may do.
+pub(super) fn fire(
+    trigger: &str,
+    catalog: &Catalog,
+    lost: &[&str],
+    summaries: &mut [TransactionSummary],
+    numbers: &mut u32,
+) {
+    let on = match is_cascade(trigger) {
+        true => None,
+        false => on_table(trigger, catalog),
+    };
+    let called: Vec<String> = words(trigger).collect();
+    let function = lost.iter().find(|text| {
+        is_trigger_function(text) && declared(text).is_some_and(|(_, name)| called.contains(&name))
+    });
+    let everything = || {
+        catalog
+            .schema
+            .tables
+            .iter()
+            .map(|t| t.id)
+            .collect::<Vec<_>>()
+    };
+    let named: Vec<TableId> = catalog
+        .schema
+        .tables
+        .iter()
+        .filter(|t| called.contains(&t.name))
+        .map(|t| t.id)
+        .collect();
+    let tables = match (on, function) {
+        _ if is_cascade(trigger) => named.clone(),
+        (Some(on), Some(function)) => {
+            let (Reach::Reads(mut tables) | Reach::Any(mut tables)) =
+                reach(function, catalog, lost, true, None);
+            if !tables.contains(&on) {
+                tables.push(on);
+            }
+            tables
+        }
+        _ => everything(),
+    };
+    let concerns = |table: TableId| match on {
+        Some(on) => table == on,
+        None => !is_cascade(trigger) || named.contains(&table),
+    };
+    for summary in summaries {
+        let mut accesses = summary.statements.iter().flat_map(|s| &s.accesses);
+        let fires = accesses.any(|a| a.role != Role::Read && concerns(a.table));
+        if fires {
+            let span = summary.span;
+            let reach = Reach::Any(tables.clone());
+            summary
+                .statements
+                .push(statement(catalog, &reach, span, numbers));
+            summary.may_end_early = true;
+            summary.keeps.clear();
+            let why = || {
+                "what runs with it, a trigger or a foreign key's action, is not understood"
+                    .to_owned()
+            };
+            summary.unknown.get_or_insert_with(why);
+        }
+    }
+}

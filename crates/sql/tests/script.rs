@@ -1,0 +1,260 @@
+//! Files as clients keep them: named queries, groups, transactions and loose statements; and what is left
+//! out of them.
+
+use anabranch_sql::script::{Script, invariants, read};
+use anabranch_sql::summary::{ResultUse, Role, Term};
+use anabranch_sql::{SourceFile, render};
+
+const SCHEMA: &str = "CREATE TABLE author (id bigint PRIMARY KEY, name text NOT NULL, n integer);
+CREATE TABLE book (id bigint PRIMARY KEY, writer bigint NOT NULL REFERENCES author (id), left_n integer);
+";
+
+fn script(texts: &[&str]) -> Script {
+    let mut files = vec![SourceFile::new("schema.sql", SCHEMA)];
+    for (at, text) in texts.iter().enumerate() {
+        files.push(SourceFile::new(format!("q{at}.sql"), *text));
+    }
+    read(files.clone()).unwrap_or_else(|found| panic!("{}", render(&found, &files)))
+}
+
+fn names(script: &Script) -> Vec<&str> {
+    script.summaries.iter().map(|s| s.name.as_str()).collect()
+}
+
+fn parameters<'s>(script: &'s Script, name: &str) -> Vec<(&'s str, String)> {
+    let summary = script
+        .summaries
+        .iter()
+        .find(|s| s.name == name)
+        .expect("it is there");
+    let of = |(name, of): &'s (String, anabranch_types::DataType)| (name.as_str(), of.to_string());
+    summary.parameters.iter().map(of).collect()
+}
+
+#[test]
+fn queries_are_named_as_sqlc_has_it() {
+    let script = script(&["-- name: GetAuthor :one
+SELECT * FROM author WHERE id = $1 LIMIT 1;
+
+-- name: Rename :exec
+UPDATE author SET name = sqlc.arg(new_name), n = coalesce(sqlc.narg('n'), n) WHERE id = @id;
+/* name: Drop :execrows */
+DELETE FROM author WHERE id = $1;
+"]);
+    assert_eq!(names(&script), ["GetAuthor", "Rename", "Drop"]);
+    assert!(script.left_out.is_empty(), "{:?}", script.left_out);
+    assert_eq!(parameters(&script, "GetAuthor"), [("$1", "bigint".into())]);
+    let expected = [
+        ("@new_name", "text".into()),
+        ("@n", "integer".into()),
+        ("@id", "bigint".into()),
+    ];
+    assert_eq!(parameters(&script, "Rename"), expected);
+}
+
+#[test]
+fn groups_and_labels_are_transactions() {
+    let script = script(&["move {
+  UPDATE author SET n = n - :k WHERE id = :a;
+  UPDATE author SET n = n + :k WHERE id = :b;
+}
+selectAll:
+SELECT * FROM author;
+BEGIN;
+SELECT n FROM author WHERE id = $1;
+UPDATE author SET n = $2 WHERE id = $1;
+COMMIT;
+
+-- Take a book out
+START TRANSACTION;
+SAVEPOINT s;
+UPDATE book SET left_n = left_n - 1 WHERE id = ?;
+UPDATE author SET n = n + 1 WHERE id = ?;
+END;
+BEGIN; DELETE FROM book; ROLLBACK;
+DELETE FROM author WHERE name=:name AND id::text <> '?';
+"]);
+    let found = [
+        "move",
+        "selectAll",
+        "q0.sql:7",
+        "take_a_book_out",
+        "q0.sql:19",
+    ];
+    assert_eq!(names(&script), found);
+    assert!(script.left_out.is_empty(), "{:?}", script.left_out);
+    let of = |name: &str| {
+        parameters(&script, name)
+            .iter()
+            .map(|p| p.0.to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("move"), [":k", ":a", ":b"]);
+    // Positions count within one statement.
+    assert_eq!(of("q0.sql:7"), ["$1 of 1", "$2 of 2", "$1 of 2"]);
+    assert_eq!(of("take_a_book_out"), ["?1", "?2"]);
+    assert_eq!(of("q0.sql:19"), [":name"]);
+    // The client sees what a statement comes to.
+    let used = |name: &str| {
+        let summary = script
+            .summaries
+            .iter()
+            .find(|s| s.name == name)
+            .expect("it is there");
+        summary
+            .statements
+            .iter()
+            .all(|s| s.result == ResultUse::Used)
+    };
+    assert!(used("q0.sql:7") && used("take_a_book_out") && !used("q0.sql:19"));
+}
+
+#[test]
+fn what_is_not_understood_may_do_anything_to_what_it_names() {
+    let script = script(&["-- name: Upsert :exec
+INSERT INTO book (id, writer) VALUES ($1, $2) ON DUPLICATE KEY UPDATE writer = 2;
+-- name: Peek :one
+SELECT frobnicate(id) FROM author;
+-- name: Wipe :exec
+TRUNCATE book CASCADE;
+-- name: Fine :exec
+DELETE FROM book WHERE id = $1;
+-- name: Broken :exec
+UPDATE author SET name = 'it''s WHERE id = $1;
+"]);
+    assert_eq!(names(&script), ["Fine", "Upsert", "Peek", "Wipe", "Broken"]);
+    let reach = |name: &str| {
+        let summary = script
+            .summaries
+            .iter()
+            .find(|s| s.name == name)
+            .expect("it is there");
+        assert_eq!(summary.unknown.is_some(), name != "Fine", "{name}");
+        let accesses = summary.statements.iter().flat_map(|s| &s.accesses);
+        let mut tables: Vec<(u16, Role)> = accesses.map(|a| (a.table.0, a.role)).collect();
+        tables.sort_by_key(|(table, role)| (*table, *role as u8));
+        tables
+    };
+    let any =
+        |table| [Role::Read, Role::Insert, Role::Update, Role::Delete].map(|role| (table, role));
+    assert_eq!(reach("Upsert"), any(1));
+    assert_eq!(reach("Peek"), [(0, Role::Read)]);
+    assert_eq!(reach("Wipe"), [any(0), any(1)].concat());
+    assert_eq!(reach("Broken"), any(0));
+    let told: Vec<_> = script
+        .left_out
+        .iter()
+        .map(|l| l.transaction.as_deref())
+        .collect();
+    assert_eq!(
+        told,
+        [Some("Upsert"), Some("Peek"), Some("Wipe"), Some("Broken")]
+    );
+    let wipe = script.left_out[2].diagnostic.span.expect("it has a place");
+    let file = &script.application.catalog().files[usize::from(wipe.file)];
+    assert_eq!(file.line_column(wipe.start), (6, 1));
+}
+
+#[test]
+fn declarations_that_cannot_be_read_are_left_out_with_what_needs_them() {
+    let script = script(&["CREATE TABLE shop (id bigint PRIMARY KEY, at geometry(Point));
+CREATE TABLE shelf (id bigint PRIMARY KEY, shop bigint REFERENCES shop (id));
+CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE book SET left_n = 0; RETURN NEW; END $$;
+CREATE TRIGGER touched AFTER UPDATE ON author FOR EACH ROW EXECUTE FUNCTION touch();
+DELETE FROM shelf WHERE id = $1;
+UPDATE author SET n = 0 WHERE id = $1;
+DELETE FROM book WHERE id = $1;
+"]);
+    let messages: Vec<&str> = script.left_out.iter().map(|l| l.meaning.as_str()).collect();
+    assert_eq!(messages.len(), 5, "{:#?}", script.left_out);
+    assert!(
+        messages[0].starts_with("shop and its constraints"),
+        "{messages:?}"
+    );
+    assert!(
+        messages[1].starts_with("shelf and its constraints"),
+        "{messages:?}"
+    );
+    assert!(
+        messages[3].starts_with("transactions that write author"),
+        "{messages:?}"
+    );
+    // A trigger makes whoever fires it unknown, and nobody else.
+    let unknown = |s: &&anabranch_sql::summary::TransactionSummary| s.unknown.is_some();
+    let unknown: Vec<&str> = script
+        .summaries
+        .iter()
+        .filter(unknown)
+        .map(|s| s.name.as_str())
+        .collect();
+    assert_eq!(unknown, ["q0.sql:6", "q0.sql:5"]);
+    let fired = &script.summaries[0];
+    let deletes = |table: u16| {
+        let mut accesses = fired.statements.iter().flat_map(|s| &s.accesses);
+        accesses.any(|a| a.table.0 == table && a.role == Role::Delete)
+    };
+    assert!(deletes(0) && deletes(1));
+}
+
+#[test]
+fn a_foreign_key_that_cannot_be_read_may_still_delete() {
+    let script = script(&["CREATE TABLE tag (id bigint PRIMARY KEY);
+ALTER TABLE book ADD CONSTRAINT of_tag FOREIGN KEY (nosuch) REFERENCES tag (id) ON DELETE CASCADE;
+DELETE FROM tag WHERE id = $1;
+UPDATE author SET n = 0 WHERE id = $1;
+"]);
+    assert_eq!(script.left_out.len(), 1, "{:?}", script.left_out);
+    let unknown = script.summaries.iter().map(|s| s.unknown.is_some());
+    assert_eq!(unknown.collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
+fn nothing_that_can_be_read_is_an_error() {
+    let files = vec![SourceFile::new(
+        "a.sql",
+        "CREATE TABLE t (id bigint PRIMARY KEY, x nonsense);",
+    )];
+    assert_eq!(read(files).unwrap_err()[0].code, "42704");
+}
+
+#[test]
+fn queries_that_must_return_no_row_are_assertions() {
+    let file = SourceFile::new(
+        "rules.sql",
+        "-- no negative
+SELECT * FROM book WHERE left_n < 0;
+CREATE ASSERTION somebody CHECK (EXISTS (SELECT * FROM author));
+
+SELECT * FROM author WHERE name = '';
+",
+    );
+    let mut files = vec![SourceFile::new("schema.sql", SCHEMA)];
+    files.push(invariants(&file));
+    let script = read(files).expect("it can be read");
+    let names: Vec<&str> = script
+        .application
+        .assertions()
+        .iter()
+        .map(|a| a.name())
+        .collect();
+    assert_eq!(names, ["no_negative", "somebody", "rules.sql:5"]);
+}
+
+#[test]
+fn a_position_is_no_name_of_a_value() {
+    // Two statements of a client's transaction have their own first parameters.
+    let script = script(&["BEGIN;
+UPDATE author SET n = n - $1 WHERE id = $2;
+UPDATE author SET n = n + $1 WHERE id = $2;
+COMMIT;"]);
+    let terms: Vec<Term> = script.summaries[0]
+        .statements
+        .iter()
+        .flat_map(|s| {
+            s.accesses
+                .iter()
+                .flat_map(|a| a.conditions.iter().map(|c| c.term.clone()))
+        })
+        .collect();
+    assert_eq!(terms, [Term::Parameter(1), Term::Parameter(3)]);
+}
