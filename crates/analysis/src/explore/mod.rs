@@ -41,6 +41,12 @@ use state::Done;
 
 pub use show::Counterexample;
 
+/// The most cases that are tried of one application: where many verdicts ask for them, each gets fewer.
+const CASES_MAX: usize = 100_000;
+
+/// The least that a verdict gets.
+const CASES_MIN: u32 = 50;
+
 /// How hard to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
@@ -101,6 +107,13 @@ impl<'a> Explorer<'a> {
         let plan = self.world.plan;
         let mut found: Vec<Counterexample> = Vec::new();
         let generator = Generator::new(&self.world, seed);
+        let asked = plan.entries.iter().flat_map(|entry| &entry.verdicts);
+        let asked = asked.filter(|v| v.confluent != Confluence::Yes).count();
+        let share = u32::try_from(CASES_MAX / asked.max(1)).unwrap_or(u32::MAX);
+        let effort = Effort {
+            cases: effort.cases.min(share.max(CASES_MIN)),
+            ..effort
+        };
         for (index, invariant) in plan.invariants.iter().enumerate() {
             // What is not understood does not run.
             let procedures = self.world.application.procedures.len();
