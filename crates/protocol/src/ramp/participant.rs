@@ -2,6 +2,7 @@
 
 mod binding;
 mod doubt;
+mod evidence;
 mod invariants;
 mod past;
 mod termination;
@@ -19,11 +20,9 @@ use anabranch_types::{
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::attempt::{Footprint, footprint_of, touches};
+use super::attempt::{Footprint, footprint_of};
 use super::holds::{GuardRange, Holds, Mode, Wanted};
-use super::message::{
-    At, Evidence, Got, Known, Participants, Prepare, Refusal, Required, Slots, UpTo, Work,
-};
+use super::message::{At, Got, Known, Participants, Prepare, Refusal, Required, Slots, UpTo, Work};
 use super::past::Past;
 use super::record::RampRecord;
 use super::siblings::{Metadata, Siblings, Sketch, Trace};
@@ -37,9 +36,6 @@ use self::written::write_prepared;
 
 /// How many items are looked at when versions are dropped on a timer.
 const COLLECT_BUDGET: usize = 256;
-
-/// How many of a node's transactions are looked at one by one before the others are searched.
-const NEAR: usize = 6;
 
 /// What a node's participant and coordinator share.
 #[derive(Clone, Debug)]
@@ -320,20 +316,6 @@ impl Participant {
         })
     }
 
-    /// Whether somebody who knows this to be stable may need evidence that is not there any more. By the
-    /// clocks he does not: he began after what was forgotten had become stable. But clocks jump.
-    pub(super) fn has_forgotten(&self, known: &Known) -> bool {
-        let mut forgotten = self.forgotten.iter().enumerate();
-        forgotten.any(|(node, forgotten)| known.of(node) < *forgotten)
-    }
-
-    /// Up to here nothing is remembered of an earlier life, or of another primary's.
-    pub(super) fn forget_up_to(&mut self, settled: &Known) {
-        for (node, forgotten) in self.forgotten.iter_mut().enumerate() {
-            *forgotten = (*forgotten).max(settled.of(node));
-        }
-    }
-
     /// A snapshot of now, with all that is required.
     fn include_all(
         &mut self,
@@ -344,38 +326,6 @@ impl Participant {
             self.include(context, None, *required)?;
         }
         Ok(self.store.last())
-    }
-
-    /// The transactions in a snapshot that wrote what was read, except those that were known to be
-    /// stable. Their tags tell, not the versions: a version may have been replaced since, and a row
-    /// may have gone or left the range that was read.
-    fn evidence(
-        &self,
-        footprint: &[ItemTag],
-        snapshot: CommitSequence,
-        known: &Known,
-    ) -> Vec<Evidence> {
-        let mut evidence = Vec::new();
-        let read = Sketch::of_reads(footprint);
-        for (shown, known) in self.unknown(known) {
-            let at = first_above(shown, known);
-            let news = shown
-                .range(at..)
-                .take_while(|next| next.sequence <= snapshot);
-            for next in news.filter(|next| next.commit > known) {
-                if read.meets(next.sketch) && touches(next.trace.written(self.partition), footprint)
-                {
-                    evidence.push(Evidence {
-                        commit: next.commit,
-                        siblings: Arc::clone(&next.trace.siblings),
-                        past: next.trace.past.clone(),
-                        // Its name is its timestamp; so it is under Prepare-F, for all.
-                        alone: self.causal && next.trace.siblings.timestamp == next.commit,
-                    });
-                }
-            }
-        }
-        evidence
     }
 
     /// Makes sure that a snapshot includes a transaction that has committed elsewhere; shows it
@@ -418,26 +368,6 @@ impl Participant {
             recent.slots = slots;
         }
         is_prepared
-    }
-
-    /// The first commit here of a transaction that somebody did not know to be stable.
-    fn first_unknown(&self, known: &Known) -> Option<CommitSequence> {
-        let first = |(shown, known): (&VecDeque<Shown>, Timestamp)| {
-            let first = shown.get(first_above(shown, known))?;
-            Some(first.sequence)
-        };
-        self.unknown(known).filter_map(first).min()
-    }
-
-    /// What was shown of each coordinator of which somebody does not know all of it to be stable, and
-    /// up to where they know it.
-    fn unknown(&self, known: &Known) -> impl Iterator<Item = (&VecDeque<Shown>, Timestamp)> {
-        let news = self.shown_max.iter().enumerate();
-        let news = news.filter_map(move |(node, max)| {
-            let known = known.of(node);
-            (*max > known).then_some((node, known))
-        });
-        news.map(|(node, known)| (&self.shown[node], known))
     }
 
     // Commits
@@ -676,23 +606,6 @@ impl Participant {
         Ok(slots)
     }
 
-    fn remember(&mut self, sequence: CommitSequence, commit: Timestamp, trace: Trace) {
-        let sketch = Sketch::of_writes(trace.written(self.partition));
-        let node = commit.node().index();
-        self.shown_max[node] = self.shown_max[node].max(commit);
-        let shown = &mut self.shown[node];
-        let before = shown.back().map_or(Timestamp::ZERO, |last| last.commit_max);
-        shown.push_back(Shown {
-            sequence,
-            commit,
-            commit_max: before.max(commit),
-            trace,
-            sketch,
-        });
-        let slots = Slots::new();
-        self.recent.insert(commit, Recent { sequence, slots });
-    }
-
     fn install(
         &mut self,
         context: &mut Context,
@@ -777,25 +690,6 @@ impl Participant {
         context.probe.within(Activity::Storage, || {
             self.store.collect(context.now, COLLECT_BUDGET);
         });
-    }
-
-    /// Forgets what no reader can need evidence of.
-    pub(super) fn settle(&mut self, stability: &Stability) {
-        for shown in &mut self.shown {
-            while let Some(oldest) = shown.front()
-                && stability.is_settled(oldest.commit)
-            {
-                self.settled = self.settled.max(oldest.sequence);
-                let forgotten = &mut self.forgotten[oldest.commit.node().index()];
-                *forgotten = oldest.commit.max(*forgotten);
-                self.recent.remove(&oldest.commit);
-                shown.pop_front();
-            }
-        }
-        if !self.repeats.is_empty() {
-            self.repeats
-                .retain(|commit, _| !stability.is_settled(*commit));
-        }
     }
 
     // Guards and holds
@@ -974,19 +868,6 @@ impl Participant {
         }
         wanted
     }
-}
-
-/// The first of what was shown up to which something has committed above a timestamp. Mostly it is
-/// among the last few, since all that is older is known to be stable.
-fn first_above(shown: &VecDeque<Shown>, known: Timestamp) -> usize {
-    let is_known = |earlier: &Shown| earlier.commit_max <= known;
-    let near = shown.len().saturating_sub(NEAR);
-    for at in (near..shown.len()).rev() {
-        if is_known(&shown[at]) {
-            return at + 1;
-        }
-    }
-    shown.partition_point(is_known)
 }
 
 /// The row that an effect updates.
