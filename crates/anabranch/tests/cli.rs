@@ -25,7 +25,16 @@ fn command(arguments: &[&str]) -> Command {
 
 /// Runs the command.
 fn anabranch(arguments: &[&str]) -> Ran {
-    let output = command(arguments).output().expect("the command starts");
+    ran(&mut command(arguments))
+}
+
+/// Runs the command in another folder.
+fn anabranch_in(folder: &Path, arguments: &[&str]) -> Ran {
+    ran(command(arguments).current_dir(folder))
+}
+
+fn ran(command: &mut Command) -> Ran {
+    let output = command.output().expect("the command starts");
     Ran {
         code: output.status.code().expect("it is not killed"),
         out: String::from_utf8(output.stdout).expect("it prints text"),

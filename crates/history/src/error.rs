@@ -21,8 +21,11 @@ pub enum Problem {
     /// It does not begin with a header.
     #[error("this is no history: it does not begin with {{\"anabranch_history\": 1, …}}: {0}")]
     NoHeader(String),
+    /// It begins with a header that is not valid.
+    #[error("the history's first line is not valid: {0}")]
+    Header(String),
     /// A later program wrote it.
-    #[error("the history has format {found}; this program reads formats 1 to {known}")]
+    #[error("the history has format {found}; this program reads format {known}")]
     Newer {
         /// The format that the header names.
         found: u64,

@@ -109,7 +109,7 @@ impl<R: BufRead> HistoryReader<R> {
         // The version alone first: a newer header may hold what this program does not know.
         let version: FormatLine = match serde_json::from_slice(&reader.text) {
             Ok(version) => version,
-            Err(error) => return Err(reader.error(Problem::NoHeader(error.to_string()))),
+            Err(error) => return Err(reader.error(Problem::NoHeader(in_line(&error)))),
         };
         if version.format > u64::from(FORMAT_VERSION) || version.format == 0 {
             return Err(reader.error(Problem::Newer {
@@ -119,7 +119,7 @@ impl<R: BufRead> HistoryReader<R> {
         }
         reader.header = match serde_json::from_slice(&reader.text) {
             Ok(header) => header,
-            Err(error) => return Err(reader.error(Problem::NoHeader(error.to_string()))),
+            Err(error) => return Err(reader.error(Problem::Header(in_line(&error)))),
         };
         Ok(reader)
     }
@@ -171,7 +171,7 @@ impl<R: BufRead> HistoryReader<R> {
     }
 
     fn parse(&self) -> Result<Line, Problem> {
-        let invalid = |error: serde_json::Error| Problem::Invalid(error.to_string());
+        let invalid = |error: serde_json::Error| Problem::Invalid(in_line(&error));
         let text = self.text.as_slice();
         // What this program writes begins with the key that tells the line's kind. Others may
         // begin with another key.
@@ -240,6 +240,15 @@ struct Counts {
     transactions: u64,
     #[serde(default)]
     orders: u64,
+}
+
+/// What is wrong with a line. The reader says which line it is; of the inner position the column is left.
+fn in_line(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line ") {
+        Some((what, _)) => format!("{what}, at column {}", error.column()),
+        None => text,
+    }
 }
 
 impl std::fmt::Display for Counts {

@@ -592,6 +592,79 @@ fn an_entry_of_an_earlier_view_is_not_committed_by_counting() {
     assert_eq!(replicas[0].committed(), 3);
 }
 
+/// A new primary knows of nobody how far his log goes. Who lacks an entry that is kept gets that entry, and
+/// not the state, also if the first heartbeat comes before the first answer, or what was sent is lost.
+#[test]
+fn who_lacks_an_entry_is_not_sent_the_state() {
+    let place = |index| Place {
+        view: View(1),
+        index,
+    };
+    let entry = |index| Entry {
+        place: place(index),
+        payload: index,
+    };
+    let restored = |id, last| {
+        let restored = Restored {
+            view: View(1),
+            voted: None,
+            base: place(3),
+            entries: (4..=last).map(entry).collect(),
+        };
+        Replica::restored(
+            ReplicaId(id),
+            3,
+            ReplicaOptions::default(),
+            Ticks(0),
+            restored,
+        )
+    };
+    for lost in 0..4 {
+        // The first of three is dead.
+        let mut replicas = [restored(0, 6), restored(1, 6), restored(2, 5)];
+        let mut out = Out::default();
+        let mut wire: Vec<(usize, usize, Message<Payload>)> = Vec::new();
+        let mut appends = 0;
+        for round in 0..40 {
+            let now = Ticks::from_millis(1_000 + 60 * round);
+            let mut at = 1;
+            replicas[at].tick(now, &mut out);
+            loop {
+                for event in std::mem::take(&mut out.events) {
+                    assert_ne!(event, Event::NeedsState, "{lost} lost: in round {round}");
+                    if event == Event::Elected {
+                        replicas[at].append(7, &mut out);
+                        // A heartbeat is due as soon as it is elected.
+                        replicas[at].flush(&mut out);
+                        replicas[at].tick(now, &mut out);
+                    }
+                }
+                out.writes.clear();
+                let written = replicas[at].written();
+                replicas[at].persisted(written, &mut out);
+                replicas[at].flush(&mut out);
+                let said = out.messages.drain(..);
+                wire.extend(said.map(|(to, message)| (at, to.index(), message)));
+                if wire.is_empty() {
+                    break;
+                }
+                let (from, to, message) = wire.remove(0);
+                at = to;
+                let has_entries =
+                    matches!(&message, Message::Append { entries, .. } if !entries.is_empty());
+                appends += u32::from(has_entries && to == 2);
+                if to == 0 || (has_entries && to == 2 && appends <= lost) {
+                    continue;
+                }
+                replicas[to].receive(now, ReplicaId(from as u8), message, &mut out);
+            }
+        }
+        assert!(replicas[1].is_primary() && appends > lost, "{appends}");
+        assert_eq!(replicas[1].committed(), 7, "{lost} lost");
+        assert_eq!(replicas[2].last(), replicas[1].last());
+    }
+}
+
 /// A round that began before something was said does not confirm it: a later primary may have told
 /// somebody more in between.
 #[test]

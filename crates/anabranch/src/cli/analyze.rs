@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt::Write;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anabranch_analysis::explore::{Effort, Explorer};
 use anabranch_analysis::report::findings::{Baseline, Finding, findings};
@@ -203,9 +203,12 @@ fn check_replaceable(path: &Path) -> Result<(), String> {
 }
 
 /// A path as reports name it: from the current folder where it lies in it, so that reports of two
-/// machines are alike.
+/// machines are alike, and by its whole path where it does not.
 fn relative(path: &Path) -> PathBuf {
     let here = std::env::current_dir().ok();
+    let climbs = path.components().any(|part| part == Component::ParentDir);
+    let whole = climbs.then(|| path.canonicalize().ok()).flatten();
+    let path = whole.as_deref().unwrap_or(path);
     let inside = here
         .as_deref()
         .and_then(|here| path.strip_prefix(here).ok());

@@ -35,6 +35,36 @@ fn application(name: &str, sql: &str) -> std::path::PathBuf {
     file
 }
 
+/// A path that climbs is told from the folder where it ends up in it, and by its whole path elsewhere: no
+/// `..` is a place under the source root.
+#[test]
+fn paths_that_climb_are_told_without_climbing() {
+    let file = application("climbing", SQL);
+    let folder = file.parent().expect("it lies in a folder");
+    let beside = folder.join("beside");
+    std::fs::create_dir_all(&beside).expect("a scratch folder can be made");
+    let place = |here: &Path, path: &str| {
+        let ran = crate::anabranch_in(here, &["analyze", path, "--format", "sarif"]);
+        assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+        let log: Value = serde_json::from_str(&ran.out).expect("it is JSON");
+        let result = &log["runs"][0]["results"][0];
+        result["locations"][0]["physicalLocation"]["artifactLocation"].clone()
+    };
+    let inside = place(folder, "beside/../flights.sql");
+    assert_eq!(inside["uri"], "flights.sql");
+    assert_eq!(inside["uriBaseId"], "%SRCROOT%");
+    let outside = place(&beside, "../flights.sql");
+    let uri = outside["uri"].as_str().expect("a path");
+    assert!(
+        uri.starts_with("file:///") && uri.ends_with("/flights.sql"),
+        "{uri}"
+    );
+    assert!(
+        !uri.contains("..") && outside.get("uriBaseId").is_none(),
+        "{outside}"
+    );
+}
+
 #[test]
 fn sarif_names_rule_place_and_fingerprint() {
     let ran = anabranch(&["analyze", "examples/tpcc", "--format", "sarif"]);

@@ -35,6 +35,10 @@ struct Follower {
     matched: u64,
     /// The next entry to be sent.
     next: u64,
+    /// Where its log may go on as this one does, by what it has said last; before it has, where this one
+    /// ended when its primary was elected. What is lost is sent again from here, and not from where it is
+    /// known to match: a new primary knows that of nobody.
+    said: u64,
     /// The last round that it has confirmed.
     confirmed: u64,
     /// What it had matched at the last heartbeat: where that has not grown, entries may be lost.
@@ -65,6 +69,7 @@ impl<T: Clone> Lead<T> {
     pub(super) fn new(count: u8, last: Place, now: Ticks) -> Lead<T> {
         let follower = Follower {
             next: last.index + 1,
+            said: last.index + 1,
             silent: SILENT_BEATS,
             ..Follower::default()
         };
@@ -279,7 +284,7 @@ impl<T: Clone> Replica<T> {
                 follower.part = None;
             }
             if follower.matched == follower.matched_before && follower.part.is_none() {
-                follower.next = follower.next.min(follower.matched + 1);
+                follower.next = follower.next.min(follower.said);
             }
             follower.matched_before = follower.matched;
         }
@@ -304,6 +309,7 @@ impl<T: Clone> Replica<T> {
         follower.silent = 0;
         follower.matched = follower.matched.max(matched);
         follower.next = follower.next.max(follower.matched + 1);
+        follower.said = follower.matched + 1;
         follower.confirmed = follower.confirmed.max(round);
         if follower.matched >= base && follower.part.take().is_some() {
             self.end_of_installing();
@@ -327,7 +333,8 @@ impl<T: Clone> Replica<T> {
         let follower = &mut lead.followers[from.index()];
         follower.silent = 0;
         follower.confirmed = follower.confirmed.max(round);
-        let next = follower.next.min(last + 1).max(follower.matched + 1);
+        follower.said = (last + 1).max(follower.matched + 1);
+        let next = follower.next.min(follower.said);
         let goes_back = next < follower.next && follower.part.is_none();
         if goes_back {
             follower.next = next;
