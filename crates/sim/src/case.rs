@@ -112,7 +112,7 @@ pub enum CaseError {
     /// An answer cannot be right, in a run that has no verdict to say so.
     Wrong(String),
     /// The fault plan does not fit the cluster.
-    Plan(crate::fault::PlanError),
+    Plan(crate::fault::FaultError),
     /// An option of RAMP's, and the protocol is none.
     NoRamp {
         /// Which option.
@@ -373,15 +373,16 @@ impl Case {
         let trip = network.longest(nodes).0;
         let calls = transactions / u64::from(clients.max(1)) + 1;
         let horizon = Ticks(calls.saturating_mul(trip * 4));
+        let plan = match FaultPlan::draw(level, seed, nodes, clients.max(1), horizon) {
+            plan if protocol.is_durable() => plan,
+            plan => plan.without_crashes(),
+        };
         Case {
             protocol,
             filter: FilterSize::default(),
-            termination: match level {
-                FaultLevel::None => Termination::default(),
-                _ => Termination {
-                    after_us: (trip / 1_000).saturating_mul(TRIPS_TERMINATED).max(1),
-                    unsent_commits: 0,
-                },
+            termination: Termination {
+                after_us: terminates_after(&network, nodes, &plan),
+                unsent_commits: 0,
             },
             extras: Extras::default(),
             seed,
@@ -390,10 +391,7 @@ impl Case {
             replicas: 1,
             clusters: 1,
             transactions,
-            plan: match FaultPlan::draw(level, seed, nodes, clients.max(1), horizon) {
-                plan if protocol.is_durable() => plan,
-                plan => plan.without_crashes(),
-            },
+            plan,
             network,
             watch: Watch::CLOSE,
         }
@@ -408,6 +406,21 @@ impl Case {
             self.plan = self.plan.stretched(REPLICATED_SLOWER);
         }
         self.replicas = replicas;
+        self
+    }
+
+    /// The same case with this plan instead of its own, as it is: participants ask what has become of a
+    /// transaction as soon as if it had been drawn.
+    #[must_use]
+    pub fn planned(mut self, nodes: u16, plan: FaultPlan) -> Case {
+        let after_us = terminates_after(&self.network, nodes, &plan);
+        let times = if self.replicas > 1 {
+            REPLICATED_SLOWER
+        } else {
+            1
+        };
+        self.termination.after_us = after_us.saturating_mul(times);
+        self.plan = plan;
         self
     }
 
@@ -735,6 +748,17 @@ impl Case {
             cluster.advance();
         }
         None
+    }
+}
+
+/// After how long participants ask what has become of a transaction, in microseconds.
+fn terminates_after(network: &Network, nodes: u16, plan: &FaultPlan) -> u64 {
+    match plan.faults.is_empty() {
+        true => Termination::default().after_us,
+        false => {
+            let trip_us = network.longest(nodes).0 / 1_000;
+            trip_us.saturating_mul(TRIPS_TERMINATED).max(1)
+        }
     }
 }
 

@@ -13,9 +13,13 @@
 //! *healed*, and from then on it must make progress.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use anabranch_types::{SplitMix64, Ticks};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::cluster::EPOCH;
 
 /// One thing that goes wrong for a while.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -187,24 +191,160 @@ impl FaultKind {
 
     /// Whether all that it names exists in a cluster of this size.
     fn fits(&self, nodes: u16, clients: u32) -> bool {
-        match self {
-            FaultKind::LatencySpike { percent } => (100..=100_000).contains(percent),
-            FaultKind::Loss { percent } => *percent < 100,
-            FaultKind::Duplication { percent } | FaultKind::Reordering { percent } => {
-                *percent <= 100
-            }
-            FaultKind::SlowLink { from, to, .. } => *from < nodes && *to < nodes,
-            FaultKind::Partition { from, to, .. } => from.iter().chain(to).all(|n| *n < nodes),
+        self.check_names(nodes, clients).is_ok()
+    }
+
+    /// What it names that a cluster of this size has not.
+    fn check_names(&self, nodes: u16, clients: u32) -> Result<(), String> {
+        let named: &[(&str, &[u16])] = match self {
+            FaultKind::SlowLink { from, to, .. } => &[("from", &[*from]), ("to", &[*to])],
+            FaultKind::Partition { from, to, .. } => &[("from", from), ("to", to)],
             FaultKind::Pause { node }
             | FaultKind::Death { node }
-            | FaultKind::ClockSkew { node, .. } => *node < nodes,
-            FaultKind::ClientDeath { client } => *client < clients,
-            FaultKind::Crash { node, clock_us } => *node < nodes && clock_us.abs() <= CLOCK_US_MAX,
-            FaultKind::Disk { node, .. } => *node < nodes,
-            FaultKind::SlowDisk { node, percent } => {
-                *node < nodes && (100..=100_000).contains(percent)
+            | FaultKind::ClockSkew { node, .. }
+            | FaultKind::Crash { node, .. }
+            | FaultKind::Disk { node, .. }
+            | FaultKind::SlowDisk { node, .. } => &[("node", &[*node])],
+            FaultKind::ClientDeath { client } => {
+                let last = u64::from(clients).saturating_sub(1);
+                return within("client", *client, 0..=last);
             }
+            FaultKind::LatencySpike { .. }
+            | FaultKind::Loss { .. }
+            | FaultKind::Duplication { .. }
+            | FaultKind::Reordering { .. } => &[],
+        };
+        let last = u64::from(nodes).saturating_sub(1);
+        let mut each = named.iter();
+        each.try_for_each(|(field, named)| {
+            let mut named = named.iter();
+            named.try_for_each(|node| within(field, *node, 0..=last))
+        })
+    }
+
+    /// What no cluster can make anything of.
+    fn check_numbers(&self) -> Result<(), String> {
+        match self {
+            FaultKind::LatencySpike { percent } | FaultKind::SlowDisk { percent, .. } => {
+                within("percent", *percent, 100..=100_000)
+            }
+            FaultKind::Loss { percent } => within("percent", *percent, 0..=99),
+            FaultKind::Duplication { percent } | FaultKind::Reordering { percent } => {
+                within("percent", *percent, 0..=100)
+            }
+            FaultKind::SlowLink { from, to, extra_us } => {
+                if from == to {
+                    return Err(format!(
+                        "`from` and `to` are both {to}: they have to differ"
+                    ));
+                }
+                within("extra_us", *extra_us, 0..=LONGEST_US)
+            }
+            FaultKind::Partition { from, to, .. } => {
+                for (field, side) in [("from", from), ("to", to)] {
+                    if side.is_empty() {
+                        return Err(format!("`{field}` is empty: it has to name a node"));
+                    }
+                }
+                match from.iter().find(|node| to.contains(node)) {
+                    None => Ok(()),
+                    Some(node) => Err(format!(
+                        "`from` and `to` both name {node}: no node can be cut off from itself"
+                    )),
+                }
+            }
+            FaultKind::ClockSkew { by_us, .. } => within_clock("by_us", *by_us),
+            FaultKind::Crash { clock_us, .. } => within_clock("clock_us", *clock_us),
+            FaultKind::Pause { .. }
+            | FaultKind::Death { .. }
+            | FaultKind::Disk { .. }
+            | FaultKind::ClientDeath { .. } => Ok(()),
         }
+    }
+
+    /// Whose clock it sets, and by how many microseconds at most.
+    fn sets_clock(&self) -> Option<(u16, i64)> {
+        match self {
+            FaultKind::ClockSkew { node, by_us } => Some((*node, *by_us)),
+            FaultKind::Crash { node, clock_us } => Some((*node, *clock_us)),
+            _ => None,
+        }
+    }
+}
+
+fn within(
+    field: &str,
+    value: impl Into<u64>,
+    permitted: RangeInclusive<u64>,
+) -> Result<(), String> {
+    let value = value.into();
+    match permitted.contains(&value) {
+        true => Ok(()),
+        false => Err(format!(
+            "`{field}` is {value}: it has to be from {} to {}",
+            permitted.start(),
+            permitted.end()
+        )),
+    }
+}
+
+fn within_clock(field: &str, by_us: i64) -> Result<(), String> {
+    match by_us.unsigned_abs() <= CLOCK_US_MAX {
+        true => Ok(()),
+        false => Err(format!(
+            "`{field}` is {by_us}: it has to be from -{CLOCK_US_MAX} to {CLOCK_US_MAX}"
+        )),
+    }
+}
+
+impl Fault {
+    /// What no cluster can make anything of.
+    fn check(&self) -> Result<(), String> {
+        // A death has no end.
+        let least = u64::from(!matches!(self.kind, FaultKind::Death { .. }));
+        within("at_us", self.at_us, 0..=LONGEST_US)?;
+        within("for_us", self.for_us, least..=LONGEST_US)?;
+        self.kind.check_numbers()
+    }
+
+    /// Reads one fault. A field that it has not is refused: it may be a slip of the pen, and the fault
+    /// another than was meant.
+    fn from_line(line: &str) -> Result<Fault, String> {
+        let fault: Fault = serde_json::from_str(line).map_err(|error| in_line(&error))?;
+        let (given, known) = (fields(serde_json::from_str(line)), fields(fault.as_json()));
+        let name = fault.kind.name();
+        if let Some(unknown) = given.difference(&known).next() {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let known = known.join(", ");
+            return Err(format!("{name}: unknown field `{unknown}`; it has {known}"));
+        }
+        match fault.check() {
+            Ok(()) => Ok(fault),
+            Err(reason) => Err(format!("{name}: {reason}")),
+        }
+    }
+
+    fn as_json(&self) -> serde_json::Result<Value> {
+        serde_json::to_value(self)
+    }
+}
+
+fn fields(object: serde_json::Result<Value>) -> BTreeSet<String> {
+    match object {
+        Ok(Value::Object(fields)) => fields.into_iter().map(|(name, _)| name).collect(),
+        _ => BTreeSet::new(),
+    }
+}
+
+/// What is wrong with a line that is no JSON, or not the right one. Which line it is of the file is
+/// said elsewhere.
+pub(crate) fn in_line(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    let text = error.to_string();
+    match text.strip_suffix(&format!(" at line {line} column {column}")) {
+        Some(text) if column > 0 => format!("column {column}: {text}"),
+        Some(text) => text.to_owned(),
+        None => text,
     }
 }
 
@@ -277,6 +417,25 @@ impl std::fmt::Display for PlanError {
 }
 
 impl std::error::Error for PlanError {}
+
+/// Why a plan cannot be carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultError {
+    /// Which fault of the plan, counted from 1.
+    pub number: usize,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Which field of it, what it is, and what it may be.
+    pub reason: String,
+}
+
+impl std::fmt::Display for FaultError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "fault {}, {}: {}", self.number, self.kind, self.reason)
+    }
+}
+
+impl std::error::Error for FaultError {}
 
 impl FaultPlan {
     /// A plan for a cluster of `nodes` and `clients`, whose faults begin within `horizon`.
@@ -393,41 +552,42 @@ impl FaultPlan {
             if line.trim().is_empty() {
                 continue;
             }
-            let fault: Fault = serde_json::from_str(line).map_err(|error| PlanError {
+            let fault = Fault::from_line(line).map_err(|reason| PlanError {
                 line: index + 1,
-                reason: error.to_string(),
+                reason,
             })?;
-            if fault.at_us.saturating_add(fault.for_us) > LONGEST_US {
-                return Err(PlanError {
-                    line: index + 1,
-                    reason: "a fault has to end within a day".to_owned(),
-                });
-            }
             faults.push(fault);
         }
         Ok(FaultPlan { faults })
     }
 
-    /// Whether all that the plan names exists in a cluster of this size.
+    /// Whether the plan can be carried out in a cluster of this size.
     ///
     /// # Errors
-    /// The first fault (its number, from 1) that names something else.
-    pub fn check(&self, nodes: u16, clients: u32) -> Result<(), PlanError> {
-        let stray = self
-            .faults
-            .iter()
-            .position(|fault| !fault.kind.fits(nodes, clients));
-        match stray {
-            None => Ok(()),
-            Some(at) => Err(PlanError {
-                line: at + 1,
-                reason: format!(
-                    "{} names a node or client that a cluster of {nodes} nodes and {clients} \
-                     clients has not, or a number out of range",
-                    self.faults[at].kind.name()
-                ),
-            }),
+    /// The first fault that cannot.
+    pub fn check(&self, nodes: u16, clients: u32) -> Result<(), FaultError> {
+        let mut clocks = vec![0u64; usize::from(nodes)];
+        for (fault, number) in self.faults.iter().zip(1..) {
+            let mut checked = fault.check();
+            checked = checked.and_then(|()| fault.kind.check_names(nodes, clients));
+            if let (Ok(()), Some((node, by_us))) = (&checked, fault.kind.sets_clock())
+                && let Some(clock) = clocks.get_mut(usize::from(node))
+            {
+                *clock += by_us.unsigned_abs();
+                if *clock > CLOCK_US_ALL {
+                    checked = Err(format!(
+                        "the clock of `node` {node} would be set by {clock} us in all: at most \
+                         {CLOCK_US_ALL} are permitted"
+                    ));
+                }
+            }
+            checked.map_err(|reason| FaultError {
+                number,
+                kind: fault.kind.name(),
+                reason,
+            })?;
         }
+        Ok(())
     }
 
     /// The plan without what a smaller cluster has not.
@@ -444,14 +604,20 @@ impl FaultPlan {
 /// How much longer than all other faults take a node is absent.
 const ABSENT: u64 = 8;
 
-const LONGEST_US: u64 = 86_400_000_000;
+/// The latest that a fault may begin, and the longest that it may last: a year, in microseconds. It
+/// is for slips of the pen, and far from what virtual time can count.
+const LONGEST_US: u64 = 365 * 86_400_000_000;
 
-/// The farthest that a clock may jump at a crash.
-const CLOCK_US_MAX: i64 = 1_000_000;
+/// The farthest that a clock may jump at once, in microseconds.
+const CLOCK_US_MAX: u64 = 1_000_000;
+
+/// By how much a node's clock may be set in all, in microseconds: less than it shows when a run
+/// begins, so that it is never before its beginning.
+const CLOCK_US_ALL: u64 = EPOCH as u64 / 1_000 - CLOCK_US_MAX;
 
 fn draw_kind(random: &mut SplitMix64, nodes: u16, clients: u32, horizon_us: u64) -> FaultKind {
     let node = |random: &mut SplitMix64| random.below(u64::from(nodes)) as u16;
-    match random.below(22) {
+    let drawn = match random.below(22) {
         0 => FaultKind::LatencySpike {
             percent: random.between(150, 2_000),
         },
@@ -510,6 +676,18 @@ fn draw_kind(random: &mut SplitMix64, nodes: u16, clients: u32, horizon_us: u64)
         _ => FaultKind::ClientDeath {
             client: random.below(u64::from(clients)) as u32,
         },
+    };
+    match drawn {
+        // A single node has no network, and no node is slow to reach itself.
+        FaultKind::SlowLink { .. } | FaultKind::Partition { .. } if nodes == 1 => {
+            FaultKind::Pause { node: 0 }
+        }
+        FaultKind::SlowLink { from, to, extra_us } if from == to => FaultKind::SlowLink {
+            from,
+            to: (to + 1) % nodes,
+            extra_us,
+        },
+        drawn => drawn,
     }
 }
 
@@ -551,7 +729,7 @@ mod tests {
         assert!(plan.check(1, 1).is_ok());
         let stray = good.replace("\"node\":0", "\"node\":4");
         let plan = FaultPlan::from_lines(&stray).unwrap();
-        assert_eq!(plan.check(4, 1).unwrap_err().line, 1);
+        assert_eq!(plan.check(4, 1).unwrap_err().number, 1);
         assert_eq!(plan.within(4, 1), FaultPlan::default());
     }
 }

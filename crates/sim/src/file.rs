@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::cluster::Watch;
-use crate::fault::{FaultPlan, PlanError};
+use crate::fault::{FaultPlan, PlanError, in_line};
 use crate::latency::Network;
 use crate::protocols::{Extras, ProtocolName, Termination};
 
@@ -134,8 +134,7 @@ impl CaseFile {
     pub fn from_text(text: &str) -> Result<CaseFile, PlanError> {
         let at = |line, reason: String| PlanError { line, reason };
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
-        let header: Header =
-            serde_json::from_str(first).map_err(|error| at(1, error.to_string()))?;
+        let header: Header = serde_json::from_str(first).map_err(|error| at(1, in_line(&error)))?;
         if header.anabranch_case != VERSION {
             let reason = format!(
                 "version {} of the form; this program reads version {VERSION}",

@@ -3,6 +3,7 @@
 use anabranch_history::{Model, check};
 use anabranch_protocol::ramp::FilterSize;
 use anabranch_sim::case::Run;
+use anabranch_sim::fault::FaultKind;
 use anabranch_sim::{
     Case, CaseFile, FaultLevel, Network, Prepared, ProtocolName, Termination, Verdict,
 };
@@ -90,6 +91,17 @@ fn seed_3033_says_nothing_to_a_life_that_the_node_has_not_heard_of() {
     let (network, level) = (Network::lan(), FaultLevel::Storm);
     let mut case = Case::new(ProtocolName::RampFast, 3033, 4, 6, 200, network, level);
     case.termination = Termination::default(); // as when it was found
+    // It had a slow link from a node to itself, which is none.
+    let mut slow = (case.plan.faults.iter_mut()).filter(|fault| {
+        let extra_us = 53;
+        fault.kind
+            == FaultKind::SlowLink {
+                from: 0,
+                to: 1,
+                extra_us,
+            }
+    });
+    slow.next().expect("it is drawn").kind = FaultKind::LatencySpike { percent: 100 };
     assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
 }
 
