@@ -549,28 +549,33 @@ impl Case {
         .map_err(CaseError::NotDurable)?;
         cluster.recorder = recorder;
         let ended = catch_unwind(AssertUnwindSafe(|| self.drive(&mut cluster)));
-        let mut checked = Checked::default();
+        let mut checked = check::on_the_way(&cluster, self.watch);
+        let ended = ended.and_then(|unrest| match unrest {
+            Some(why) => Ok(Some(why)),
+            None => catch_unwind(AssertUnwindSafe(|| {
+                check::at_rest(&mut cluster, &prepared.planned, &mut checked);
+                None
+            })),
+        });
+        let at_rest = matches!(ended, Ok(None));
+        let mut found = std::mem::take(&mut cluster.violations);
+        // Whoever promises no right answers has not failed by giving wrong ones: what stops it has.
+        let failed = !found.is_empty() && self.protocol.is_read_atomic();
         let verdict = match ended {
-            Err(panic) => Verdict::Crashed(words(panic.as_ref())),
-            Ok(Some(stuck)) if cluster.violations.is_empty() => Verdict::Stuck(stuck),
-            Ok(Some(_)) => Verdict::Violated(std::mem::take(&mut cluster.violations)),
-            Ok(None) => {
-                let after = catch_unwind(AssertUnwindSafe(|| {
-                    check::after(&mut cluster, &prepared.planned, self.watch)
-                }));
-                match after {
-                    Err(panic) => Verdict::Crashed(words(panic.as_ref())),
-                    Ok(names) => {
-                        checked = names;
-                        match std::mem::take(&mut cluster.violations) {
-                            found if found.is_empty() => Verdict::Fine,
-                            found => Verdict::Violated(found),
-                        }
-                    }
-                }
+            Err(panic) if failed => {
+                found.push(format!("then a node panicked: {}", words(panic.as_ref())));
+                Verdict::Violated(found)
             }
+            Err(panic) => Verdict::Crashed(words(panic.as_ref())),
+            Ok(Some(stuck)) if found.is_empty() => Verdict::Stuck(stuck),
+            Ok(Some(stuck)) => {
+                found.push(format!("then there was no progress: {stuck}"));
+                Verdict::Violated(found)
+            }
+            Ok(None) if found.is_empty() => Verdict::Fine,
+            Ok(None) => Verdict::Violated(found),
         };
-        let (verdict, history) = self.judge(&mut cluster, prepared, verdict, &mut checked);
+        let (verdict, history) = self.judge(&mut cluster, prepared, verdict, at_rest, &mut checked);
         let counters = cluster.counters();
         let mut happened = std::mem::take(&mut cluster.happened);
         let links = cluster.link_counters();
@@ -602,12 +607,16 @@ impl Case {
                 happened.sometimes.insert(name, count);
             }
         }
-        let missing = check::missing(self, prepared, &happened);
+        let missing = check::missing(self, &happened);
+        let unseen = check::unseen(self, prepared, &happened);
         let report = Report {
             happened,
             counters,
             checked,
+            at_rest,
             missing,
+            unseen,
+            answered: cluster.clients.last_answer,
             elapsed: cluster.now(),
             events: cluster.events,
             trace: cluster.trace(),
@@ -653,12 +662,14 @@ impl Case {
         }
     }
 
-    /// Holds the run's history against what the protocol promises.
+    /// Holds the run's history against what the protocol promises, if the run came to rest: what is
+    /// under way has committed here and is not installed there, and would be taken for lost.
     fn judge<P: Simulated>(
         &self,
         cluster: &mut Cluster<P>,
         prepared: &Prepared,
         verdict: Verdict,
+        at_rest: bool,
         checked: &mut Checked,
     ) -> (Verdict, Option<RunHistory>) {
         if let Verdict::Crashed(_) = verdict {
@@ -681,8 +692,7 @@ impl Case {
             return (verdict, None);
         };
         let found = match verdict {
-            // What is under way has not been installed yet; a stuck run is one already.
-            Verdict::Stuck(_) => return (verdict, Some(history)),
+            verdict if !at_rest => return (verdict, Some(history)),
             Verdict::Violated(mut found) => {
                 found.extend(history.judge());
                 found
@@ -699,7 +709,8 @@ impl Case {
     }
 
     /// Lets things happen until every client is done and the cluster has come to rest; or says
-    /// why that will never be.
+    /// why that will never be. What must not be wrong and is, is not tried any longer: clients make
+    /// no further calls, and what is under way is waited for, so that it can be judged.
     fn drive<P: Simulated>(&self, cluster: &mut Cluster<P>) -> Option<String> {
         let calls = self.transactions + u64::from(self.clients) * 4;
         let events_max = calls.saturating_mul(EVENTS_A_CALL_MAX);
@@ -720,7 +731,7 @@ impl Case {
                 return Some(stuck(cluster, "there is no end of events"));
             }
             if !cluster.violations.is_empty() && self.protocol.is_read_atomic() {
-                return Some("a violation ended the run".to_owned());
+                cluster.clients.stop();
             }
             cluster.advance();
         }
@@ -728,9 +739,6 @@ impl Case {
         if self.replicas > 1 {
             // Heartbeats go on for ever.
             while let Some(unrest) = cluster.unrest() {
-                if !cluster.violations.is_empty() {
-                    return Some("a violation ended the run".to_owned());
-                }
                 if cluster.now > until {
                     let why = format!("nodes and replicas do not come to rest: {unrest}");
                     return Some(stuck(cluster, &why));

@@ -12,15 +12,10 @@ use crate::case::{Case, Prepared};
 use crate::cluster::{Cluster, Watch};
 use crate::constraints;
 use crate::protocols::{ProtocolName, Simulated};
-use crate::report::{Checked, Happenings};
+use crate::report::{Checked, Happenings, TRIED_AGAIN};
 
-/// Checks a cluster at rest; what is wrong joins its violations. What was checked.
-pub(crate) fn after<P: Simulated>(
-    cluster: &mut Cluster<P>,
-    planned: &Arc<PlannedApplication>,
-    watch: Watch,
-) -> Checked {
-    let mut found = Vec::new();
+/// What has been checked while a cluster ran.
+pub(crate) fn on_the_way<P: Simulated>(cluster: &Cluster<P>, watch: Watch) -> Checked {
     let mut checked = Checked::default();
     if let Some(every) = NonZero::new(watch.invariants_every) {
         let looks = cluster.hosts.iter().map(|host| host.steps / every);
@@ -28,6 +23,16 @@ pub(crate) fn after<P: Simulated>(
         checked.add("looks at a node's invariants after a step", looks);
     }
     checked.add("answers", cluster.happened.answers);
+    checked
+}
+
+/// Checks a cluster at rest; what is wrong joins its violations, and what was checked the rest of it.
+pub(crate) fn at_rest<P: Simulated>(
+    cluster: &mut Cluster<P>,
+    planned: &Arc<PlannedApplication>,
+    checked: &mut Checked,
+) {
+    let mut found = Vec::new();
     let nodes = u64::from(cluster.placement.nodes());
     if cluster.calls() > 0 {
         found.push(format!(
@@ -64,10 +69,10 @@ pub(crate) fn after<P: Simulated>(
     let clusters = (0..cluster.clusters).map(|one| cluster.stores_of(one));
     let Some(clusters) = clusters.collect::<Option<Vec<Vec<&Store>>>>() else {
         cluster.violations.extend(found);
-        return checked;
+        return;
     };
     for stores in &clusters {
-        found.extend(check_stores(planned, stores, &mut checked));
+        found.extend(check_stores(planned, stores, checked));
     }
     if clusters.len() > 1 {
         let (differ, compared) = cluster.clusters_that_differ();
@@ -75,7 +80,6 @@ pub(crate) fn after<P: Simulated>(
         checked.add("partitions with the same rows in other clusters", compared);
     }
     cluster.violations.extend(found);
-    checked
 }
 
 /// Checks what is declared of the merged state of one cluster; what is wrong with it.
@@ -135,33 +139,9 @@ fn copies_that_differ(planned: &PlannedApplication, stores: &[&Store]) -> (Vec<S
     (found.collect(), copied.len() as u64)
 }
 
-/// What a run of this case should have seen, and has not.
-pub(crate) fn missing(
-    case: &Case,
-    prepared: &Prepared,
-    happened: &Happenings,
-) -> Vec<&'static str> {
+/// What this case's faults should have made a run see, and have not.
+pub(crate) fn missing(case: &Case, happened: &Happenings) -> Vec<&'static str> {
     let mut expected = Vec::new();
-    let may_fracture = prepared.nodes > 1 && prepared.workload.may_fracture();
-    if may_fracture && case.protocol.is_ramp() {
-        expected.push("a second round of reads repaired a race");
-    }
-    if may_fracture && case.protocol == ProtocolName::EPci {
-        expected.push("an owner made a commit check");
-    }
-    if matches!(case.protocol, ProtocolName::Locking) {
-        expected.push("a request waited for another transaction");
-    }
-    if case
-        .extras
-        .prepare_f
-        .is_some_and(|failures| failures + 1 < case.clusters)
-    {
-        expected.push("a client was answered before every cluster had prepared");
-    }
-    if case.clusters > 1 && case.extras.prepare_f.is_none() {
-        expected.push("a cluster took over what another had committed");
-    }
     if case.replicas > 1 && case.plan.faults.iter().any(|f| f.kind.takes_server()) {
         expected.push("a replica became the primary");
     }
@@ -172,4 +152,45 @@ pub(crate) fn missing(
     expected.dedup();
     expected.retain(|name| !happened.sometimes.contains_key(name));
     expected
+}
+
+/// A reader met a race, and its protocol saw it, in one of two ways: a version of a row is asked for by
+/// its name, and what ranges cover is read again as a whole.
+const RACE: &str = "a reader met a race, which was repaired or tried again";
+
+/// What runs of this case's protocol and workload see now and then, and this one has not.
+pub(crate) fn unseen(case: &Case, prepared: &Prepared, happened: &Happenings) -> Vec<&'static str> {
+    let has_seen = |name| happened.sometimes.contains_key(name);
+    let may_fracture = prepared.nodes > 1 && prepared.workload.may_fracture();
+    let clusters = case.clusters;
+    let early = |failures| failures + 1 < clusters;
+    let expected = [
+        (
+            RACE,
+            may_fracture && case.protocol.is_ramp(),
+            has_seen("a second round of reads repaired a race") || has_seen(TRIED_AGAIN),
+        ),
+        (
+            "an owner made a commit check",
+            may_fracture && case.protocol == ProtocolName::EPci,
+            has_seen("an owner made a commit check"),
+        ),
+        (
+            "a request waited for another transaction",
+            case.protocol == ProtocolName::Locking,
+            has_seen("a request waited for another transaction"),
+        ),
+        (
+            "a client was answered before every cluster had prepared",
+            case.extras.prepare_f.is_some_and(early),
+            has_seen("a client was answered before every cluster had prepared"),
+        ),
+        (
+            "a cluster took over what another had committed",
+            clusters > 1 && case.extras.prepare_f.is_none(),
+            has_seen("a cluster took over what another had committed"),
+        ),
+    ];
+    let unseen = expected.into_iter().filter(|(_, can, seen)| *can && !seen);
+    unseen.map(|(name, ..)| name).collect()
 }

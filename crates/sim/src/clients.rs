@@ -60,6 +60,8 @@ pub struct Clients {
     roaming: bool,
     /// Clients that have more to do.
     busy: u32,
+    /// Whether they were told to make no further calls.
+    stopped: bool,
     names: u32,
     /// When the last call ended.
     pub(crate) last_answer: Ticks,
@@ -129,6 +131,7 @@ impl Clients {
             healed_at,
             roaming,
             busy: count,
+            stopped: false,
             names: count,
             clients,
             workload: Arc::clone(&prepared.workload),
@@ -140,6 +143,15 @@ impl Clients {
     /// How many there are.
     pub fn count(&self) -> u32 {
         self.clients.len() as u32
+    }
+
+    /// No client makes another call, now or when the faults have ended.
+    pub(crate) fn stop(&mut self) {
+        if !std::mem::replace(&mut self.stopped, true) {
+            for client in &mut self.clients {
+                (client.left, client.healed_left) = (0, 0);
+            }
+        }
     }
 
     /// How many have more to do.

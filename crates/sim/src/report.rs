@@ -8,6 +8,9 @@ use anabranch_types::Ticks;
 
 use crate::fault::FaultKind;
 
+/// What was read did not fit together, and the protocol saw it.
+pub(crate) const TRIED_AGAIN: &str = "a fractured read was tried again";
+
 /// What is counted while a run goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Happenings {
@@ -64,6 +67,9 @@ impl Happenings {
             *self.aborts.entry(reason.to_owned()).or_insert(0) += u64::from(count);
         }
         self.sometimes("a transaction was tried again");
+        if retries.fractured > 0 {
+            self.sometimes(TRIED_AGAIN);
+        }
     }
 }
 
@@ -122,9 +128,17 @@ pub struct Report {
     pub counters: Counters,
     /// What was checked.
     pub checked: Checked,
-    /// Which of [`Happenings::sometimes`] this run should have seen and did not.
+    /// Whether it came to rest, with nothing under way: else neither what it left nor its history
+    /// could be judged.
+    pub at_rest: bool,
+    /// What this run's faults should have made it see, and have not.
     pub missing: Vec<&'static str>,
-    /// Virtual time at the end.
+    /// What runs of this protocol and workload see now and then, and this one has not: of many seeds it
+    /// is enough that some have.
+    pub unseen: Vec<&'static str>,
+    /// Virtual time when the last call was answered.
+    pub answered: Ticks,
+    /// Virtual time at the end, when nothing was left to happen: timers are waited for as well.
     pub elapsed: Ticks,
     /// Events.
     pub events: u64,
@@ -135,8 +149,13 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether nothing that makes a protocol sweat ever happened: such a run shows little.
+    /// What this run, looked at by itself, should have seen and has not.
+    pub fn never(&self) -> impl Iterator<Item = &'static str> {
+        self.unseen.iter().chain(&self.missing).copied()
+    }
+
+    /// Whether something that makes a protocol sweat never happened: such a run shows little.
     pub fn is_weak(&self) -> bool {
-        !self.missing.is_empty()
+        self.never().next().is_some()
     }
 }
