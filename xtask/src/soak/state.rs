@@ -303,7 +303,8 @@ register under ramp-fast, simulated: 3 nodes (lan), 6 clients, faults storm
   seeds         1,200, of which 1 failed and 17 were weak
   transactions  261,450 committed
   aborts        fractured, tried again 85
-  time          1,342.6 s simulated, 9,876,543 events, in 3.1 s
+  time          1,342.6 s simulated to the last answers, 1,350.1 s to the ends; 9,876,543 events,
+                in 3.1 s
   seed 77       violated: n0 at 12 us: RAMP-I2: something
 ";
 

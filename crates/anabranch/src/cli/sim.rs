@@ -2,6 +2,7 @@
 
 mod sum;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
@@ -96,6 +97,10 @@ pub(crate) struct SimArguments {
     /// one server never comes back: with --replicas), or a file with a fault plan
     #[arg(long, value_name = "LEVEL|FILE", default_value = "mild")]
     faults: String,
+    /// Write the run's fault plan, as drawn from the seed, in the form that --faults reads: with that file
+    /// in its place the run is the same
+    #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
+    plan: Option<PathBuf>,
     /// Leave so many of a million commits of a RAMP to participants that ask what has become of them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     unsent_commits: Option<u32>,
@@ -178,9 +183,11 @@ impl SimArguments {
                 "{error}\n--faults takes none, mild, storm, absence, death or a file with a fault plan"
             )
         })?;
-        CaseFile::plan_from_text(&text)
-            .map(Faults::Read)
-            .map_err(|error| format!("error: {}: {error}", self.faults))
+        let plan = CaseFile::plan_from_text(&text)
+            .map_err(|error| format!("error: {}: {error}", self.faults))?;
+        plan.check(self.servers(), self.clients)
+            .map_err(|error| format!("error: {}: {error}", self.faults))?;
+        Ok(Faults::Read(plan))
     }
 
     fn network(&self) -> Result<Network, String> {
@@ -197,6 +204,11 @@ impl SimArguments {
             .map_err(|error| format!("error: {path}: {error}"))
     }
 
+    /// The nodes of all clusters. What is too many is refused before anything runs.
+    fn servers(&self) -> u16 {
+        self.nodes.saturating_mul(self.clusters).min(NODES_MAX)
+    }
+
     fn watch(&self) -> Watch {
         if self.fast { Watch::FAST } else { Watch::CLOSE }
     }
@@ -209,8 +221,7 @@ impl SimArguments {
         let mut case = Case::new(
             self.protocol,
             seed,
-            // What is too large is refused before anything runs.
-            self.nodes.saturating_mul(self.clusters).min(NODES_MAX),
+            self.servers(),
             self.clients,
             self.transactions,
             network.clone(),
@@ -225,7 +236,7 @@ impl SimArguments {
         case.clusters = self.clusters;
         case.termination.unsent_commits = self.unsent_commits.unwrap_or_default();
         if let Faults::Read(plan) = faults {
-            case.plan = plan.clone();
+            case = case.planned(self.servers(), plan.clone());
         }
         case.watch = self.watch();
         CaseFile {
@@ -248,11 +259,15 @@ fn run_quietly(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
     check_outputs(&[
         ("--diagram", arguments.diagram.as_deref()),
         ("--history", arguments.history.as_deref()),
+        ("--plan", arguments.plan.as_deref()),
         ("--case", arguments.case.as_deref()),
         ("--json", arguments.json.as_deref()),
     ])?;
     if let Some(path) = &arguments.replay {
         let mut file = CaseFile::from_text(&read(path)?)
+            .map_err(|error| format!("error: {}: {error}", path.display()))?;
+        let servers = file.nodes.saturating_mul(file.case.clusters);
+        (file.case.plan.check(servers, file.case.clients))
             .map_err(|error| format!("error: {}: {error}", path.display()))?;
         file.case.watch = arguments.watch();
         let prepared = Prepared::new(&file.workload, file.nodes).map_err(said)?;
@@ -293,6 +308,9 @@ fn one(
     let recorder = arguments.diagram.as_ref().map(|_| Recorder::default());
     let run = file.case.run_recorded(prepared, recorder).map_err(said)?;
     let (report, recorder) = (run.report, run.diagram);
+    if let Some(path) = &arguments.plan {
+        write_file(path, file.case.plan.to_lines())?;
+    }
     let seconds = start.elapsed().as_secs_f64();
     if let (Some(path), Some(recorder)) = (&arguments.diagram, recorder) {
         let title = format!(
@@ -344,6 +362,7 @@ fn write_json(
             .replay
             .is_none()
             .then_some(arguments.faults.as_str()),
+        plan: arguments.seeds.is_none().then_some(&case.plan),
         seeds,
     };
     write_file(path, format!("{:#}\n", sum.to_json(&asked)))
@@ -420,6 +439,9 @@ fn messages(messages: u64, packets: u64, resent: u64) -> String {
     }
 }
 
+/// What is not checked of a run that never came to rest.
+const UNREST: &str = "what is left, and the history: the run never came to rest";
+
 fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
     let case = &file.case;
     let happened = &report.happened;
@@ -432,6 +454,7 @@ fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
         counted(case.clients.into(), "client"),
         case.seed
     );
+    let answered = report.answered.as_micros() as f64 / 1e3;
     let elapsed = report.elapsed.as_micros() as f64 / 1e3;
     let lines = [
         (
@@ -447,7 +470,8 @@ fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
         (
             "time",
             format!(
-                "{elapsed:.1} ms simulated, {}, in {seconds:.2} s",
+                "{answered:.1} ms simulated to the last answer, {elapsed:.1} ms to the end; {}, in \
+                 {seconds:.2} s",
                 counted(report.events, "event")
             ),
         ),
@@ -459,12 +483,16 @@ fn describe(file: &CaseFile, report: &Report, seconds: f64) -> String {
         let _ = writeln!(text, "  {name:<13} {value}");
     }
     if report.is_weak() {
+        let never: Vec<&str> = report.never().collect();
         let _ = writeln!(
             text,
             "  {:<13} this run never saw that {}",
             "weak",
-            report.missing.join(", nor that ")
+            never.join(", nor that ")
         );
+    }
+    if !report.at_rest {
+        let _ = writeln!(text, "  {:<13} {UNREST}", "not checked");
     }
     let _ = writeln!(text, "  {:<13} {}", "verdict", ending(&report.verdict));
     text
@@ -483,6 +511,15 @@ fn ending(ending: &Ending) -> String {
         }
         Ending::Stuck(why) => format!("no progress: {why}"),
         Ending::Crashed(words) => format!("crashed: {words}"),
+    }
+}
+
+/// A word as a POSIX shell takes it for this one word: as it is, or in single quotes.
+fn quoted(word: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,@%+=".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => Cow::Borrowed(word),
+        false => Cow::Owned(format!("'{}'", word.replace('\'', r"'\''"))),
     }
 }
 
@@ -539,8 +576,8 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
             file.nodes,
             case.clients,
             case.transactions,
-            arguments.faults,
-            arguments.net,
+            quoted(&arguments.faults),
+            quoted(&arguments.net),
             case.seed
         )?;
     }
@@ -567,7 +604,7 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
     match written {
         Ok(()) => say!(
             "  replay        anabranch sim --replay {}\n",
-            path.display()
+            quoted(&path.display().to_string())
         )?,
         Err(error) => say!("  not kept      {error}; --case FILE names another place\n")?,
     }
@@ -633,8 +670,8 @@ fn many(
     let mut sum = sum.into_inner().unwrap_or_else(|e| e.into_inner());
     sum.failed.sort_by_key(|(seed, _)| *seed);
     let first = arguments.file(seeds.start, faults, network);
-    write_json(arguments, &first, seeds, &sum)?;
-    print_sum(arguments, &sum, start.elapsed().as_secs_f64())?;
+    write_json(arguments, &first, seeds.clone(), &sum)?;
+    print_sum(arguments, &seeds, &sum, start.elapsed().as_secs_f64())?;
     let Some((seed, report)) = sum.failed.first() else {
         return Ok(Verdict::Fine);
     };
@@ -642,7 +679,12 @@ fn many(
     Ok(verdict(&report.verdict))
 }
 
-fn print_sum(arguments: &SimArguments, sum: &Sum, seconds: f64) -> Result<(), OutputError> {
+fn print_sum(
+    arguments: &SimArguments,
+    seeds: &std::ops::Range<u64>,
+    sum: &Sum,
+    seconds: f64,
+) -> Result<(), OutputError> {
     say!(
         "{} under {}, simulated: {} ({}), {}, faults {}\n\n",
         arguments.workload.as_deref().unwrap_or_default(),
@@ -652,6 +694,7 @@ fn print_sum(arguments: &SimArguments, sum: &Sum, seconds: f64) -> Result<(), Ou
         counted(arguments.clients.into(), "client"),
         arguments.faults
     )?;
+    let answered = sum.answered_us as f64 / 1e6;
     let simulated = sum.simulated_us as f64 / 1e6;
     let lines = [
         (
@@ -660,7 +703,7 @@ fn print_sum(arguments: &SimArguments, sum: &Sum, seconds: f64) -> Result<(), Ou
                 "{}, of which {} failed and {} were weak",
                 grouped(sum.runs),
                 sum.failed.len(),
-                grouped(sum.weak)
+                grouped(sum.weak())
             ),
         ),
         (
@@ -671,18 +714,28 @@ fn print_sum(arguments: &SimArguments, sum: &Sum, seconds: f64) -> Result<(), Ou
         ("messages", messages(sum.messages, sum.packets, sum.resent)),
         ("faults", counts(&sum.faults)),
         ("sometimes", counts(&sum.sometimes)),
-        ("never", counts(&sum.missing)),
+        ("never", counts(&sum.never())),
         ("checked", checked(&sum.checked)),
         (
             "time",
             format!(
-                "{simulated:.1} s simulated, {}, in {seconds:.1} s",
+                "{answered:.1} s simulated to the last answers, {simulated:.1} s to the ends; {}, in \
+                 {seconds:.1} s",
                 counted(sum.events, "event")
             ),
         ),
     ];
     for (name, value) in lines {
         say!("  {name:<13} {value}\n")?;
+    }
+    let left = (seeds.end - seeds.start).saturating_sub(sum.runs);
+    if left > 0 {
+        let left = counted(left, "seed");
+        say!("  {:<13} {left}, since so many had failed\n", "not run")?;
+    }
+    if sum.restless > 0 {
+        let count = grouped(sum.restless);
+        say!("  {:<13} of {count}: {UNREST}\n", "not checked")?;
     }
     if sum.failed.is_empty() {
         say!("  {:<13} fine: all that was checked holds\n", "verdict")?;
@@ -709,6 +762,35 @@ mod tests {
         assert_eq!(lines.len(), 2, "{many}");
         assert!(lines.iter().all(|line| line.len() <= WIDTH), "{many}");
         assert!(lines[1].starts_with(&" ".repeat(INDENT)), "{many}");
+    }
+
+    #[test]
+    fn what_is_printed_to_be_repeated_is_one_word_to_a_shell() {
+        for plain in ["storm", "wan:examples/networks/a-b.txt", "/tmp/case.jsonl"] {
+            assert_eq!(quoted(plain), plain);
+        }
+        assert_eq!(quoted("my plan.txt"), "'my plan.txt'");
+        assert_eq!(quoted("a'b"), r"'a'\''b'");
+        assert_eq!(quoted("$(echo no)"), "'$(echo no)'");
+        assert_eq!(quoted(""), "''");
+        for word in [
+            "my plan.txt",
+            "a'b",
+            "$HOME",
+            "*",
+            "",
+            "~",
+            "a\nb",
+            "\"",
+            "\\",
+        ] {
+            let echo = format!("printf %s {}", quoted(word));
+            let shell = std::process::Command::new("sh")
+                .args(["-c", &echo])
+                .output();
+            let said = shell.expect("there is a shell").stdout;
+            assert_eq!(String::from_utf8(said).as_deref(), Ok(word));
+        }
     }
 
     /// Scripts tell a finding from a cluster that hangs and from one that dies by these numbers.

@@ -1,5 +1,7 @@
 //! What a simulated cluster is made of: its network, and how its nodes are replicated.
 
+mod plans;
+
 use serde_json::Value;
 
 use crate::{anabranch, refused, refused_in_one_line, scratch, simulated, text};

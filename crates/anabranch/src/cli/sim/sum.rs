@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use anabranch_sim::Report;
 use anabranch_sim::report::{Checked, Verdict as Ending};
+use anabranch_sim::{FaultPlan, Report};
 use serde_json::{Value, json};
 
 /// What was run.
@@ -24,6 +24,8 @@ pub(super) struct Asked<'a> {
     pub(super) network: &'a str,
     /// As `--faults` says it; `None` for the plan of a case that is run again.
     pub(super) faults: Option<&'a str>,
+    /// The faults of a single run, drawn or read.
+    pub(super) plan: Option<&'a FaultPlan>,
     pub(super) seeds: Range<u64>,
 }
 
@@ -31,16 +33,22 @@ pub(super) struct Asked<'a> {
 #[derive(Default)]
 pub(super) struct Sum {
     pub(super) runs: u64,
-    pub(super) weak: u64,
+    /// Runs whose own faults showed less than they should have.
+    weak: u64,
     pub(super) committed: u64,
     pub(super) events: u64,
     pub(super) simulated_us: u64,
+    pub(super) answered_us: u64,
+    /// Runs that never came to rest, so that what they left and their histories were not judged.
+    pub(super) restless: u64,
     pub(super) messages: u64,
     pub(super) packets: u64,
     pub(super) resent: u64,
     pub(super) checked: Checked,
     /// What runs should have seen, and how many have not.
-    pub(super) missing: BTreeMap<&'static str, u64>,
+    missing: BTreeMap<&'static str, u64>,
+    /// What protocol and workload show now and then, and in how many runs they have not.
+    unseen: BTreeMap<&'static str, u64>,
     pub(super) sometimes: BTreeMap<&'static str, u64>,
     pub(super) faults: BTreeMap<&'static str, u64>,
     pub(super) aborts: BTreeMap<String, u64>,
@@ -54,10 +62,12 @@ impl Sum {
     pub(super) fn add(&mut self, seed: u64, report: Report) {
         self.trace = (self.runs == 0).then_some(report.trace);
         self.runs += 1;
-        self.weak += u64::from(report.is_weak());
+        self.weak += u64::from(!report.missing.is_empty());
         self.committed += report.happened.committed;
         self.events += report.events;
         self.simulated_us += report.elapsed.as_micros();
+        self.answered_us += report.answered.as_micros();
+        self.restless += u64::from(!report.at_rest);
         self.messages += report.happened.messages;
         self.packets += report.happened.packets;
         self.resent += report.happened.resent;
@@ -66,6 +76,9 @@ impl Sum {
         }
         for name in &report.missing {
             *self.missing.entry(name).or_insert(0) += 1;
+        }
+        for name in &report.unseen {
+            *self.unseen.entry(name).or_insert(0) += 1;
         }
         for (name, count) in &report.happened.sometimes {
             *self.sometimes.entry(name).or_insert(0) += count;
@@ -78,6 +91,22 @@ impl Sum {
         }
         if report.verdict != Ending::Fine {
             self.failed.push((seed, report));
+        }
+    }
+
+    /// What should have been seen, and in how many runs it was not. What protocol and workload show now
+    /// and then is missed only if no run has seen it.
+    pub(super) fn never(&self) -> BTreeMap<&'static str, u64> {
+        let by_none = self.unseen.iter().filter(|(_, runs)| **runs == self.runs);
+        let each = self.missing.iter().chain(by_none);
+        each.map(|(name, runs)| (*name, *runs)).collect()
+    }
+
+    /// Runs that show little: all of them if together they never saw what some should have.
+    pub(super) fn weak(&self) -> u64 {
+        match self.unseen.values().any(|runs| *runs == self.runs) {
+            true => self.runs,
+            false => self.weak,
         }
     }
 
@@ -113,10 +142,12 @@ impl Sum {
                 "transactions": asked.transactions,
                 "network": asked.network,
                 "faults": asked.faults,
+                "plan": asked.plan.map(|plan| &plan.faults),
                 "seeds": { "from": asked.seeds.start, "to": asked.seeds.end },
             },
             "runs": self.runs,
-            "weak_runs": self.weak,
+            "weak_runs": self.weak(),
+            "restless_runs": self.restless,
             "transactions": self.committed,
             "aborts": self.aborts,
             "messages": {
@@ -126,9 +157,10 @@ impl Sum {
             },
             "faults": self.faults,
             "sometimes": self.sometimes,
-            "never": self.missing,
+            "never": self.never(),
             "checks": checks,
             "simulated_us": self.simulated_us,
+            "answered_us": self.answered_us,
             "events": self.events,
             "trace": self.trace.map(|trace| format!("{trace:016x}")),
             "verdict": name(verdict),

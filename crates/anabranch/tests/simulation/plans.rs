@@ -1,0 +1,160 @@
+//! Fault plans: drawn, written, read again, and refused.
+
+use serde_json::Value;
+
+use crate::{refused, refused_in_one_line, scratch, simulated, text};
+
+/// What a run is, whoever drew its plan.
+fn essence(sum: &Value) -> Vec<&Value> {
+    let fields = [
+        "trace",
+        "verdict",
+        "transactions",
+        "events",
+        "faults",
+        "sometimes",
+    ];
+    let mut all: Vec<&Value> = fields.iter().map(|field| &sum[field]).collect();
+    all.push(&sum["asked"]["plan"]);
+    all
+}
+
+#[test]
+fn a_drawn_plan_runs_again_from_its_file() {
+    let folder = scratch("plan-drawn");
+    let file = folder.join("my plan.jsonl");
+    let cases: [&[&str]; 5] = [
+        &["register", "--faults", "storm", "--seed", "9"],
+        &["counter", "--faults", "absence", "--seed", "4"],
+        &[
+            "bank",
+            "--faults",
+            "death",
+            "--replicas",
+            "3",
+            "--seed",
+            "2",
+        ],
+        &["register", "--protocol", "e-pci", "--faults", "storm"],
+        &["register", "--faults", "none"],
+    ];
+    for case in cases {
+        let small = [case, &["--transactions", "60"]].concat();
+        let drawn = [&small[..], &["--plan", text(&file)]].concat();
+        let (code, out, first) = simulated("plan-first", &drawn);
+        assert_eq!(code, 0, "{out}");
+        let level = case.iter().position(|word| *word == "--faults").unwrap() + 1;
+        let mut again = small.clone();
+        again[level] = text(&file);
+        let (code, out, second) = simulated("plan-second", &again);
+        assert_eq!(code, 0, "{out}");
+        assert_eq!(essence(&first), essence(&second), "{case:?}");
+        let lines = std::fs::read_to_string(&file).expect("it is written");
+        let lines: Vec<Value> = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("each line is JSON"))
+            .collect();
+        assert_eq!(first["asked"]["plan"], Value::from(lines), "{case:?}");
+    }
+    refused(
+        &["sim", "register", "--seeds", "0..2", "--plan", text(&file)],
+        &["--plan", "--seeds", "cannot be used with"],
+    );
+    let (_, _, many) = simulated("plan-many", &["register", "--seeds", "0..2"]);
+    assert_eq!(many["asked"]["plan"], Value::Null);
+}
+
+#[test]
+fn a_plan_that_is_none_is_refused_by_file_line_and_field() {
+    let file = scratch("plan-refused").join("storm.jsonl");
+    let good = r#"{"at_us":1,"for_us":2,"kind":"pause","node":0}"#;
+    let cases: [(&str, &[&str]); 5] = [
+        (
+            r#"{"at_us":1,"for_us":2,"kind":"pause","node":0,"nodes":1}"#,
+            &["line 2: pause: unknown field `nodes`; it has at_us, for_us, kind, node"],
+        ),
+        (
+            r#"{"at_us":1,"for_us":2,"kind":"pause","node":}"#,
+            &["line 2: column 45: expected value"],
+        ),
+        (
+            r#"{"at_us":1,"for_us":2,"kind":"loss","percent":200}"#,
+            &["line 2: loss: `percent` is 200: it has to be from 0 to 99"],
+        ),
+        (
+            r#"{"at_us":1,"for_us":2,"kind":"clock_skew","node":0,"by_us":9223372036854775807}"#,
+            &["line 2: clock_skew: `by_us` is 9223372036854775807: it has to be from -1000000"],
+        ),
+        (
+            r#"{"at_us":1,"for_us":2,"kind":"crash","node":3,"clock_us":0}"#,
+            &["fault 2, crash: `node` is 3: it has to be from 0 to 2"],
+        ),
+    ];
+    for (bad, because) in cases {
+        std::fs::write(&file, format!("{good}\n{bad}\n")).expect("the file can be written");
+        let because = [because, &[text(&file)]].concat();
+        refused_in_one_line(&["sim", "register", "--faults", text(&file)], &because);
+    }
+}
+
+/// Calls are answered long before a timer that nobody needs runs out.
+#[test]
+fn the_time_to_the_last_answer_is_told_beside_the_time_to_the_end() {
+    let calm = ["register", "--faults", "none", "--transactions", "60"];
+    let (_, out, sum) = simulated("plan-calm", &calm);
+    let [answered, simulated] = ["answered_us", "simulated_us"].map(|name| {
+        let time = sum[name].as_u64().expect("a time");
+        time as f64 / 1e3
+    });
+    assert!(answered < 100.0 && simulated > 5_000.0, "{out}");
+    let told =
+        format!("{answered:.1} ms simulated to the last answer, {simulated:.1} ms to the end;");
+    assert!(out.contains(&told), "{told}: {out}");
+}
+
+/// A run is named weak for what its faults should have shown, and many for what none of them has.
+#[test]
+fn runs_are_not_weak_for_what_only_some_of_them_can_show() {
+    for workload in ["counter", "payroll", "ycsb"] {
+        let calm = [workload, "--faults", "none", "--seeds", "0..40"];
+        let (_, out, sum) = simulated("plan-weak", &calm);
+        assert_eq!(sum["weak_runs"], 0, "{workload}: {out}");
+        assert_eq!(sum["never"], serde_json::json!({}), "{workload}: {out}");
+    }
+    // Nobody races with a client that is alone.
+    let alone = [
+        "register",
+        "--faults",
+        "none",
+        "--clients",
+        "1",
+        "--seeds",
+        "0..3",
+    ];
+    let (_, out, sum) = simulated("plan-alone", &alone);
+    assert_eq!(sum["weak_runs"], 3, "{out}");
+    assert!(
+        out.contains("a reader met a race, which was repaired or tried again: 3"),
+        "{out}"
+    );
+}
+
+/// What is found on the way is judged at rest: what is under way is not taken for lost.
+#[test]
+fn a_wrong_answer_is_no_lost_commit() {
+    let bank = ["bank", "--protocol", "lwnr", "--replicas", "3"];
+    let death = ["--faults", "death", "--transactions", "120", "--seed", "1"];
+    let (code, out, sum) = simulated("plan-lwnr", &[&bank[..], &death].concat());
+    assert_eq!(code, 1, "{out}");
+    assert_eq!(sum["restless_runs"], 0, "{out}");
+    let found = sum["failures"][0]["found"].as_array().expect("findings");
+    let lost = |what: &&Value| {
+        what.as_str()
+            .is_some_and(|what| what.contains("never installed"))
+    };
+    assert_eq!(found.iter().find(lost), None, "{out}");
+    assert!(
+        out.contains("declared constraints on the merged state"),
+        "{out}"
+    );
+}
