@@ -18,7 +18,7 @@
 //!   frames of the last batch synced before a crash the two cannot be told apart by anybody.)
 //! * **Checkpoints.** A checkpoint is written beside the log, synced, and renamed; only then are
 //!   the segments below its position removed. A crash at any point leaves the older checkpoint with
-//!   its log, or the newer one with its.
+//!   its log, or the newer one with its; in the first one, a log that is new.
 //!
 //! Names: `log-P` is the segment that begins at position `P`, `checkpoint-P` the checkpoint of
 //! everything below `P`, both in hexadecimal; `checkpoint.partial` is on its way.
@@ -167,10 +167,13 @@ impl<D: Media> Log<D> {
         }
         let segments = numbered(&files, "log-");
         let Some((checkpoint, at)) = numbered(&files, "checkpoint-").pop() else {
-            if let Some((first, _)) = segments.first() {
+            if let Some((first, at)) = segments.first()
+                && !(segments.len() == 1 && *at == 0 && log.media.read(first, 0, 1)?.is_empty())
+            {
                 let what = format!("there is {first}, and no checkpoint that it goes on from");
                 return Err(LogError::Gap { what });
             }
+            // An empty first segment is what a crash in the first checkpoint leaves: nothing was ever logged.
             opened.is_new = true;
             return Ok((log, opened));
         };

@@ -268,3 +268,98 @@ fn checkpoints_cut_the_log() {
     assert_eq!((opened.checkpointed, opened.logged), (300, 2));
     assert_eq!(numbers.len(), 302);
 }
+
+/// A disk whose machine dies after so many changes.
+#[derive(Clone, Debug)]
+struct Mortal {
+    disk: MemoryDisk,
+    left: usize,
+}
+
+impl Mortal {
+    fn change(&mut self, file: &str) -> Result<(), MediaError> {
+        let Some(left) = self.left.checked_sub(1) else {
+            return Err(MediaError::Failed {
+                operation: "change",
+                file: file.to_string(),
+                reason: "the machine has died".to_string(),
+            });
+        };
+        self.left = left;
+        Ok(())
+    }
+}
+
+impl Media for Mortal {
+    fn files(&mut self) -> Result<Vec<String>, MediaError> {
+        self.disk.files()
+    }
+
+    fn read(&mut self, file: &str, offset: u64, length: usize) -> Result<Vec<u8>, MediaError> {
+        self.disk.read(file, offset, length)
+    }
+
+    fn create(&mut self, file: &str) -> Result<(), MediaError> {
+        self.change(file)?;
+        self.disk.create(file)
+    }
+
+    fn append(&mut self, file: &str, bytes: &[u8]) -> Result<(), MediaError> {
+        self.change(file)?;
+        self.disk.append(file, bytes)
+    }
+
+    fn sync(&mut self, file: &str) -> Result<(), MediaError> {
+        self.change(file)?;
+        self.disk.sync(file)
+    }
+
+    fn cut(&mut self, file: &str, length: u64) -> Result<(), MediaError> {
+        self.change(file)?;
+        self.disk.cut(file, length)
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> Result<(), MediaError> {
+        self.change(from)?;
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&mut self, file: &str) -> Result<(), MediaError> {
+        self.change(file)?;
+        self.disk.remove(file)
+    }
+}
+
+/// Wherever the very first checkpoint is cut off, the log opens: as new, or with all of it.
+#[test]
+fn a_crash_in_the_first_checkpoint_leaves_a_log_that_opens() {
+    let (mut new, mut whole) = (0, 0);
+    for left in 0..12 {
+        for seed in 0..8 {
+            let mut random = SplitMix64::new(seed);
+            let disk = MemoryDisk::new();
+            let mortal = Mortal { disk, left };
+            let opened = Log::open(mortal, OPTIONS, &mut |_: Record| Ok(()));
+            let (mut log, _) = opened.expect("nothing is changed before the checkpoint");
+            let written =
+                log.checkpoint(&mut |sink| (0..5).for_each(|number| sink(record(number))));
+            let mut disk = log.into_media().disk;
+            disk.crash(&mut |bound| random.below(bound));
+            let (mut again, numbers, opened) =
+                open(disk).unwrap_or_else(|error| panic!("{left} changes: {error}"));
+            if opened.is_new {
+                assert!(
+                    written.is_err(),
+                    "{left} changes, and the checkpoint was durable"
+                );
+                new += 1;
+                checkpoint(&mut again, 0).expect("the disk has no faults");
+            } else {
+                assert!(numbers.iter().copied().eq(0..5), "{numbers:?}");
+                whole += 1;
+            }
+            append(&mut again, 5..6).expect("it goes on");
+        }
+    }
+    assert!(new > 20 && whole > 20, "{new} and {whole}");
+}
