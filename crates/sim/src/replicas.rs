@@ -417,7 +417,8 @@ impl<P: Simulated> Cluster<P> {
         hosts.filter_map(|host| Some((host, self.hosts[usize::from(host)].replica()?)))
     }
 
-    /// At rest: replicas whose rows are not their primary's (REPL-I7), and how many were compared.
+    /// At rest: replicas whose rows are not their primary's, or that keep more versions of them (REPL-I7),
+    /// and how many were compared.
     pub(crate) fn replicas_that_differ(&self) -> (Vec<String>, u64) {
         let (mut found, mut compared) = (Vec::new(), 0);
         for node in 0..self.placement.nodes() {
@@ -425,13 +426,20 @@ impl<P: Simulated> Cluster<P> {
                 found.push(format!("n{node} has no primary"));
                 continue;
             };
-            let rows = rows_of(primary.protocol().store());
+            let store = primary.protocol().store();
+            let (rows, versions) = (rows_of(store), store.versions());
             for (host, replica) in self.replicas_of(node) {
                 compared += 1;
-                if rows_of(replica.protocol().store()) != rows {
-                    let replica = self.replica_of(host);
+                let store = replica.protocol().store();
+                let (replica, kept) = (self.replica_of(host), store.versions());
+                if rows_of(store) != rows {
                     found.push(format!(
                         "REPL-I7: the rows of n{node} at {replica} are not the primary's"
+                    ));
+                }
+                if kept > versions {
+                    found.push(format!(
+                        "REPL-I7: {replica} of n{node} keeps {kept} versions, and its primary {versions}"
                     ));
                 }
             }

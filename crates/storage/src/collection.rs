@@ -86,6 +86,12 @@ impl Trim {
         self.held.map_or(old_enough, |held| old_enough.min(held))
     }
 
+    /// Nobody reads in a snapshot before this commit: what it and earlier ones superseded may go.
+    pub(crate) fn decide(&mut self, last: CommitSequence) {
+        let decided = self.held.map_or(last, |held| held.min(last));
+        self.decided = self.decided.max(decided);
+    }
+
     /// See [`Store::forget_snapshots`].
     pub(crate) fn forget_snapshots(&mut self, last: CommitSequence) {
         self.vanished = last;
@@ -199,8 +205,7 @@ impl Store {
     /// answered wrongly. A `late` that is too high may make registers lose to what is older.
     pub fn forget_past(&mut self, late: Timestamp) {
         let trim = &mut self.collector.trim;
-        let decided = trim.held.map_or(self.last, |held| held.min(self.last));
-        trim.decided = trim.decided.max(decided);
+        trim.decide(self.last);
         trim.past_forgotten = Some(late);
     }
 

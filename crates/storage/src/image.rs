@@ -4,8 +4,9 @@
 //! may be run again as often as one likes, but what they meet depends on which older versions had
 //! been dropped by then (a late effect leaves alone what a later transaction has assigned, as far
 //! as that is remembered); after-images, installed in the order of the log, give the same newest
-//! versions at the same sequences whatever was dropped when. A checkpoint holds every version kept,
-//! so that what is still prepared meets the same past.
+//! versions at the same sequences whatever was dropped when. So who follows a log drops whatever nobody
+//! can ask for as it goes, as its node does, and a replica takes no more memory than its primary. A
+//! checkpoint holds every version kept, so that what is still prepared meets the same past.
 
 use std::sync::Arc;
 
@@ -86,10 +87,27 @@ impl Store {
         }
     }
 
-    /// Installs a logged commit again, at the next sequence.
-    pub fn redo(&mut self, timestamp: Timestamp, images: Vec<ChangeImage>) -> CommitSequence {
+    /// Installs a logged commit again, at the next sequence, and drops what it supersedes: who follows a
+    /// log answers no reads, and who has come back by one refuses every snapshot of before
+    /// ([`Store::forget_snapshots`]). What [`Store::hold_back`] asks for stays; `late` is as in
+    /// [`Store::forget_past`].
+    pub fn redo(
+        &mut self,
+        timestamp: Timestamp,
+        images: Vec<ChangeImage>,
+        late: Timestamp,
+    ) -> CommitSequence {
+        self.forget_past(late);
         let staged = self.restage(images);
-        self.install(Ticks::default(), timestamp, staged)
+        let sequence = self.install(Ticks::default(), timestamp, staged);
+        self.drop_superseded();
+        sequence
+    }
+
+    /// Drops every superseded version that [`Store::hold_back`] does not ask for, however young.
+    pub fn drop_superseded(&mut self) {
+        self.collector.trim.decide(self.last);
+        self.collect(Ticks::default(), usize::MAX);
     }
 
     /// A store of the same tables and settings, without a row.

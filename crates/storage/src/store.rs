@@ -419,6 +419,17 @@ impl Store {
         self.tables[table.index()].live
     }
 
+    /// How many versions of all items are kept, superseded ones and deletions among them. Looks at every item.
+    pub fn versions(&self) -> usize {
+        let all = |table: &Table| {
+            let items = table.items.range(&Key::empty(), None);
+            items
+                .map(|(_, item)| item.versions().count())
+                .sum::<usize>()
+        };
+        self.tables.iter().map(all).sum()
+    }
+
     /// The table's description.
     pub fn schema(&self, table: TableId) -> &Arc<TableSchema> {
         &self.tables[table.index()].schema

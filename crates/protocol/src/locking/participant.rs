@@ -637,8 +637,7 @@ impl Participant {
 
     /// Installs again what was installed before a crash.
     pub(super) fn redo(&mut self, timestamp: Timestamp, changes: Vec<ChangeImage>) {
-        self.store.forget_past(Timestamp::MAX);
-        self.store.redo(timestamp, changes);
+        self.store.redo(timestamp, changes, Timestamp::MAX);
     }
 
     /// A timestamp above every one seen here.

@@ -3,6 +3,7 @@
 mod bad_input;
 mod causal;
 mod commits;
+mod followers;
 mod limits;
 mod metadata;
 mod one_phase;

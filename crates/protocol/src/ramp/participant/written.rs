@@ -166,6 +166,9 @@ impl Participant {
             )));
         };
         self.holds.release(prepared, &ended.held);
+        // What was kept because this may have come between.
+        self.hold_back();
+        self.store.drop_superseded();
         Ok(ended)
     }
 
@@ -199,7 +202,8 @@ impl Participant {
         trace: Option<Trace>,
     ) {
         let Some(changes) = changes else { return };
-        let sequence = self.store.redo(place, changes);
+        let late = self.hold_back();
+        let sequence = self.store.redo(place, changes, late);
         if let Some(trace) = trace {
             self.remember(sequence, commit, trace);
         }
