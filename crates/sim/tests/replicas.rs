@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use anabranch_history::record::{Operation, Outcome, Place};
 use anabranch_sim::fault::{Fault, FaultKind};
 use anabranch_sim::{
     Case, CaseError, FaultLevel, FaultPlan, Network, Prepared, ProtocolName, Report, Verdict,
@@ -178,5 +179,48 @@ fn what_keeps_no_records_has_no_replicas() {
     for protocol in [ProtocolName::Nwnr, ProtocolName::EPci] {
         let refused = case(protocol, FaultLevel::None, 1, 3, 3).run(&prepared);
         assert!(matches!(refused, Err(CaseError::NotDurable(_))));
+    }
+}
+
+/// Two of five servers are away, and with them the majority of two nodes and the primary of a third, of which
+/// a backup takes over. Under RAMP it serves at once. Under locking it stays closed until the two are back,
+/// since only they can say that none of their transactions relies on a lock that was lost.
+#[test]
+fn a_new_primary_waits_for_nodes_without_a_majority_under_locking_alone() {
+    let away = |node| Fault {
+        at_us: 3_000,
+        for_us: 400_000,
+        kind: FaultKind::Crash { node, clock_us: 0 },
+    };
+    let prepared = Prepared::new("register", 5).unwrap();
+    for (protocol, serves) in [
+        (ProtocolName::RampFast, true),
+        (ProtocolName::Locking, false),
+    ] {
+        let network = Network::lan();
+        let (clients, level) = (60, FaultLevel::None);
+        let mut case = Case::new(protocol, 3, 5, clients, 2_000, network, level).replicated(3);
+        case.plan = FaultPlan {
+            faults: vec![away(0), away(1)],
+        };
+        let run = case.run_recorded(&prepared, None).unwrap();
+        assert_eq!(run.report.verdict, Verdict::Fine, "{}", protocol.name());
+        let history = run.history.as_ref().expect("it is recorded");
+        // What was under way when they went away has been answered by then.
+        let meanwhile = 6_000_000..400_000_000;
+        let ended = history.transactions.iter().filter(|transaction| {
+            let ended = transaction.completed.unwrap_or(u64::MAX);
+            meanwhile.contains(&ended) && transaction.outcome == Outcome::Committed
+        });
+        let at = |place: &Option<Place>| place.is_some_and(|place| place.partition == 1);
+        let touches = |operation: &Operation| match operation {
+            Operation::Read(read) => at(&read.at),
+            Operation::Write(write) => at(&write.at),
+            Operation::Scan(scan) => at(&scan.at),
+        };
+        let served = ended.filter(|transaction| transaction.operations.iter().any(touches));
+        let served = served.count();
+        eprintln!("{}: {served} served", protocol.name());
+        assert_eq!(served > 0, serves, "{}: {served}", protocol.name());
     }
 }
