@@ -1,5 +1,6 @@
 //! One attempt of one transaction, as its coordinator knows it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -114,7 +115,7 @@ pub(super) struct View {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Includes {
     /// By commit timestamp.
-    pub(super) named: Vec<Timestamp>,
+    pub(super) named: BTreeSet<Timestamp>,
     /// What it is known not to include, and what that wrote there: as the owner says where metadata
     /// do not.
     pub(super) lacking: Vec<Lacking>,
@@ -143,9 +144,7 @@ impl Includes {
     ) {
         if lacking.is_empty() {
             // So the snapshot has all that was required.
-            for commit in required {
-                self.named.push(commit);
-            }
+            self.named.extend(required);
             return;
         }
         let lacks = |commit: &Timestamp| lacking.iter().any(|lacking| lacking.commit == *commit);

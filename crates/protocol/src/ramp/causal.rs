@@ -3,10 +3,16 @@
 
 use std::sync::Arc;
 
+use anabranch_types::{NodeId, Timestamp};
+
 use super::RampNode;
 use super::attempt::Attempt;
+use super::message::{Message, Stamped};
 use super::past::{Named, Past};
-use crate::{Session, TransactionId};
+use crate::{Outbox, Session, TimerId, TransactionId};
+
+/// The timer that looks whether own transactions have waited for what they follow for too long.
+pub(super) const AWAIT: TimerId = TimerId(3);
 
 impl RampNode {
     /// The transaction comes after all that its client has seen. What of that is prepared here is shown at
@@ -24,6 +30,42 @@ impl RampNode {
         attempt.began = Some((self.context.now, known));
         self.participant.show_past(&mut self.context, past);
         self.keep(transaction, attempt);
+    }
+
+    /// Sets the timer if own transactions wait for what they follow, and its coordinators were not asked.
+    pub(super) fn await_later(&mut self, out: &mut Outbox<Stamped>) {
+        if self.awaiting.is_none() {
+            self.awaiting = self.context.stability.waiting();
+            if self.awaiting.is_some() {
+                let due = self.context.now + self.options.await_after;
+                out.timers.push((due, AWAIT));
+            }
+        }
+    }
+
+    /// Asks the coordinators of what own transactions have waited for too long. Watermarks come with what is
+    /// said anyway; but who takes part in nothing of a node's, and hears from nobody who does, would never
+    /// learn of its, and all that it did itself from then on would be kept for readers.
+    pub(super) fn await_stable(&mut self, out: &mut Outbox<Stamped>) {
+        let oldest = self.awaiting.take();
+        if oldest.is_some() && oldest == self.context.stability.waiting() {
+            for commit in self.context.stability.take_unasked() {
+                self.send(commit.node(), Message::Await { commit }, out);
+            }
+        }
+    }
+
+    /// Another node waits for a transaction of this one.
+    pub(super) fn handle_await(
+        &mut self,
+        from: NodeId,
+        commit: Timestamp,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let own = self.owner(self.partition);
+        if commit.node() == own && self.context.stability.awaited(from, commit) {
+            self.send(from, Message::Stable, out);
+        }
     }
 
     /// What an attempt follows that commits now; nothing if it has seen nothing.

@@ -71,6 +71,9 @@ impl Durable for RampNode {
             self.offer(transaction, None, out);
             self.commit_again(transaction, None, out);
         }
+        if self.options.causal {
+            self.await_later(out);
+        }
         self.context.write_down(out);
     }
 
@@ -170,7 +173,10 @@ impl RampNode {
                 }
                 self.context.stability.done(commit);
             }
-            RampRecord::Settled { settled } => {
+            RampRecord::Settled { settled, reach } => {
+                if let Some(reach) = &reach {
+                    self.context.stability.replay_reach(reach);
+                }
                 self.context.stability.replay_settled(settled);
                 self.participant.settle(&self.context.stability);
             }
@@ -190,8 +196,9 @@ impl RampNode {
     /// Writes down what has been forgotten, since a log may be followed for longer than a node lives.
     pub(super) fn record_settled(&mut self) {
         let settled = self.context.stability.settled();
+        let reach = self.context.stability.reach();
         if let Some(journal) = &mut self.context.journal {
-            journal.write(Record::Ramp(RampRecord::Settled { settled }));
+            journal.write(Record::Ramp(RampRecord::Settled { settled, reach }));
         }
     }
 
@@ -310,6 +317,7 @@ impl RampNode {
             self.inquire(node, transaction, prepared, out);
         }
         self.forward_again(Some(node), out);
+        self.context.stability.await_again(node);
         for transaction in self.attempts_in_order() {
             let Some(attempt) = self.attempts.get_mut(&transaction) else {
                 continue;

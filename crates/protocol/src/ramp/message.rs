@@ -95,9 +95,15 @@ pub enum Message {
         /// The timestamp that the owner gave it and its deferred values, or why it is aborted.
         result: Result<(Timestamp, Slots), AbortReason>,
     },
-    /// To a participant of an earlier transaction, when no other message has told it that the
-    /// transaction is stable (ramp.txt §4.8, the third round). Not answered.
+    /// To a participant of an earlier transaction, and to who awaits one, when no other message has told it
+    /// that the transaction is stable (ramp.txt §4.8, the third round). Not answered.
     Stable,
+    /// Under causal RAMP, to the coordinator of a transaction that own ones follow: they wait until it is
+    /// stable, and nobody has said so. Answered by Stable, once it is.
+    Await {
+        /// Its commit timestamp.
+        commit: Timestamp,
+    },
     /// From one cluster to the node of the same partition in another (ramp.txt §6.1): this has committed
     /// here, and is to be committed there. Answered by Forwarded.
     Forward(Box<Forward>),

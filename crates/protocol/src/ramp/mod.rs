@@ -64,6 +64,7 @@ use anabranch_types::{
 use rustc_hash::FxHashMap;
 
 use self::attempt::{Attempt, Phase};
+use self::causal::AWAIT;
 use self::message::{Message, Refusal, Stamped};
 use self::participant::{Context, Participant};
 use self::stability::Stability;
@@ -105,6 +106,9 @@ pub struct RampOptions {
     /// Causal RAMP (ramp.txt §6.3): whoever sees a transaction also sees what its writer had seen, and a
     /// client goes on from what it has seen at whichever node. The same on all nodes.
     pub causal: bool,
+    /// For how long a node's oldest transaction may wait for what it follows to be known to be everywhere
+    /// before those who know are asked. Of causal RAMP.
+    pub await_after: Ticks,
     /// How many transactions that are not known to be shown everywhere one that writes may follow. One
     /// that would follow more is aborted with `conflict`, and tried again when fewer are in flight. At
     /// least 1. Of causal RAMP.
@@ -137,6 +141,7 @@ impl Default for RampOptions {
             ahead_max: Ticks::from_millis(3_600_000),
             one_phase: false,
             causal: false,
+            await_after: Ticks::from_millis(50),
             past_max: 1_024,
             unsent_commits: 0,
             prepare_f: None,
@@ -160,6 +165,8 @@ pub struct RampNode {
     announcing: bool,
     /// Whether the timer is set that looks for what has been prepared for too long.
     terminating: bool,
+    /// The oldest own transaction that waited for what it follows when the timer was set that looks for such.
+    awaiting: Option<Timestamp>,
     /// Decisions that no participant was told of, and until when these may find out themselves.
     unsent: VecDeque<(Ticks, TransactionId)>,
     /// How far the next one is, in millionths.
@@ -180,6 +187,7 @@ impl fmt::Debug for RampNode {
             .field("attempts", &self.attempts)
             .field("announcing", &self.announcing)
             .field("terminating", &self.terminating)
+            .field("awaiting", &self.awaiting)
             .field("unsent", &(&self.unsent, self.unsent_share))
             .field("sticky", &self.sticky)
             .finish_non_exhaustive()
@@ -255,6 +263,7 @@ impl RampNode {
             attempts: FxHashMap::default(),
             announcing: false,
             terminating: false,
+            awaiting: None,
             unsent: VecDeque::new(),
             unsent_share: 0,
             sticky: options.sticky.then(Box::default),
@@ -395,6 +404,7 @@ impl RampNode {
                 self.handle_committed_alone(transaction, past.as_deref(), result, out);
             }
             Message::Stable => {}
+            Message::Await { commit } => self.handle_await(from, commit, out),
             Message::Forward(forward) => self.handle_forward(from, *forward, out),
             Message::Forwarded { place } => self.handle_forwarded(from, place),
             Message::Inquire {
@@ -480,10 +490,14 @@ impl Protocol for RampNode {
             Input::Message { from, message } => self.handle_message(from, message, out),
             Input::Timer(TERMINATE) => self.terminate(out),
             Input::Timer(AGAIN) => self.take_over_again(out),
+            Input::Timer(AWAIT) => self.await_stable(out),
             Input::Timer(_) => self.announce(out),
             Input::Restarted { node } => self.handle_restarted(node, out),
         }
         self.counters.terminations += self.participant.take_terminations();
+        if self.options.causal {
+            self.await_later(out);
+        }
         self.context.write_down(out);
     }
 

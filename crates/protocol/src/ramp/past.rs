@@ -134,13 +134,12 @@ impl Seen {
     /// Adds what a snapshot shows.
     pub(super) fn add(&mut self, known: &Known, includes: &mut Includes, shown: Vec<Evidence>) {
         for mut new in shown {
-            if !includes.named.contains(&new.commit) {
-                includes.named.push(new.commit);
-            }
             if let Some(past) = new.past.take() {
                 self.follow(&past, known);
             }
+            // What stands alone has no siblings and is named by nobody, so no snapshot is ever asked for it.
             if !new.alone {
+                includes.named.insert(new.commit);
                 self.require(new);
             }
         }

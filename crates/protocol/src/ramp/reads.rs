@@ -198,7 +198,7 @@ impl RampNode {
             }
             if at == At::Newest && self.context.stability.known().includes(evidence.commit) {
                 // It is committed there; whatever snapshot is taken from now on includes it.
-                part.includes.named.push(evidence.commit);
+                part.includes.named.insert(evidence.commit);
             } else {
                 require.push(evidence.required());
             }

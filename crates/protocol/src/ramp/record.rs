@@ -80,6 +80,8 @@ pub enum RampRecord {
     Settled {
         /// By node: up to where its transactions are settled.
         settled: Vec<Timestamp>,
+        /// Under causal RAMP: at or before which commits they, and all that they follow, were shown.
+        reach: Option<Reach>,
     },
     /// Of a checkpoint: what is known of committed transactions.
     Known(Box<KnownRecord>),

@@ -12,7 +12,7 @@
 //! and evidence is kept for a while after its transaction has become stable, longer than any
 //! reader over several partitions is allowed to take.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -91,6 +91,10 @@ pub(super) struct Stability {
     told: Vec<(Timestamp, Timestamp)>,
     /// Under causal RAMP: what is known, with how far owners had come (CAUSAL-I1).
     frontier: Option<Arc<Frontier>>,
+    /// By node: the newest transaction of its that it was asked about, since own ones wait for it.
+    awaited: Vec<Timestamp>,
+    /// Of own transactions up to here, all that they follow was asked about.
+    looked_at: Timestamp,
 }
 
 impl Stability {
@@ -105,6 +109,8 @@ impl Stability {
             retain,
             next: Hint::default(),
             told: vec![(Timestamp::ZERO, Timestamp::ZERO); nodes],
+            awaited: vec![Timestamp::ZERO; nodes],
+            looked_at: Timestamp::ZERO,
             frontier: causal.then(|| {
                 Arc::new(Frontier {
                     known: Known::nothing(nodes),
@@ -310,6 +316,60 @@ impl Stability {
         if let Some(frontier) = &mut self.frontier {
             Arc::make_mut(frontier).reach.merge(reach);
         }
+    }
+
+    /// The oldest own transaction, if only what it follows keeps it from being stable, and somebody may have
+    /// to be asked about that.
+    #[inline]
+    pub(super) fn waiting(&self) -> Option<Timestamp> {
+        let newest = self.deciding.back()?.commit;
+        let oldest = self.deciding.front()?;
+        (oldest.done && newest > self.looked_at).then_some(oldest.commit)
+    }
+
+    /// What own transactions wait for that its coordinators were not asked about: the newest of each. From
+    /// now on they were.
+    pub(super) fn take_unasked(&mut self) -> Vec<Timestamp> {
+        let looked_at = self.looked_at;
+        let new = self
+            .deciding
+            .partition_point(|open| open.commit <= looked_at);
+        let mut newest: BTreeMap<NodeId, Timestamp> = BTreeMap::new();
+        for open in self.deciding.range(new..) {
+            let named = open.past.iter().flat_map(|past| &*past.named);
+            for commit in named.map(|named| named.commit) {
+                let node = commit.node();
+                let asked = self.awaited[node.index()].max(self.known.of(node.index()));
+                if node != self.node && commit > asked {
+                    let of_node = newest.entry(node).or_insert(commit);
+                    *of_node = commit.max(*of_node);
+                }
+            }
+        }
+        for (node, commit) in &newest {
+            self.awaited[node.index()] = *commit;
+        }
+        self.looked_at = self.deciding.back().map_or(looked_at, |last| last.commit);
+        newest.into_values().collect()
+    }
+
+    /// Another node waits for an own transaction. True if it can be told at once; otherwise it is when
+    /// the transaction is stable.
+    pub(super) fn awaited(&mut self, by: NodeId, commit: Timestamp) -> bool {
+        if commit > self.own() && commit <= self.issued {
+            let took_part = &mut self.told[by.index()].1;
+            *took_part = commit.max(*took_part);
+        }
+        commit <= self.own()
+    }
+
+    /// A node has come back, and remembers nobody who waits.
+    pub(super) fn await_again(&mut self, node: NodeId) {
+        let awaited = &mut self.awaited[node.index()];
+        if *awaited > self.known.of(node.index()) {
+            self.looked_at = Timestamp::ZERO;
+        }
+        *awaited = Timestamp::ZERO;
     }
 
     /// How far owners had come, to be written down.

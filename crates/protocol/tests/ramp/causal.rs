@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
+use anabranch_protocol::ramp::message::{Message, Stamped};
+use anabranch_protocol::ramp::record::RampRecord;
 use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
 use anabranch_protocol::{
-    AbortReason, Durable, PartitionEffects, PartitionRead, Reply, Request, Session, Topology,
-    TransactionId,
+    AbortReason, Durable, PartitionEffects, PartitionRead, Record, Reply, Request, Session,
+    Topology, TransactionId,
 };
-use anabranch_types::{NodeId, Ticks};
+use anabranch_types::{NodeId, Ticks, Timestamp};
 
 use crate::stories::{C1, C2, X, Y, is_committed, prepare, reason, registers};
 use crate::support::cluster::Cluster;
@@ -448,4 +450,161 @@ fn too_long_a_past_turns_writers_away() {
     cluster.request(again, Request::Commit(vec![set(4, 2)]));
     cluster.deliver_all();
     assert!(is_committed(cluster.take_reply(again)));
+}
+
+/// What a node keeps of transactions: for readers, and until what they follow is stable.
+fn held(cluster: &Cluster<RampNode>, node: NodeId) -> (usize, usize) {
+    let mut held = (0, 0);
+    cluster.nodes[node.index()].checkpoint(&mut |record| {
+        if let Record::Ramp(RampRecord::Known(known)) = record {
+            held = (known.recent.len(), known.waiting.len());
+        }
+    });
+    held
+}
+
+/// A transaction that reads and writes on its node's own partition.
+fn works_alone(cluster: &mut Cluster<RampNode>, node: NodeId, value: i64) {
+    let local = cluster.begin(node);
+    cluster.request(local, Request::Read(look(node.0)));
+    registers(cluster.take_reply(local));
+    cluster.request(local, Request::Commit(vec![set(node.0, value)]));
+    assert!(is_committed(cluster.take_reply(local)));
+}
+
+/// Sam's node has seen Mary's comment once, and from then on works for itself. It takes part in nothing of
+/// her node's, and nobody tells it that the comment is everywhere: it asks. What it does is kept for as long
+/// as readers may need it, and no longer.
+#[test]
+fn who_follows_what_nobody_tells_of_asks() {
+    for metadata in every() {
+        let mut cluster = cluster(metadata, true);
+        cluster.keep_logs();
+        mary_comments(&mut cluster);
+        let sam = cluster.begin(C2);
+        assert_eq!(registers(read(&mut cluster, sam, look(0))), [1]);
+        cluster.request(sam, Request::Commit(vec![set(C2.0, 2)]));
+        assert!(is_committed(cluster.take_reply(sam)));
+        for owner in [Y, X] {
+            talk(&mut cluster, C1, owner);
+        }
+        let mut most = (0, 0);
+        for n in 0..2_000 {
+            works_alone(&mut cluster, C2, n);
+            cluster.advance(Ticks::from_millis(1));
+            cluster.deliver_all();
+            let (recent, waiting) = held(&cluster, C2);
+            most = (most.0.max(recent), most.1.max(waiting));
+        }
+        // One a millisecond, kept for `retain` of 500 ms; for what they follow they wait 50.
+        assert!(most.0 < 700 && most.1 < 70, "{metadata:?}: {most:?}");
+        assert!(most.0 > 400 && most.1 > 40, "{metadata:?}: {most:?}");
+        assert_eq!(held(&cluster, C2).1, 0, "{metadata:?}");
+    }
+}
+
+/// Her node is asked before the comment is everywhere, and answers when it is; and if it has died meanwhile,
+/// it is asked again.
+#[test]
+fn who_is_asked_too_early_answers_later() {
+    for dies in [false, true] {
+        let mut cluster = cluster(Metadata::Fast, true);
+        cluster.keep_logs();
+        mary_comments(&mut cluster);
+        let sam = cluster.begin(C2);
+        assert_eq!(registers(read(&mut cluster, sam, look(0))), [1]);
+        cluster.request(sam, Request::Commit(vec![set(C2.0, 2)]));
+        assert!(is_committed(cluster.take_reply(sam)));
+        let patience = RampOptions::default().await_after;
+        cluster.advance(patience);
+        talk(&mut cluster, C1, C2);
+        assert_eq!(held(&cluster, C2).1, 1, "Y has not acknowledged");
+        if dies {
+            cluster.come_back(C1, fresh(C1, Metadata::Fast));
+            while cluster.busy_links().contains(&(C1, C2)) {
+                cluster.deliver(C1, C2);
+            }
+            assert_eq!(held(&cluster, C2).1, 1, "it could not say so");
+            cluster.advance(patience);
+        }
+        for other in [Y, X, Y, X] {
+            while cluster.busy_links().contains(&(C1, other))
+                || cluster.busy_links().contains(&(other, C1))
+            {
+                match cluster.busy_links().contains(&(C1, other)) {
+                    true => cluster.deliver(C1, other),
+                    false => cluster.deliver(other, C1),
+                }
+            }
+        }
+        talk(&mut cluster, C2, C1);
+        cluster.advance(RampOptions::default().announce_after);
+        talk(&mut cluster, C1, C2);
+        assert_eq!(held(&cluster, C2).1, 0, "dies {dies}");
+    }
+}
+
+/// Who asks about what is another node's, or was never issued, is passed over.
+#[test]
+fn nobody_waits_for_what_never_was() {
+    let mut cluster = cluster(Metadata::Fast, true);
+    let never = [
+        Timestamp::new(1, C2),
+        Timestamp::new(u64::MAX >> 20, C1),
+        Timestamp::new(1, C1),
+    ];
+    for commit in never {
+        let stamped = Stamped {
+            stable: Timestamp::ZERO,
+            frontier: None,
+            message: Message::Await { commit },
+        };
+        cluster.say(C2, C1, stamped);
+    }
+    assert!(cluster.busy_links().is_empty());
+    write_something(&mut cluster, C1);
+    cluster.advance(Ticks::from_millis(1_000));
+    assert!(cluster.busy_links().is_empty(), "nobody has to be told");
+}
+
+/// A participant of the comment has known it to be everywhere for so long that it has forgotten it, and comes
+/// back: it tells that it is everywhere, and how far the owners had come with it. Who sees a reply to it, and has read
+/// Y before the comment (by a clock that is slow), is restarted.
+#[test]
+fn a_node_that_comes_back_knows_how_far_owners_had_come_with_what_it_has_forgotten() {
+    for metadata in every() {
+        let mut cluster = cluster(metadata, true);
+        cluster.keep_logs();
+        let reader = cluster.begin(NodeId(5));
+        assert_eq!(registers(read(&mut cluster, reader, look(1))), [0]);
+        let mary = cluster.begin(C1);
+        let comment = vec![set(1, 1), set(C2.0, 1)];
+        cluster.request(mary, Request::Commit(comment));
+        for owner in [Y, C2, Y, C2] {
+            talk(&mut cluster, C1, owner);
+        }
+        assert!(is_committed(cluster.take_reply(mary)));
+        cluster.advance(RampOptions::default().announce_after);
+        talk(&mut cluster, C1, C2);
+        write_something(&mut cluster, C2);
+        cluster.skew[C2.index()] = Ticks::from_millis(600);
+        let forced = cluster.begin(C2);
+        let other = on(C2.0, vec![update(SET, C2.0, 5, 9)]);
+        cluster.request(forced, Request::Commit(vec![other]));
+        assert!(is_committed(cluster.take_reply(forced)));
+        let settled = |record: &Record| matches!(record, Record::Ramp(RampRecord::Settled { .. }));
+        assert!(cluster.logs[C2.index()].iter().any(settled));
+        come_back(&mut cluster, metadata, false);
+        let ann = cluster.begin(C2);
+        cluster.request(ann, Request::Read(look(C2.0)));
+        assert_eq!(registers(cluster.take_reply(ann)), [9]);
+        while cluster.busy_links().contains(&(C2, Z)) {
+            cluster.deliver(C2, Z);
+        }
+        cluster.request(ann, Request::Commit(vec![set(Z.0, 3)]));
+        talk(&mut cluster, C2, Z);
+        assert!(is_committed(cluster.take_reply(ann)));
+        let seen = read(&mut cluster, reader, look(Z.0));
+        assert_eq!(reason(seen), AbortReason::Fractured, "{metadata:?}");
+    }
 }
