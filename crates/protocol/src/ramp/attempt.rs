@@ -8,7 +8,7 @@ use anabranch_storage::{CommitSequence, ItemTag};
 use anabranch_types::{Effect, NodeId, PartitionId, Read, Ticks, Timestamp};
 use smallvec::SmallVec;
 
-use super::message::{Got, Known, Lacking, Participants, Slots, Work};
+use super::message::{Got, Known, Lacking, Participants, Required, Slots, Work};
 use super::past::{Past, Seen};
 use super::prepare_f::Intent;
 use super::siblings::Siblings;
@@ -223,6 +223,8 @@ pub(super) struct Deciding {
     pub(super) siblings: Option<Arc<Siblings>>,
     /// What the own partition is to do, once all others have voted yes.
     pub(super) own: Option<(Work, Option<Arc<Siblings>>)>,
+    /// The lowest vote, and whose it is.
+    pub(super) lowest: Option<(Timestamp, NodeId)>,
     pub(super) waiting: usize,
     /// The others that have answered in this phase.
     pub(super) answered: SmallVec<[NodeId; 4]>,
@@ -234,6 +236,30 @@ pub(super) struct Deciding {
     pub(super) slots: Slots,
     /// A participant refused Commit: the outcome is in doubt.
     pub(super) refused: Option<AbortReason>,
+}
+
+impl Deciding {
+    /// One that was decided in an earlier life, or is to be shown after its client was answered: nobody
+    /// waits for a reply, and nobody has acknowledged it.
+    pub(super) fn unanswered(decided: Required, others: Participants) -> Deciding {
+        Deciding {
+            prepared: decided.prepared,
+            commit: decided.commit,
+            place: None,
+            forwards: Vec::new(),
+            lowest: None,
+            waiting: others.len(),
+            others,
+            past: None,
+            siblings: None,
+            own: None,
+            answered: SmallVec::new(),
+            answers_nobody: true,
+            has_outputs: false,
+            slots: Slots::new(),
+            refused: None,
+        }
+    }
 }
 
 /// Whether what a transaction wrote may be among what was read on the same partition.

@@ -11,7 +11,7 @@ use super::past::{Named, Past};
 use super::record::{DecidedRecord, RampRecord};
 use super::siblings::{Siblings, Trace, tags};
 use super::sticky::is_taken_over;
-use super::{RampNode, RampOptions};
+use super::{RampNode, RampOptions, misnamed};
 use crate::{AbortReason, Outbox, PartitionEffects, Record, Reply, Session, TransactionId};
 
 impl RampNode {
@@ -48,6 +48,9 @@ impl RampNode {
                 return self.abort(transaction, AbortReason::Conflict, out);
             }
             if let Some(newest) = past.newest() {
+                if let Some(error) = self.context.refuses_clock(newest, newest.node()) {
+                    return self.abort(transaction, AbortReason::Failed(error), out);
+                }
                 self.context.clock.observe(newest);
             }
         }
@@ -132,7 +135,8 @@ impl RampNode {
     ) {
         match result {
             Ok((timestamp, slots)) => {
-                self.context.clock.observe(timestamp);
+                // It is the owner's, and nothing of this node's stands beside it.
+                self.context.follow_clock(timestamp);
                 let session = self.session(past, None);
                 self.committed(transaction, timestamp, slots, session, out);
             }
@@ -163,6 +167,7 @@ impl RampNode {
             past,
             siblings: siblings.clone(),
             own: None,
+            lowest: None,
             waiting: 0,
             answered: SmallVec::new(),
             answers_nobody: false,
@@ -239,9 +244,16 @@ impl RampNode {
         if deciding.answered.contains(&from) {
             return; // It has voted; whatever this answers is not what was asked.
         }
+        let far = vote.as_ref().ok();
+        let far = far.and_then(|seen| self.context.refuses_clock(*seen, from));
+        // Who refuses has forgotten it; who is too far ahead has it prepared.
+        let refused = far.is_none().then_some(from);
+        let vote = far.map_or(vote, |error| Err(AbortReason::Failed(error)));
         let phase = match vote {
             Ok(seen) => {
                 self.context.clock.observe(seen);
+                let lowest = deciding.lowest.get_or_insert((seen, from));
+                *lowest = (seen, from).min(*lowest);
                 deciding.answered.push(from);
                 deciding.waiting -= 1;
                 if deciding.waiting > 0 {
@@ -255,7 +267,7 @@ impl RampNode {
                     unreachable!()
                 };
                 self.attempts.remove(&transaction);
-                return self.give_up(transaction, *deciding, Some(from), reason, out);
+                return self.give_up(transaction, *deciding, refused, reason, out);
             }
         };
         let Phase::Preparing(deciding) = phase else {
@@ -273,6 +285,16 @@ impl RampNode {
         out: &mut Outbox<Stamped>,
     ) {
         let commit = self.context.clock.next(self.context.now);
+        if let Some(error) = self.outruns(commit, &deciding) {
+            self.attempts.remove(&transaction);
+            return self.give_up(
+                transaction,
+                *deciding,
+                None,
+                AbortReason::Failed(error),
+                out,
+            );
+        }
         deciding.commit = commit;
         let decided = Required {
             prepared: deciding.prepared,
@@ -332,6 +354,20 @@ impl RampNode {
             .get_mut(&transaction)
             .expect("it waits for votes");
         attempt.phase = Phase::Committing(deciding);
+    }
+
+    /// Why a transaction cannot commit at this timestamp: this node's clock, or another participant's, has
+    /// gone so far ahead since one of them voted that it would take that one's along.
+    fn outruns(&self, commit: Timestamp, deciding: &Deciding) -> Option<EffectError> {
+        let (vote, node) = deciding.lowest?;
+        let ahead = commit.logical().saturating_sub(vote.logical());
+        let most = self.options.ahead_max.as_micros();
+        (ahead > most).then(|| {
+            misnamed(format!(
+                "{commit} is {ahead} us ahead of {node}'s clock, which showed {vote}, and at most \
+                 {most} us are permitted: set the clocks right"
+            ))
+        })
     }
 
     /// Answers the client of a transaction that is decided; who acknowledges it later answers nobody.

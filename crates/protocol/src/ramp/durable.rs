@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::RampNode;
 use super::attempt::{Attempt, Deciding, Phase};
-use super::message::{Message, Participants, Required, Slots, Stamped};
+use super::message::{Message, Participants, Required, Stamped};
 use super::participant::Context;
 use super::record::{DecidedRecord, KnownRecord, RampRecord};
 use crate::record::{Journal, NoRecords, checkpoint_store};
@@ -205,13 +205,14 @@ impl RampNode {
     fn replay_decided(&mut self, record: DecidedRecord) {
         let DecidedRecord {
             transaction,
-            decided: Required { prepared, commit },
+            decided,
             others,
             changes,
             trace,
             past,
             place,
         } = record;
+        let commit = decided.commit;
         let at = place.unwrap_or(commit);
         self.participant.replay_shown(commit, at, changes, trace);
         let others: Participants = others.into();
@@ -219,20 +220,9 @@ impl RampNode {
         let all = others.iter().copied();
         self.context.stability.decided(commit, follows, all);
         let deciding = Deciding {
-            prepared,
-            commit,
             place,
-            forwards: Vec::new(),
-            waiting: others.len(),
-            others,
             past,
-            siblings: None,
-            own: None,
-            answered: SmallVec::new(),
-            answers_nobody: true,
-            has_outputs: false,
-            slots: Slots::new(),
-            refused: None,
+            ..Deciding::unanswered(decided, others)
         };
         let attempt = Box::new(Attempt {
             phase: Phase::Committing(Box::new(deciding)),

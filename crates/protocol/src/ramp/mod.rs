@@ -95,8 +95,9 @@ pub struct RampOptions {
     /// coordinator and the other participants (ramp.txt §4.6); it asks again after twice as long, and
     /// so on. Never, if there is none.
     pub terminate_after: Option<Ticks>,
-    /// How far ahead of this node's clock the name of another node's transaction may be. One that is
-    /// further ahead is refused: it would take this node's clock along, and every timestamp after it.
+    /// How far ahead of this node's clock another node's may be. The name of a transaction that is further
+    /// ahead is refused, and so is a vote, and a decision that would be as far ahead of a participant's
+    /// vote: it would take the clock along, and every timestamp after it.
     pub ahead_max: Ticks,
     /// One-phase writes (ramp.txt §4.8): a client is answered when its transaction is decided, before
     /// the participants show it. It gives up reading its writes at other nodes for one round less;
@@ -130,7 +131,8 @@ pub struct RampOptions {
 
 impl Default for RampOptions {
     /// RAMP-Fast; 10 ms, 500 ms, 8 rounds; termination after the paper's 5 s; clocks at most
-    /// an hour ahead; two-phase writes, nothing causal (1,024 to follow), and every commit sent.
+    /// an hour ahead; two-phase writes, nothing causal (50 ms to wait, 1,024 to follow), and every commit
+    /// sent.
     fn default() -> Self {
         RampOptions {
             announce_after: Ticks::from_millis(10),
@@ -247,6 +249,7 @@ impl RampNode {
             context: Context {
                 now: Ticks::default(),
                 clock: HybridClock::new(node),
+                ahead_max: options.ahead_max,
                 stability: Stability::new(node, nodes, options.retain, options.causal),
                 journal: None,
                 probe: ActivityProbe::default(),
@@ -422,25 +425,12 @@ impl RampNode {
         transaction: TransactionId,
         prepared: Timestamp,
     ) -> Option<EffectError> {
-        let why = if transaction.node != coordinator || prepared.node() != coordinator {
-            format!("{prepared} names a transaction of another node than {coordinator}")
-        } else {
-            let known = self.context.clock.last().max(self.context.now.as_micros());
-            let ahead = prepared.logical().saturating_sub(known);
-            if ahead <= self.options.ahead_max.as_micros() {
-                return None;
-            }
-            let most = self.options.ahead_max.as_micros();
-            format!(
-                "{prepared} is {ahead} us ahead of this node's clock, and at most {most} us are \
-                 permitted: set {coordinator}'s clock right"
-            )
-        };
-        Some(EffectError {
-            code: "58000",
-            message: why,
-            constraint: None,
-        })
+        if transaction.node != coordinator || prepared.node() != coordinator {
+            return Some(misnamed(format!(
+                "{prepared} names a transaction of another node than {coordinator}"
+            )));
+        }
+        self.context.refuses_clock(prepared, coordinator)
     }
 
     /// Takes over what the participant has counted.
@@ -516,6 +506,15 @@ impl Protocol for RampNode {
         }
         self.participant.check_invariants(&self.context.stability)?;
         self.check_attempts()
+    }
+}
+
+/// What a transaction's name, or the clock that it is from, is refused with.
+fn misnamed(message: String) -> EffectError {
+    EffectError {
+        code: "58000",
+        message,
+        constraint: None,
     }
 }
 

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use anabranch_storage::{ApplyError, Commit, CommitSequence, ItemTag, SlotValues, Staged, Store};
 use anabranch_types::{
-    Activity, ActivityProbe, Effect, EffectError, HybridClock, Key, PartitionId, Read, RowPrograms,
-    TableId, Ticks, Timestamp,
+    Activity, ActivityProbe, Effect, EffectError, HybridClock, Key, NodeId, PartitionId, Read,
+    RowPrograms, TableId, Ticks, Timestamp,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -23,6 +23,7 @@ use smallvec::SmallVec;
 use super::attempt::{Footprint, footprint_of};
 use super::holds::{GuardRange, Holds, Mode, Wanted};
 use super::message::{At, Got, Known, Participants, Prepare, Refusal, Required, Slots, UpTo, Work};
+use super::misnamed;
 use super::past::Past;
 use super::record::RampRecord;
 use super::siblings::{Metadata, Siblings, Sketch, Trace};
@@ -42,10 +43,38 @@ const COLLECT_BUDGET: usize = 256;
 pub(super) struct Context {
     pub(super) now: Ticks,
     pub(super) clock: HybridClock,
+    /// How far ahead of it another node's may be.
+    pub(super) ahead_max: Ticks,
     pub(super) stability: Stability,
     /// What has to be written down, in a node that keeps records.
     pub(super) journal: Option<Box<Journal>>,
     pub(super) probe: ActivityProbe,
+}
+
+impl Context {
+    /// By how many microseconds a timestamp is ahead of this node's clock, if that is more than permitted.
+    fn too_far_ahead(&self, timestamp: Timestamp) -> Option<u64> {
+        let known = self.clock.last().max(self.now.as_micros());
+        let ahead = timestamp.logical().saturating_sub(known);
+        (ahead > self.ahead_max.as_micros()).then_some(ahead)
+    }
+
+    /// Why the clock does not follow a timestamp that another node's has given.
+    pub(super) fn refuses_clock(&self, timestamp: Timestamp, node: NodeId) -> Option<EffectError> {
+        let ahead = self.too_far_ahead(timestamp)?;
+        let most = self.ahead_max.as_micros();
+        Some(misnamed(format!(
+            "{timestamp} is {ahead} us ahead of this node's clock, and at most {most} us are \
+             permitted: set {node}'s clock right"
+        )))
+    }
+
+    /// Lets the clock follow another node's, unless that is too far ahead.
+    pub(super) fn follow_clock(&mut self, timestamp: Timestamp) {
+        if self.too_far_ahead(timestamp).is_none() {
+            self.clock.observe(timestamp);
+        }
+    }
 }
 
 /// What is to become of an insert whose key is drawn at commit, if the key is taken.
@@ -573,6 +602,7 @@ impl Participant {
         self.terminations += u64::from(prepared.asked > 0);
         let release = || self.holds.release(decided.prepared, &prepared.held);
         context.probe.within(Activity::Guard, release);
+        // It is decided: whoever decided it has seen to it that it is not too far ahead of any vote.
         context.clock.observe(decided.commit);
         let place = prepared.place.unwrap_or(decided.commit);
         if prepared.effects.is_empty() {

@@ -214,7 +214,7 @@ impl RampNode {
         };
         match vote {
             Ok(seen) => {
-                self.context.clock.observe(seen);
+                self.context.follow_clock(seen);
                 if !intent.prepared.contains(&from) {
                     intent.prepared.push(from);
                 }
@@ -274,20 +274,8 @@ impl RampNode {
             let _ = self.participant.commit(&mut self.context, decided);
         }
         let deciding = Deciding {
-            prepared: intent.name,
-            commit: intent.name,
-            place: None,
-            forwards: Vec::new(),
-            waiting: others.len(),
-            others,
-            past: None,
             siblings: intent.siblings,
-            own: None,
-            answered: SmallVec::new(),
-            answers_nobody: true,
-            has_outputs: false,
-            slots: Slots::new(),
-            refused: None,
+            ..Deciding::unanswered(decided, others)
         };
         if let Some(attempt) = self.attempts.get_mut(&transaction) {
             attempt.phase = Phase::Committing(Box::new(deciding));

@@ -1,14 +1,15 @@
 //! What no well-behaved node says: refused with a reason where somebody waits for an answer, passed over
 //! otherwise, and nothing of it stays behind.
 
-use anabranch_protocol::ramp::RampNode;
 use anabranch_protocol::ramp::message::{Got, Message, Prepare, Refusal, Required, Stamped};
-use anabranch_protocol::{AbortReason, Request, TransactionId};
+use anabranch_protocol::ramp::{RampNode, RampOptions};
+use anabranch_protocol::{AbortReason, Reply, Request, TransactionId};
 use anabranch_types::{NodeId, Ticks, Timestamp};
 
-use crate::cluster;
-use crate::stories::{C1, X, Y, is_committed, set_both};
+use crate::stories::{C1, C2, X, Y, is_committed, prepare, reason, registers, set_both};
 use crate::support::cluster::Cluster;
+use crate::support::fixture::{SET, on, read_item, update};
+use crate::{cluster, cluster_with};
 
 fn stamped(message: Message) -> Stamped {
     Stamped {
@@ -169,4 +170,108 @@ fn messages_for_unknown_transactions_leave_nothing() {
     assert!(is_committed(Some(
         cluster.ask(next, Request::Commit(set_both(2)))
     )));
+}
+
+/// Two hours, where one is permitted.
+const FAR: Ticks = Ticks::from_millis(2 * 3_600_000);
+
+fn far_ahead(reply: Option<Reply>, words: &str) {
+    let AbortReason::Failed(error) = reason(reply) else {
+        panic!("it is refused for the clock");
+    };
+    assert_eq!(error.code, "58000");
+    assert!(error.message.contains(words), "{error:?}");
+}
+
+/// When the next transactions of these nodes commit, by their clocks.
+fn clocks(cluster: &mut Cluster<RampNode>, nodes: &[NodeId]) -> u64 {
+    let commits = nodes.iter().map(|node| {
+        let next = cluster.begin(*node);
+        let effects = vec![on(node.0, vec![update(SET, node.0, 1, 1)])];
+        match cluster.ask(next, Request::Commit(effects)) {
+            Reply::Committed { timestamp, .. } => timestamp.logical(),
+            other => panic!("not committed: {other:?}"),
+        }
+    });
+    commits.max().expect("there is a node")
+}
+
+/// A vote from a clock that is far ahead is a no, and a clock that jumps far ahead between the votes and the
+/// decision decides nothing: neither takes the other clocks along. Nothing stays prepared.
+#[test]
+fn votes_and_decisions_from_a_clock_far_ahead_are_refused() {
+    let before_the_vote = |cluster: &mut Cluster<RampNode>| {
+        cluster.skew[X.index()] = FAR;
+        prepare(cluster, C1, &[X, Y]);
+    };
+    let before_the_decision = |cluster: &mut Cluster<RampNode>| {
+        cluster.deliver(C1, X);
+        cluster.deliver(C1, Y);
+        cluster.deliver(X, C1);
+        cluster.skew[C1.index()] = FAR;
+        cluster.deliver(Y, C1);
+    };
+    type Jump = fn(&mut Cluster<RampNode>);
+    let jumps: [(Jump, &str, &[NodeId]); 2] = [
+        (before_the_vote, "set n0's clock right", &[Y, C1]),
+        (before_the_decision, "ahead of n0's clock", &[X, Y]),
+    ];
+    for (jump, words, others) in jumps {
+        let mut cluster = cluster(4);
+        let transaction = cluster.begin(C1);
+        cluster.request(transaction, Request::Commit(set_both(1)));
+        jump(&mut cluster);
+        far_ahead(cluster.take_reply(transaction), words);
+        cluster.deliver_all();
+        assert!(cluster.nodes.iter().all(RampNode::is_idle), "{words}");
+        let clock = clocks(&mut cluster, others);
+        assert!(clock < FAR.as_micros() / 2, "{words}: {clock} us");
+    }
+}
+
+/// Who has committed something at the only owner is told so, whatever the owner's clock shows; the own clock
+/// does not follow.
+#[test]
+fn a_commit_at_an_owner_far_ahead_takes_nobody_along() {
+    let mut cluster = cluster(4);
+    cluster.skew[X.index()] = FAR;
+    let alone = cluster.begin(C1);
+    let effects = vec![on(0, vec![update(SET, 0, 0, 1)])];
+    let reply = cluster.ask(alone, Request::Commit(effects));
+    assert!(is_committed(Some(reply)));
+    let clock = clocks(&mut cluster, &[C1]);
+    assert!(clock < FAR.as_micros() / 2, "{clock} us");
+}
+
+/// Whoever would follow what has committed far ahead of the own clock is refused, and may look at it: that
+/// each clock was near enough to the next one does not take the last one along.
+#[test]
+fn what_was_committed_far_ahead_is_not_followed() {
+    let options = RampOptions {
+        causal: true,
+        ..RampOptions::default()
+    };
+    let mut cluster = cluster_with(4, Ticks::from_millis(500), options);
+    let minutes = |minutes: u64| Ticks::from_millis(minutes * 60_000);
+    cluster.skew[C1.index()] = minutes(50);
+    for owner in [X, Y] {
+        cluster.skew[owner.index()] = minutes(100);
+    }
+    let writer = cluster.begin(C1);
+    cluster.request(writer, Request::Commit(set_both(1)));
+    prepare(&mut cluster, C1, &[X, Y]);
+    let reader = cluster.begin(C2);
+    cluster.deliver(C1, X);
+    cluster.request(reader, Request::Read(vec![read_item(0, 0)]));
+    cluster.deliver(C2, X);
+    while cluster.under_way(X, C2) > 0 {
+        cluster.deliver(X, C2);
+    }
+    assert_eq!(registers(cluster.take_reply(reader)), [1]);
+    let follows = vec![on(C2.0, vec![update(SET, C2.0, 0, 2)])];
+    cluster.request(reader, Request::Commit(follows));
+    far_ahead(cluster.take_reply(reader), "set n2's clock right");
+    cluster.deliver_all();
+    let clock = clocks(&mut cluster, &[C2]);
+    assert!(clock < minutes(50).as_micros(), "{clock} us");
 }

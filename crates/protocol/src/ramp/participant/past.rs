@@ -17,7 +17,7 @@ impl Participant {
     /// has committed. By commit timestamp, so that what these follow comes first.
     pub(in crate::ramp) fn show_past(&mut self, context: &mut Context, past: &Past) {
         if let Some(newest) = past.newest() {
-            context.clock.observe(newest);
+            context.follow_clock(newest);
         }
         for named in &*past.named {
             if self.prepared.is_empty() {
