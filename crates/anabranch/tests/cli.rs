@@ -2,6 +2,7 @@
 
 mod bench;
 mod findings;
+mod replay;
 mod simulation;
 
 use std::path::{Path, PathBuf};

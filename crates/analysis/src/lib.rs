@@ -333,7 +333,8 @@ fn class_with_checks(
     })
 }
 
-/// The columns that are computed from what was read, whose writers are therefore ordered.
+/// The columns that are computed from what was read, whose writers are therefore ordered. What its owner
+/// computes from the row itself is not among them, whatever else its writer is ordered for.
 fn lossy(
     footprint: &Footprint<'_>,
     findings: &[Vec<Finding>],
@@ -351,7 +352,9 @@ fn lossy(
             let updates = footprint
                 .on(finding.owner, table)
                 .filter(|a| a.access.role == Role::Update);
-            columns.extend(updates.flat_map(|a| a.access.writes.iter().map(|w| (table, w.column))));
+            let writes = updates.flat_map(|a| &a.access.writes);
+            let computed = writes.filter(|w| rule::isolation::is_computed(&w.class));
+            columns.extend(computed.map(|w| (table, w.column)));
         }
     }
     columns

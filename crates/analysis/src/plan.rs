@@ -1,6 +1,10 @@
 //! The analysis's result.
 
-use anabranch_sql::summary::{StatementId, Term};
+use std::collections::{BTreeMap, BTreeSet};
+
+use anabranch_sql::summary::{
+    Deferral, ResultUse, StatementId, StatementSummary, Term, TransactionSummary,
+};
 use anabranch_types::{ColumnIndex, Placement, TableId};
 
 /// What the analysis found for an application, under one topology.
@@ -36,6 +40,76 @@ impl Plan {
     pub fn entry(&self, name: &str) -> Option<&PlanEntry> {
         self.entries.iter().find(|e| e.name == name)
     }
+
+    /// The same without coordination: nobody is ordered against anybody, and no owner gives numbers out
+    /// at commit. What a transaction could violate alone is evaluated all the same, where it runs.
+    #[must_use]
+    pub fn without_guards(&self, summaries: &[TransactionSummary]) -> Plan {
+        let mut plan = self.clone();
+        for entry in &mut plan.entries {
+            let summary = summaries.iter().find(|summary| summary.name == entry.name);
+            entry.class = CoordinationClass::Free;
+            entry.guards.clear();
+            entry.guarded_reads.clear();
+            entry.guarded_writes.clear();
+            entry
+                .checks
+                .iter_mut()
+                .for_each(|check| check.guarded = false);
+            entry.deferred.retain(|id| {
+                let statements = summary.into_iter().flat_map(|summary| &summary.statements);
+                let mut of_it = statements.filter(|statement| statement.id == *id);
+                !of_it.any(gives_numbers)
+            });
+        }
+        plan
+    }
+
+    /// The coordination graph: its edges, by their ends.
+    pub fn edges(&self) -> Vec<Edge> {
+        let mut found: BTreeMap<(usize, usize), Edge> = BTreeMap::new();
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        for (at, entry) in self.entries.iter().enumerate() {
+            places.entry(&entry.name).or_insert(at);
+        }
+        for (at, entry) in self.entries.iter().enumerate() {
+            let needing = entry.verdicts.iter();
+            for verdict in needing.filter(|verdict| verdict.confluent != Confluence::Yes) {
+                let place = |name: &String| places.get(name.as_str()).copied();
+                let mut others: Vec<usize> = verdict.because.iter().filter_map(place).collect();
+                if others.is_empty() {
+                    // Nobody else is needed to break it.
+                    others.push(at);
+                }
+                for other in others {
+                    let ends = (at.min(other), at.max(other));
+                    let edge = found.entry(ends).or_insert_with(|| Edge {
+                        ends,
+                        invariants: BTreeMap::new(),
+                    });
+                    let rules = edge.invariants.entry(verdict.invariant).or_default();
+                    rules.insert(verdict.rule);
+                }
+            }
+        }
+        found.into_values().collect()
+    }
+}
+
+/// Whether the result of an UPDATE that its row's owner evaluates is known at commit alone: a number that
+/// the owner gives.
+pub(crate) fn gives_numbers(statement: &StatementSummary) -> bool {
+    statement.result != ResultUse::Unused && statement.deferral != Deferral::AfterReading
+}
+
+/// Two transaction types that have to be ordered against each other, or calls of one: an edge of the
+/// coordination graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// Indexes into [`Plan::entries`], the lower first.
+    pub ends: (usize, usize),
+    /// The invariants that need it (indexes into [`Plan::invariants`]), each with the rules that say so.
+    pub invariants: BTreeMap<usize, BTreeSet<&'static str>>,
 }
 
 impl PlanEntry {

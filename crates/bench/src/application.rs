@@ -29,12 +29,14 @@ pub enum ApplicationError {
         /// The first byte that is not.
         offset: usize,
     },
-    /// A file is longer than [`FILE_BYTES_MAX`]; how long.
+    /// A file is longer than is permitted.
     TooLong {
         /// Which.
         path: PathBuf,
         /// Its length in bytes.
         bytes: u64,
+        /// What is permitted.
+        bytes_max: u64,
     },
     /// A folder holds no `.sql` file.
     NoFiles(PathBuf),
@@ -53,13 +55,17 @@ impl std::fmt::Display for ApplicationError {
                 "error: {} is not UTF-8 text: the byte at offset {offset} does not fit",
                 path.display()
             ),
-            ApplicationError::TooLong { path, bytes } => write!(
+            ApplicationError::TooLong {
+                path,
+                bytes,
+                bytes_max,
+            } => write!(
                 f,
-                "error: {} is {} MB long: up to {} MB of SQL in one file are read; split it, or leave \
-                 out what only loads rows",
+                "error: {} is {} MB long: up to {} MB of SQL in one file are read; split it, leave out \
+                 what only loads rows, or let analyze and replay read more (--file-mb-max)",
                 path.display(),
-                bytes / 1_000_000,
-                FILE_BYTES_MAX / 1_000_000
+                bytes.div_ceil(1_000_000),
+                bytes_max / 1_000_000
             ),
             ApplicationError::NoFiles(path) => {
                 write!(f, "error: there is no .sql file in {}", path.display())
@@ -71,14 +77,25 @@ impl std::fmt::Display for ApplicationError {
 
 impl std::error::Error for ApplicationError {}
 
-/// The longest file that is read, in bytes.
+/// The longest file that is read where nobody says otherwise, in bytes.
 pub const FILE_BYTES_MAX: u64 = 16_000_000;
 
 /// Reads files, and the `.sql` files of folders: `schema.sql` first, then the others by name.
 ///
 /// # Errors
-/// When one cannot be read or is not text.
+/// When one cannot be read, is not text, or is longer than [`FILE_BYTES_MAX`].
 pub fn read_sources(paths: &[PathBuf]) -> Result<Vec<SourceFile>, ApplicationError> {
+    read_sources_up_to(paths, FILE_BYTES_MAX)
+}
+
+/// The same, up to so many bytes in each file.
+///
+/// # Errors
+/// When one cannot be read, is not text, or is longer.
+pub fn read_sources_up_to(
+    paths: &[PathBuf],
+    bytes_max: u64,
+) -> Result<Vec<SourceFile>, ApplicationError> {
     let mut files = Vec::new();
     let mut read: BTreeSet<PathBuf> = BTreeSet::new();
     // A file that is given twice, or in a folder and by itself, is one.
@@ -100,10 +117,10 @@ pub fn read_sources(paths: &[PathBuf]) -> Result<Vec<SourceFile>, ApplicationErr
             });
             inside.retain(|file| is_new(file));
             for file in inside {
-                files.push(read_source(&file)?);
+                files.push(read_source(&file, bytes_max)?);
             }
         } else if is_new(path) {
-            files.push(read_source(path)?);
+            files.push(read_source(path, bytes_max)?);
         }
     }
     Ok(files)
@@ -124,16 +141,17 @@ fn sql_files(folder: &Path) -> Result<Vec<PathBuf>, ApplicationError> {
     Ok(files)
 }
 
-fn read_source(path: &Path) -> Result<SourceFile, ApplicationError> {
+fn read_source(path: &Path, bytes_max: u64) -> Result<SourceFile, ApplicationError> {
     let unreadable = |error| ApplicationError::Unreadable {
         path: path.to_owned(),
         error,
     };
     let described = std::fs::metadata(path).map_err(unreadable)?;
-    if described.len() > FILE_BYTES_MAX {
+    if described.len() > bytes_max {
         return Err(ApplicationError::TooLong {
             path: path.to_owned(),
             bytes: described.len(),
+            bytes_max,
         });
     }
     let bytes = std::fs::read(path).map_err(unreadable)?;

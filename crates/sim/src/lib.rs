@@ -23,6 +23,7 @@
 //! * [`report`]: what a run has been.
 //! * [`history`]: what nodes and stores tell of each attempt, as the checkers want it.
 //! * [`diagram`]: a window of a run as a picture.
+//! * [`replay`]: a counterexample of the analyser, run by nodes.
 
 pub mod case;
 mod check;
@@ -42,6 +43,7 @@ pub mod minimise;
 mod network;
 pub mod protocols;
 pub mod queue;
+pub mod replay;
 mod replicas;
 pub mod report;
 

@@ -6,9 +6,12 @@ mod calibrate;
 mod check;
 mod demo;
 mod explain;
+mod input;
 pub(crate) mod output;
 mod progress;
+mod replay;
 mod reproduce;
+mod shell;
 mod sim;
 
 use std::error::Error;
@@ -25,7 +28,7 @@ pub(crate) struct Arguments {
 }
 
 const AFTER_HELP: &str = "Exit codes: 0 all is well, 1 there is a finding (a transaction that \
-needs coordination, a condition that does not hold, a figure that is not reached), 2 misuse, or the tool could not do its work; \
+needs coordination, a counterexample that is not as it was told, a condition that does not hold, a figure that is not reached), 2 misuse, or the tool could not do its work; \
 of a simulation also: 3 no progress after the faults had ended, 4 a node crashed by itself.";
 
 #[derive(Debug, Subcommand)]
@@ -34,6 +37,8 @@ enum Command {
     Demo(demo::DemoArguments),
     /// Say which transactions need coordination, on what, and why
     Analyze(analyze::AnalyzeArguments),
+    /// Run the counterexamples of `analyze` on the nodes of a cluster: without coordination and with the plan
+    Replay(replay::ReplayArguments),
     /// Run one experiment
     Bench(bench::BenchArguments),
     /// Run a whole cluster in virtual time under one seed, with faults, and check everything
@@ -96,6 +101,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Verdict, Box<dyn Error>> {
     match arguments.command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Analyze(arguments) => analyze::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),

@@ -2,7 +2,6 @@
 
 mod sum;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
@@ -26,6 +25,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use self::sum::{Asked, Sum};
 use super::Verdict;
 use super::output::{OutputError, cannot_write, check_outputs, say, write_file};
+use super::shell::quoted;
 
 /// What a case file says, and the command line may not say beside it.
 const DECIDED_BY_A_CASE: [&str; 17] = [
@@ -514,15 +514,6 @@ fn ending(ending: &Ending) -> String {
     }
 }
 
-/// A word as a POSIX shell takes it for this one word: as it is, or in single quotes.
-fn quoted(word: &str) -> Cow<'_, str> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,@%+=".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => Cow::Borrowed(word),
-        false => Cow::Owned(format!("'{}'", word.replace('\'', r"'\''"))),
-    }
-}
-
 /// Those options that are on, each behind a space.
 fn flags(options: &[(&str, bool)]) -> String {
     let on = options.iter().filter(|(_, on)| *on);
@@ -762,35 +753,6 @@ mod tests {
         assert_eq!(lines.len(), 2, "{many}");
         assert!(lines.iter().all(|line| line.len() <= WIDTH), "{many}");
         assert!(lines[1].starts_with(&" ".repeat(INDENT)), "{many}");
-    }
-
-    #[test]
-    fn what_is_printed_to_be_repeated_is_one_word_to_a_shell() {
-        for plain in ["storm", "wan:examples/networks/a-b.txt", "/tmp/case.jsonl"] {
-            assert_eq!(quoted(plain), plain);
-        }
-        assert_eq!(quoted("my plan.txt"), "'my plan.txt'");
-        assert_eq!(quoted("a'b"), r"'a'\''b'");
-        assert_eq!(quoted("$(echo no)"), "'$(echo no)'");
-        assert_eq!(quoted(""), "''");
-        for word in [
-            "my plan.txt",
-            "a'b",
-            "$HOME",
-            "*",
-            "",
-            "~",
-            "a\nb",
-            "\"",
-            "\\",
-        ] {
-            let echo = format!("printf %s {}", quoted(word));
-            let shell = std::process::Command::new("sh")
-                .args(["-c", &echo])
-                .output();
-            let said = shell.expect("there is a shell").stdout;
-            assert_eq!(String::from_utf8(said).as_deref(), Ok(word));
-        }
     }
 
     /// Scripts tell a finding from a cluster that hangs and from one that dies by these numbers.

@@ -74,12 +74,35 @@ fn what_clients_have_is_read_and_what_is_not_understood_is_told() {
         unknown.map(|t| &t["name"]).collect::<Vec<_>>(),
         ["ShopsNear"]
     );
+    // Every form tells it, where its readers look.
     let sarif = anabranch(&[&asked[..], &["--format", "sarif"]].concat());
+    assert_eq!(sarif.err, "");
+    let log: Value = serde_json::from_str(&sarif.out).expect("it is JSON");
+    let notes = &log["runs"][0]["invocations"][0]["toolExecutionNotifications"];
+    let notes = notes.as_array().expect("notifications");
+    assert_eq!(notes.len(), 2, "{notes:#?}");
+    let place = &notes[0]["locations"][0]["physicalLocation"];
+    assert_eq!(place["region"]["startLine"], 3, "{notes:#?}");
+    let uri = place["artifactLocation"]["uri"].as_str().expect("a path");
+    assert!(uri.ends_with("schema.sql"), "{uri}");
+    let said = notes[0]["message"]["text"].as_str().expect("a text");
     assert!(
-        sarif.err.contains("2 pieces of the files are left out"),
-        "{}",
-        sarif.err
+        said.contains("shops and its constraints have no verdicts"),
+        "{said}"
     );
+    let github = anabranch(&[&asked[..], &["--format", "github"]].concat()).out;
+    let told = github
+        .lines()
+        .filter(|line| line.contains("title=left out"));
+    let told: Vec<&str> = told.collect();
+    assert!(
+        told.len() == 2 && told[0].contains("schema.sql,line=3,col="),
+        "{github}"
+    );
+    let page = anabranch(&[&asked[..], &["--format", "html"]].concat()).out;
+    for told in ["<h2>Left out</h2>", "ShopsNear is taken to do anything"] {
+        assert!(page.contains(told), "{told}");
+    }
 }
 
 #[test]
@@ -113,5 +136,18 @@ fn what_is_no_text_too_long_or_empty_is_refused() {
     refused_in_one_line(&analyze, &["there is nothing to analyse"]);
     let long = std::fs::File::create(&file).unwrap();
     long.set_len(50_000_000).unwrap();
-    refused_in_one_line(&analyze, &["query.sql", "50 MB", "up to 16 MB"]);
+    refused_in_one_line(
+        &analyze,
+        &["query.sql", "50 MB", "up to 16 MB", "--file-mb-max"],
+    );
+    // The limit is a setting.
+    std::fs::write(&file, " ".repeat(17_000_000)).unwrap();
+    let more = [&analyze[..], &["--file-mb-max", "17"]].concat();
+    refused_in_one_line(&more, &["there is nothing to analyse"]);
+    let less = [&analyze[..], &["--file-mb-max", "16"]].concat();
+    refused_in_one_line(&less, &["17 MB", "up to 16 MB"]);
+    refused(
+        &[&analyze[..], &["--file-mb-max", "0"]].concat(),
+        &["--file-mb-max"],
+    );
 }

@@ -85,13 +85,15 @@ fn apply(
             let owner =
                 |c: &ColumnIndex| matches!(world.policy(table.id, *c), MergePolicy::OwnerOrder);
             let mut computed = None;
+            let mut refused = None;
             if outputs.is_some() || columns.iter().any(owner) {
                 match world
                     .programs
                     .apply(*program, &row, arguments, ColumnSet::EMPTY)
                 {
                     Ok(applied) => computed = Some(applied),
-                    Err(error) => return world.refused(table.id, &error).map(Some).ok_or(()),
+                    // It has been told that it is done: what it adds is added all the same.
+                    Err(error) => refused = Some(world.refused(table.id, &error).ok_or(())?),
                 }
             }
             if let (Some(first), Some(applied)) = (outputs, &computed) {
@@ -106,6 +108,10 @@ fn apply(
                     return Err(());
                 };
                 let now = row.get(&table.layout, column);
+                let owned = world.policy(table.id, column) == MergePolicy::OwnerOrder;
+                if owned && now != before && world.is_of_the_row_found(done, table.id, column) {
+                    return Err(());
+                }
                 let value = match (world.policy(table.id, column), &computed) {
                     // The policy says that it never changes: who reads it sees what was inserted.
                     (MergePolicy::Immutable, _) => now,
@@ -115,12 +121,13 @@ fn apply(
                     (MergePolicy::OwnerOrder, Some(applied)) => {
                         applied.row.get(&table.layout, column)
                     }
+                    (MergePolicy::OwnerOrder, None) => now,
                     _ => after,
                 };
                 changes.push((column, value));
             }
             put(table, rows, key, &row, &changes).ok_or(())?;
-            Ok(None)
+            Ok(refused)
         }
     }
 }

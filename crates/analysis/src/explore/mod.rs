@@ -18,6 +18,7 @@
 //! neither order of them comes to).
 
 mod case;
+mod committed;
 mod generate;
 mod merge;
 mod minimal;
@@ -25,21 +26,28 @@ mod show;
 mod state;
 mod validity;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_sql::Application;
 use anabranch_sql::catalog::Catalog;
-use anabranch_sql::summary::{ResultUse, Role, StatementId, Term};
-use anabranch_types::{ColumnIndex, EffectError, RowPrograms, Schema, TableId, TableSchema, Value};
+use anabranch_sql::summary::{ColumnWrite, Role, StatementId, Term, WriteClass};
+use anabranch_types::{
+    ColumnIndex, ColumnSet, Effect, EffectError, RowPrograms, Schema, TableId, TableSchema, Value,
+};
 
 use crate::invariant::not_null_name;
-use crate::plan::{Confluence, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan};
+use crate::plan::{
+    Confluence, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan, gives_numbers,
+};
 use case::{Call, Outcome};
 use generate::Generator;
 use state::Done;
 
-pub use show::Counterexample;
+pub(crate) use generate::quoted;
+
+pub use committed::{Committed, MergedRows, StoredRow};
+pub use show::{Counterexample, ReplicaCall};
 
 /// The most cases that are tried of one application: where many verdicts ask for them, each gets fewer.
 const CASES_MAX: usize = 100_000;
@@ -188,16 +196,20 @@ pub(crate) struct World<'a> {
     programs: Arc<dyn RowPrograms>,
     policies: BTreeMap<(u16, u16), MergePolicy>,
     statements: BTreeMap<StatementId, Site>,
+    /// The coordination graph: two types, the lower first, and the invariant that joins them.
+    edges: BTreeSet<(usize, usize, &'a str)>,
 }
 
 /// What is known of a statement.
 #[derive(Clone, Debug, Default)]
 struct Site {
     deferred: bool,
-    /// Whether it needs to be deferred only because its result is a number given at commit.
+    /// Whether its result is a number given at commit.
     numbers: bool,
     /// The columns that it updates.
     updates: Vec<(TableId, Vec<ColumnIndex>)>,
+    /// Those of them that it computes from the row that it finds.
+    computed: Vec<(TableId, ColumnIndex)>,
 }
 
 impl<'a> World<'a> {
@@ -207,15 +219,29 @@ impl<'a> World<'a> {
             for statement in &summary.statements {
                 let site = statements.entry(statement.id).or_default();
                 site.deferred = entry.deferred.contains(&statement.id);
-                site.numbers = statement.result != ResultUse::Unused;
-                let updates = statement.accesses.iter().filter(|a| a.role == Role::Update);
-                site.updates.extend(updates.map(|a| {
-                    let columns = a.writes.iter().map(|w| w.column).collect();
-                    (a.table, columns)
-                }));
+                site.numbers = gives_numbers(statement);
+                for update in statement.accesses.iter().filter(|a| a.role == Role::Update) {
+                    let columns = update.writes.iter().map(|w| w.column);
+                    site.updates.push((update.table, columns.collect()));
+                    let of_row = |w: &&ColumnWrite| {
+                        matches!(w.class, WriteClass::OfRow | WriteClass::Add { .. })
+                    };
+                    let computed = update.writes.iter().filter(of_row);
+                    site.computed
+                        .extend(computed.map(|w| (update.table, w.column)));
+                }
             }
         }
         let merges = plan.columns.iter();
+        let mut edges = BTreeSet::new();
+        for edge in plan.edges() {
+            let (one, other) = edge.ends;
+            let names = edge
+                .invariants
+                .keys()
+                .map(|i| plan.invariants[*i].name.as_str());
+            edges.extend(names.map(|name| (one, other, name)));
+        }
         World {
             application,
             plan,
@@ -224,7 +250,14 @@ impl<'a> World<'a> {
                 .map(|c| ((c.table.0, c.column.0), c.policy))
                 .collect(),
             statements,
+            edges,
         }
+    }
+
+    /// Whether the plan orders calls of two types for this invariant.
+    fn joins(&self, one: usize, other: usize, invariant: &str) -> bool {
+        let ends = (one.min(other), one.max(other), invariant);
+        self.edges.contains(&ends)
     }
 
     fn schema(&self) -> &'a Schema {
@@ -241,6 +274,14 @@ impl<'a> World<'a> {
         self.statements
             .get(&statement)
             .is_some_and(|site| site.deferred && (planned || !site.numbers))
+    }
+
+    /// Whether a statement has computed a column from the row where it ran, so that what it writes is right
+    /// for that row alone: it is not left to the owner, and a node refuses it once the row is another.
+    fn is_of_the_row_found(&self, done: &Done, table: TableId, column: ColumnIndex) -> bool {
+        self.statements
+            .get(&done.statement)
+            .is_some_and(|site| !site.deferred && site.computed.contains(&(table, column)))
     }
 
     fn policy(&self, table: TableId, column: ColumnIndex) -> MergePolicy {
@@ -271,11 +312,18 @@ impl<'a> World<'a> {
             .filter(|(of, _)| *of == table.id)
             .flat_map(|(_, columns)| columns);
         let mut columns: Vec<ColumnIndex> = declared.copied().collect();
+        let all = || (0..table.columns.len()).map(|c| ColumnIndex(c as u16));
+        if let Effect::Update { program, .. } = &done.effect
+            && table.columns.len() <= usize::from(ColumnSet::EXACT_MAX)
+        {
+            // Where nobody says which statement it was, its program does.
+            let assigned = self.programs.assigned(*program);
+            columns.extend(all().filter(|c| assigned.contains(*c)));
+        }
         if let (Some(before), Some(after)) = (&done.before, &done.after) {
             // What a foreign key's action writes stands in no statement.
-            let all = (0..table.columns.len()).map(|c| ColumnIndex(c as u16));
             columns.extend(
-                all.filter(|c| before.get(&table.layout, *c) != after.get(&table.layout, *c)),
+                all().filter(|c| before.get(&table.layout, *c) != after.get(&table.layout, *c)),
             );
         }
         columns.sort_unstable();

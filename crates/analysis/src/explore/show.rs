@@ -1,7 +1,7 @@
 //! Counterexamples as SQL.
 
 use anabranch_sql::expression::text::literal;
-use anabranch_types::{TableId, Value};
+use anabranch_types::{DataType, TableId, Value};
 
 use super::World;
 use super::case::{Call, Case, Side};
@@ -26,6 +26,29 @@ pub struct Counterexample {
     pub merged: Vec<String>,
     /// Tables that have no row in the merged state, and had some.
     pub emptied: Vec<String>,
+    /// The initial rows, with a value for each column: what `initial` says as SQL.
+    pub rows: Vec<(TableId, Vec<Value>)>,
+    /// What replicas run, in the order of timestamps: what `replicas` and `order` say as SQL.
+    pub calls: Vec<ReplicaCall>,
+}
+
+/// A call on one of two replicas.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReplicaCall {
+    /// Which replica: 0 or 1.
+    pub replica: usize,
+    /// The procedure's place in the application's list, and the transaction type's in the plan.
+    pub procedure: usize,
+    /// Its arguments, in order.
+    pub arguments: Vec<Value>,
+}
+
+impl Counterexample {
+    /// What tells it from the application's others, and stays the same while what it shows is the same:
+    /// the invariant's name, and those of the transaction types.
+    pub fn id(&self) -> String {
+        format!("{}/{}", self.invariant, self.transactions.join("+"))
+    }
 }
 
 /// A case as SQL; none if it does not run.
@@ -75,6 +98,17 @@ pub(super) fn counterexample(
             .filter(|t| merged.tables[t.index()].is_empty())
             .map(names)
             .collect(),
+        rows: case.rows.clone(),
+        calls: case
+            .calls
+            .iter()
+            .filter(|c| c.side != Side::Before)
+            .map(|c| ReplicaCall {
+                replica: usize::from(c.side == Side::Right),
+                procedure: c.procedure,
+                arguments: c.arguments.clone(),
+            })
+            .collect(),
     })
 }
 
@@ -84,7 +118,14 @@ fn call(world: &World<'_>, call: &Call) -> String {
         .parameters()
         .iter()
         .zip(&call.arguments)
-        .map(|((name, _), value)| format!("{} => {}", quoted(name), literal(value)))
+        .map(|((name, of), value)| {
+            // PostgreSQL finds no routine with a smallint for what it reads as an integer.
+            let cast = match (of, value) {
+                (DataType::Int2, Value::Int(_)) => "::smallint",
+                _ => "",
+            };
+            format!("{} => {}{cast}", quoted(name), literal(value))
+        })
         .collect();
     let verb = if world.is_function(procedure.name()) {
         "SELECT"
@@ -99,7 +140,7 @@ fn call(world: &World<'_>, call: &Call) -> String {
 }
 
 /// The rows of a state as INSERTs. Columns that are NULL are left out.
-fn inserts(world: &World<'_>, state: &State) -> Vec<String> {
+pub(super) fn inserts(world: &World<'_>, state: &State) -> Vec<String> {
     let mut statements = Vec::new();
     for table in in_order(world) {
         let schema = world.schema().table(table);

@@ -288,6 +288,9 @@ impl Transaction for Attempt<'_> {
                     .apply(*program, row, arguments, ColumnSet::EMPTY)
                     .map_err(TransactionError::Failed)?;
                 if let Some(first) = outputs {
+                    // Effects that were committed elsewhere have slots that nobody has asked for here.
+                    let end = first.index() + applied.outputs.len();
+                    self.slots.resize(self.slots.len().max(end), Value::Null);
                     for (place, value) in applied.outputs.into_iter().enumerate() {
                         self.slots[first.index() + place] = value;
                     }

@@ -6,8 +6,12 @@ use super::text::{heading, paragraph};
 use crate::explore::Counterexample;
 use crate::plan::{Confluence, InvariantKind, Plan};
 
-/// All of them; and, of what is not confluent, that for which none was found.
-pub fn render(plan: &Plan, found: &[Counterexample]) -> String {
+/// The command that runs a counterexample.
+pub type ReplayedBy<'r> = dyn Fn(&Counterexample) -> String + 'r;
+
+/// All of them, with the command that runs each; and, of what is not confluent, that for which none was
+/// found.
+pub fn render(plan: &Plan, found: &[Counterexample], replayed_by: &ReplayedBy<'_>) -> String {
     let mut out = String::new();
     let missing = missing(plan, found);
     if found.is_empty() && missing.is_empty() {
@@ -16,7 +20,9 @@ pub fn render(plan: &Plan, found: &[Counterexample]) -> String {
     out.push('\n');
     heading(&mut out, "Counterexamples, without the guards");
     for example in found {
-        one(plan, example, &mut out);
+        render_one(plan, example, &mut out);
+        line(&mut out, "replay", &replayed_by(example));
+        out.push('\n');
     }
     if !missing.is_empty() {
         paragraph(
@@ -44,7 +50,8 @@ pub(super) fn missing<'p>(plan: &'p Plan, found: &[Counterexample]) -> Vec<&'p s
         .collect()
 }
 
-fn one(plan: &Plan, example: &Counterexample, out: &mut String) {
+/// One: what is there, what replicas run, what merging comes to and what that violates.
+pub fn render_one(plan: &Plan, example: &Counterexample, out: &mut String) {
     let _ = writeln!(
         out,
         "{}: {}",
@@ -92,11 +99,10 @@ fn one(plan: &Plan, example: &Counterexample, out: &mut String) {
     if let Some(what) = violated(plan, example) {
         line(out, "violates", what);
     }
-    out.push('\n');
 }
 
 /// What a counterexample's merged state is not.
-pub(super) fn violated<'p>(plan: &'p Plan, example: &Counterexample) -> Option<&'p str> {
+pub fn violated<'p>(plan: &'p Plan, example: &Counterexample) -> Option<&'p str> {
     let mut invariants = plan.invariants.iter();
     let invariant = invariants.find(|i| i.name == example.invariant)?;
     Some(match invariant.kind {

@@ -1,15 +1,39 @@
 //! Findings as GitHub's workflow commands, one line each: annotations of a pull request's lines.
 //!
-//! Known findings (of a baseline) are notices, others warnings.
+//! Known findings (of a baseline) are notices, others warnings; so is what of the files is left out.
+
+use anabranch_sql::catalog::Catalog;
+use anabranch_sql::script::LeftOut;
 
 use super::findings::{Baseline, Finding};
+use super::left_out::{Told, told};
 
 /// The lines.
-pub fn render(findings: &[Finding<'_>], baseline: Option<&Baseline>) -> String {
-    findings
-        .iter()
-        .map(|finding| command(finding, baseline))
-        .collect()
+pub fn render(
+    findings: &[Finding<'_>],
+    baseline: Option<&Baseline>,
+    left_out: &[LeftOut],
+    catalog: &Catalog,
+) -> String {
+    let found = findings.iter().map(|finding| command(finding, baseline));
+    let left = left_out.iter().map(|piece| left(&told(piece, catalog)));
+    found.chain(left).collect()
+}
+
+/// A piece of a file that is not understood.
+fn left(told: &Told<'_>) -> String {
+    let place = match (told.file, told.line, told.column) {
+        (Some(file), Some(line), Some(column)) => {
+            let name = property(file.trim_start_matches("./"));
+            format!("file={name},line={line},col={column},")
+        }
+        _ => String::new(),
+    };
+    let title = property(&format!("left out [{}]", told.code));
+    format!(
+        "::warning {place}title={title}::{}\n",
+        data(&told.sentence())
+    )
 }
 
 fn command(finding: &Finding<'_>, baseline: Option<&Baseline>) -> String {

@@ -1,6 +1,6 @@
 //! The coordination graph: transaction types, and what two of them have to be ordered for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 use std::fmt::Write;
 
@@ -8,42 +8,7 @@ use anabranch_types::markup::escaped;
 
 use super::json::class_name;
 use super::notes::mark;
-use crate::plan::{Confluence, CoordinationClass, Plan};
-
-/// Two types that have to be ordered against each other, or calls of one: indexes into
-/// [`Plan::entries`], the lower first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Edge {
-    pub(super) ends: (usize, usize),
-    /// The invariants that need it (indexes into [`Plan::invariants`]), each with the rules that say so.
-    pub(super) invariants: BTreeMap<usize, BTreeSet<&'static str>>,
-}
-
-/// All edges, by their ends.
-pub(super) fn edges(plan: &Plan) -> Vec<Edge> {
-    let mut found: BTreeMap<(usize, usize), Edge> = BTreeMap::new();
-    for (at, entry) in plan.entries.iter().enumerate() {
-        let needing = entry.verdicts.iter();
-        for verdict in needing.filter(|verdict| verdict.confluent != Confluence::Yes) {
-            let place = |name: &String| plan.entries.iter().position(|e| e.name == *name);
-            let mut others: Vec<usize> = verdict.because.iter().filter_map(place).collect();
-            if others.is_empty() {
-                // Nobody else is needed to break it.
-                others.push(at);
-            }
-            for other in others {
-                let ends = (at.min(other), at.max(other));
-                let edge = found.entry(ends).or_insert_with(|| Edge {
-                    ends,
-                    invariants: BTreeMap::new(),
-                });
-                let rules = edge.invariants.entry(verdict.invariant).or_default();
-                rules.insert(verdict.rule);
-            }
-        }
-    }
-    found.into_values().collect()
-}
+use crate::plan::{CoordinationClass, Edge, Plan};
 
 /// Height of a type's box.
 const HEIGHT: f64 = 46.0;

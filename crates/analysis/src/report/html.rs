@@ -1,20 +1,23 @@
 //! The plan as one HTML page that needs nothing beside it: the coordination graph, the transaction
-//! types, the table of types and invariants, counterexamples step by step, and where the rows live.
+//! types, the table of types and invariants, counterexamples step by step, where the rows live, and what
+//! of the files is left out.
 
 use std::fmt::Write;
 
 use anabranch_sql::catalog::Catalog;
+use anabranch_sql::script::LeftOut;
 use anabranch_sql::source::Span;
 use anabranch_sql::summary::TransactionSummary;
 use anabranch_types::markup::{escaped, page};
 
-use super::counterexample::{missing, violated};
+use super::counterexample::{ReplayedBy, missing, violated};
 use super::findings::{Baseline, Finding};
-use super::graph::{Edge, edges, svg};
+use super::graph::svg;
 use super::json::{class_name, merge_name};
+use super::left_out::told;
 use super::notes::{affected, count, mark, notes, placed, routed, sign, summary, unaffected};
 use crate::explore::Counterexample;
-use crate::plan::{Confluence, MergePolicy, Plan, Verdict};
+use crate::plan::{Confluence, Edge, MergePolicy, Plan, Verdict};
 use crate::rule::rule;
 
 const STYLE: &str = "
@@ -37,7 +40,7 @@ a { color: var(--accent); }
 ";
 
 /// What the page is made from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Page<'a> {
     /// The plan.
     pub plan: &'a Plan,
@@ -47,8 +50,12 @@ pub struct Page<'a> {
     pub summaries: &'a [TransactionSummary],
     /// Counterexamples, where somebody has looked for them.
     pub counterexamples: Option<&'a [Counterexample]>,
+    /// The command that runs one.
+    pub replayed_by: &'a ReplayedBy<'a>,
     /// What needs coordination.
     pub findings: &'a [Finding<'a>],
+    /// What of the files is not understood.
+    pub left_out: &'a [LeftOut],
     /// What is known to, if that was given.
     pub baseline: Option<&'a Baseline>,
 }
@@ -69,6 +76,7 @@ impl Page<'_> {
         self.put_counterexamples(&mut body);
         self.put_placements(&mut body);
         self.put_merges(&mut body);
+        self.put_left_out(&mut body);
         page("What has to be coordinated", STYLE, &header, &body)
     }
 
@@ -77,7 +85,7 @@ impl Page<'_> {
         if plan.entries.is_empty() {
             return;
         }
-        let edges = edges(plan);
+        let edges = plan.edges();
         out.push_str("<section>\n<h2>The coordination graph</h2>\n");
         out.push_str(match edges.is_empty() {
             true => "<p>No transaction type has to be ordered against another one.</p>\n",
@@ -310,7 +318,33 @@ impl Page<'_> {
         if let Some(what) = violated(self.plan, example) {
             whole(out, "broken", "violates", &escaped(what));
         }
+        whole(out, "", "replay", &escaped(&(self.replayed_by)(example)));
         out.push_str("</table></div>\n");
+    }
+
+    fn put_left_out(&self, out: &mut String) {
+        if self.left_out.is_empty() {
+            return;
+        }
+        out.push_str(
+            "<section>\n<h2>Left out</h2>\n<p>What of the files is not understood makes nothing safe.</p>\n\
+             <div class=\"scroll\"><table>\n<tr><th>where</th><th>why</th><th>so</th></tr>\n",
+        );
+        for piece in self.left_out {
+            let told = told(piece, self.catalog);
+            let place = match (told.file, told.line, told.column) {
+                (Some(file), Some(line), Some(column)) => format!("{file}:{line}:{column}"),
+                _ => String::new(),
+            };
+            let _ = writeln!(
+                out,
+                "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
+                escaped(&place),
+                escaped(told.message),
+                escaped(told.meaning)
+            );
+        }
+        out.push_str("</table></div>\n</section>\n");
     }
 
     fn put_placements(&self, out: &mut String) {

@@ -7,6 +7,7 @@ use anabranch_sql::summary::{StatementId, TransactionSummary};
 use anabranch_types::Placement;
 use serde::Serialize;
 
+use super::counterexample::ReplayedBy;
 use super::findings::{Baseline, Finding, Fingerprint};
 use super::left_out::{Told, told};
 use crate::explore::Counterexample;
@@ -50,6 +51,8 @@ struct New<'a> {
 
 #[derive(Serialize)]
 struct CounterexampleReport<'a> {
+    id: String,
+    replay: String,
     invariant: &'a str,
     transactions: &'a [String],
     initial: &'a [String],
@@ -134,14 +137,14 @@ struct Invariant<'a> {
     condition: Option<&'a str>,
 }
 
-/// The plan as one JSON document, indented, with a newline at its end. `counterexamples` are left
-/// out where nobody has looked for them, and what is new without a baseline, which comes with the
+/// The plan as one JSON document, indented, with a newline at its end. `counterexamples`, with the commands
+/// that run them, are left out where nobody has looked for them, and what is new without a baseline, which comes with the
 /// findings that it is held against.
 pub fn render(
     plan: &Plan,
     catalog: &Catalog,
     summaries: &[TransactionSummary],
-    counterexamples: Option<&[Counterexample]>,
+    counterexamples: Option<(&[Counterexample], &ReplayedBy<'_>)>,
     baseline: Option<(&Baseline, &[Finding<'_>])>,
     left_out: &[LeftOut],
 ) -> String {
@@ -177,7 +180,10 @@ pub fn render(
                 condition: i.condition.as_deref(),
             })
             .collect(),
-        counterexamples: counterexamples.map(|list| list.iter().map(counterexample).collect()),
+        counterexamples: counterexamples.map(|(list, replayed_by)| {
+            let told = list.iter().map(|one| counterexample(one, replayed_by));
+            told.collect()
+        }),
         against_baseline: baseline.map(|(known, found)| Comparison {
             new: found
                 .iter()
@@ -206,8 +212,13 @@ fn new<'a>(finding: &Finding<'a>) -> New<'a> {
     }
 }
 
-fn counterexample(found: &Counterexample) -> CounterexampleReport<'_> {
+fn counterexample<'a>(
+    found: &'a Counterexample,
+    replayed_by: &ReplayedBy<'_>,
+) -> CounterexampleReport<'a> {
     CounterexampleReport {
+        id: found.id(),
+        replay: replayed_by(found),
         invariant: &found.invariant,
         transactions: &found.transactions,
         initial: &found.initial,

@@ -40,13 +40,20 @@ pub fn render(left_out: &[LeftOut], catalog: &Catalog) -> String {
 /// As JSON has it.
 #[derive(Serialize)]
 pub(super) struct Told<'a> {
-    file: Option<&'a str>,
-    line: Option<u32>,
-    column: Option<u32>,
-    code: &'a str,
-    message: &'a str,
-    meaning: &'a str,
-    transaction: Option<&'a str>,
+    pub(super) file: Option<&'a str>,
+    pub(super) line: Option<u32>,
+    pub(super) column: Option<u32>,
+    pub(super) code: &'a str,
+    pub(super) message: &'a str,
+    pub(super) meaning: &'a str,
+    pub(super) transaction: Option<&'a str>,
+}
+
+impl Told<'_> {
+    /// Why it is left out, and what that means.
+    pub(super) fn sentence(&self) -> String {
+        format!("{}. So {}.", self.message, self.meaning)
+    }
 }
 
 pub(super) fn told<'a>(left: &'a LeftOut, catalog: &'a Catalog) -> Told<'a> {

@@ -10,4 +10,5 @@ pub mod json;
 pub mod left_out;
 mod notes;
 pub mod sarif;
+pub mod sessions;
 pub mod text;

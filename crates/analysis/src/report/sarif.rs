@@ -1,34 +1,56 @@
 //! Findings as SARIF 2.1.0 (OASIS, 2020), for code scanning. Rule ids and fingerprints are stable; paths
 //! are relative to the folder that the tool ran in, `%SRCROOT%`.
 //!
-//! GitHub reads up to 25,000 results of a run; what is beyond is counted in a notification.
+//! GitHub reads up to 25,000 results of a run; what is beyond is counted in a notification. So is what of
+//! the files is left out: a notification each, with its place.
 
+use anabranch_sql::catalog::Catalog;
+use anabranch_sql::script::LeftOut;
 use anabranch_sql::source::{SourceFile, Span};
 use serde_json::{Value, json};
 
 use super::findings::{Baseline, Finding};
+use super::left_out::{Told, told};
 use crate::rule::{RULES, Rule};
 
 /// The most results that are written.
 pub const RESULTS_MAX: usize = 25_000;
 
+/// The most pieces that are left out of the files and told one by one.
+const LEFT_OUT_MAX: usize = 1_000;
+
 /// The log as one JSON document, with a newline at its end. With a baseline each result says whether it
 /// is new.
-pub fn render(findings: &[Finding<'_>], baseline: Option<&Baseline>) -> String {
+pub fn render(
+    findings: &[Finding<'_>],
+    baseline: Option<&Baseline>,
+    left_out: &[LeftOut],
+    catalog: &Catalog,
+) -> String {
     let results: Vec<Value> = findings
         .iter()
         .take(RESULTS_MAX)
         .map(|finding| result(finding, baseline))
         .collect();
-    let mut invocation = json!({ "executionSuccessful": true });
+    let mut notes: Vec<Value> = Vec::new();
     if findings.len() > RESULTS_MAX {
-        let text = format!(
+        notes.push(note(format!(
             "{} of {} findings are left out: a log has {RESULTS_MAX} at most",
             findings.len() - RESULTS_MAX,
             findings.len()
-        );
-        invocation["toolExecutionNotifications"] =
-            json!([{ "level": "warning", "message": { "text": text } }]);
+        )));
+    }
+    let pieces = left_out.iter().take(LEFT_OUT_MAX);
+    notes.extend(pieces.map(|piece| left(&told(piece, catalog))));
+    if left_out.len() > LEFT_OUT_MAX {
+        notes.push(note(format!(
+            "{} more pieces of the files are left out",
+            left_out.len() - LEFT_OUT_MAX
+        )));
+    }
+    let mut invocation = json!({ "executionSuccessful": true });
+    if !notes.is_empty() {
+        invocation["toolExecutionNotifications"] = json!(notes);
     }
     let log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -49,6 +71,24 @@ pub fn render(findings: &[Finding<'_>], baseline: Option<&Baseline>) -> String {
     let mut text = serde_json::to_string_pretty(&log).unwrap_or_default();
     text.push('\n');
     text
+}
+
+fn note(text: String) -> Value {
+    json!({ "level": "warning", "message": { "text": text } })
+}
+
+/// A piece of a file that is not understood.
+fn left(told: &Told<'_>) -> Value {
+    let mut note = note(told.sentence());
+    if let (Some(file), Some(line), Some(column)) = (told.file, told.line, told.column) {
+        note["locations"] = json!([{
+            "physicalLocation": {
+                "artifactLocation": artifact(file),
+                "region": { "startLine": line, "startColumn": column },
+            },
+        }]);
+    }
+    note
 }
 
 fn described(rule: &Rule) -> Value {

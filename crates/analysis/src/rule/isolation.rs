@@ -180,12 +180,8 @@ fn relied_on(footprint: &Footprint<'_>, action: &Action) -> Vec<Aspect> {
             if used && !facts.deleters.is_empty() {
                 seen.push(Aspect::Rows);
             }
-            let derived = |w: &anabranch_sql::summary::ColumnWrite| match &w.class {
-                WriteClass::OfData => true,
-                WriteClass::Assign(term) => is_data(term),
-                WriteClass::Add { .. } | WriteClass::OfRow => false,
-            };
-            for write in action.access.writes.iter().filter(|w| derived(w)) {
+            let writes = action.access.writes.iter();
+            for write in writes.filter(|w| is_computed(&w.class)) {
                 let reads_it = |a: &Action| a.access.columns_read.contains(&write.column);
                 if footprint.on(action.owner, table).any(reads_it) {
                     seen.push(Aspect::Column(write.column));
@@ -215,6 +211,15 @@ fn source_of(term: &Term) -> Option<StatementId> {
     match term {
         Term::Column { statement, .. } | Term::Aggregate { statement, .. } => Some(*statement),
         _ => None,
+    }
+}
+
+/// Whether a written value may be computed from what was read: two such writes lose one of them.
+pub(crate) fn is_computed(class: &WriteClass) -> bool {
+    match class {
+        WriteClass::OfData => true,
+        WriteClass::Assign(term) => is_data(term),
+        WriteClass::Add { .. } | WriteClass::OfRow => false,
     }
 }
 
@@ -305,11 +310,8 @@ fn guarded(footprint: &Footprint<'_>, action: &Action, against: &[&Check<'_>]) -
     let owner = action.owner;
     let name = &footprint.table(action.access.table).name;
     let own = against.iter().find(|c| c.owner == owner);
-    let computed = action.access.writes.iter().any(|w| match &w.class {
-        WriteClass::OfData => true,
-        WriteClass::Assign(term) => is_data(term),
-        _ => false,
-    });
+    let mut writes = action.access.writes.iter();
+    let computed = writes.any(|w| is_computed(&w.class));
     let (rule, explanation) = match own {
         Some(_) if computed && action.access.role == Role::Update => (
             "lost-update",

@@ -3,6 +3,7 @@
 mod alone;
 mod assertions;
 mod brute_force;
+mod counterexamples;
 mod examples;
 mod found;
 mod isolation;

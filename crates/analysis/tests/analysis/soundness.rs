@@ -9,9 +9,11 @@ use std::fmt::Write;
 
 use anabranch_analysis::explore::{Effort, Explorer};
 use anabranch_analysis::plan::{Confluence, CoordinationClass};
-use anabranch_analysis::{Guarantee, Topology, analyze};
+use anabranch_analysis::{Guarantee, Topology, analyze, report};
 use anabranch_sql::SourceFile;
 use anabranch_types::SplitMix64;
+
+use crate::counterexamples::names_an_edge;
 
 /// Numbers from a seed.
 struct Random(SplitMix64);
@@ -573,6 +575,8 @@ fn made_up(seed: u64) -> String {
 struct Tally {
     /// Plans that were broken.
     unsound: Vec<String>,
+    /// Counterexamples that no edge of the coordination graph knows.
+    edgeless: Vec<String>,
     tried: u32,
     refused: u32,
     free: u32,
@@ -619,6 +623,12 @@ impl Tally {
         // One in eight also without guards, so that it shows what they are for.
         if seed.is_multiple_of(8) {
             for found in explorer.counterexamples(seed, effort) {
+                if !names_an_edge(&plan, &found) {
+                    let found = std::slice::from_ref(&found);
+                    let told = report::counterexample::render(&plan, found, &|c| c.id());
+                    let what = format!("seed {seed} shows what no edge knows:\n{text}\n{told}");
+                    self.edgeless.push(what);
+                }
                 let index = plan
                     .invariants
                     .iter()
@@ -655,6 +665,12 @@ fn no_plan_is_broken() {
     let unsound = tally.unsound.len();
     let shown = tally.unsound[..unsound.min(5)].join("\n");
     assert!(unsound == 0, "{unsound} plans, of which five are:\n{shown}");
+    let edgeless = tally.edgeless.len();
+    let shown = tally.edgeless[..edgeless.min(5)].join("\n");
+    assert!(
+        edgeless == 0,
+        "{edgeless} counterexamples, of which five are:\n{shown}"
+    );
     println!("{tally:#?}");
     if seeds == (0..1_000) {
         assert!(tally.refused * 10 < tally.tried, "{tally:#?}");

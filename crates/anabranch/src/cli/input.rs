@@ -1,0 +1,151 @@
+//! The files of an application on the command line, as `analyze` and `replay` take them.
+
+use std::error::Error;
+use std::fmt::Write;
+use std::path::{Component, Path, PathBuf};
+
+use anabranch_analysis::{Guarantee, Plan, Topology, analyze};
+use anabranch_bench::application;
+use anabranch_sql::script::{self, Script};
+use clap::{Args, ValueEnum};
+
+use super::shell::quoted;
+
+/// A megabyte, as disks have it.
+const MEGABYTE: u64 = 1_000_000;
+
+/// The longest file that is read where nobody says otherwise.
+const MEGABYTES_MAX: u64 = application::FILE_BYTES_MAX / MEGABYTE;
+
+#[derive(Debug, Args)]
+pub(crate) struct InputArguments {
+    /// SQL files, or folders of them: tables, assertions, procedures, named queries, transactions from
+    /// BEGIN to COMMIT, loose statements
+    #[arg(required = true, value_name = "FILES")]
+    paths: Vec<PathBuf>,
+    /// Tables and procedures that the files rely on
+    #[arg(long, value_name = "FILE")]
+    schema: Vec<PathBuf>,
+    /// Assertions, and queries that must return no row
+    #[arg(long, value_name = "FILE")]
+    invariants: Vec<PathBuf>,
+    /// Go on without what cannot be read, and tell what that means, also where nothing but declarations
+    /// is given
+    #[arg(long)]
+    leave_out: bool,
+    /// The longest file to read, in MB
+    #[arg(long, value_name = "MB", default_value_t = MEGABYTES_MAX, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    file_mb_max: u64,
+    /// What every committed state has to satisfy
+    #[arg(long, value_enum, default_value_t = GuaranteeArgument::Invariants)]
+    guarantee: GuaranteeArgument,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GuaranteeArgument {
+    /// The declared invariants, and no lost updates
+    Invariants,
+    /// Serializability: every row read or written is a guard
+    Serializable,
+}
+
+/// An application, read and planned.
+pub(crate) struct Input {
+    pub(crate) script: Script,
+    pub(crate) plan: Plan,
+}
+
+impl InputArguments {
+    /// Reads the files and makes the plan.
+    ///
+    /// # Errors
+    /// When a file cannot be read, is refused, or there is nothing to analyse.
+    pub(crate) fn read(&self) -> Result<Input, Box<dyn Error>> {
+        let script = self.script()?;
+        let guarantee = match self.guarantee {
+            GuaranteeArgument::Invariants => Guarantee::Invariants,
+            GuaranteeArgument::Serializable => Guarantee::Serializable,
+        };
+        let catalog = script.application.catalog();
+        let plan = analyze(catalog, &script.summaries, Topology::Partitioned, guarantee);
+        Ok(Input { script, plan })
+    }
+
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// As [`InputArguments::read`].
+    pub(crate) fn script(&self) -> Result<Script, Box<dyn Error>> {
+        let relative = |paths: &[PathBuf]| paths.iter().map(|p| relative(p)).collect::<Vec<_>>();
+        let mut paths = relative(&self.schema);
+        paths.extend(relative(&self.paths));
+        let bytes_max = self.file_mb_max * MEGABYTE;
+        let mut files = application::read_sources_up_to(&paths, bytes_max)?;
+        let beside = application::read_sources_up_to(&relative(&self.invariants), bytes_max)?;
+        files.extend(beside.iter().map(script::invariants));
+        let read = application::read_script(files.clone())?;
+        if !read.left_out.is_empty() && !read.has_clients && !self.leave_out {
+            // What is written for anabranch alone has to be right.
+            application::compile(files)?;
+        }
+        let catalog = read.application.catalog();
+        if catalog.tables.is_empty() && read.summaries.is_empty() {
+            let paths: Vec<String> = self.paths.iter().map(|p| p.display().to_string()).collect();
+            return Err(format!(
+                "error: there is nothing to analyse in {}: no table and no procedure is declared",
+                paths.join(", ")
+            )
+            .into());
+        }
+        Ok(read)
+    }
+
+    /// The arguments as they are typed, each behind a space.
+    pub(crate) fn typed(&self) -> String {
+        let mut text = String::new();
+        let word = |path: &PathBuf| {
+            let word = path.display().to_string();
+            // What begins with a hyphen would be an option.
+            let word = match word.starts_with('-') {
+                true => format!("./{word}"),
+                false => word,
+            };
+            quoted(&word).into_owned()
+        };
+        for path in &self.paths {
+            let _ = write!(text, " {}", word(path));
+        }
+        for (option, paths) in [("schema", &self.schema), ("invariants", &self.invariants)] {
+            for path in paths {
+                let _ = write!(text, " --{option} {}", word(path));
+            }
+        }
+        if self.leave_out {
+            text.push_str(" --leave-out");
+        }
+        if self.file_mb_max != MEGABYTES_MAX {
+            let _ = write!(text, " --file-mb-max {}", self.file_mb_max);
+        }
+        if self.guarantee == GuaranteeArgument::Serializable {
+            text.push_str(" --guarantee serializable");
+        }
+        text
+    }
+}
+
+/// A path as reports name it: from the current folder where it lies in it, so that reports of two
+/// machines are alike, and by its whole path where it does not.
+fn relative(path: &Path) -> PathBuf {
+    let here = std::env::current_dir().ok();
+    let climbs = path.components().any(|part| part == Component::ParentDir);
+    let whole = climbs.then(|| path.canonicalize().ok()).flatten();
+    let path = whole.as_deref().unwrap_or(path);
+    let inside = here
+        .as_deref()
+        .and_then(|here| path.strip_prefix(here).ok());
+    match inside {
+        Some(rest) if rest.as_os_str().is_empty() => PathBuf::from("."),
+        Some(rest) => rest.to_owned(),
+        None => path.to_owned(),
+    }
+}

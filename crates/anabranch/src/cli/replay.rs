@@ -1,0 +1,287 @@
+//! `anabranch replay FILES…`
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use anabranch_analysis::explore::{Counterexample, Effort};
+use anabranch_analysis::plan::Plan;
+use anabranch_analysis::report::counterexample::render_one;
+use anabranch_analysis::report::sessions;
+use anabranch_bench::table::counted;
+use anabranch_sim::replay::{Replayed, Replayer};
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use super::analyze::SEED;
+use super::input::{Input, InputArguments};
+use super::output::{check_writable, say, write_file};
+use super::shell::quoted;
+use super::{Verdict, progress};
+
+/// The version of the JSON format.
+const VERSION: u32 = 1;
+
+/// Exit code 1 says that an invariant held without coordination, or broke with the plan.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArguments {
+    #[command(flatten)]
+    input: InputArguments,
+    /// Run this one alone, as `analyze` names it; may be given several times
+    #[arg(long, value_name = "ID")]
+    counterexample: Vec<String>,
+    /// How often to run each with the plan, each time with other delays of messages
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    interleavings: u32,
+    /// How to report
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Write them as SQL for two sessions, to be run by psql and kept
+    #[arg(long, value_name = "FILE")]
+    write_test: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// For programs (docs/schemas/replay.schema.json)
+    Json,
+}
+
+/// The command that runs a counterexample of these files.
+pub(super) fn command(input: &InputArguments, shown: &Counterexample) -> String {
+    format!(
+        "anabranch replay{} --counterexample {}",
+        input.typed(),
+        quoted(&shown.id())
+    )
+}
+
+pub(crate) fn run(arguments: &ReplayArguments) -> Result<Verdict, Box<dyn Error>> {
+    if let Some(path) = &arguments.write_test {
+        check_writable(Some(path))?;
+        check_replaceable(path)?;
+    }
+    let Input { script, plan } = arguments.input.read()?;
+    let again = arguments.input.script()?.application;
+    let replayer = Replayer::new(script.application, again, plan);
+    let plan = replayer.plan();
+    let shown = progress::steps("replay", |step| {
+        step("looking for counterexamples");
+        replayer.counterexamples(SEED, Effort::default())
+    });
+    let chosen = chosen(&shown, &arguments.counterexample)?;
+    let mut ran: Vec<(&Counterexample, Replayed)> = Vec::new();
+    for one in &chosen {
+        let replayed = progress::steps("replay", |step| {
+            step(&one.id());
+            replayer.replay(one, arguments.interleavings)
+        });
+        let failed = |error| format!("error: {} cannot be replayed: {error}", one.id());
+        ran.push((one, replayed.map_err(failed)?));
+    }
+    if let Some(path) = &arguments.write_test {
+        let mut command = format!("anabranch replay{}", arguments.input.typed());
+        for id in &arguments.counterexample {
+            let _ = write!(command, " --counterexample {}", quoted(id));
+        }
+        let catalog = replayer.catalog();
+        write_file(path, sessions::render(plan, catalog, &chosen, &command))?;
+    }
+    match arguments.format {
+        Format::Text => say!("{}", text(plan, &ran))?,
+        Format::Json => {
+            let report = json!({
+                "version": VERSION,
+                "interleavings": arguments.interleavings,
+                "counterexamples": ran.iter().map(|(one, came)| told(one, came)).collect::<Vec<_>>(),
+            });
+            say!("{report:#}\n")?;
+        }
+    }
+    Ok(match ran.iter().all(|(_, came)| came.is_as_told()) {
+        true => Verdict::Fine,
+        false => Verdict::Finding,
+    })
+}
+
+/// Those that are asked for, or all.
+fn chosen<'c>(
+    shown: &'c [Counterexample],
+    asked: &[String],
+) -> Result<Vec<&'c Counterexample>, String> {
+    let known: Vec<String> = shown.iter().map(Counterexample::id).collect();
+    if let Some(unknown) = asked.iter().find(|id| !known.contains(id)) {
+        return Err(format!(
+            "error: --counterexample: there is no \"{unknown}\"; there are: {}",
+            match known.is_empty() {
+                true => "none".to_owned(),
+                false => known.join(", "),
+            }
+        ));
+    }
+    let is_asked = |one: &&Counterexample| asked.is_empty() || asked.contains(&one.id());
+    Ok(shown.iter().filter(is_asked).collect())
+}
+
+/// No file of somebody's is written over.
+fn check_replaceable(path: &Path) -> Result<(), String> {
+    if !path.is_file() {
+        return Ok(()); // A pipe or a device holds nothing that could be lost.
+    }
+    match std::fs::read_to_string(path) {
+        Ok(text) if text.is_empty() || text.starts_with(sessions::FIRST_LINE) => Ok(()),
+        _ => Err(format!(
+            "error: {} is there, and was not written by anabranch replay: it would be lost; name \
+             another file",
+            path.display()
+        )),
+    }
+}
+
+fn text(plan: &Plan, ran: &[(&Counterexample, Replayed)]) -> String {
+    let mut out = String::new();
+    for (one, came) in ran {
+        render_one(plan, one, &mut out);
+        out.push_str(&without(one, came));
+        out.push_str(&with(one, came));
+        out.push('\n');
+    }
+    let total = counted(ran.len() as u64, "counterexample");
+    let broke = ran
+        .iter()
+        .filter(|(_, came)| came.without.is_broken)
+        .count();
+    let held = ran
+        .iter()
+        .filter(|(_, came)| came.with.broken.is_none())
+        .count();
+    let _ = match ran.is_empty() {
+        true => writeln!(out, "There is no counterexample to run: none was found."),
+        false => writeln!(
+            out,
+            "{total}: {broke} broke without coordination, {held} held with the plan."
+        ),
+    };
+    out
+}
+
+/// A line as [`render_one`] has them.
+fn line(out: &mut String, label: &str, text: &str) {
+    let _ = writeln!(out, "  {label:<11}{text}");
+}
+
+fn without(one: &Counterexample, came: &Replayed) -> String {
+    let mut out = String::new();
+    let apart = &came.without;
+    let failed: Vec<(usize, &String)> = refused(one, &apart.refused);
+    if let [(call, why), ..] = failed[..] {
+        let replica = one.calls[call].replica + 1;
+        line(
+            &mut out,
+            "apart",
+            &format!("it cannot be shown: a call of replica {replica} fails there: {why}"),
+        );
+        return out;
+    }
+    let said = match apart.is_broken {
+        true => "broken: two replicas have run it, and come to that",
+        false => "not broken: two replicas have run it, and come to what violates nothing",
+    };
+    line(&mut out, "apart", said);
+    if apart.merged != one.merged {
+        let mut label = "merged";
+        for statement in &apart.merged {
+            line(&mut out, label, statement);
+            label = "";
+        }
+    }
+    out
+}
+
+/// The calls that failed, with what they were told.
+fn refused<'r>(one: &Counterexample, refused: &'r [Option<String>]) -> Vec<(usize, &'r String)> {
+    let calls = 0..one.calls.len();
+    calls
+        .zip(refused)
+        .filter_map(|(call, why)| Some((call, why.as_ref()?)))
+        .collect()
+}
+
+fn with(one: &Counterexample, came: &Replayed) -> String {
+    let mut out = String::new();
+    let together = &came.with;
+    let times = counted(u64::from(together.interleavings), "interleaving");
+    match &together.broken {
+        None => line(
+            &mut out,
+            "with plan",
+            &format!("held in {times} of a cluster of two partitions"),
+        ),
+        Some(broken) => {
+            line(
+                &mut out,
+                "with plan",
+                &format!(
+                    "broken with delays of seed {}: {}",
+                    broken.seed,
+                    broken.violated.join(", ")
+                ),
+            );
+            let mut label = "left";
+            for statement in &broken.rows {
+                line(&mut out, label, statement);
+                label = "";
+            }
+        }
+    }
+    for (call, refused) in one.calls.iter().zip(&together.refused) {
+        for (why, count) in refused {
+            let replica = call.replica + 1;
+            line(
+                &mut out,
+                "",
+                &format!("a call of replica {replica} was refused in {count}: {why}"),
+            );
+        }
+    }
+    out
+}
+
+/// A counterexample and what it came to, for programs.
+fn told(one: &Counterexample, came: &Replayed) -> Value {
+    let mut turns = [one.replicas[0].iter(), one.replicas[1].iter()];
+    let counts = |refused: &BTreeMap<String, u32>| -> Vec<Value> {
+        let each = refused.iter();
+        each.map(|(why, count)| json!({ "message": why, "count": count }))
+            .collect()
+    };
+    let calls: Vec<Value> = one
+        .calls
+        .iter()
+        .zip(came.without.refused.iter().zip(&came.with.refused))
+        .map(|(call, (apart, together))| {
+            json!({
+                "replica": call.replica,
+                "call": turns[call.replica].next(),
+                "refused_without": apart,
+                "refused_with": counts(together),
+            })
+        })
+        .collect();
+    let broken = came.with.broken.as_ref().map(
+        |broken| json!({ "seed": broken.seed, "rows": broken.rows, "violated": broken.violated }),
+    );
+    json!({
+        "id": one.id(),
+        "invariant": one.invariant,
+        "transactions": one.transactions,
+        "initial": one.initial,
+        "calls": calls,
+        "without": { "broken": came.without.is_broken, "merged": came.without.merged },
+        "with": { "held": came.with.broken.is_none(), "broken": broken },
+        "as_told": came.is_as_told(),
+    })
+}

@@ -1,0 +1,154 @@
+//! `anabranch replay`: counterexamples run, from the command that `analyze` prints to a file to keep.
+
+use serde_json::Value;
+
+use crate::{anabranch, conforms, refused_in_one_line, scratch, text};
+
+#[test]
+fn what_analyze_prints_to_be_run_runs() {
+    let report = anabranch(&["analyze", "examples/payroll", "--format", "json"]);
+    let report: Value = serde_json::from_str(&report.out).expect("it is JSON");
+    let shown = report["counterexamples"].as_array().expect("a list");
+    let printed = anabranch(&["analyze", "examples/payroll"]).out;
+    let mut isolation = 0;
+    for one in shown {
+        let (id, command) = (&one["id"], &one["replay"]);
+        let [id, command] = [id, command].map(|text| text.as_str().expect("a text"));
+        assert!(
+            printed.contains(&format!("  replay     {command}\n")),
+            "{command}"
+        );
+        isolation += usize::from(id.starts_with("isolation("));
+        // As a shell takes it: in quotes where it has parentheses.
+        let ran = anabranch_by_shell(command);
+        assert_eq!(ran.0, 0, "{command}: {}", ran.1);
+        for words in [
+            id.split('/').next().expect("an invariant"),
+            "apart      broken: two replicas have run it",
+            "with plan  held in 32 interleavings",
+            "1 counterexample: 1 broke without coordination, 1 held with the plan.",
+        ] {
+            assert!(ran.1.contains(words), "{words}: {}", ran.1);
+        }
+    }
+    assert!(shown.len() > 4 && isolation > 0, "{shown:#?}");
+}
+
+fn anabranch_by_shell(command: &str) -> (i32, String) {
+    let program = env!("CARGO_BIN_EXE_anabranch");
+    let command = command.replacen("anabranch", &format!("'{program}'"), 1);
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let ran = std::process::Command::new("sh")
+        .args(["-c", &command])
+        .current_dir(folder)
+        .output()
+        .expect("there is a shell");
+    let said = String::from_utf8([ran.stdout, ran.stderr].concat());
+    (
+        ran.status.code().expect("it is not killed"),
+        said.expect("it prints text"),
+    )
+}
+
+#[test]
+fn programs_get_what_is_published() {
+    let arguments = [
+        "replay",
+        "examples/smallbank",
+        "--format",
+        "json",
+        "--interleavings",
+        "8",
+    ];
+    let ran = anabranch(&arguments);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    assert_eq!(anabranch(&arguments).out, ran.out, "the same again");
+    let value: Value = serde_json::from_str(&ran.out).expect("it is JSON");
+    let schema: Value =
+        serde_json::from_str(include_str!("../../../../docs/schemas/replay.schema.json"))
+            .expect("the schema is JSON");
+    conforms(&value, &schema, &schema, "replay");
+    assert_eq!(value["interleavings"], 8);
+    let all = value["counterexamples"].as_array().expect("a list");
+    assert!(!all.is_empty());
+    for one in all {
+        assert_eq!(one["as_told"], true, "{one}");
+        assert_eq!(one["without"]["broken"], true, "{one}");
+        assert_eq!(one["with"]["held"], true, "{one}");
+    }
+}
+
+#[test]
+fn an_application_that_is_free_has_nothing_to_run() {
+    let ran = anabranch(&["replay", "examples/twitter"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(
+        ran.out,
+        "There is no counterexample to run: none was found.\n"
+    );
+}
+
+#[test]
+fn what_is_not_there_is_refused_with_what_is() {
+    let unknown = [
+        "replay",
+        "examples/payroll",
+        "--counterexample",
+        "payroll/none",
+    ];
+    refused_in_one_line(
+        &unknown,
+        &[
+            "there is no \"payroll/none\"",
+            "somebody_is_employed/dismiss",
+        ],
+    );
+    refused_in_one_line(
+        &["replay", "examples/twitter", "--counterexample", "x/y"],
+        &["there are: none"],
+    );
+}
+
+#[test]
+fn a_test_is_written_and_nothing_else_written_over() {
+    let file = scratch("replay-test").join("sessions.sql");
+    let write = [
+        "replay",
+        "examples/payroll",
+        "--interleavings",
+        "1",
+        "--write-test",
+        text(&file),
+    ];
+    for _ in 0..2 {
+        let ran = anabranch(&write);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+    }
+    let written = std::fs::read_to_string(&file).expect("it was written");
+    for words in [
+        "\n--     anabranch replay examples/payroll\n",
+        "-- somebody_is_employed/dismiss\n",
+        "-- Session 1:\nSAVEPOINT before;\nCALL dismiss(",
+        "-- Session 1:\nCALL hire_as(",
+        "SELECT 'somebody_is_employed' AS violated WHERE NOT (EXISTS (SELECT * FROM employees));",
+        "SELECT id, count(*) FROM employees WHERE id IS NOT NULL GROUP BY id HAVING count(*) > 1;",
+        "SELECT * FROM employees WHERE NOT (salary >= 0);",
+        "AND NOT EXISTS (SELECT 1 FROM departments AS parent WHERE parent.id = child.department_id);",
+        "ROLLBACK;",
+    ] {
+        assert!(written.contains(words), "{words}: {written}");
+    }
+    assert_eq!(
+        written.matches("\nBEGIN;\n").count(),
+        written.matches("\nROLLBACK;\n").count()
+    );
+    std::fs::write(&file, "SELECT 1;\n").expect("it can be written");
+    refused_in_one_line(
+        &write,
+        &["was not written by anabranch replay", "name another file"],
+    );
+    assert_eq!(
+        std::fs::read_to_string(&file).ok().as_deref(),
+        Some("SELECT 1;\n")
+    );
+}

@@ -1,0 +1,119 @@
+//! Counterexamples that were run elsewhere: by the nodes of a cluster.
+//!
+//! Whoever runs a counterexample knows which rows there were, which effects each call has committed, and
+//! which rows are left. What the effects of two replicas merge into, and what rows violate, is said here,
+//! by the same policies and the same SQL that the search goes by.
+
+use anabranch_sql::Transaction;
+use anabranch_sql::summary::StatementId;
+use anabranch_types::{Effect, Key, Row, TableId};
+
+use super::case::{Call, Case, Side};
+use super::merge::{Merged, merge};
+use super::show::{Counterexample, inserts};
+use super::state::{Attempt, Log, State};
+use super::validity::violated;
+use super::{Explorer, World};
+
+/// A row as a node keeps it: its table, its key and its values.
+pub type StoredRow = (TableId, Key, Row);
+
+/// What a call has committed on one of two replicas.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// Which replica: 0 or 1.
+    pub replica: usize,
+    /// What it has done, in this order.
+    pub effects: Vec<Effect>,
+}
+
+/// What two replicas have come to.
+#[derive(Clone, Debug)]
+pub struct MergedRows {
+    /// The rows.
+    pub rows: Vec<StoredRow>,
+    /// Of the invariants other than isolation, those that the rows violate, or that showed broken while
+    /// merging: a key that both have inserted is one.
+    pub violated: Vec<String>,
+}
+
+/// A statement that no application has: of committed effects nobody says which statement they are of.
+const NO_STATEMENT: StatementId = StatementId(u32::MAX);
+
+impl Explorer<'_> {
+    /// What two replicas come to that began with the same rows and have committed this, in the order of
+    /// timestamps. `None` if a call could not have committed so.
+    pub fn merged(&self, initial: &[StoredRow], committed: &[Committed]) -> Option<MergedRows> {
+        let world = &self.world;
+        let ancestor = state_of(world, initial);
+        let mut replicas = [ancestor.clone(), ancestor.clone()];
+        let mut logs: Vec<Log> = Vec::with_capacity(committed.len());
+        for call in committed {
+            let state = replicas.get_mut(call.replica)?;
+            let mut attempt = Attempt::new(world, state.clone(), 0, false);
+            for effect in &call.effects {
+                attempt.write(NO_STATEMENT, effect.clone()).ok()?;
+            }
+            let (after, log) = attempt.into_parts();
+            *state = after;
+            logs.push(log);
+        }
+        let Merged::State(merged, broken) =
+            merge(world, &ancestor, &logs.iter().collect::<Vec<_>>())
+        else {
+            return None;
+        };
+        let mut names = violated(world, &merged);
+        if let Some(broken) = broken
+            && !names.contains(&broken)
+        {
+            names.insert(0, broken);
+        }
+        let tables = (0u16..).map(TableId).zip(&merged.tables);
+        let rows = tables.flat_map(|(table, rows)| {
+            rows.iter()
+                .map(move |(key, row)| (table, key.clone(), row.clone()))
+        });
+        Some(MergedRows {
+            rows: rows.collect(),
+            violated: names,
+        })
+    }
+
+    /// The invariants, other than isolation, that rows violate.
+    pub fn violated(&self, rows: &[StoredRow]) -> Vec<String> {
+        violated(&self.world, &state_of(&self.world, rows))
+    }
+
+    /// Rows as INSERT statements, parents first.
+    pub fn statements(&self, rows: &[StoredRow]) -> Vec<String> {
+        inserts(&self.world, &state_of(&self.world, rows))
+    }
+
+    /// Whether the initial rows and the calls of a counterexample, as they stand in it, break its
+    /// invariant without guards.
+    pub fn shows(&self, counterexample: &Counterexample) -> bool {
+        let calls = (1..).zip(&counterexample.calls).map(|(number, call)| Call {
+            procedure: call.procedure,
+            arguments: call.arguments.clone(),
+            side: match call.replica {
+                0 => Side::Left,
+                _ => Side::Right,
+            },
+            number,
+        });
+        let case = Case {
+            rows: counterexample.rows.clone(),
+            calls: calls.collect(),
+        };
+        case.breaks(&self.world, &counterexample.invariant, false)
+    }
+}
+
+fn state_of(world: &World<'_>, rows: &[StoredRow]) -> State {
+    let mut state = State::empty(world.schema());
+    for (table, key, row) in rows {
+        state.tables[table.index()].insert(key.clone(), row.clone());
+    }
+    state
+}

@@ -1,0 +1,298 @@
+//! RAMP nodes in virtual time, whose messages a seed delays, and two clients that each call one after
+//! another.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use anabranch_analysis::explore::{ReplicaCall, StoredRow};
+use anabranch_engine::load::Loader;
+use anabranch_engine::sequence::SequenceStarts;
+use anabranch_engine::{
+    AttemptOutcome, AttemptRecord, Call, CallError, CallId, Node, NodeInput, NodeOptions,
+    NodeOutbox, PlannedApplication, Work,
+};
+use anabranch_protocol::link::Incarnation;
+use anabranch_protocol::ramp::{RampNode, RampOptions};
+use anabranch_protocol::{Protocol, Session, Topology};
+use anabranch_storage::{Store, StoreSettings};
+use anabranch_types::{Effect, NodeId, PartitionId, SplitMix64, TableId, Ticks, Value};
+
+use super::ReplayError;
+use crate::host::rows_of;
+
+/// How long a message travels at most; at least a microsecond.
+const DELAY_MAX: Ticks = Ticks::from_micros(1_000);
+
+/// A client begins up to so long after the other.
+const START_MAX: Ticks = Ticks::from_micros(2_000);
+
+/// So many events are more than any replay takes.
+const EVENTS_MAX: u32 = 1_000_000;
+
+/// What becomes of a call.
+pub(super) type End = Result<(), CallError>;
+
+type Message = <RampNode as Protocol>::Message;
+
+/// Where nodes begin.
+pub(super) struct Start<'s> {
+    /// What they run.
+    pub(super) planned: &'s Arc<PlannedApplication>,
+    /// The rows that are there.
+    pub(super) rows: &'s [(TableId, Vec<Value>)],
+    /// What sequences give numbers above.
+    pub(super) numbers: &'s SequenceStarts,
+    /// Which life of theirs it is: nodes of two lives generate different keys.
+    pub(super) life: Incarnation,
+    /// Where delays come from.
+    pub(super) seed: u64,
+}
+
+/// What came of some calls.
+pub(super) struct Ended {
+    /// What became of each, in their order.
+    pub(super) ends: Vec<End>,
+    /// What each has committed.
+    pub(super) effects: Vec<Vec<Effect>>,
+    /// The rows that are left.
+    pub(super) rows: Vec<StoredRow>,
+}
+
+/// The stores of all partitions with these rows.
+fn stores(start: &Start<'_>) -> Result<Vec<Store>, ReplayError> {
+    let partitions = start.planned.execution.router.partitions();
+    let fill = |partition| {
+        let planned = Arc::clone(start.planned);
+        let mut loader = Loader::new(planned, PartitionId(partition), StoreSettings::default());
+        for (table, values) in start.rows {
+            loader.row(*table, values).map_err(ReplayError::Row)?;
+        }
+        Ok(loader.into_store())
+    };
+    (0..partitions).map(fill).collect()
+}
+
+/// The rows that replicas begin with, as a store keeps them.
+pub(super) fn stored(start: &Start<'_>) -> Result<Vec<StoredRow>, ReplayError> {
+    Ok(gathered(stores(start)?.iter()))
+}
+
+/// The highest number that each identity or serial column has.
+pub(super) fn numbers(start: &Start<'_>) -> Result<SequenceStarts, ReplayError> {
+    Ok(SequenceStarts::of(start.planned, &stores(start)?))
+}
+
+fn gathered<'s>(stores: impl Iterator<Item = &'s Store>) -> Vec<StoredRow> {
+    let rows: BTreeMap<_, _> = stores.flat_map(rows_of).collect();
+    let rows = rows.into_iter();
+    rows.map(|((table, key), row)| (table, key, row)).collect()
+}
+
+/// Has two clients make the calls of two replicas, each its own one after another, both at the same
+/// time.
+///
+/// # Errors
+/// When rows do not load, a node breaks an invariant of its protocol, or no end is in sight.
+pub(super) fn at_once(start: &Start<'_>, calls: &[ReplicaCall]) -> Result<Ended, ReplayError> {
+    let sides = [0, 1].map(|replica| {
+        let of = |place: &usize| calls[*place].replica == replica;
+        (0..calls.len()).filter(of).collect()
+    });
+    Nodes::new(start)?.run(calls, sides)
+}
+
+/// Has one client make calls one after another, in this order of their places.
+///
+/// # Errors
+/// As [`at_once`].
+pub(super) fn one_by_one(
+    start: &Start<'_>,
+    calls: &[ReplicaCall],
+    order: &[usize],
+) -> Result<Ended, ReplayError> {
+    let sides = [order.iter().copied().collect(), VecDeque::new()];
+    Nodes::new(start)?.run(calls, sides)
+}
+
+struct Nodes {
+    nodes: Vec<Node<RampNode>>,
+    random: SplitMix64,
+    now: Ticks,
+    sent: u64,
+    /// By the time at which it arrives, then by order: what comes of it.
+    due: BinaryHeap<Reverse<(Ticks, u64)>>,
+    messages: BTreeMap<u64, (NodeId, NodeId, Message)>,
+    /// When the last message between two nodes arrives: none overtakes another.
+    last: BTreeMap<(NodeId, NodeId), Ticks>,
+    ends: BTreeMap<CallId, End>,
+    attempts: Vec<AttemptRecord>,
+}
+
+impl Nodes {
+    fn new(start: &Start<'_>) -> Result<Nodes, ReplayError> {
+        let planned = start.planned;
+        let partitions = planned.execution.router.partitions();
+        let topology = Arc::new(Topology::one_each(partitions));
+        let node = |(number, store)| {
+            let (id, home) = (NodeId(number), PartitionId(number));
+            let topology = Arc::clone(&topology);
+            let (programs, options) = (planned.application.programs(), RampOptions::default());
+            let protocol = RampNode::new(id, topology, store, programs, options);
+            let options = NodeOptions {
+                life: start.life,
+                records: true,
+                ..NodeOptions::default()
+            };
+            let node = Node::new(id, home, Arc::clone(planned), protocol, options);
+            node.numbering_after(start.numbers)
+        };
+        Ok(Nodes {
+            nodes: (0..).zip(stores(start)?).map(node).collect(),
+            random: SplitMix64::stream(start.seed, "replay", 0),
+            now: Ticks::from_millis(1),
+            sent: 0,
+            due: BinaryHeap::new(),
+            messages: BTreeMap::new(),
+            last: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            attempts: Vec::new(),
+        })
+    }
+
+    /// Makes the calls of each side one after another; ends when all have ended and no message travels.
+    fn run(
+        mut self,
+        calls: &[ReplicaCall],
+        mut sides: [VecDeque<usize>; 2],
+    ) -> Result<Ended, ReplayError> {
+        let begins = [0, 1].map(|_| self.now + self.up_to(START_MAX));
+        let mut under_way: [Option<CallId>; 2] = [None, None];
+        for _ in 0..EVENTS_MAX {
+            for (side, running) in under_way.iter_mut().enumerate() {
+                if running.is_some_and(|id| self.ends.contains_key(&id)) {
+                    *running = None;
+                }
+                if running.is_none()
+                    && self.now >= begins[side]
+                    && let Some(place) = sides[side].pop_front()
+                {
+                    *running = Some(self.call(side, place, &calls[place])?);
+                }
+            }
+            let waiting = (0..2).filter(|side| !sides[*side].is_empty());
+            let begin = waiting
+                .filter(|side| under_way[*side].is_none())
+                .map(|side| begins[side])
+                .filter(|at| *at > self.now)
+                .min();
+            let arrival = self.due.peek().map(|next| next.0.0);
+            let idle = self.nodes.iter().all(|node| node.calls() == 0);
+            if idle && arrival.is_none() && begin.is_none() {
+                if sides.iter().all(VecDeque::is_empty) {
+                    return Ok(self.ended(calls.len()));
+                }
+                continue;
+            }
+            let alarms = self.nodes.iter().enumerate();
+            let alarm = alarms
+                .filter_map(|(at, node)| Some((node.next_alarm()?, at)))
+                .min();
+            let next = [arrival, begin].into_iter().flatten().min();
+            match (next, alarm) {
+                (Some(next), Some((rings, at))) if rings < next => {
+                    self.now = self.now.max(rings);
+                    self.step(at, NodeInput::Tick)?;
+                }
+                (None, Some((rings, at))) => {
+                    self.now = self.now.max(rings);
+                    self.step(at, NodeInput::Tick)?;
+                }
+                (Some(next), _) => {
+                    self.now = self.now.max(next);
+                    if arrival == Some(next) {
+                        self.deliver()?;
+                    }
+                }
+                (None, None) => return Err(ReplayError::NoEnd),
+            }
+        }
+        Err(ReplayError::NoEnd)
+    }
+
+    fn up_to(&mut self, most: Ticks) -> Ticks {
+        Ticks::from_micros(1 + self.random.below(most.as_micros()))
+    }
+
+    fn call(
+        &mut self,
+        side: usize,
+        place: usize,
+        call: &ReplicaCall,
+    ) -> Result<CallId, ReplayError> {
+        let id = CallId(place as u64);
+        let call = Call {
+            id,
+            work: Work::Procedure(call.procedure),
+            arguments: call.arguments.clone().into(),
+            session: Session::default(),
+        };
+        self.step(side % self.nodes.len(), NodeInput::Call(call))?;
+        Ok(id)
+    }
+
+    fn deliver(&mut self) -> Result<(), ReplayError> {
+        let Some(Reverse((_, number))) = self.due.pop() else {
+            return Ok(());
+        };
+        match self.messages.remove(&number) {
+            Some((from, to, message)) => {
+                self.step(to.index(), NodeInput::Message { from, message })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn step(&mut self, at: usize, input: NodeInput<Message>) -> Result<(), ReplayError> {
+        let mut out = NodeOutbox::default();
+        let node = &mut self.nodes[at];
+        node.step(self.now, input, &mut out);
+        node.protocol()
+            .check_invariants()
+            .map_err(ReplayError::Protocol)?;
+        for (to, message) in out.messages {
+            self.sent += 1;
+            let from = NodeId(at as u16);
+            let travels = self.up_to(DELAY_MAX);
+            let last = self.last.entry((from, to)).or_default();
+            *last = (self.now + travels).max(*last);
+            self.due.push(Reverse((*last, self.sent)));
+            self.messages.insert(self.sent, (from, to, message));
+        }
+        self.attempts.append(&mut out.attempts);
+        for outcome in out.outcomes {
+            self.ends.insert(outcome.id, outcome.result.map(drop));
+        }
+        Ok(())
+    }
+
+    fn ended(mut self, calls: usize) -> Ended {
+        let mut effects = vec![Vec::new(); calls];
+        for attempt in std::mem::take(&mut self.attempts) {
+            if let AttemptOutcome::Committed(_) = attempt.outcome
+                && let Some(place) = effects.get_mut(attempt.call.0 as usize)
+            {
+                let parts = attempt.effects.into_iter();
+                *place = parts.flat_map(|part| part.effects).collect();
+            }
+        }
+        let mut ends = self.ends;
+        let places = (0..calls as u64).map(CallId);
+        let stores = self.nodes.iter().map(|node| node.protocol().store());
+        Ended {
+            ends: places.filter_map(|id| ends.remove(&id)).collect(),
+            effects,
+            rows: gathered(stores),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The analyser's counterexamples of the examples, run by nodes: what it says breaks does, and what its
+//! plans order holds.
+
+use anabranch_analysis::explore::{Counterexample, Effort};
+use anabranch_analysis::plan::Plan;
+use anabranch_analysis::{Guarantee, Topology, analyze};
+use anabranch_sim::replay::{Replayed, Replayer};
+use anabranch_sql::{Application, SourceFile};
+
+const EFFORT: Effort = Effort {
+    cases: 400,
+    before_max: 1,
+    calls_max: 2,
+};
+
+/// The files of an example.
+fn example(folder: &str) -> Vec<SourceFile> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let names = ["schema.sql", "assertions.sql", "procedures.sql"];
+    let files = names.iter().filter_map(|name| {
+        let text = std::fs::read_to_string(format!("{root}/{folder}/{name}")).ok()?;
+        Some(SourceFile::new(*name, text))
+    });
+    files.collect()
+}
+
+fn compiled(files: &[SourceFile]) -> Application {
+    let compiled = anabranch_sql::load(files.to_vec()).and_then(Application::compile);
+    compiled.unwrap_or_else(|found| panic!("{}", anabranch_sql::render(&found, files)))
+}
+
+fn planned(application: &Application) -> Plan {
+    analyze(
+        application.catalog(),
+        application.summaries(),
+        Topology::Partitioned,
+        Guarantee::Invariants,
+    )
+}
+
+fn replayer(files: &[SourceFile]) -> Replayer {
+    let application = compiled(files);
+    let plan = planned(&application);
+    Replayer::new(application, compiled(files), plan)
+}
+
+/// Runs a counterexample, so often with the plan.
+#[track_caller]
+fn replayed(replayer: &Replayer, shown: &Counterexample, interleavings: u32) -> Replayed {
+    let came = replayer.replay(shown, interleavings);
+    came.unwrap_or_else(|error| panic!("{}: {error}", shown.id()))
+}
+
+#[track_caller]
+fn of<'c>(shown: &'c [Counterexample], id: &str) -> &'c Counterexample {
+    let found = shown.iter().find(|one| one.id() == id);
+    let known = || shown.iter().map(Counterexample::id).collect::<Vec<_>>();
+    found.unwrap_or_else(|| panic!("{id} is none of {:?}", known()))
+}
+
+#[test]
+fn each_counterexample_breaks_apart_and_holds_with_the_plan() {
+    let mut ran = 0;
+    for folder in [
+        "auctionmark",
+        "payroll",
+        "seats",
+        "smallbank",
+        "tatp",
+        "tpcc",
+        "voter",
+        "wikipedia",
+    ] {
+        let replayer = replayer(&example(folder));
+        for shown in &replayer.counterexamples(1, EFFORT) {
+            let came = replayed(&replayer, shown, 8);
+            assert!(came.is_as_told(), "{folder}: {shown:#?} {came:#?}");
+            ran += 1;
+        }
+    }
+    assert!(ran >= 15, "{ran}");
+}
+
+/// The delays would show it if a plan ordered nothing: this one is the plan without its guards.
+#[test]
+fn what_nobody_orders_breaks_in_some_interleaving() {
+    let files = example("payroll");
+    let application = compiled(&files);
+    let unguarded = planned(&application).without_guards(application.summaries());
+    let replayer = replayer(&files).under(application, unguarded);
+    let shown = replayer.counterexamples(1, EFFORT);
+    for id in [
+        "somebody_is_employed/dismiss",
+        "employees_department_id_fkey/close_department+hire",
+    ] {
+        let came = replayed(&replayer, of(&shown, id), 32);
+        assert!(came.without.is_broken, "{id}: {came:#?}");
+        assert!(came.with.broken.is_some(), "{id}: {came:#?}");
+        assert!(!came.is_as_told());
+    }
+}
+
+/// Nor is anything called broken because it was foretold.
+#[test]
+fn what_does_not_break_is_not_called_broken() {
+    let replayer = replayer(&example("payroll"));
+    let shown = replayer.counterexamples(1, EFFORT);
+    let mut dismissed = of(&shown, "somebody_is_employed/dismiss").clone();
+    // Both dismiss the same: the other stays.
+    dismissed.calls[1].arguments = dismissed.calls[0].arguments.clone();
+    let came = replayed(&replayer, &dismissed, 4);
+    assert!(!came.without.is_broken && !came.is_as_told(), "{came:#?}");
+    assert!(came.with.broken.is_none(), "{came:#?}");
+    // Nor without one of its calls, or one of its rows.
+    let mut alone = of(&shown, "employees_department_id_fkey/close_department+hire").clone();
+    alone.calls.pop();
+    assert!(!replayed(&replayer, &alone, 1).without.is_broken);
+}
+
+/// A lost update is told by what one call after the other would have left.
+#[test]
+fn a_lost_update_is_lost_apart_and_kept_with_the_plan() {
+    let files = [SourceFile::new(
+        "stock.sql",
+        "CREATE TABLE stock (id integer PRIMARY KEY, n integer NOT NULL, seen timestamp);
+         CREATE PROCEDURE take(p_id integer, p_n integer) LANGUAGE plpgsql AS $$
+         DECLARE had integer;
+         BEGIN
+             SELECT n INTO had FROM stock WHERE id = p_id;
+             UPDATE stock SET n = had - p_n, seen = now() WHERE id = p_id;
+         END; $$;",
+    )];
+    let replayer = replayer(&files);
+    let shown = replayer.counterexamples(1, EFFORT);
+    let lost = of(&shown, "isolation(stock)/take");
+    let came = replayed(&replayer, lost, 32);
+    assert!(came.is_as_told(), "{lost:#?} {came:#?}");
+    // Apart, one of the two takes nothing.
+    let application = compiled(&files);
+    let unguarded = planned(&application).without_guards(application.summaries());
+    assert!(unguarded.guarded().is_none());
+}
+
+/// The same files give the same, and other seeds other delays.
+#[test]
+fn a_replay_can_be_repeated() {
+    let replayer = replayer(&example("payroll"));
+    let shown = replayer.counterexamples(1, EFFORT);
+    let told = |_: u32| -> Vec<String> {
+        let each = shown.iter().map(|one| replayed(&replayer, one, 16));
+        each.map(|came| format!("{came:?}")).collect()
+    };
+    assert_eq!(told(1), told(2));
+    let refused = |told: &[String]| told.iter().filter(|t| t.contains("SQLSTATE")).count();
+    assert!(refused(&told(1)) > 0, "{:#?}", told(1));
+}
+
+/// Numbers that an owner gives at commit are given by each replica where nobody coordinates: twice.
+#[test]
+fn numbers_are_given_twice_apart() {
+    let files = [SourceFile::new(
+        "orders.sql",
+        "CREATE TABLE districts (id integer PRIMARY KEY, next integer NOT NULL);
+         CREATE TABLE orders (
+             district_id integer NOT NULL, number integer NOT NULL, note integer NOT NULL,
+             PRIMARY KEY (district_id, number)
+         );
+         CREATE ASSERTION no_gap CHECK (
+             NOT EXISTS (SELECT * FROM districts
+                         WHERE next - 1 <> (SELECT coalesce(max(number), 0) FROM orders
+                                            WHERE district_id = districts.id))
+         );
+         -- anabranch: keeps no_gap
+         CREATE FUNCTION place(p_district integer, p_note integer, OUT p_number integer)
+         LANGUAGE plpgsql AS $$
+         BEGIN
+             UPDATE districts SET next = next + 1 WHERE id = p_district
+             RETURNING next - 1 INTO p_number;
+             INSERT INTO orders (district_id, number, note) VALUES (p_district, p_number, p_note);
+         END;
+         $$;",
+    )];
+    let replayer = replayer(&files);
+    let deferred = |plan: &Plan| plan.entries[0].deferred.len();
+    assert_eq!(deferred(replayer.plan()), 1);
+    let shown = replayer.counterexamples(1, EFFORT);
+    let twice = of(&shown, "no_gap/place");
+    let came = replayed(&replayer, twice, 32);
+    assert!(came.is_as_told(), "{twice:#?} {came:#?}");
+    let refused = came.with.refused.iter().map(|calls| calls.len());
+    assert_eq!(refused.sum::<usize>(), 0, "both get a number of their own");
+}
