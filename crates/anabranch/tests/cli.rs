@@ -956,33 +956,3 @@ fn sim_writes_what_it_tells_and_its_schema_says() {
     let seed = format!("seed {}", number(&failure["seed"]));
     assert!(out.contains(&seed), "{seed}: {out}");
 }
-
-/// The command that `docs/protocols/ramp.md` draws its race with.
-#[test]
-fn a_race_is_drawn() {
-    let picture = scratch("race").join("race.svg");
-    let ran = anabranch(&[
-        "sim",
-        "register",
-        "--nodes",
-        "3",
-        "--clients",
-        "2",
-        "--transactions",
-        "4",
-        "--faults",
-        "none",
-        "--seed",
-        "101",
-        "--diagram",
-        text(&picture),
-    ]);
-    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    let svg = std::fs::read_to_string(&picture).expect("it is drawn");
-    for words in ["Get with", "Commit", "Prepare", "read_group", "write_group"] {
-        assert!(
-            svg.contains(words),
-            "{words} is missing: a new seed has to be found"
-        );
-    }
-}

@@ -95,6 +95,17 @@ pub(crate) fn direct(
     };
     let mut numbers = vec![transaction];
     numbers.extend(other.filter(|other| *other != transaction));
+    let mut transactions = participants(history, &numbers, &[item]);
+    // What aborted and what was never installed has left no version to tell it from.
+    let this = match phenomenon {
+        Phenomenon::LostWrite => "w",
+        _ => "r",
+    };
+    for (participant, did) in transactions.iter_mut().zip([this, "w"]) {
+        if participant.operations.is_empty() {
+            participant.operations.push(format!("{did} {what}"));
+        }
+    }
     let step = AnomalyStep {
         from: numbers.len() - 1,
         to: 0,
@@ -107,7 +118,7 @@ pub(crate) fn direct(
     };
     Anomaly {
         phenomenon,
-        transactions: participants(history, &numbers, &[item]),
+        transactions,
         steps: vec![step],
     }
 }

@@ -774,9 +774,12 @@ fn stuck<P: Simulated>(cluster: &Cluster<P>, why: &str) -> String {
     let under_way = cluster.clients.under_way();
     let shown = under_way.iter().take(5).cloned().collect::<Vec<_>>();
     format!(
-        "at {} us {why}, and {} calls wait: {}{}",
+        "at {} us {why}, and {}: {}{}",
         cluster.now.as_micros(),
-        under_way.len(),
+        match under_way.len() {
+            1 => "1 call waits".to_owned(),
+            count => format!("{count} calls wait"),
+        },
         shown.join(", "),
         if shown.len() < under_way.len() {
             ", …"

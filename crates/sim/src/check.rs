@@ -34,11 +34,10 @@ pub(crate) fn at_rest<P: Simulated>(
 ) {
     let mut found = Vec::new();
     let nodes = u64::from(cluster.placement.nodes());
-    if cluster.calls() > 0 {
-        found.push(format!(
-            "{} calls are still running at a node",
-            cluster.calls()
-        ));
+    match cluster.calls() {
+        0 => {}
+        1 => found.push("a call is still running at a node".to_owned()),
+        count => found.push(format!("{count} calls are still running at nodes")),
     }
     for (protocol, node) in cluster.protocols().zip(0..) {
         let node: u16 = node;

@@ -269,7 +269,7 @@ impl<P: Simulated> Cluster<P> {
             let procedure = self.clients.clients[number as usize].current.as_ref();
             let procedure = procedure.map_or(0, |(_, operation, _)| operation.procedure);
             let name = self.clients.workload.procedures()[procedure];
-            recorder.called(node, self.now, id.0, name);
+            recorder.called(node, self.now, id, name);
         }
         if let Some(recording) = &mut self.recording {
             recording.called(id, id.0 >> 32, self.now);
@@ -285,7 +285,8 @@ impl<P: Simulated> Cluster<P> {
         self.clients.last_answer = self.now;
         self.happened.retried(&outcome.retries);
         if let Some(recorder) = &mut self.recorder {
-            recorder.answered(node % self.placement.nodes(), self.now, outcome.id.0);
+            let node = node % self.placement.nodes();
+            recorder.answered(node, self.now, outcome.id, outcome.result.is_ok());
         }
         let name = (outcome.id.0 >> 32) as u32;
         let clients = &mut self.clients.clients;

@@ -178,7 +178,7 @@ impl<P: Simulated> Cluster<P> {
         let placement = shared.placement;
         let replicated = placement.factor() > 1;
         let durable = replicated || plan.needs_logs();
-        let revival = Revival::new(shared, durable, watch.history, empty, numbers);
+        let revival = Revival::new(shared, durable, watch.history, empty, numbers, network);
         let revival = Rc::new(revival);
         let replicas = replica_options(network, nodes, seed);
         let (mut hosts, mut lives) = (Vec::with_capacity(stores.len()), Vec::new());

@@ -13,6 +13,7 @@
 //! *healed*, and from then on it must make progress.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::ops::RangeInclusive;
 
 use anabranch_types::{SplitMix64, Ticks};
@@ -139,6 +140,41 @@ pub enum DiskTrouble {
     SyncsLie,
 }
 
+/// In a few words, without the node that it is about.
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = |nodes: &[u16]| {
+            let names: Vec<String> = nodes.iter().map(|node| format!("n{node}")).collect();
+            names.join(" ")
+        };
+        match self {
+            FaultKind::LatencySpike { percent } => write!(f, "messages take {percent}%"),
+            FaultKind::Loss { percent } => write!(f, "{percent}% lost"),
+            FaultKind::Duplication { percent } => write!(f, "{percent}% doubled"),
+            FaultKind::Reordering { percent } => write!(f, "{percent}% overtaken"),
+            FaultKind::SlowLink { from, to, extra_us } => {
+                write!(f, "n{from} to n{to}: {extra_us} us more")
+            }
+            FaultKind::Partition { from, to, one_way } => {
+                let sign = if *one_way { "-x->" } else { "|" };
+                write!(f, "cut: {} {sign} {}", named(from), named(to))
+            }
+            FaultKind::Pause { .. } => f.write_str("paused"),
+            FaultKind::ClockSkew { by_us, .. } => write!(f, "clock off by {by_us} us"),
+            FaultKind::Crash { .. } => f.write_str("down"),
+            FaultKind::Death { .. } => f.write_str("dead"),
+            FaultKind::Disk { trouble, .. } => f.write_str(match trouble {
+                DiskTrouble::Full => "disk full",
+                DiskTrouble::ReadsFail => "disk: reads fail",
+                DiskTrouble::SyncsFail => "disk: syncs fail",
+                DiskTrouble::SyncsLie => "disk: syncs lie",
+            }),
+            FaultKind::SlowDisk { percent, .. } => write!(f, "syncs take {percent}%"),
+            FaultKind::ClientDeath { client } => write!(f, "client {client} dies"),
+        }
+    }
+}
+
 impl FaultKind {
     /// Its name in files and reports.
     pub fn name(&self) -> &'static str {
@@ -157,6 +193,24 @@ impl FaultKind {
             FaultKind::Disk { .. } => "disk",
             FaultKind::SlowDisk { .. } => "slow_disk",
         }
+    }
+
+    /// The node that it is about, if it is about one.
+    pub(crate) fn site(&self) -> Option<u16> {
+        match self {
+            FaultKind::Pause { node }
+            | FaultKind::ClockSkew { node, .. }
+            | FaultKind::Crash { node, .. }
+            | FaultKind::Death { node }
+            | FaultKind::Disk { node, .. }
+            | FaultKind::SlowDisk { node, .. } => Some(*node),
+            _ => None,
+        }
+    }
+
+    /// Whether its end is of no account.
+    pub(crate) fn lasts_for_ever(&self) -> bool {
+        matches!(self, FaultKind::Death { .. })
     }
 
     /// What a run with this fault should see sometimes, if the fault is to have shown anything.

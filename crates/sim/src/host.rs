@@ -13,6 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use anabranch_engine::backoff::Backoff;
 use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{
     AttemptOutcome, AttemptRecord, Beginning, DurableError, DurableNode, DurableOptions, Node,
@@ -28,7 +29,7 @@ use anabranch_types::{Fetched, Key, NodeId, PartitionId, Row, TableId, Ticks, Ti
 use crate::cluster::{Cluster, Event, local};
 use crate::cost::Cores;
 use crate::fault::DiskTrouble;
-use crate::latency;
+use crate::latency::{self, Network};
 use crate::network;
 use crate::protocols::{Shared, Simulated};
 
@@ -217,6 +218,13 @@ impl<P: Simulated> Host<P> {
     }
 }
 
+/// How long an aborted attempt waits at most: what refused it may be held for as long as a transaction
+/// takes to commit, which is some round trips, and asking more often than that is in vain.
+fn longest_wait(network: &Network, nodes: u16) -> Ticks {
+    let trip = network.longest(nodes);
+    Backoff::default().longest.max(Ticks(trip.0 * 8))
+}
+
 /// What a cluster needs to bring a node back.
 #[derive(Clone)]
 pub(crate) struct Revival {
@@ -228,6 +236,8 @@ pub(crate) struct Revival {
     pub(crate) empty: Store,
     /// What identity columns held when the run began.
     numbers: SequenceStarts,
+    /// No aborted attempt waits longer before it is made again.
+    longest_wait: Ticks,
 }
 
 impl Revival {
@@ -237,9 +247,11 @@ impl Revival {
         history: bool,
         empty: Store,
         numbers: SequenceStarts,
+        network: &Network,
     ) -> Revival {
         Revival {
             numbers,
+            longest_wait: longest_wait(network, shared.topology.owners.len() as u16),
             shared: shared.clone(),
             durable,
             records: durable || history,
@@ -262,6 +274,10 @@ impl Revival {
             // Costs look at what attempts have changed.
             records: self.records || self.shared.processor.is_some(),
             life,
+            backoff: Backoff {
+                longest: self.longest_wait,
+                ..Backoff::default()
+            },
             ..NodeOptions::default()
         };
         Node::new(
@@ -402,8 +418,22 @@ impl<P: Simulated> Cluster<P> {
         self.flush_links(node);
     }
 
+    /// Lets a diagram know what a host's store has come to show.
+    fn note_installed(&mut self, host: u16) {
+        let node = self.node_of(host) % self.placement.nodes();
+        let alive = self.hosts[usize::from(host)].node();
+        if let (Some(recorder), Some(alive)) = (&mut self.recorder, alive) {
+            let installed = alive.protocol().store().installed();
+            let schema = self.revival.shared.planned.schema();
+            recorder.installed(host, node, self.now, installed, schema);
+        }
+    }
+
     /// Sends and answers what a node has let out.
     pub(crate) fn let_out(&mut self, node: u16) {
+        if self.recorder.is_some() {
+            self.note_installed(node);
+        }
         let Some(mut out) = self.out.take() else {
             return;
         };
@@ -416,6 +446,9 @@ impl<P: Simulated> Cluster<P> {
         if !out.attempts.is_empty() {
             for attempt in out.attempts.drain(..) {
                 self.acknowledge(&attempt);
+                if let Some(recorder) = &mut self.recorder {
+                    recorder.ended(&attempt);
+                }
                 if let Some(recording) = &mut self.recording {
                     recording.ended(attempt, self.now);
                 }

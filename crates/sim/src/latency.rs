@@ -4,6 +4,8 @@
 //! measured networks have, a lognormal with a heavier tail, and is kept as a table of quantiles: a
 //! table gives the same number on every machine, where `exp` and `ln` need not.
 
+use std::collections::BTreeSet;
+
 use anabranch_types::{SplitMix64, Ticks};
 
 /// Thousandths of the median at the quantiles 0/32, 1/32, …, 32/32: a lognormal with sigma 0.25 up
@@ -70,6 +72,9 @@ impl Network {
     /// oregon    70        0.5
     /// ```
     ///
+    /// A message takes half of the time in the row of its sender: where two measurements of one pair
+    /// differ, each direction has its own.
+    ///
     /// # Errors
     /// The first line that does not fit.
     pub fn matrix(name: &str, text: &str) -> Result<Network, MatrixError> {
@@ -94,6 +99,10 @@ impl Network {
                 sites = words.map(str::to_owned).collect();
                 if sites.is_empty() {
                     return Err(fail("there is no site".to_owned()));
+                }
+                let mut known = BTreeSet::new();
+                if let Some(twice) = sites.iter().find(|site| !known.insert(*site)) {
+                    return Err(fail(format!("`{twice}` is there twice")));
                 }
                 continue;
             }
@@ -268,6 +277,7 @@ mod tests {
             ("sites a b\na 1 0\nb 1 2", 2),
             ("sites a b\na 1 x\nb 1 2", 2),
             ("sites a\na 1\nb 1", 3),
+            ("sites a b a\na 1 2 3\nb 1 2 3\na 1 2 3", 1),
         ] {
             assert_eq!(
                 Network::matrix("bad", text).unwrap_err().line,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::CaseError;
 use crate::cost::Processor;
-use crate::diagram::DEMANDING;
+use crate::diagram::Label;
 
 /// What messages are called that have no name of their own in a calibration.
 const OTHER: &str = "other";
@@ -254,14 +254,8 @@ pub trait Simulated: Durable + Sized + 'static {
     /// A message's name. Those that are rare, and cost little, share one.
     fn kind(message: &Self::Message) -> &'static str;
 
-    /// A message's name and what matters of it, for a diagram.
-    fn label(message: &Self::Message) -> String;
-}
-
-/// The first word of a message's debug text: its name.
-fn variant(text: &str) -> String {
-    let end = text.find(|c: char| !c.is_alphanumeric());
-    text[..end.unwrap_or(text.len())].to_owned()
+    /// What a diagram says of a message.
+    fn label(message: &Self::Message) -> Label;
 }
 
 impl Simulated for RampNode {
@@ -316,23 +310,55 @@ impl Simulated for RampNode {
         }
     }
 
-    fn label(stamped: &Self::Message) -> String {
+    fn label(stamped: &Self::Message) -> Label {
         match &stamped.message {
-            Message::Get { reads, require, .. } => match require.first() {
-                None if reads.len() == 1 => "Get 1 item".to_owned(),
-                None => format!("Get {} items", reads.len()),
-                Some(first) => format!("{DEMANDING} {}", first.prepared),
-            },
-            Message::Prepare(prepare) => format!("Prepare {}", prepare.prepared),
-            Message::Vote { vote, .. } => match vote {
-                Ok(_) => "Vote yes".to_owned(),
-                Err(reason) => format!("Vote no: {}", reason.name()),
-            },
-            Message::Commit { decided, .. } => {
-                format!("Commit {} as {}", decided.prepared, decided.commit)
+            Message::Get {
+                transaction,
+                require,
+                ..
+            } => {
+                let label = Label::read("Get", *transaction);
+                match require.first() {
+                    None => label,
+                    Some(first) => label.demanding(first.prepared),
+                }
             }
-            Message::Abort { prepared } => format!("Abort {prepared}"),
-            other => variant(&format!("{other:?}")),
+            Message::Got {
+                transaction,
+                result,
+            } => match result {
+                Ok(_) => Label::read("Got", *transaction),
+                Err(_) => Label::refusal("Got nothing", Some(*transaction)),
+            },
+            Message::Prepare(prepare) => {
+                Label::write("Prepare", prepare.transaction).prepared(prepare.prepared)
+            }
+            Message::Vote { transaction, vote } => match vote {
+                Ok(_) => Label::write("Yes", *transaction),
+                Err(reason) => Label::refusal(format!("No, {}", reason.name()), Some(*transaction)),
+            },
+            Message::Commit {
+                transaction,
+                decided,
+            } => Label::write("Commit", *transaction).prepared(decided.prepared),
+            Message::Committed { transaction, .. } => Label::write("Committed", *transaction),
+            Message::Abort { prepared } => Label::refusal("Abort", None).prepared(*prepared),
+            Message::CommitAlone(commit) => Label::write("Commit alone", commit.transaction),
+            Message::CommittedAlone {
+                transaction,
+                result,
+            } => match result {
+                Ok(_) => Label::write("Committed alone", *transaction),
+                Err(reason) => Label::refusal(format!("No, {}", reason.name()), Some(*transaction)),
+            },
+            Message::Await { .. } => Label::other("Await"),
+            Message::Stable => Label::other("Stable"),
+            Message::Forward(_) => Label::other("Forward"),
+            Message::Forwarded { .. } => Label::other("Forwarded"),
+            Message::Inquire {
+                transaction,
+                prepared,
+            } => Label::write("Inquire", *transaction).prepared(*prepared),
         }
     }
 }
@@ -360,8 +386,19 @@ impl Simulated for NwnrNode {
         }
     }
 
-    fn label(message: &Self::Message) -> String {
-        variant(&format!("{message:?}"))
+    fn label(message: &Self::Message) -> Label {
+        match message {
+            NwnrMessage::Get { transaction, .. } => Label::read("Get", *transaction),
+            NwnrMessage::Got { transaction, .. } => Label::read("Got", *transaction),
+            NwnrMessage::Write { transaction, .. } => Label::write("Write", *transaction),
+            NwnrMessage::Written {
+                transaction,
+                result,
+            } => match result {
+                Ok(_) => Label::write("Written", *transaction),
+                Err(reason) => Label::refusal(format!("No, {}", reason.name()), Some(*transaction)),
+            },
+        }
     }
 }
 
@@ -394,12 +431,22 @@ impl Simulated for EPciNode {
         }
     }
 
-    fn label(message: &Self::Message) -> String {
+    fn label(message: &Self::Message) -> Label {
+        use epci::Message;
         match message {
-            epci::Message::Get { at, reads, .. } => format!("Get {} as of {at}", reads.len()),
-            epci::Message::Commit { timestamp, .. } => format!("Commit at {timestamp}"),
-            epci::Message::Check { at, .. } => format!("Check as of {at}"),
-            other => variant(&format!("{other:?}")),
+            Message::Get { transaction, .. } => Label::read("Get", *transaction),
+            Message::Got { transaction, .. } => Label::read("Got", *transaction),
+            Message::Abort { transaction, .. } => Label::refusal("Abort", Some(*transaction)),
+            Message::Prepare { transaction, .. }
+            | Message::Vote { transaction, .. }
+            | Message::Commit { transaction, .. }
+            | Message::CommitAlone { transaction, .. }
+            | Message::CommittedAlone { transaction, .. }
+            | Message::Check { transaction, .. }
+            | Message::Checked { transaction, .. } => {
+                Label::write(<EPciNode as Simulated>::kind(message), *transaction)
+            }
+            other => Label::other(<EPciNode as Simulated>::kind(other)),
         }
     }
 }
@@ -447,7 +494,25 @@ impl Simulated for LockingNode {
         }
     }
 
-    fn label(message: &Self::Message) -> String {
-        variant(&format!("{message:?}"))
+    fn label(message: &Self::Message) -> Label {
+        use locking::Message;
+        match message {
+            Message::Lock { transaction, .. } => Label::read("Lock", *transaction),
+            Message::Get { transaction, .. } => Label::read("Get", *transaction),
+            Message::Got { transaction, .. } => Label::read("Got", *transaction),
+            Message::Granted { transaction, .. } => Label::read("Granted", *transaction),
+            Message::Refused { transaction, .. } => Label::refusal("Refused", Some(*transaction)),
+            Message::Prepare { transaction, .. } => Label::write("Prepare", *transaction),
+            Message::Prepared { transaction, .. } => Label::write("Prepared", *transaction),
+            Message::Commit { transaction, .. } => Label::write("Commit", *transaction),
+            Message::Acknowledged { transaction, .. } => Label::write("Acknowledged", *transaction),
+            Message::Decide { transaction, .. } => Label::write("Decide", *transaction),
+            Message::Committed { transaction, .. } => Label::write("Committed", *transaction),
+            Message::Release { transaction, .. } => Label::write("Release", *transaction),
+            Message::Inquire { transaction, .. } => Label::write("Inquire", *transaction),
+            Message::Returned { .. } => Label::other("Returned"),
+            Message::Noticed { .. } => Label::other("Noticed"),
+            other => Label::other(<LockingNode as Simulated>::kind(other)),
+        }
     }
 }

@@ -12,6 +12,7 @@ use clap::{Args, ValueEnum};
 
 use super::input::{Input, InputArguments};
 use super::output::{check_writable, say, write_file};
+use super::text::read_text;
 use super::{Verdict, replay};
 
 /// Where the search for counterexamples starts: the same files give the same report.
@@ -135,8 +136,7 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
 
 fn read_baseline(path: &Path) -> Result<Baseline, String> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("error: cannot read {shown}: {error}"))?;
+    let text = read_text(path)?;
     Baseline::parse(&text).map_err(|error| format!("error: {shown}: {error}"))
 }
 

@@ -1,8 +1,6 @@
 //! `anabranch check FILE`
 
 use std::error::Error;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::PathBuf;
 
 use anabranch_bench::table;
@@ -12,12 +10,14 @@ use serde_json::{Value, json};
 
 use super::Verdict;
 use super::output::{check_writable, say, write_file};
+use super::text;
 
 /// Exit code 1 says that the history violates a model. A history that is cut short, not valid, from
 /// a newer format or in contradiction with itself gets no verdict: exit code 2, and the line.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {
-    /// A recorded history (docs/histories.md), or Jepsen's EDN of list-append or rw-register
+    /// A recorded history (docs/histories.md), or Jepsen's EDN of list-append or rw-register; - is
+    /// standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// What it is held against, one or more: read-committed, read-atomic, sessions (or one guarantee
@@ -35,11 +35,9 @@ pub(crate) struct CheckArguments {
 }
 
 pub(crate) fn run(arguments: &CheckArguments) -> Result<Verdict, Box<dyn Error>> {
-    let name = arguments.file.display();
+    let name = text::name(&arguments.file);
     check_writable(arguments.svg.as_deref())?;
-    let file = File::open(&arguments.file)
-        .map_err(|error| format!("error: cannot read {name}: {error}"))?;
-    let history = History::read(BufReader::with_capacity(1 << 16, file))
+    let history = History::read(text::open(&arguments.file)?)
         .map_err(|error| format!("error: {name}: {error}"))?;
     let promised = &history.header().models;
     let models = match (&arguments.model[..], &promised[..]) {
@@ -66,7 +64,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Verdict, Box<dyn Error>>
     if arguments.json {
         say!("{:#}\n", as_json(&history, &judgements))?;
     } else {
-        say!("{}", as_text(&name.to_string(), &history, &judgements))?;
+        say!("{}", as_text(&name, &history, &judgements))?;
     }
     if judgements.iter().all(Judgement::is_satisfied) {
         Ok(Verdict::Fine)

@@ -13,6 +13,7 @@ mod replay;
 mod reproduce;
 mod shell;
 mod sim;
+mod text;
 
 use std::error::Error;
 

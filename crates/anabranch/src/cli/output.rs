@@ -116,6 +116,13 @@ pub(crate) fn check_writable(path: Option<&Path>) -> Result<(), String> {
     let Some(path) = path else {
         return Ok(());
     };
+    if path == Path::new("-") {
+        return Err(
+            "error: `-` is no file to write: standard output has the report (/dev/stdout writes among it, \
+             ./- is a file of that name)"
+                .to_owned(),
+        );
+    }
     let found = std::fs::metadata(path);
     if found
         .as_ref()

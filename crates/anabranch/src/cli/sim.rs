@@ -13,12 +13,13 @@ use std::time::Instant;
 use anabranch_bench::table::{self, counted};
 use anabranch_protocol::ramp::FilterSize;
 use anabranch_sim::case::NODES_MAX;
-use anabranch_sim::diagram::Recorder;
+use anabranch_sim::diagram::{Frame, Recorder};
 use anabranch_sim::minimise::minimise;
 use anabranch_sim::report::{Checked, Verdict as Ending};
 use anabranch_sim::{
     Case, CaseFile, FaultLevel, FaultPlan, Network, Prepared, ProtocolName, Report, Watch,
 };
+use anabranch_types::Ticks;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -26,6 +27,7 @@ use self::sum::{Asked, Sum};
 use super::Verdict;
 use super::output::{OutputError, cannot_write, check_outputs, say, write_file};
 use super::shell::quoted;
+use super::text::read_text;
 
 /// What a case file says, and the command line may not say beside it.
 const DECIDED_BY_A_CASE: [&str; 17] = [
@@ -62,8 +64,9 @@ pub(crate) struct SimArguments {
     /// How large ramp-hybrid's Bloom filters are [default: 256]
     #[arg(long, value_name = "BITS", value_parser = super::filter_bits)]
     filter_bits: Option<FilterSize>,
-    /// Nodes with one partition each, in each cluster
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)),
+          help = format!("Nodes with one partition each, in each cluster: 1 to {NODES_MAX}"))]
     nodes: u16,
     /// The seed of everything
     #[arg(long, value_name = "S", default_value_t = 1, conflicts_with = "seeds")]
@@ -125,6 +128,9 @@ pub(crate) struct SimArguments {
     /// Draw a window of the run, around the first read that demands what a race would hide, as SVG
     #[arg(long, value_name = "FILE.svg", conflicts_with = "seeds")]
     diagram: Option<PathBuf>,
+    /// Draw this window, from A to B in microseconds of simulated time
+    #[arg(long, value_name = "A..B", value_parser = range, requires = "diagram")]
+    window: Option<std::ops::Range<u64>>,
     /// Write the run's history, for `anabranch check` (docs/histories.md)
     #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["seeds", "fast"])]
     history: Option<PathBuf>,
@@ -165,11 +171,6 @@ enum Faults {
     Read(FaultPlan),
 }
 
-fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path)
-        .map_err(|error| format!("error: cannot read {}: {error}", path.display()))
-}
-
 impl SimArguments {
     fn faults(&self) -> Result<Faults, String> {
         let level = FaultLevel::ALL
@@ -178,7 +179,7 @@ impl SimArguments {
         if let Some(level) = level {
             return Ok(Faults::Drawn(level));
         }
-        let text = read(Path::new(&self.faults)).map_err(|error| {
+        let text = read_text(Path::new(&self.faults)).map_err(|error| {
             format!(
                 "{error}\n--faults takes none, mild, storm, absence, death or a file with a fault plan"
             )
@@ -200,7 +201,7 @@ impl SimArguments {
                 self.net
             ));
         };
-        Network::matrix(path, &read(Path::new(path))?)
+        Network::matrix(path, &read_text(Path::new(path))?)
             .map_err(|error| format!("error: {path}: {error}"))
     }
 
@@ -264,7 +265,7 @@ fn run_quietly(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
         ("--json", arguments.json.as_deref()),
     ])?;
     if let Some(path) = &arguments.replay {
-        let mut file = CaseFile::from_text(&read(path)?)
+        let mut file = CaseFile::from_text(&read_text(path)?)
             .map_err(|error| format!("error: {}: {error}", path.display()))?;
         let servers = file.nodes.saturating_mul(file.case.clusters);
         (file.case.plan.check(servers, file.case.clients))
@@ -319,7 +320,14 @@ fn one(
             file.case.protocol.name(),
             file.case.seed
         );
-        write_file(path, recorder.svg(&title, file.nodes))?;
+        let window = arguments.window.as_ref();
+        let frame = Frame {
+            title: &title,
+            nodes: file.nodes * file.case.clusters,
+            faults: &file.case.plan.faults,
+            window: window.map(|of| (Ticks::from_micros(of.start), Ticks::from_micros(of.end))),
+        };
+        write_file(path, recorder.svg(&frame))?;
     }
     if let (Some(path), Some(history)) = (&arguments.history, run.history) {
         let written = std::fs::File::create(path)
@@ -638,6 +646,11 @@ fn many(
                     bar.inc(1);
                     match result {
                         Ok(report) => {
+                            if report.verdict != Ending::Fine {
+                                // Whoever interrupts a long run has seen it.
+                                let ending = ending(&report.verdict);
+                                bar.suspend(|| eprintln!("  seed {seed:<8} {ending}"));
+                            }
                             let mut sum = sum.lock().unwrap_or_else(|e| e.into_inner());
                             sum.add(seed, report);
                             if sum.failed.len() >= FAILED_MAX {

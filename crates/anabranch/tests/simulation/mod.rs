@@ -1,5 +1,7 @@
 //! What a simulated cluster is made of: its network, and how its nodes are replicated.
 
+mod diagrams;
+mod histories;
 mod plans;
 
 use serde_json::Value;

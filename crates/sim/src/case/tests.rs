@@ -7,6 +7,7 @@ use anabranch_protocol::{
 use anabranch_types::{ActivityProbe, NodeId};
 
 use super::*;
+use crate::diagram::Label;
 use crate::fault::{Fault, FaultKind};
 
 /// A RAMP node that does something wrong with one message in a hundred.
@@ -80,7 +81,7 @@ impl<const PANICS: bool> Simulated for Spoilt<PANICS> {
         RampNode::kind(message)
     }
 
-    fn label(message: &Self::Message) -> String {
+    fn label(message: &Self::Message) -> Label {
         RampNode::label(message)
     }
 }

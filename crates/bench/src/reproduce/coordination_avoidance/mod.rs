@@ -143,8 +143,8 @@ impl Effort {
     /// As published: some minutes on two cores.
     pub const FULL: Effort = Effort {
         name: "full",
-        orders: [80_000, 20_000],
-        calls_each: 10,
+        orders: [64_000, 20_000],
+        calls_each: 8,
         items: 100_000,
         loads: &[2, 8, 16, 32, 48, 64, 128, 256, 512, 1_024],
         clients_waiting: &[3_072],
@@ -156,7 +156,7 @@ impl Effort {
         cores: published::CORES,
         cores_each: 2,
         clients_each: 256,
-        orders_each: 1_500,
+        orders_each: 1_200,
         items_each: 5_000,
         writes: 80_000,
         writers: 4_096,

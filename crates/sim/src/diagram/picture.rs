@@ -1,0 +1,633 @@
+//! The picture itself, as SVG.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use anabranch_protocol::TransactionId;
+use anabranch_types::markup::escaped;
+use anabranch_types::{Ticks, Timestamp};
+
+use super::label::Sense;
+use super::layout::{Extent, LETTER, Point, Scale, Worded, grouped, rows};
+use super::{Call, Frame, Message, Recorder};
+use crate::fault::Fault;
+
+const WIDTH: f64 = 1_500.0;
+const LEFT: f64 = 70.0;
+const RIGHT: f64 = 40.0;
+/// Below the title.
+const TOP: f64 = 62.0;
+/// Between a site's line and what stands above the next one: for arrows.
+const ARROWS: f64 = 150.0;
+/// A row of bars.
+const ROW: f64 = 17.0;
+const BAR: f64 = 14.0;
+/// A line of the legend, and a letter of it, about.
+const LINE: f64 = 16.0;
+const LETTER_LISTED: f64 = 6.0;
+
+/// Rows of calls above a site's line, at most; the others are counted.
+const CALL_ROWS_MAX: usize = 6;
+/// Rows of faults at the top, at most; the others are counted.
+const FAULT_ROWS_MAX: usize = 5;
+/// Arrows that are drawn, at most; the others are counted.
+const ARROWS_MAX: usize = 300;
+/// Transactions that are listed, at most; the others are counted.
+const LISTED_MAX: usize = 40;
+/// Items or versions that a line of the list names, at most.
+const VERSIONS_MAX: usize = 4;
+
+/// What a recorder has seen in a window.
+pub(super) fn svg(recorder: &Recorder, frame: &Frame<'_>, (from, to): (Ticks, Ticks)) -> String {
+    let scale = Scale {
+        from,
+        to: to.max(Ticks(from.0 + 1_000)),
+        left: LEFT,
+        right: WIDTH - RIGHT,
+    };
+    let mut messages: Vec<&Message> = (recorder.messages.iter())
+        .filter(|m| scale.extent(m.sent, m.received).is_some())
+        .filter(|m| m.received.is_some() || m.sent >= scale.from)
+        .collect();
+    let left_out = messages.len().saturating_sub(ARROWS_MAX);
+    messages.truncate(ARROWS_MAX);
+    let names = Names::new(recorder, &messages, &scale);
+    let sites = Sites::new(recorder, frame, &scale, &names);
+    let mut picture = Picture {
+        recorder,
+        scale,
+        names,
+        sites,
+        svg: String::new(),
+    };
+    picture.grid();
+    for node in 0..frame.nodes {
+        picture.site(node, frame.faults);
+    }
+    picture.network_faults();
+    picture.arrows(&messages);
+    picture.shown();
+    let body = std::mem::take(&mut picture.svg);
+    let bottom = picture.legend(left_out);
+    let list = std::mem::take(&mut picture.svg);
+    picture.head(frame.title, bottom);
+    picture.svg + &body + &list + "</svg>\n"
+}
+
+/// The short names of the transactions in a window.
+struct Names {
+    numbers: BTreeMap<TransactionId, usize>,
+    /// By number, from 1.
+    order: Vec<TransactionId>,
+}
+
+impl Names {
+    fn new(recorder: &Recorder, messages: &[&Message], scale: &Scale) -> Names {
+        let mut names = Names {
+            numbers: BTreeMap::new(),
+            order: Vec::new(),
+        };
+        // Also what sends no message, as far as its versions are shown here.
+        let shown = (recorder.shown.iter())
+            .filter(|shown| shown.at >= scale.from && shown.at <= scale.to)
+            .filter_map(|shown| Some((shown.at, *recorder.owners.get(&shown.timestamp)?)));
+        let sent = messages.iter().flat_map(|message| {
+            let demanded = message.label.demands;
+            let demanded = demanded.and_then(|prepared| recorder.owners.get(&prepared).copied());
+            let both = [recorder.whose(message), demanded].into_iter().flatten();
+            both.map(|transaction| (message.sent.max(scale.from), transaction))
+        });
+        let mut met: Vec<(Ticks, TransactionId)> = sent.chain(shown).collect();
+        met.sort();
+        for (_, transaction) in met {
+            let next = names.order.len() + 1;
+            if let Entry::Vacant(new) = names.numbers.entry(transaction) {
+                new.insert(next);
+                names.order.push(transaction);
+            }
+        }
+        names
+    }
+
+    fn of(&self, transaction: TransactionId) -> Option<String> {
+        let number = self.numbers.get(&transaction)?;
+        Some(format!("T{number}"))
+    }
+
+    fn of_timestamp(&self, recorder: &Recorder, timestamp: Timestamp) -> Option<String> {
+        self.of(*recorder.owners.get(&timestamp)?)
+    }
+}
+
+/// A call above a site's line.
+struct CallBar {
+    extent: Extent,
+    row: usize,
+    words: String,
+    /// Whether its client got nothing for it.
+    in_vain: bool,
+}
+
+/// Where the sites' lines are, and what stands above them.
+struct Sites {
+    /// By node: where its line is.
+    lines: Vec<f64>,
+    /// By node: its calls.
+    calls: Vec<Vec<CallBar>>,
+    /// By node: calls that found no row.
+    hidden: Vec<usize>,
+    /// The network's faults, with their words and rows.
+    faults: Vec<(Extent, usize, String)>,
+}
+
+impl Sites {
+    fn new(recorder: &Recorder, frame: &Frame<'_>, scale: &Scale, names: &Names) -> Sites {
+        let mut faults: Vec<(Extent, String)> = (frame.faults.iter())
+            .filter(|fault| fault.kind.site().is_none())
+            .filter_map(|fault| Some((during(fault, scale)?, fault.kind.to_string())))
+            .map(|(extent, words)| (with_words(extent, &words), words))
+            .collect();
+        faults.sort_by(|one, other| one.0.left.total_cmp(&other.0.left));
+        let extents: Vec<Extent> = faults.iter().map(|(extent, _)| *extent).collect();
+        let (placed, fault_rows) = rows(&extents, FAULT_ROWS_MAX);
+        let faults = (faults.into_iter().zip(placed))
+            .filter_map(|((extent, words), row)| Some((extent, row?, words)))
+            .collect();
+        let mut sites = Sites {
+            lines: Vec::new(),
+            calls: Vec::new(),
+            hidden: Vec::new(),
+            faults,
+        };
+        let mut attempts: BTreeMap<_, BTreeSet<usize>> = BTreeMap::new();
+        for (transaction, attempt) in &recorder.attempts {
+            if let Some(number) = names.numbers.get(transaction) {
+                attempts.entry(attempt.call).or_default().insert(*number);
+            }
+        }
+        let mut below = TOP + fault_rows as f64 * ROW;
+        for node in 0..frame.nodes {
+            let mut calls: Vec<(Extent, &Call)> = (recorder.calls.iter())
+                .filter(|call| call.node == node)
+                .filter_map(|call| Some((scale.extent(call.began, call.ended)?, call)))
+                .collect();
+            calls.sort_by(|one, other| one.0.left.total_cmp(&other.0.left));
+            let worded: Vec<(Extent, String)> = (calls.iter())
+                .map(|(extent, call)| {
+                    let numbers = attempts.get(&call.id).into_iter().flatten();
+                    let mut words: String = numbers.map(|number| format!("T{number} ")).collect();
+                    words.push_str(call.name);
+                    (with_words(*extent, &words), words)
+                })
+                .collect();
+            let extents: Vec<Extent> = worded.iter().map(|(extent, _)| *extent).collect();
+            let (placed, call_rows) = rows(&extents, CALL_ROWS_MAX);
+            sites
+                .hidden
+                .push(placed.iter().filter(|row| row.is_none()).count());
+            let line = below + call_rows as f64 * ROW + 12.0;
+            let with_rows = (calls.iter().zip(worded).zip(placed))
+                .filter_map(|(((extent, call), (_, words)), row)| {
+                    Some(CallBar {
+                        extent: *extent,
+                        row: row?,
+                        words,
+                        in_vain: !call.committed,
+                    })
+                })
+                .collect();
+            sites.calls.push(with_rows);
+            sites.lines.push(line);
+            below = line + ARROWS;
+        }
+        sites
+    }
+
+    fn line(&self, node: u16) -> f64 {
+        self.lines.get(usize::from(node)).copied().unwrap_or(TOP)
+    }
+
+    /// Below the last site's line and what stands there.
+    fn bottom(&self) -> f64 {
+        self.lines.last().copied().unwrap_or(TOP) + 34.0
+    }
+}
+
+/// When a fault is on, as far as it is within the window.
+fn during(fault: &Fault, scale: &Scale) -> Option<Extent> {
+    let ended = fault.at_us.saturating_add(fault.for_us);
+    let ended = (!fault.kind.lasts_for_ever()).then(|| Ticks::from_micros(ended));
+    scale.extent(Ticks::from_micros(fault.at_us), ended)
+}
+
+/// What a bar takes up together with its words, which begin where it begins.
+fn with_words(bar: Extent, words: &str) -> Extent {
+    let wide = words.chars().count() as f64 * LETTER + 8.0;
+    Extent {
+        left: bar.left,
+        right: bar.right.max(bar.left + wide),
+    }
+}
+
+struct Picture<'a> {
+    recorder: &'a Recorder,
+    scale: Scale,
+    names: Names,
+    sites: Sites,
+    svg: String,
+}
+
+impl Picture<'_> {
+    fn head(&mut self, title: &str, bottom: f64) {
+        let _ = write!(
+            self.svg,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{bottom:.0}\" \
+             viewBox=\"0 0 {WIDTH} {bottom:.0}\" \
+             font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\" font-size=\"12\">\n\
+             <defs>"
+        );
+        for sense in Sense::ALL {
+            let _ = write!(
+                self.svg,
+                "<marker id=\"{sense:?}\" viewBox=\"0 0 10 10\" refX=\"9\" refY=\"5\" \
+                 markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">\
+                 <path d=\"M0,1 L10,5 L0,9 z\" fill=\"{}\"/></marker>",
+                sense.colour()
+            );
+        }
+        let _ = writeln!(
+            self.svg,
+            "</defs>\n<rect width=\"{WIDTH}\" height=\"{bottom:.0}\" fill=\"#ffffff\"/>\n\
+             <text x=\"{LEFT}\" y=\"30\" font-size=\"18\" fill=\"#222222\">{}</text>\n\
+             <text x=\"{LEFT}\" y=\"48\" fill=\"#555555\">simulated time, {} to {} us</text>",
+            escaped(title),
+            grouped(self.scale.from.as_micros()),
+            grouped(self.scale.to.as_micros()),
+        );
+    }
+
+    fn text(&mut self, at: Point, style: &str, words: &str) {
+        let Point(x, y) = at;
+        let _ = writeln!(
+            self.svg,
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" {style}>{}</text>",
+            escaped(words)
+        );
+    }
+
+    /// A bar with words that begin where it begins.
+    fn bar(&mut self, extent: Extent, y: f64, look: &str, ink: &str, words: &str) {
+        let wide = (extent.right - extent.left).max(3.0);
+        let _ = writeln!(
+            self.svg,
+            "<rect x=\"{:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{BAR}\" rx=\"3\" {look}>\
+             <title>{}</title></rect>",
+            extent.left,
+            escaped(words)
+        );
+        // At the right edge words end where the picture ends.
+        let length = words.chars().count() as f64 * LETTER;
+        let x = (extent.left + 4.0).min(WIDTH - 4.0 - length).max(LEFT);
+        let style = format!("font-size=\"10\" fill=\"{ink}\"");
+        self.text(Point(x, y + 10.5), &style, words);
+    }
+
+    fn grid(&mut self) {
+        let (top, bottom) = (TOP - 4.0, self.sites.bottom() - 14.0);
+        for (x, words) in self.scale.ticks(8) {
+            let _ = writeln!(
+                self.svg,
+                "<line x1=\"{x:.1}\" y1=\"{top:.1}\" x2=\"{x:.1}\" y2=\"{bottom:.1}\" \
+                 stroke=\"#e8ebef\"/>"
+            );
+            let style = "font-size=\"10\" fill=\"#777777\" text-anchor=\"middle\"";
+            self.text(Point(x, bottom + 12.0), style, &words);
+        }
+    }
+
+    /// A site's line, what is wrong there, and the calls that clients wait for.
+    fn site(&mut self, node: u16, faults: &[Fault]) {
+        let y = self.sites.line(node);
+        let _ = writeln!(
+            self.svg,
+            "<text x=\"20\" y=\"{:.1}\" font-size=\"16\" font-weight=\"bold\">n{node}</text>\
+             <line x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{}\" y2=\"{y:.1}\" stroke=\"#888888\" \
+             stroke-width=\"1.5\"/>",
+            y + 5.0,
+            WIDTH - RIGHT
+        );
+        for fault in faults
+            .iter()
+            .filter(|fault| fault.kind.site() == Some(node))
+        {
+            let Some(extent) = during(fault, &self.scale) else {
+                continue;
+            };
+            let _ = writeln!(
+                self.svg,
+                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"8\" fill=\"#c62828\" \
+                 fill-opacity=\"0.35\"><title>{}</title></rect>",
+                extent.left,
+                y - 4.0,
+                (extent.right - extent.left).max(3.0),
+                escaped(&fault.kind.to_string())
+            );
+            let at = Point(extent.left + 3.0, y + 14.0);
+            let style = "font-size=\"10\" fill=\"#a02020\" stroke=\"#ffffff\" stroke-width=\"3\" \
+                         paint-order=\"stroke\"";
+            self.text(at, style, &fault.kind.to_string());
+        }
+        let hidden = self.sites.hidden[usize::from(node)];
+        if hidden > 0 {
+            let style = "font-size=\"10\" fill=\"#8a6d1d\"";
+            self.text(Point(8.0, y - 12.0), style, &format!("+{hidden} calls"));
+        }
+        for call in std::mem::take(&mut self.sites.calls[usize::from(node)]) {
+            let top = y - 10.0 - (call.row + 1) as f64 * ROW + (ROW - BAR);
+            let look = match call.in_vain {
+                false => "fill=\"#ecd9a0\"",
+                true => "fill=\"#f7efe0\" stroke=\"#b08a3a\" stroke-dasharray=\"3 2\"",
+            };
+            self.bar(call.extent, top, look, "#5c470e", &call.words);
+        }
+    }
+
+    fn network_faults(&mut self) {
+        for (extent, row, words) in std::mem::take(&mut self.sites.faults) {
+            let y = TOP + row as f64 * ROW - 6.0;
+            self.bar(extent, y, "fill=\"#f6d5d5\"", "#8c1c1c", &words);
+        }
+    }
+
+    /// The messages; what travels together is one arrow.
+    fn arrows(&mut self, messages: &[&Message]) {
+        let mut together: BTreeMap<_, Vec<&Message>> = BTreeMap::new();
+        for message in messages {
+            let way = (message.from, message.to, message.sent, message.received);
+            together.entry(way).or_default().push(message);
+        }
+        let mut arrows: Vec<(Sense, bool, Worded)> = Vec::new();
+        for ((from, to, sent, received), messages) in together {
+            let (start, end) = (self.sites.line(from), self.sites.line(to));
+            let whole = Worded {
+                from: Point(self.scale.x_beyond(sent), start),
+                to: match received {
+                    Some(received) => Point(self.scale.x_beyond(received), end),
+                    // Nobody knows where it is lost.
+                    None => Point(
+                        self.scale.x_beyond(sent) + 60.0,
+                        start + (end - start) * 0.4,
+                    ),
+                },
+                words: self.words(&messages),
+            };
+            let lost = received.is_none() && messages[0].lost;
+            let (mut line, arrives) = whole.within(self.scale.left, self.scale.right);
+            if line.is_cut(&whole) && !line.has_room() {
+                line.words.clear();
+            }
+            let sense = |message: &&Message| message.label.sense;
+            // What the picture is about stands out.
+            let sense = messages
+                .iter()
+                .map(sense)
+                .max_by_key(|s| *s == Sense::Demand);
+            let sense = sense.unwrap_or(Sense::Write);
+            self.line(&line, sense, arrives && received.is_some(), lost);
+            arrows.push((sense, lost, line));
+        }
+        // What the picture is about finds its place first; words stand above all lines.
+        arrows.sort_by_key(|(sense, ..)| *sense != Sense::Demand);
+        let mut written = Vec::new();
+        for (number, (sense, _, line)) in arrows.iter().enumerate() {
+            let others = arrows.iter().enumerate();
+            let others = others.filter(|(other, _)| *other != number);
+            let place = line.place(others.map(|(_, (.., other))| other), &mut written);
+            if line.words.is_empty() {
+                continue;
+            }
+            let Point(x, y) = line.from.towards(line.to, place);
+            let _ = writeln!(
+                self.svg,
+                "<text transform=\"translate({x:.1},{y:.1}) rotate({:.1})\" dy=\"-4\" \
+                 text-anchor=\"middle\" font-size=\"10\" fill=\"{}\" stroke=\"#ffffff\" \
+                 stroke-width=\"3\" paint-order=\"stroke\">{}</text>",
+                line.angle(),
+                sense.colour(),
+                escaped(&line.words)
+            );
+        }
+    }
+
+    fn line(&mut self, line: &Worded, sense: Sense, arrives: bool, lost: bool) {
+        let (Point(x1, y1), Point(x2, y2)) = (line.from, line.to);
+        let tip = match arrives {
+            true => format!(" marker-end=\"url(#{sense:?})\""),
+            false if lost => " stroke-dasharray=\"5 3\"".to_owned(),
+            false => String::new(),
+        };
+        let colour = sense.colour();
+        let _ = writeln!(
+            self.svg,
+            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" \
+             stroke=\"{colour}\" stroke-width=\"1.4\"{tip}/>"
+        );
+        if lost {
+            let style = format!("font-size=\"14\" fill=\"{colour}\" text-anchor=\"middle\"");
+            self.text(Point(x2, y2 + 5.0), &style, "\u{d7}");
+        }
+    }
+
+    /// What messages that travel together say: each kind of words once, with all whom it is about.
+    fn words(&self, messages: &[&Message]) -> String {
+        let mut said: Vec<(String, Vec<String>)> = Vec::new();
+        for message in messages {
+            let label = &message.label;
+            let whose = self.recorder.whose(message);
+            let whose = whose.and_then(|transaction| self.names.of(transaction));
+            let whom = (label.demands).map(|prepared| {
+                let name = self.names.of_timestamp(self.recorder, prepared);
+                name.unwrap_or_else(|| prepared.to_string())
+            });
+            let whose = match (whose, whom) {
+                (Some(whose), Some(whom)) => Some(format!("{whose} with {whom}")),
+                (None, Some(whom)) => Some(format!("with {whom}")),
+                (whose, None) => whose,
+            };
+            match said.iter_mut().find(|(words, _)| *words == label.words) {
+                Some((_, all)) => all.extend(whose),
+                None => said.push((label.words.clone(), whose.into_iter().collect())),
+            }
+        }
+        let parts = said.into_iter().map(|(words, mut all)| {
+            all.dedup();
+            if all.len() > 3 {
+                let more = all.len() - 2;
+                all.truncate(2);
+                all.push(format!("{more} more"));
+            }
+            match all.is_empty() {
+                true => words,
+                false => format!("{words} {}", all.join(", ")),
+            }
+        });
+        parts.collect::<Vec<_>>().join(" · ")
+    }
+
+    /// Dots where versions are shown from then on.
+    fn shown(&mut self) {
+        let mut last: BTreeMap<u16, f64> = BTreeMap::new();
+        let recorder = self.recorder;
+        let within = |at: Ticks| at >= self.scale.from && at <= self.scale.to;
+        let shown: Vec<_> = recorder.shown.iter().filter(|s| within(s.at)).collect();
+        for one in shown {
+            let (x, y) = (self.scale.x(one.at), self.sites.line(one.node));
+            let name = self.names.of_timestamp(recorder, one.timestamp);
+            let name = name.unwrap_or_else(|| one.timestamp.to_string());
+            let _ = writeln!(
+                self.svg,
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"#2e7d32\" stroke=\"#ffffff\">\
+                 <title>{} shown here from now on: {}</title></circle>",
+                escaped(&name),
+                escaped(&one.items.join(", "))
+            );
+            let free = last.get(&one.node).is_none_or(|end| *end < x - 8.0);
+            if free {
+                let half = name.len() as f64 * LETTER / 2.0;
+                last.insert(one.node, x + half);
+                let style = "font-size=\"10\" font-weight=\"bold\" fill=\"#2e7d32\" \
+                             text-anchor=\"middle\" stroke=\"#ffffff\" stroke-width=\"3\" \
+                             paint-order=\"stroke\"";
+                self.text(Point(x, y + 15.0), style, &name);
+            }
+        }
+    }
+
+    /// What the signs mean and what the transactions were; gives where the picture ends.
+    fn legend(&mut self, left_out: usize) -> f64 {
+        let mut y = self.sites.bottom() + 22.0;
+        let mut x = LEFT;
+        for sense in Sense::ALL {
+            let _ = writeln!(
+                self.svg,
+                "<line x1=\"{x:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{}\" \
+                 stroke-width=\"1.4\" marker-end=\"url(#{sense:?})\"/>",
+                y - 4.0,
+                x + 26.0,
+                y - 4.0,
+                sense.colour()
+            );
+            self.text(
+                Point(x + 32.0, y),
+                "font-size=\"11\" fill=\"#444444\"",
+                sense.words(),
+            );
+            x += 32.0 + sense.words().len() as f64 * 5.9 + 22.0;
+        }
+        let _ = writeln!(
+            self.svg,
+            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\" fill=\"#2e7d32\"/>",
+            x + 4.0,
+            y - 4.0
+        );
+        let soft = "font-size=\"11\" fill=\"#444444\"";
+        self.text(
+            Point(x + 14.0, y),
+            soft,
+            "its versions are shown from here on",
+        );
+        x += 14.0 + 35.0 * 5.9 + 22.0;
+        let _ = writeln!(
+            self.svg,
+            "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"24\" height=\"10\" rx=\"3\" fill=\"#ecd9a0\"/>",
+            y - 9.0
+        );
+        self.text(Point(x + 30.0, y), soft, "a client waits (dashed: in vain)");
+        y += LINE * 1.5;
+        let listed: Vec<String> = (self.names.order.iter().take(LISTED_MAX))
+            .map(|transaction| self.about(*transaction))
+            .collect();
+        let half = listed.len().div_ceil(2);
+        for (number, words) in listed.iter().enumerate() {
+            let (column, row) = (number / half, number % half);
+            let x = LEFT + column as f64 * (WIDTH - LEFT - RIGHT) / 2.0;
+            let wide = (WIDTH - LEFT - RIGHT) / 2.0 - 16.0;
+            let words = cut(words, (wide / LETTER_LISTED) as usize);
+            self.text(Point(x, y + row as f64 * LINE), soft, &words);
+        }
+        y += half as f64 * LINE;
+        let unlisted = self.names.order.len().saturating_sub(LISTED_MAX);
+        for (count, what) in [(unlisted, "more transactions"), (left_out, "more messages")] {
+            if count > 0 {
+                self.text(Point(LEFT, y), soft, &format!("… and {count} {what}"));
+                y += LINE;
+            }
+        }
+        y + 8.0
+    }
+
+    /// What a transaction was, in a line.
+    fn about(&self, transaction: TransactionId) -> String {
+        let recorder = self.recorder;
+        let name = self.names.of(transaction).unwrap_or_default();
+        let Some(attempt) = recorder.attempts.get(&transaction) else {
+            return format!("{name}  coordinated by {}", transaction.node);
+        };
+        let call = recorder.calls.iter().find(|call| call.id == attempt.call);
+        let mut words = format!("{name}  ");
+        words.push_str(call.map_or("a call", |call| call.name));
+        let _ = write!(words, " at {}", transaction.node);
+        if attempt.number > 1 {
+            let _ = write!(words, ", attempt {}", attempt.number);
+        }
+        let items: BTreeSet<&str> = match &attempt.outcome {
+            Ok(timestamp) => (recorder.shown.iter())
+                .filter(|shown| shown.timestamp == *timestamp)
+                .flat_map(|shown| shown.items.iter().map(String::as_str))
+                .collect(),
+            Err(_) => BTreeSet::new(),
+        };
+        match &attempt.outcome {
+            Ok(timestamp) if !items.is_empty() => {
+                let _ = write!(words, ": {timestamp}, writes {}", shortened(&items));
+            }
+            Ok(_) => words.push(':'),
+            Err(why) => {
+                let _ = write!(words, ": {why}");
+            }
+        }
+        if !attempt.read.is_empty() {
+            let read: Vec<String> = (attempt.read.iter().rev())
+                .filter_map(|version| self.names.of_timestamp(recorder, *version))
+                .collect();
+            let earlier = attempt.read.len() - read.len();
+            let mut seen: BTreeSet<&str> = read.iter().map(String::as_str).collect();
+            if earlier > 0 {
+                seen.insert("what was there before");
+            }
+            let comma = if items.is_empty() { "" } else { "," };
+            let _ = write!(words, "{comma} reads {}", shortened(&seen));
+        }
+        words
+    }
+}
+
+/// The beginning of a text that is longer.
+fn cut(words: &str, letters_max: usize) -> String {
+    match words.chars().count() > letters_max {
+        true => words.chars().take(letters_max - 1).chain(['…']).collect(),
+        false => words.to_owned(),
+    }
+}
+
+/// A few, and how many others there are.
+fn shortened(all: &BTreeSet<&str>) -> String {
+    let mut words: Vec<&str> = all.iter().copied().take(VERSIONS_MAX).collect();
+    let more = all.len() - words.len();
+    let more = format!("{more} more");
+    if all.len() > VERSIONS_MAX {
+        words.push(&more);
+    }
+    words.join(", ")
+}
