@@ -354,8 +354,10 @@ pub struct Counters {
     /// Prepared transactions that ended after their participant had asked the others what had become
     /// of them.
     pub terminations: u64,
-    /// Clients that were answered before every cluster had what they wrote.
+    /// Clients that were answered before every cluster had what they wrote; in quorum operation, showed it.
     pub early_answers: u64,
+    /// Times that another copy was asked since one was silent, or had not got what was required.
+    pub other_copies: u64,
     /// Transactions of other clusters that have been taken over.
     pub taken_over: u64,
     /// Times that an owner asked a transaction's coordinator whether it has committed, for a reader.
@@ -377,6 +379,7 @@ impl Counters {
         self.false_positives += other.false_positives;
         self.terminations += other.terminations;
         self.early_answers += other.early_answers;
+        self.other_copies += other.other_copies;
         self.taken_over += other.taken_over;
         self.commit_checks += other.commit_checks;
         self.waits += other.waits;

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use super::message::{Got, Known, Lacking, Participants, Required, Slots, Work};
 use super::past::{Past, Seen};
 use super::prepare_f::Intent;
+use super::quorum::{Owed, Round};
 use super::siblings::Siblings;
 use crate::AbortReason;
 
@@ -81,6 +82,8 @@ pub(super) struct Attempt {
     pub(super) phase: Phase,
     /// When it began to read, and what was known to be stable then; `None` before.
     pub(super) began: Option<(Ticks, Known)>,
+    /// In quorum operation: the answers that copies owe it.
+    pub(super) owed: Vec<Owed>,
 }
 
 impl Attempt {
@@ -105,6 +108,8 @@ impl Attempt {
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) partition: PartitionId,
+    /// Whose snapshot it is: the owner's, or in quorum operation the copy's that was read.
+    pub(super) copy: NodeId,
     pub(super) snapshot: CommitSequence,
     pub(super) reads: Reads,
     pub(super) includes: Includes,
@@ -190,12 +195,18 @@ pub(super) struct Batch {
     pub(super) rounds: u32,
     /// What was required of snapshots in Gets that are not answered.
     pub(super) asked: Vec<(PartitionId, Timestamp)>,
+    /// In quorum operation: when a snapshot that is fixed was asked about last, if one was.
+    pub(super) fixed_since: Option<Ticks>,
 }
 
 /// The part of a batch that one partition answers.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) partition: PartitionId,
+    /// Who has answered, or is to be asked first: the owner, or in quorum operation a copy.
+    pub(super) copy: NodeId,
+    /// In quorum operation: the round that is not answered.
+    pub(super) round: Option<Box<Round>>,
     pub(super) reads: Reads,
     /// Which of the reads are of guards.
     pub(super) guards: SmallVec<[u32; 2]>,

@@ -54,7 +54,7 @@ impl RampNode {
                 self.context.clock.observe(newest);
             }
         }
-        if self.options.prepare_f.is_some() && !works.is_empty() {
+        if self.options.binds() && !works.is_empty() {
             return self.intend(transaction, attempt, works, out);
         }
         match works.len() {
@@ -231,7 +231,7 @@ impl RampNode {
         vote: Result<Timestamp, AbortReason>,
         out: &mut Outbox<Stamped>,
     ) {
-        if self.options.prepare_f.is_some() {
+        if self.options.binds() {
             return self.handle_intent_vote(transaction, from, vote, out);
         }
         // Another participant's no may have ended the transaction.
@@ -413,6 +413,9 @@ impl RampNode {
         let Some(attempt) = self.attempts.get_mut(&transaction) else {
             return;
         };
+        if let Phase::Intending(_) = &attempt.phase {
+            return self.copy_shows(transaction, from, slots.is_ok(), out);
+        }
         let Phase::Committing(deciding) = &mut attempt.phase else {
             return;
         };

@@ -308,16 +308,16 @@ impl RampNode {
         }
         self.forward_again(Some(node), out);
         self.context.stability.await_again(node);
+        self.owes_nothing(node);
         for transaction in self.attempts_in_order() {
             let Some(attempt) = self.attempts.get_mut(&transaction) else {
                 continue;
             };
-            let owns = |partition| self.topology.owner(partition) == node;
             match &attempt.phase {
                 Phase::Idle => {}
                 Phase::Reading(batch) => {
-                    let asked = batch.parts.iter().any(|part| owns(part.partition))
-                        || attempt.views.iter().any(|view| owns(view.partition));
+                    let asked = batch.parts.iter().any(|part| part.may_come_from(node))
+                        || attempt.views.iter().any(|view| view.copy == node);
                     if asked {
                         self.attempts.remove(&transaction);
                         self.abort(transaction, AbortReason::Restarted, out);
@@ -343,7 +343,10 @@ impl RampNode {
                         }
                     }
                 }
-                Phase::Intending(_) => self.offer(transaction, Some(node), out),
+                Phase::Intending(_) => {
+                    self.offer(transaction, Some(node), out);
+                    self.show_at(transaction, node, out);
+                }
                 Phase::Committing(_) => self.commit_again(transaction, Some(node), out),
             }
         }

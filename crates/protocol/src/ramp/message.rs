@@ -222,6 +222,8 @@ pub enum Refusal {
     Fractured,
     /// The snapshot, or a required transaction, is older than what is kept.
     BelowFloor,
+    /// In quorum operation: this copy has not prepared something that is required. Another one has.
+    NotHere,
     /// The reader does not know transactions to be stable of which the owner has forgotten what they
     /// wrote. The owner knows all up to here to be stable: who begins again knows it, too.
     Forgotten(Known),
@@ -230,7 +232,7 @@ pub enum Refusal {
 impl From<Refusal> for AbortReason {
     fn from(refusal: Refusal) -> AbortReason {
         match refusal {
-            Refusal::Fractured => AbortReason::Fractured,
+            Refusal::Fractured | Refusal::NotHere => AbortReason::Fractured,
             Refusal::BelowFloor | Refusal::Forgotten(_) => AbortReason::BelowFloor,
         }
     }

@@ -31,6 +31,7 @@
 //! * `termination`: what becomes of a transaction whose coordinator stays away.
 //! * `prepare_f`: writes that are prepared in several clusters, and shown when all have them.
 //! * `sticky`: clusters that take over what others have committed.
+//! * `quorum`: majorities of copies that prepare, and any copy that is read.
 //! * [`past`], `causal`: what transactions follow, for causal consistency.
 //! * `stability`: which transactions need no metadata any more.
 //! * [`nwnr`]: the same contract without any concurrency control, as the upper bound.
@@ -46,6 +47,7 @@ pub mod nwnr;
 mod participant;
 pub mod past;
 mod prepare_f;
+mod quorum;
 mod reads;
 pub mod record;
 pub mod siblings;
@@ -67,6 +69,7 @@ use self::attempt::{Attempt, Phase};
 use self::causal::AWAIT;
 use self::message::{Message, Refusal, Stamped};
 use self::participant::{Context, Participant};
+use self::quorum::RETRY;
 use self::stability::Stability;
 use self::sticky::{AGAIN, Sticky};
 use self::termination::{MILLION, TERMINATE};
@@ -127,6 +130,18 @@ pub struct RampOptions {
     /// Sticky clusters (ramp.txt §6.1), where several clusters have all partitions: each commits by itself,
     /// and takes over what the others have committed.
     pub sticky: bool,
+    /// Quorum operation (ramp.txt §6.2), where several clusters have a copy of each partition: a transaction is
+    /// decided when a majority of the copies of each partition has it. A copy that has not answered a read
+    /// for so long is left to itself, and another one asked as well. Of RAMP-Fast alone.
+    pub quorum: Option<Ticks>,
+}
+
+impl RampOptions {
+    /// Whether what is written is bound under one timestamp in several clusters, whose coordinator writes
+    /// its intent down before it asks anybody.
+    fn binds(&self) -> bool {
+        self.prepare_f.is_some() || self.quorum.is_some()
+    }
 }
 
 impl Default for RampOptions {
@@ -148,6 +163,7 @@ impl Default for RampOptions {
             unsent_commits: 0,
             prepare_f: None,
             sticky: false,
+            quorum: None,
         }
     }
 }
@@ -169,6 +185,8 @@ pub struct RampNode {
     terminating: bool,
     /// The oldest own transaction that waited for what it follows when the timer was set that looks for such.
     awaiting: Option<Timestamp>,
+    /// Whether the timer is set that looks for reads that were not answered in time.
+    retrying: bool,
     /// Decisions that no participant was told of, and until when these may find out themselves.
     unsent: VecDeque<(Ticks, TransactionId)>,
     /// How far the next one is, in millionths.
@@ -190,6 +208,7 @@ impl fmt::Debug for RampNode {
             .field("announcing", &self.announcing)
             .field("terminating", &self.terminating)
             .field("awaiting", &self.awaiting)
+            .field("retrying", &self.retrying)
             .field("unsent", &(&self.unsent, self.unsent_share))
             .field("sticky", &self.sticky)
             .finish_non_exhaustive()
@@ -241,6 +260,21 @@ impl RampNode {
             );
             store.keep_writers();
         }
+        if options.quorum.is_some() {
+            assert!(
+                !topology.elsewhere.is_empty() && options.metadata.is_exact(),
+                "quorums are of several copies, and metadata name what was written"
+            );
+            assert!(
+                options.prepare_f.is_none() && !options.sticky && !options.causal,
+                "clusters are copies in one way"
+            );
+            assert!(
+                !options.one_phase && unsent == 0,
+                "clients are answered in one way"
+            );
+            store.keep_writers();
+        }
         let nodes = nodes(&topology);
         RampNode {
             partition,
@@ -258,6 +292,7 @@ impl RampNode {
                 partition,
                 options.metadata,
                 options.causal,
+                options.quorum.is_some(),
                 store,
                 programs,
                 nodes,
@@ -267,6 +302,7 @@ impl RampNode {
             announcing: false,
             terminating: false,
             awaiting: None,
+            retrying: false,
             unsent: VecDeque::new(),
             unsent_share: 0,
             sticky: options.sticky.then(Box::default),
@@ -366,9 +402,9 @@ impl RampNode {
                     Some(error) => Err(AbortReason::Failed(error)),
                     None => {
                         self.context.clock.observe(prepare.prepared);
-                        match self.options.prepare_f {
-                            Some(_) => self.participant.bind(&mut self.context, *prepare),
-                            None => self.participant.prepare(&mut self.context, *prepare),
+                        match self.options.binds() {
+                            true => self.participant.bind(&mut self.context, *prepare),
+                            false => self.participant.prepare(&mut self.context, *prepare),
                         }
                     }
                 };
@@ -481,6 +517,7 @@ impl Protocol for RampNode {
             Input::Timer(TERMINATE) => self.terminate(out),
             Input::Timer(AGAIN) => self.take_over_again(out),
             Input::Timer(AWAIT) => self.await_stable(out),
+            Input::Timer(RETRY) => self.retry(out),
             Input::Timer(_) => self.announce(out),
             Input::Restarted { node } => self.handle_restarted(node, out),
         }

@@ -161,6 +161,8 @@ pub(super) struct Participant {
     metadata: Metadata,
     /// Whether transactions follow others.
     causal: bool,
+    /// Whether this is one of several copies, some of which may lack what has committed.
+    is_copy: bool,
     pub(super) store: Store,
     programs: Arc<dyn RowPrograms>,
     holds: Holds,
@@ -220,6 +222,7 @@ impl Participant {
         partition: PartitionId,
         metadata: Metadata,
         causal: bool,
+        is_copy: bool,
         store: Store,
         programs: Arc<dyn RowPrograms>,
         nodes: usize,
@@ -228,6 +231,7 @@ impl Participant {
             partition,
             metadata,
             causal,
+            is_copy,
             store,
             programs,
             holds: Holds::default(),
@@ -374,6 +378,12 @@ impl Participant {
             self.settled
         } else if !self.metadata.is_exact() {
             return Ok(());
+        } else if self.is_copy {
+            // What a snapshot of before lacks it lacks for ever; a new one may be another copy's.
+            return Err(match at {
+                Some(_) => Refusal::Fractured,
+                None => Refusal::NotHere,
+            });
         } else {
             self.break_invariant(format!(
                 "RAMP-I1: {required:?} is committed, and unknown here"

@@ -40,6 +40,10 @@ pub(super) struct Intent {
     pub(super) refused: SmallVec<[NodeId; 2]>,
     /// The client has been answered, or there is none any more.
     pub(super) is_told: bool,
+    /// In quorum operation: a majority of the copies of each partition has prepared it. It will be shown.
+    pub(super) is_decided: bool,
+    /// In quorum operation: the copies that show it, durably.
+    pub(super) shown: SmallVec<[NodeId; 8]>,
 }
 
 impl RampNode {
@@ -65,6 +69,8 @@ impl RampNode {
             prepared: SmallVec::new(),
             refused: SmallVec::new(),
             is_told: false,
+            is_decided: false,
+            shown: SmallVec::new(),
         };
         let others = self.others_of(&intent);
         self.context
@@ -112,7 +118,7 @@ impl RampNode {
     }
 
     /// The owners that take part, in all clusters; one cluster after the other.
-    fn owners_of<'a>(&'a self, intent: &'a Intent) -> impl Iterator<Item = NodeId> + 'a {
+    pub(super) fn owners_of<'a>(&'a self, intent: &'a Intent) -> impl Iterator<Item = NodeId> + 'a {
         let clusters = self.topology.everywhere();
         clusters.flat_map(|owners| intent.works.iter().map(|(at, _)| owners[at.index()]))
     }
@@ -173,7 +179,7 @@ impl RampNode {
             _ => false,
         };
         // tidy: order-free because only whether there is one is asked
-        self.options.prepare_f.is_some() && self.attempts.values().any(|attempt| refused(attempt))
+        self.options.binds() && self.attempts.values().any(|attempt| refused(attempt))
     }
 
     /// Asks those again that have refused what has been promised.
@@ -192,7 +198,7 @@ impl RampNode {
         }
     }
 
-    fn phase_of(&self, transaction: TransactionId) -> Option<&Phase> {
+    pub(super) fn phase_of(&self, transaction: TransactionId) -> Option<&Phase> {
         self.attempts
             .get(&transaction)
             .map(|attempt| &attempt.phase)
@@ -218,10 +224,13 @@ impl RampNode {
                 if !intent.prepared.contains(&from) {
                     intent.prepared.push(from);
                 }
-                self.go_on(transaction, out);
+                match self.options.quorum {
+                    Some(_) => self.decide_by_majority(transaction, from, out),
+                    None => self.go_on(transaction, out),
+                }
             }
             // It has been promised: whoever refuses is asked again.
-            Err(_) if intent.is_told => {
+            Err(_) if intent.is_told || intent.is_decided => {
                 intent.refused.push(from);
                 self.terminate_later(out);
             }
@@ -327,6 +336,8 @@ impl RampNode {
             prepared: SmallVec::new(),
             refused: SmallVec::new(),
             is_told: true,
+            is_decided: false,
+            shown: SmallVec::new(),
         };
         let others = self.others_of(&intent);
         self.context

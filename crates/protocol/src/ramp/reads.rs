@@ -7,8 +7,9 @@ use super::RampNode;
 use super::attempt::{Attempt, Batch, Includes, Part, Phase, Reads, View, touches};
 use super::message::{At, Evidence, Got, Known, Message, Refusal, Required, Stamped, UpTo};
 use super::past::Seen;
+use super::quorum::is_answered;
 use super::sticky::is_taken_over;
-use crate::{AbortReason, Outbox, PartitionRead, Reply, TransactionId};
+use crate::{AbortReason, Outbox, PartitionRead, Reply, Topology, TransactionId};
 
 impl RampNode {
     // Attempts
@@ -66,8 +67,9 @@ impl RampNode {
             attempt.began = Some((self.context.now, known));
         }
         let own = self.partition;
+        let here = self.owner(own);
         let local = reads.iter().all(|read| read.partition == own)
-            && attempt.views.iter().all(|view| view.partition == own);
+            && attempt.views.iter().all(|view| view.copy == here);
         if local {
             self.read_here(transaction, attempt, reads, out);
         } else {
@@ -97,6 +99,7 @@ impl RampNode {
         if attempt.views.is_empty() {
             attempt.views.push(View {
                 partition: self.partition,
+                copy: self.owner(self.partition),
                 snapshot: got.snapshot,
                 reads: Reads::default(),
                 includes: Includes::default(),
@@ -126,7 +129,7 @@ impl RampNode {
         out: &mut Outbox<Stamped>,
     ) {
         let mut batch = Batch {
-            parts: parts(&attempt, reads),
+            parts: parts(&self.topology, &attempt, reads),
             ..Batch::default()
         };
         // The own partition first: what it shows can be required of the others at once.
@@ -156,12 +159,12 @@ impl RampNode {
         transaction: TransactionId,
         attempt: &mut Attempt,
         batch: &mut Batch,
-        at: usize,
+        index: usize,
         missing: &[Required],
         out: &mut Outbox<Stamped>,
     ) -> Result<(), Refusal> {
-        let part = &mut batch.parts[at];
-        let owner = self.topology.owner(part.partition);
+        let part = &mut batch.parts[index];
+        let owner = part.copy;
         let view = attempt
             .views
             .iter()
@@ -177,6 +180,9 @@ impl RampNode {
             At::Newest => None,
             _ => up_to(attempt, part.partition, Some(part), view),
         };
+        if self.options.quorum.is_some() {
+            return self.ask_for(transaction, attempt, batch, index, out);
+        }
         let mut require: Vec<Required> = missing.to_vec();
         for evidence in &attempt.seen.evidence {
             if part.includes.contains(evidence.commit, owner)
@@ -247,6 +253,9 @@ impl RampNode {
         result: Result<Got, Refusal>,
         out: &mut Outbox<Stamped>,
     ) {
+        if self.options.quorum.is_some() && !self.waits_for_copy(transaction, from) {
+            return;
+        }
         // The transaction may have been aborted by another answer of the same round.
         let Some(attempt) = self.attempts.get_mut(&transaction) else {
             return;
@@ -254,6 +263,9 @@ impl RampNode {
         let Phase::Reading(batch) = &mut attempt.phase else {
             return;
         };
+        if let Err(Refusal::NotHere) = result {
+            return self.ask_another(transaction, from, out);
+        }
         let got = match result {
             Ok(got) => got,
             Err(refusal) => {
@@ -265,18 +277,21 @@ impl RampNode {
             }
         };
         batch.waiting -= 1;
-        let owners = &self.topology.owners;
-        let is_asked = |partition: &PartitionId| owners[partition.index()] == from;
-        let answered = batch.asked.extract_if(.., |(on, _)| is_asked(on));
+        let mut parts = batch.parts.iter_mut();
+        let part = parts.find(|part| part.may_come_from(from));
+        let mut views = attempt.views.iter_mut();
+        let view = views.find(|view| view.copy == from);
+        let partition = (part.as_ref().map(|part| part.partition))
+            .or(view.as_ref().map(|view| view.partition))
+            .expect("only partitions that were read are asked");
+        let answered = batch.asked.extract_if(.., |(on, _)| *on == partition);
         let required: SmallVec<[Timestamp; 8]> = answered.map(|(_, commit)| commit).collect();
         let required = required.into_iter();
-        let mut parts = batch.parts.iter_mut();
-        let part = parts.find(|part| is_asked(&part.partition));
-        let mut views = attempt.views.iter_mut();
-        let view = views.find(|view| is_asked(&view.partition));
         let reach = got.reach;
         match part {
             Some(part) => {
+                part.comes_from(from);
+                is_answered(&mut attempt.owed, partition);
                 let first = part.got.is_none();
                 let (_, known) = attempt.began.as_ref().expect("set before the first read");
                 let renewed = part.accept(&mut attempt.seen, known, required, got);
@@ -310,7 +325,7 @@ impl RampNode {
 
     /// All answers are there: gives them to the procedure if they are an atomic view together with
     /// what it has been given before, and repairs or restarts otherwise.
-    fn close(
+    pub(super) fn close(
         &mut self,
         transaction: TransactionId,
         mut attempt: Box<Attempt>,
@@ -371,7 +386,9 @@ impl RampNode {
         }
         for evidence in &attempt.seen.evidence {
             for (partition, part, view) in &read {
-                if !is_lacking(evidence, self.owner(*partition), *part, *view) {
+                let copy = (view.map(|view| view.copy)).or(part.map(|part| part.copy));
+                let copy = copy.expect("it was read");
+                if !is_lacking(evidence, copy, *part, *view) {
                     continue;
                 }
                 let required = evidence.required();
@@ -418,7 +435,8 @@ impl RampNode {
             // It wrote what was read there: nobody needs to be asked.
             return Err(Refusal::Fractured);
         }
-        if partition == self.partition {
+        let copy = view.copy;
+        if copy == self.topology.owner(self.partition) {
             for required in required {
                 let (context, snapshot) = (&mut self.context, view.snapshot);
                 let lacks = self.participant.look_back(context, snapshot, *required)?;
@@ -449,7 +467,10 @@ impl RampNode {
             known: attempt.known().clone(),
             up_to: up_to.map(Box::new),
         };
-        self.send(self.topology.owner(partition), get, out);
+        if self.options.quorum.is_some() {
+            self.asks_fixed(attempt, batch, (copy, partition), out);
+        }
+        self.send(copy, get, out);
         Ok(())
     }
 
@@ -490,6 +511,7 @@ impl RampNode {
                 }
                 None => attempt.views.push(View {
                     partition: part.partition,
+                    copy: part.copy,
                     snapshot: got.snapshot,
                     reads: part.reads,
                     includes: part.includes,
@@ -513,6 +535,7 @@ impl RampNode {
         attempts.extend(self.current.as_ref().map(|(id, attempt)| (*id, attempt)));
         attempts.sort_unstable_by_key(|(id, _)| *id);
         for (id, attempt) in attempts {
+            self.check_decided(attempt)?;
             let idle = matches!(attempt.phase, Phase::Idle);
             if idle
                 && !self.missing(attempt, &Batch::default()).is_empty()
@@ -536,7 +559,7 @@ impl RampNode {
 impl Part {
     /// Takes an answer, what it says of what was required, and what it shows to be committed. True
     /// if it replaces an earlier one.
-    fn accept(
+    pub(super) fn accept(
         &mut self,
         seen: &mut Seen,
         known: &Known,
@@ -610,7 +633,7 @@ fn is_lacking(
 }
 
 /// A batch by partition. The reads come sorted by partition.
-fn parts(attempt: &Attempt, reads: Vec<PartitionRead>) -> Vec<Part> {
+fn parts(topology: &Topology, attempt: &Attempt, reads: Vec<PartitionRead>) -> Vec<Part> {
     let runs = || reads.chunk_by(|left, right| left.partition == right.partition);
     let mut parts: Vec<Part> = Vec::with_capacity(runs().count());
     parts.extend(runs().map(|run| {
@@ -618,6 +641,8 @@ fn parts(attempt: &Attempt, reads: Vec<PartitionRead>) -> Vec<Part> {
         let view = attempt.view(partition);
         Part {
             partition,
+            copy: view.map_or_else(|| topology.owner(partition), |view| view.copy),
+            round: None,
             reads: Reads::with_capacity(run.len()),
             guards: SmallVec::new(),
             fixed: view.map(|view| view.snapshot),

@@ -95,7 +95,8 @@ impl RampNode {
         if transaction.node == self.owner(self.partition) {
             let attempt = self.attempts.get(&transaction);
             return match attempt.map(|attempt| &attempt.phase) {
-                Some(Phase::Preparing(_) | Phase::Intending(_)) => {}
+                Some(Phase::Preparing(_)) => {}
+                Some(Phase::Intending(_)) => self.show_at(transaction, from, out),
                 Some(Phase::Committing(_)) => self.commit_again(transaction, Some(from), out),
                 // Nothing is known of it: it was not decided.
                 _ => self.send(from, Message::Abort { prepared }, out),
@@ -107,7 +108,7 @@ impl RampNode {
         {
             return; // Nobody can have prepared that; to promise it would shut out all that comes.
         }
-        if self.options.prepare_f.is_some() {
+        if self.options.binds() {
             // Nobody promises never to prepare what a client may have been told of.
             if let Some(decided) = self.participant.shown_in_all(prepared) {
                 let commit = Message::Commit {

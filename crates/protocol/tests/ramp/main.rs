@@ -8,6 +8,7 @@ mod limits;
 mod metadata;
 mod one_phase;
 mod prepare_f;
+mod quorum;
 mod random;
 mod readers;
 mod sticky;

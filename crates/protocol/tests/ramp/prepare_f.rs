@@ -67,7 +67,7 @@ pub(crate) fn deliver_among(cluster: &mut Cluster<RampNode>, nodes: &[NodeId]) {
 }
 
 /// Delivers everything but what is under way on these links.
-fn deliver_but(cluster: &mut Cluster<RampNode>, slow: &[(NodeId, NodeId)]) {
+pub(crate) fn deliver_but(cluster: &mut Cluster<RampNode>, slow: &[(NodeId, NodeId)]) {
     loop {
         let mut busy = cluster.busy_links().into_iter();
         let Some((from, to)) = busy.find(|link| !slow.contains(link)) else {

@@ -1,0 +1,287 @@
+//! Quorum operation (ramp.txt §6.2), step by step: three copies of two partitions. Copies 0, 1 and 2 are of
+//! partition 0, and 3, 4 and 5 of partition 1; a client's near copies are those with its node's number modulo 3.
+
+use anabranch_protocol::ramp::{RampNode, RampOptions};
+use anabranch_protocol::{AbortReason, Request};
+use anabranch_types::{NodeId, Ticks};
+
+use crate::prepare_f::{deliver_among, deliver_but, is_at_rest, node, prepared, write};
+use crate::stories::{is_committed, read_both, reason, registers, round};
+use crate::support::cluster::Cluster;
+use crate::support::fixture::*;
+
+const PATIENCE: Ticks = Ticks::from_millis(20);
+
+/// The coordinator of all that is written.
+const W: NodeId = NodeId(0);
+/// Whose near copies are the nodes 1 and 4.
+const R: NodeId = NodeId(1);
+
+fn options() -> RampOptions {
+    RampOptions {
+        quorum: Some(PATIENCE),
+        terminate_after: Some(Ticks::from_millis(100)),
+        ..RampOptions::default()
+    }
+}
+
+/// Where nobody asks the others what has become of what he has prepared: the coordinator tells all of them.
+fn unasking() -> RampOptions {
+    RampOptions {
+        terminate_after: None,
+        ..options()
+    }
+}
+
+fn copies() -> Cluster<RampNode> {
+    copies_with(options())
+}
+
+fn copies_with(options: RampOptions) -> Cluster<RampNode> {
+    Cluster::new((0..6).map(|n| node(n, 3, options, 8)).collect())
+}
+
+/// Lets these copies prepare what W writes, one after the other.
+fn prepare(cluster: &mut Cluster<RampNode>, nodes: &[u16]) {
+    for node in nodes {
+        round(cluster, W, NodeId(*node));
+    }
+}
+
+/// W writes 7 on both partitions; decided by the copies 0 and 1 of one and these of the other, and shown by 0 and
+/// 1 alone.
+fn decided(cluster: &mut Cluster<RampNode>, others: [u16; 2]) {
+    write(cluster, W, 7);
+    prepare(cluster, &[1, others[0], others[1]]);
+    cluster.deliver(W, R);
+}
+
+/// What a client of a node is given when everything is delivered.
+fn look(cluster: &mut Cluster<RampNode>, at: NodeId) -> Vec<i64> {
+    let reader = cluster.begin(at);
+    registers(Some(cluster.ask(reader, Request::Read(read_both()))))
+}
+
+/// A majority of the copies of each partition is enough, and no fewer; the client is answered when one copy of
+/// each shows it, and whoever reads others is given what is older, all of it.
+#[test]
+fn a_majority_decides_and_one_copy_of_each_partition_answers() {
+    let mut cluster = copies_with(unasking());
+    let writer = write(&mut cluster, W, 7);
+    prepare(&mut cluster, &[1, 3]);
+    assert_eq!(
+        prepared(&cluster),
+        [1, 1, 0, 1, 0, 0],
+        "one of three is none"
+    );
+    prepare(&mut cluster, &[4]);
+    assert_eq!(prepared(&cluster), [0, 1, 0, 1, 1, 0], "W shows it");
+    assert!(
+        !cluster.has_reply(writer),
+        "nobody shows the other partition's"
+    );
+    cluster.deliver(W, R);
+    cluster.deliver(R, W);
+    assert!(!cluster.has_reply(writer));
+    cluster.deliver(W, NodeId(3));
+    cluster.deliver(NodeId(3), W);
+    assert!(is_committed(cluster.take_reply(writer)));
+    assert_eq!(cluster.counters().early_answers, 1);
+    let late = cluster.begin(NodeId(2));
+    cluster.request(late, Request::Read(read_both()));
+    deliver_among(&mut cluster, &[2, 5].map(NodeId));
+    assert_eq!(registers(cluster.take_reply(late)), [0, 0], "given up");
+    cluster.request(late, Request::Commit(Vec::new()));
+    assert!(is_at_rest(&mut cluster));
+    for node in (0..6).map(NodeId) {
+        assert_eq!(look(&mut cluster, node), [7, 7]);
+    }
+}
+
+/// R's own copy shows it, and the near copy of the other partition has never heard of it: another one has it
+/// prepared, and shows it.
+#[test]
+fn a_reader_asks_another_copy_for_what_the_near_one_has_not_got() {
+    let mut cluster = copies();
+    decided(&mut cluster, [3, 5]);
+    let reader = cluster.begin(R);
+    cluster.request(reader, Request::Read(read_both()));
+    round(&mut cluster, R, NodeId(4));
+    assert!(!cluster.has_reply(reader), "half of it is nothing");
+    assert_eq!(cluster.counters().other_copies, 1);
+    round(&mut cluster, R, NodeId(3));
+    assert_eq!(registers(cluster.take_reply(reader)), [7, 7]);
+    cluster.request(reader, Request::Commit(Vec::new()));
+    assert!(is_at_rest(&mut cluster));
+}
+
+/// Nobody whom R may ask has it yet: who has not got it is asked again.
+#[test]
+fn who_has_not_got_it_is_asked_again() {
+    let mut cluster = copies();
+    decided(&mut cluster, [3, 5]);
+    let reader = cluster.begin(R);
+    cluster.request(reader, Request::Read(read_both()));
+    round(&mut cluster, R, NodeId(4));
+    // Nodes 3 and 5 stay silent. W's Prepare reaches node 4.
+    cluster.advance(PATIENCE);
+    cluster.deliver(W, NodeId(4));
+    cluster.advance(PATIENCE);
+    round(&mut cluster, R, NodeId(4));
+    assert_eq!(registers(cluster.take_reply(reader)), [7, 7]);
+    cluster.request(reader, Request::Commit(Vec::new()));
+    assert!(is_at_rest(&mut cluster));
+}
+
+/// The near copy is silent: another one is asked as well, and the first answer counts. Who reads on asks the copy
+/// that he has read, and the late answer of the other one is passed over.
+#[test]
+fn a_silent_copy_is_not_waited_for() {
+    let mut cluster = copies();
+    let reader = cluster.begin(R);
+    cluster.request(reader, Request::Read(vec![read_item(1, 0)]));
+    cluster.advance(PATIENCE);
+    assert_eq!(cluster.counters().other_copies, 1);
+    round(&mut cluster, R, NodeId(3));
+    assert_eq!(registers(cluster.take_reply(reader)), [0]);
+    cluster.request(
+        reader,
+        Request::Read(vec![read_item(1, 1), read_item(1, 2)]),
+    );
+    assert_eq!(
+        cluster.under_way(R, NodeId(3)),
+        1,
+        "the copy that it has read"
+    );
+    round(&mut cluster, R, NodeId(4));
+    assert!(
+        !cluster.has_reply(reader),
+        "an answer to what was asked before"
+    );
+    round(&mut cluster, R, NodeId(3));
+    assert_eq!(registers(cluster.take_reply(reader)), [0, 0]);
+    cluster.request(reader, Request::Commit(Vec::new()));
+    assert!(is_at_rest(&mut cluster));
+}
+
+/// The copy that was silent answers R in the middle of its second round: it knows nothing of what R has met since.
+#[test]
+fn an_answer_of_the_first_round_is_none_of_the_second() {
+    let mut cluster = copies();
+    let writer = write(&mut cluster, W, 7);
+    let reader = cluster.begin(NodeId(2));
+    cluster.request(reader, Request::Read(read_both()));
+    // Its near copies are 2, which shows nothing, and 5, which is silent: 3 is asked as well.
+    prepare(&mut cluster, &[1, 3, 4]);
+    cluster.deliver(W, NodeId(3));
+    cluster.deliver(NodeId(3), W);
+    assert!(is_committed(cluster.take_reply(writer)));
+    cluster.advance(PATIENCE);
+    round(&mut cluster, NodeId(2), NodeId(3));
+    // The first half is not at node 2: W has it. Node 5 answers meanwhile, as of long ago.
+    assert!(!cluster.has_reply(reader));
+    round(&mut cluster, NodeId(2), NodeId(5));
+    assert!(!cluster.has_reply(reader));
+    cluster.deliver(NodeId(2), W);
+    while cluster.under_way(W, NodeId(2)) > 0 {
+        cluster.deliver(W, NodeId(2));
+    }
+    assert_eq!(registers(cluster.take_reply(reader)), [7, 7]);
+    cluster.request(reader, Request::Commit(Vec::new()));
+    assert!(is_at_rest(&mut cluster));
+}
+
+/// Who has been given rows of a copy can be given more of it by nobody else: when that one stays silent he begins
+/// anew.
+#[test]
+fn who_reads_on_in_a_copy_that_falls_silent_is_restarted() {
+    let mut cluster = copies();
+    let reader = cluster.begin(R);
+    cluster.request(reader, Request::Read(vec![read_item(1, 0)]));
+    round(&mut cluster, R, NodeId(4));
+    assert_eq!(registers(cluster.take_reply(reader)), [0]);
+    cluster.request(reader, Request::Read(vec![read_item(1, 1)]));
+    for _ in 0..7 {
+        cluster.advance(PATIENCE);
+        assert!(!cluster.has_reply(reader));
+    }
+    for _ in 0..2 {
+        cluster.advance(PATIENCE);
+    }
+    assert_eq!(reason(cluster.take_reply(reader)), AbortReason::Restarted);
+    assert_eq!(cluster.under_way(R, NodeId(3)), 0);
+    assert!(is_at_rest(&mut cluster));
+}
+
+/// A copy whose clock is far behind refuses. Before it is decided that ends the transaction everywhere; after
+/// that it is asked again, until its clock is right.
+#[test]
+fn a_refusal_counts_before_the_decision_alone() {
+    let far = Ticks::from_millis(2 * 3_600_000);
+    let mut cluster = copies();
+    for node in [0, 1, 3, 4] {
+        cluster.skew[node] = far;
+    }
+    let first = write(&mut cluster, W, 7);
+    prepare(&mut cluster, &[1, 5]);
+    assert!(matches!(
+        reason(cluster.take_reply(first)),
+        AbortReason::Failed(_)
+    ));
+    cluster.deliver_all();
+    assert_eq!(prepared(&cluster), [0; 6]);
+    assert!(cluster.nodes.iter().all(RampNode::is_idle));
+    let second = write(&mut cluster, W, 8);
+    deliver_among(&mut cluster, &[0, 1, 3, 4].map(NodeId));
+    assert!(is_committed(cluster.take_reply(second)));
+    cluster.deliver_all();
+    assert!(!cluster.nodes[0].is_idle(), "two copies have refused it");
+    for node in [2, 5] {
+        cluster.skew[node] = far;
+    }
+    assert!(is_at_rest(&mut cluster));
+    for node in (0..6).map(NodeId) {
+        assert_eq!(look(&mut cluster, node), [8, 8]);
+    }
+}
+
+/// The coordinator dies before its transaction is decided, or after its client was told, and comes back: it goes
+/// on, and in the end each copy shows it.
+#[test]
+fn a_coordinator_that_comes_back_finishes_what_it_intended() {
+    for is_told in [false, true] {
+        let mut cluster = copies();
+        cluster.keep_logs();
+        let writer = write(&mut cluster, W, 7);
+        match is_told {
+            true => {
+                let slow = [2, 5].map(|copy| (W, NodeId(copy)));
+                deliver_but(&mut cluster, &slow);
+                assert!(is_committed(cluster.take_reply(writer)));
+            }
+            false => prepare(&mut cluster, &[1]),
+        }
+        cluster.come_back(W, node(0, 3, options(), 0));
+        assert!(is_at_rest(&mut cluster), "told {is_told}");
+        for node in (0..6).map(NodeId) {
+            assert_eq!(look(&mut cluster, node), [7, 7], "told {is_told}");
+        }
+    }
+}
+
+/// A copy that dies with what it had prepared, and comes back, is told again.
+#[test]
+fn a_copy_that_comes_back_is_told_again() {
+    let mut cluster = copies_with(unasking());
+    cluster.keep_logs();
+    let writer = write(&mut cluster, W, 7);
+    prepare(&mut cluster, &[1, 3, 4]);
+    // Its Commit is under way when it dies, and the Prepare of node 5 was never delivered.
+    cluster.come_back(NodeId(3), node(3, 3, unasking(), 0));
+    cluster.come_back(NodeId(5), node(5, 3, unasking(), 0));
+    assert!(is_at_rest(&mut cluster));
+    assert!(is_committed(cluster.take_reply(writer)));
+    for node in (0..6).map(NodeId) {
+        assert_eq!(look(&mut cluster, node), [7, 7]);
+    }
+}
