@@ -32,6 +32,7 @@ use crate::history::{ASSIGNMENTS, RunHistory};
 use crate::latency::Network;
 use crate::protocols::{Extras, ProtocolName, Shared, Simulated, Termination};
 use crate::report::{Checked, Report, Verdict};
+use crate::stale::stale_reads;
 
 /// Virtual time without an answer, with calls under way, after which a healed cluster is stuck.
 const PATIENCE: Ticks = Ticks::from_millis(60_000);
@@ -578,6 +579,12 @@ impl Case {
         let (verdict, history) = self.judge(&mut cluster, prepared, verdict, at_rest, &mut checked);
         let counters = cluster.counters();
         let mut happened = std::mem::take(&mut cluster.happened);
+        let recorded = history.as_ref().filter(|_| self.extras.quorum.is_some());
+        let stale = recorded.map_or(0, |history| stale_reads(&history.transactions));
+        let early = match self.extras.quorum {
+            Some(_) => check::SHOWN_EARLY,
+            None => check::PREPARED_EARLY,
+        };
         let links = cluster.link_counters();
         happened.resent = links.resent;
         for (name, count) in [
@@ -590,10 +597,9 @@ impl Case {
                 "a prepared transaction ended after its participant had asked",
                 counters.terminations,
             ),
-            (
-                "a client was answered before every cluster had prepared",
-                counters.early_answers,
-            ),
+            (early, counters.early_answers),
+            (check::STALE, stale),
+            (check::OTHER_COPY, counters.other_copies),
             (
                 "a cluster took over what another had committed",
                 counters.taken_over,
@@ -643,6 +649,13 @@ impl Case {
                     Model::MonotonicReads,
                     Model::MonotonicWrites,
                 ],
+            };
+        }
+        if self.extras.quorum.is_some() {
+            // Another copy may answer next time; names ascend at a node.
+            return match self.roaming {
+                true => &[Model::ReadAtomic],
+                false => &[Model::ReadAtomic, Model::MonotonicWrites],
             };
         }
         if self.clusters > 1 && self.roaming {

@@ -157,6 +157,14 @@ pub(crate) fn missing(case: &Case, happened: &Happenings) -> Vec<&'static str> {
 /// its name, and what ranges cover is read again as a whole.
 const RACE: &str = "a reader met a race, which was repaired or tried again";
 
+/// Of Prepare-F.
+pub(crate) const PREPARED_EARLY: &str = "a client was answered before every cluster had prepared";
+
+/// Of quorum operation: what is gained, and what is given up.
+pub(crate) const SHOWN_EARLY: &str = "a client was answered before every copy showed its commit";
+pub(crate) const OTHER_COPY: &str = "a read went to another copy than the near one";
+pub(crate) const STALE: &str = "a read missed what had been acknowledged";
+
 /// What runs of this case's protocol and workload see now and then, and this one has not.
 pub(crate) fn unseen(case: &Case, prepared: &Prepared, happened: &Happenings) -> Vec<&'static str> {
     let has_seen = |name| happened.sometimes.contains_key(name);
@@ -180,13 +188,18 @@ pub(crate) fn unseen(case: &Case, prepared: &Prepared, happened: &Happenings) ->
             has_seen("a request waited for another transaction"),
         ),
         (
-            "a client was answered before every cluster had prepared",
+            PREPARED_EARLY,
             case.extras.prepare_f.is_some_and(early),
-            has_seen("a client was answered before every cluster had prepared"),
+            has_seen(PREPARED_EARLY),
+        ),
+        (
+            SHOWN_EARLY,
+            case.extras.quorum.is_some(),
+            has_seen(SHOWN_EARLY),
         ),
         (
             "a cluster took over what another had committed",
-            clusters > 1 && case.extras.prepare_f.is_none(),
+            clusters > 1 && case.extras.prepare_f.is_none() && case.extras.quorum.is_none(),
             has_seen("a cluster took over what another had committed"),
         ),
     ];

@@ -7,14 +7,21 @@ use anabranch_storage::Store;
 use crate::case::{Case, CaseError, NODES_MAX, Prepared};
 use crate::cluster::Cluster;
 use crate::host::rows_of;
-use crate::protocols::Simulated;
+use crate::protocols::{ProtocolName, Simulated};
 
 /// Why a case with clusters cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClustersError {
-    /// Prepare-F, and no other cluster to prepare in.
+    /// Prepare-F or quorums, and no other cluster to prepare in.
     Alone,
+    /// Quorums, of a RAMP whose metadata do not name what was written.
+    Inexact {
+        /// Its name.
+        protocol: &'static str,
+    },
+    /// Quorums, and another copy would be asked at once.
+    Impatient,
     /// No write could be acknowledged.
     TooFew {
         /// How many clusters may be lost.
@@ -41,7 +48,17 @@ impl std::fmt::Display for ClustersError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ClustersError::Alone => f.write_str(
-                "Prepare-F prepares in several clusters, and there is one: give --clusters as well",
+                "Prepare-F and quorums prepare in several clusters, and there is one: give --clusters \
+                 as well",
+            ),
+            ClustersError::Inexact { protocol } => write!(
+                f,
+                "under {protocol} a copy that has not got something cannot be told from one that was \
+                 not written to, so a single one proves nothing: run --quorum under ramp-fast"
+            ),
+            ClustersError::Impatient => f.write_str(
+                "a copy has to be given some time to answer before another one is asked: let \
+                 --quorum be at least 1, in microseconds",
             ),
             ClustersError::TooFew { failures, clusters } => write!(
                 f,
@@ -73,8 +90,8 @@ pub(crate) fn check(case: &Case, prepared: &Prepared) -> Result<(), CaseError> {
         });
     }
     match (case.clusters, case.extras.prepare_f) {
-        (1, None) => return Ok(()),
-        (1, Some(_)) => return refuse(ClustersError::Alone),
+        (1, None) if case.extras.quorum.is_none() => return Ok(()),
+        (1, _) => return refuse(ClustersError::Alone),
         (clusters, Some(failures)) if failures >= clusters => {
             return refuse(ClustersError::TooFew { failures, clusters });
         }
@@ -86,7 +103,18 @@ pub(crate) fn check(case: &Case, prepared: &Prepared) -> Result<(), CaseError> {
             protocol: case.protocol.name(),
         });
     }
-    let beside: [(&'static str, bool); 5] = [
+    if let Some(patience) = case.extras.quorum {
+        if case.protocol != ProtocolName::RampFast {
+            let protocol = case.protocol.name();
+            return refuse(ClustersError::Inexact { protocol });
+        }
+        if patience == 0 {
+            return refuse(ClustersError::Impatient);
+        }
+    }
+    let both = case.extras.prepare_f.is_some() && case.extras.quorum.is_some();
+    let beside: [(&'static str, bool); 6] = [
+        ("Prepare-F beside --quorum", both),
         ("--replicas", case.replicas > 1),
         ("--causal", case.extras.causal),
         ("--one-phase", case.extras.one_phase),
@@ -161,9 +189,11 @@ impl<P: Simulated> Cluster<P> {
         let Some(first) = self.stores_of(0) else {
             return (found, compared);
         };
-        let invariant = match self.revival.shared.extras.prepare_f {
-            Some(_) => "PREPF-I3",
-            None => "STICKY-I2",
+        let extras = self.revival.shared.extras;
+        let invariant = match (extras.prepare_f, extras.quorum) {
+            (Some(_), _) => "PREPF-I3",
+            (None, Some(_)) => "QUORUM-I5",
+            (None, None) => "STICKY-I2",
         };
         for cluster in 1..self.clusters {
             let others = self.stores_of(cluster).into_iter().flatten();

@@ -46,6 +46,7 @@ pub mod queue;
 pub mod replay;
 mod replicas;
 pub mod report;
+mod stale;
 
 pub use case::{Case, CaseError, Prepared};
 pub use cluster::Watch;

@@ -189,6 +189,10 @@ pub struct Extras {
     /// survives the loss of so many of them, and it is shown when all have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepare_f: Option<u16>,
+    /// Quorum operation (ramp.txt §6.2), over several clusters: their copies prepare by majorities, and any is
+    /// read. After how many microseconds of silence another copy is asked as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quorum: Option<u64>,
 }
 
 impl Extras {
@@ -199,6 +203,9 @@ impl Extras {
             Extras {
                 prepare_f: Some(_), ..
             } => "Prepare-F (--prepare-f)",
+            Extras {
+                quorum: Some(_), ..
+            } => "quorum operation (--quorum)",
             Extras { causal: true, .. } => "causal consistency (--causal)",
             Extras {
                 one_phase: true, ..
@@ -269,7 +276,10 @@ impl Simulated for RampNode {
             one_phase: shared.extras.one_phase,
             causal: shared.extras.causal,
             prepare_f: shared.extras.prepare_f,
-            sticky: shared.clusters > 1 && shared.extras.prepare_f.is_none(),
+            sticky: shared.clusters > 1
+                && shared.extras.prepare_f.is_none()
+                && shared.extras.quorum.is_none(),
+            quorum: shared.extras.quorum.map(Ticks::from_micros),
             ..RampOptions::default()
         };
         let topology = match shared.clusters {

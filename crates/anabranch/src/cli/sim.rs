@@ -30,7 +30,7 @@ use super::shell::quoted;
 use super::text::read_text;
 
 /// What a case file says, and the command line may not say beside it.
-const DECIDED_BY_A_CASE: [&str; 17] = [
+const DECIDED_BY_A_CASE: [&str; 18] = [
     "workload",
     "protocol",
     "filter_bits",
@@ -41,6 +41,7 @@ const DECIDED_BY_A_CASE: [&str; 17] = [
     "replicas",
     "clusters",
     "prepare_f",
+    "quorum",
     "nodes",
     "seed",
     "seeds",
@@ -96,6 +97,11 @@ pub(crate) struct SimArguments {
     /// when all clusters have it. For workloads that only assign: register, ycsb
     #[arg(long, value_name = "F")]
     prepare_f: Option<u16>,
+    /// The clusters are copies, by quorums: a majority of those of each partition prepares what is written, any
+    /// one is read, and another as well when that is silent for so many microseconds; reads may lag. For
+    /// ramp-fast, and workloads that only assign
+    #[arg(long, value_name = "US", num_args = 0..=1, default_missing_value = "20000")]
+    quorum: Option<u64>,
     /// What goes wrong: none, mild, storm, absence (a storm in which one node is gone for long), death (a storm in which
     /// one server never comes back: with --replicas), or a file with a fault plan
     #[arg(long, value_name = "LEVEL|FILE", default_value = "mild")]
@@ -234,6 +240,7 @@ impl SimArguments {
         case.extras.one_phase = self.one_phase;
         case.extras.causal = self.causal;
         case.extras.prepare_f = self.prepare_f;
+        case.extras.quorum = self.quorum;
         case.clusters = self.clusters;
         case.termination.unsent_commits = self.unsent_commits.unwrap_or_default();
         if let Faults::Read(plan) = faults {
@@ -363,6 +370,7 @@ fn write_json(
         replicas: case.replicas,
         clusters: case.clusters,
         prepare_f: case.extras.prepare_f,
+        quorum: case.extras.quorum,
         clients: case.clients,
         transactions: case.transactions,
         network: case.network.name(),
@@ -538,6 +546,9 @@ fn replicated(case: &Case) -> String {
     }
     if let Some(failures) = case.extras.prepare_f {
         let _ = write!(text, " --prepare-f {failures}");
+    }
+    if let Some(patience) = case.extras.quorum {
+        let _ = write!(text, " --quorum {patience}");
     }
     text
 }

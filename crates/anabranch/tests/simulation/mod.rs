@@ -77,6 +77,16 @@ fn a_run_over_clusters_says_how_many_there_are_and_what_it_outlives() {
     );
     let took = "a cluster took over what another had committed";
     assert!(sum["sometimes"][took].as_u64() > Some(0), "{out}");
+    // By quorums it is acknowledged before every copy shows it.
+    let quorum = [&CLUSTERS[1..], &["--quorum"], &storm[2..]].concat();
+    let (code, out, sum) = simulated("sim-quorum", &quorum);
+    assert_eq!(
+        (code, &sum["asked"]["quorum"]),
+        (0, &Value::from(20_000)),
+        "{out}"
+    );
+    let early = "a client was answered before every copy showed its commit";
+    assert!(sum["sometimes"][early].as_u64() > Some(0), "{out}");
     // A datacenter each.
     let net = "wan:examples/networks/conveyor-belt.txt";
     let wan = [&CLUSTERS[..], &["--prepare-f", "0", "--net", net]].concat();
@@ -92,10 +102,19 @@ fn a_run_over_clusters_says_how_many_there_are_and_what_it_outlives() {
 
 #[test]
 fn what_clusters_cannot_do_is_refused() {
-    let cases: [(&[&str], &[&str]); 6] = [
+    let cases: [(&[&str], &[&str]); 9] = [
         (
             &["--protocol", "locking"],
             &["--clusters", "locking is no RAMP"],
+        ),
+        (
+            &["--quorum", "--protocol", "ramp-small"],
+            &["under ramp-small", "run --quorum under ramp-fast"],
+        ),
+        (&["--quorum", "0"], &["at least 1, in microseconds"]),
+        (
+            &["--quorum", "--prepare-f", "1"],
+            &["Prepare-F beside --quorum"],
         ),
         (&["--prepare-f", "3"], &["has to be in 4", "there are 3"]),
         (
@@ -126,7 +145,7 @@ fn what_clusters_cannot_do_is_refused() {
         let arguments = ["sim", workload, "--clusters", "2", "--prepare-f", "0"];
         refused_in_one_line(&arguments, &["ordered across clusters", "register or ycsb"]);
     }
-    for option in ["--clusters", "--prepare-f"] {
+    for option in ["--clusters", "--prepare-f", "--quorum"] {
         refused(
             &["sim", "--replay", "case.jsonl", option, "2"],
             &["--replay", option, "cannot be used with"],

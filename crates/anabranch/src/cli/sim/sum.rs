@@ -19,6 +19,8 @@ pub(super) struct Asked<'a> {
     pub(super) clusters: u16,
     /// How many clusters may be lost, under Prepare-F.
     pub(super) prepare_f: Option<u16>,
+    /// After how many microseconds another copy is asked, in quorum operation.
+    pub(super) quorum: Option<u64>,
     pub(super) clients: u32,
     pub(super) transactions: u64,
     pub(super) network: &'a str,
@@ -138,6 +140,7 @@ impl Sum {
                 "replicas": asked.replicas,
                 "clusters": asked.clusters,
                 "prepare_f": asked.prepare_f,
+                "quorum": asked.quorum,
                 "clients": asked.clients,
                 "transactions": asked.transactions,
                 "network": asked.network,

@@ -1,0 +1,207 @@
+//! Quorum operation over several copies: under every level of faults, with a copy away, and what it gives up.
+
+use std::collections::BTreeMap;
+
+use anabranch_history::record::Outcome;
+use anabranch_history::{Model, check};
+use anabranch_sim::case::Run;
+use anabranch_sim::clusters::ClustersError;
+use anabranch_sim::fault::{Fault, FaultKind};
+use anabranch_sim::{
+    Case, CaseError, FaultLevel, FaultPlan, Network, Prepared, ProtocolName, Verdict,
+};
+
+const NODES: u16 = 2;
+const TRANSACTIONS: u64 = 120;
+
+const STALE: &str = "a read missed what had been acknowledged";
+const OTHER_COPY: &str = "a read went to another copy than the near one";
+const SHOWN_EARLY: &str = "a client was answered before every copy showed its commit";
+
+/// So many copies of two partitions.
+fn quorum(level: FaultLevel, seed: u64, copies: u16) -> Case {
+    let (network, nodes) = (Network::lan(), NODES * copies);
+    let (protocol, clients) = (ProtocolName::RampFast, 6);
+    let mut case = Case::new(protocol, seed, nodes, clients, TRANSACTIONS, network, level);
+    case.clusters = copies;
+    case.extras.quorum = Some(5_000);
+    case
+}
+
+/// Runs seeds of all levels of faults, some of them twice.
+fn sweep(workload: &str, seeds: u64) {
+    let prepared = Prepared::new(workload, NODES).unwrap();
+    let mut sometimes: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for level in FaultLevel::ONE_REPLICA {
+        for seed in 0..seeds {
+            let copies = [3, 2, 5][(seed % 3) as usize];
+            let mut case = quorum(level, seed, copies);
+            case.roaming = seed % 4 == 0;
+            let first = case.run(&prepared).unwrap();
+            let what = format!("{workload} {} {seed}", level.name());
+            assert_eq!(first.verdict, Verdict::Fine, "{what}");
+            let compared = "partitions with the same rows in other clusters";
+            assert!(first.checked.iter().any(|(name, _)| name == compared));
+            if seed % 4 == 0 {
+                let second = case.run(&prepared).unwrap();
+                assert_eq!(first, second, "{what}: two runs of one seed differ");
+            }
+            for (name, count) in first.happened.sometimes {
+                *sometimes.entry(name).or_insert(0) += count;
+            }
+        }
+    }
+    eprintln!("{workload}: {sometimes:#?}");
+    for name in [
+        STALE,
+        OTHER_COPY,
+        SHOWN_EARLY,
+        "a second round of reads repaired a race",
+        "a node came back",
+        "a prepared transaction ended after its participant had asked",
+    ] {
+        assert!(
+            sometimes.contains_key(name) || workload == "ycsb",
+            "{workload}: never {name}"
+        );
+    }
+}
+
+#[test]
+fn register_by_quorums() {
+    sweep("register", 40);
+}
+#[test]
+fn ycsb_by_quorums() {
+    sweep("ycsb", 12);
+}
+
+/// The nodes of one of three clusters are away for a second, and with them a copy of each partition. Whoever
+/// is a client of another node goes on, writing and reading; with a second copy away nobody does.
+#[test]
+fn nobody_waits_for_a_copy_that_is_away() {
+    let prepared = Prepared::new("register", NODES).unwrap();
+    let away = |node| Fault {
+        at_us: 2_000,
+        for_us: 1_000_000,
+        kind: FaultKind::Crash { node, clock_us: 0 },
+    };
+    // The near copies of node 4's clients are 1 and 4.
+    for (dead, of, goes_on) in [
+        (vec![0, 3], vec![1, 2, 4, 5], true),
+        (vec![1], vec![4], true),
+        (vec![0, 1, 3, 4], vec![2, 5], false),
+    ] {
+        let mut case = quorum(FaultLevel::None, 5, 3);
+        case.transactions = 400;
+        case.plan = FaultPlan {
+            faults: dead.iter().copied().map(away).collect(),
+        };
+        let run = case.run_recorded(&prepared, None).unwrap();
+        assert_eq!(run.report.verdict, Verdict::Fine, "{dead:?}");
+        let (wrote, read) = during(&run, &of);
+        eprintln!(
+            "{dead:?}: {wrote} wrote and {read} read; {:?}",
+            run.report.happened.sometimes
+        );
+        // A client whose near copy is away is given another's rows.
+        let other = run.report.happened.sometimes.contains_key(OTHER_COPY);
+        assert_eq!(other, dead == [1], "{dead:?}");
+        match goes_on {
+            true => assert!(wrote > 10 && read > 10, "{dead:?}: {wrote} and {read}"),
+            false => assert_eq!(wrote, 0, "{dead:?}: {wrote} and {read}"),
+        }
+    }
+}
+
+/// While nodes were away: committed transactions of these others that wrote, and that only read.
+fn during(run: &Run, of: &[u16]) -> (u64, u64) {
+    let history = run.history.as_ref().expect("it is recorded");
+    let (mut wrote, mut read) = (0, 0);
+    for transaction in &history.transactions {
+        let ended = transaction.completed.unwrap_or(u64::MAX);
+        let node = transaction.node.unwrap_or_default();
+        // What was under way when they went away has been answered by then.
+        let counts = (10_000_000..900_000_000).contains(&ended)
+            && transaction.outcome == Outcome::Committed
+            && of.contains(&node);
+        let writes = transaction.stamp.is_some();
+        wrote += u64::from(counts && writes);
+        read += u64::from(counts && !writes);
+    }
+    (wrote, read)
+}
+
+/// What is given up has runs that show it: a client that stays at its node does not read what it has written
+/// there, and reads what is older than what it has read; one that changes nodes overwrites what it has written
+/// later with what it has written before.
+#[test]
+fn reads_lag() {
+    let prepared = Prepared::new("register", NODES).unwrap();
+    let loses = |model, roaming| {
+        (0..200).find(|seed| {
+            let mut case = quorum(FaultLevel::Storm, *seed, 3 + 2 * (seed % 2) as u16);
+            case.extras.quorum = Some(300);
+            case.roaming = roaming;
+            let run = case.run_recorded(&prepared, None).unwrap();
+            assert_eq!(run.report.verdict, Verdict::Fine, "{seed}");
+            let history = run.history.as_ref().expect("it is recorded").history();
+            let history = history.expect("it does not contradict itself");
+            let verdict = check(&history, model).expect("the model can be checked");
+            !verdict.anomalies.is_empty()
+        })
+    };
+    for (model, roaming) in [
+        (Model::ReadYourWrites, false),
+        (Model::MonotonicReads, false),
+        (Model::MonotonicWrites, true),
+    ] {
+        let lost = loses(model, roaming);
+        assert!(lost.is_some(), "{model}: no run shows it");
+        eprintln!("{model}: seed {lost:?} loses it, roaming {roaming}");
+    }
+}
+
+#[test]
+fn what_quorums_cannot_do_is_refused() {
+    let prepared = Prepared::new("register", NODES).unwrap();
+    let refused = |change: fn(&mut Case)| {
+        let mut case = quorum(FaultLevel::None, 1, 3);
+        change(&mut case);
+        case.run(&prepared).unwrap_err()
+    };
+    let one = refused(|case| case.clusters = 1);
+    assert!(
+        matches!(one, CaseError::Clusters(ClustersError::Alone)),
+        "{one}"
+    );
+    let small = refused(|case| case.protocol = ProtocolName::RampSmall);
+    let inexact = matches!(&small, CaseError::Clusters(ClustersError::Inexact { .. }));
+    assert!(inexact, "{small}");
+    let locking = refused(|case| case.protocol = ProtocolName::Locking);
+    assert!(matches!(locking, CaseError::NoRamp { .. }), "{locking}");
+    let impatient = refused(|case| case.extras.quorum = Some(0));
+    let at_once = matches!(impatient, CaseError::Clusters(ClustersError::Impatient));
+    assert!(at_once, "{impatient}");
+    let beside: [fn(&mut Case); 4] = [
+        |case| case.extras.prepare_f = Some(1),
+        |case| case.extras.causal = true,
+        |case| case.extras.one_phase = true,
+        |case| {
+            case.plan.faults = vec![Fault {
+                at_us: 0,
+                for_us: 0,
+                kind: FaultKind::Death { node: 0 },
+            }];
+        },
+    ];
+    for change in beside {
+        let error = refused(change);
+        let is_beside = matches!(&error, CaseError::Clusters(ClustersError::Beside { .. }));
+        assert!(is_beside, "{error}");
+    }
+    let bank = Prepared::new("bank", NODES).unwrap();
+    let ordered = quorum(FaultLevel::None, 1, 3).run(&bank).unwrap_err();
+    let is_ordered = matches!(&ordered, CaseError::Clusters(ClustersError::Ordered { .. }));
+    assert!(is_ordered, "{ordered}");
+}
