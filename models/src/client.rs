@@ -24,6 +24,13 @@ pub enum Script {
         /// What it writes.
         items: Vec<Item>,
     },
+    /// Sets the register of each item, and nothing else.
+    Assign {
+        /// Which writer this is.
+        writer: u32,
+        /// What it writes.
+        items: Vec<Item>,
+    },
     /// Reads items, one batch after the other.
     Look {
         /// The batches.
@@ -65,9 +72,9 @@ impl Script {
     pub fn declare(&self) -> Vec<PartitionRead> {
         let write = |item: &Item| fixture::for_write(fixture::read_item(item.0, item.1));
         match self {
-            Script::Write { items, .. } | Script::Rewrite { items, .. } => {
-                sorted(items.iter().map(write).collect())
-            }
+            Script::Write { items, .. }
+            | Script::Assign { items, .. }
+            | Script::Rewrite { items, .. } => sorted(items.iter().map(write).collect()),
             Script::Look { batches } => sorted(batches.iter().flatten().map(read).collect()),
             Script::Reply { to, at } => sorted(vec![read(to), write(at)]),
             Script::Withdraw { from, at, .. } => sorted(
@@ -88,6 +95,13 @@ impl Script {
                         *part,
                         vec![set, fixture::update(ADD, *part, *id, 1 << writer)],
                     )
+                };
+                commit(items.iter().map(effects), false)
+            }
+            Script::Assign { writer, items } => {
+                let effects = |(part, id): &Item| {
+                    let set = fixture::update(SET, *part, *id, value_of(*writer));
+                    (*part, vec![set])
                 };
                 commit(items.iter().map(effects), false)
             }

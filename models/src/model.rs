@@ -13,7 +13,7 @@ use anabranch_types::{NodeId, Ticks};
 use crate::client::{Item, Script};
 use crate::cluster::{Setting, State, Subject};
 use crate::explore::{Found, Limits, Property, Visited, explore, narrate, shortest};
-use crate::property::{Guarded, ReadAtomic, Replied, Serializable, Start};
+use crate::property::{Copied, Guarded, ReadAtomic, Replied, Serializable, Start};
 use crate::subject::Deaf;
 use crate::support::fixture::{ITEM, item_key, item_row, programs, schema};
 
@@ -86,6 +86,12 @@ pub const MODELS: &[Model] = &[
         finds: false,
     },
     Model {
+        name: "ramp-quorum",
+        about: "RAMP-Fast over three copies: no reader sees a part, and no copy is waited for",
+        kind: Kind::Quorum,
+        finds: false,
+    },
+    Model {
         name: "nwnr",
         about: "no concurrency control: fractures (self-test)",
         kind: Kind::Nwnr,
@@ -138,6 +144,7 @@ enum Kind {
     Ramp(Metadata),
     RampOnePhase,
     RampGuards,
+    Quorum,
     Replies { metadata: Metadata, causal: bool },
     Locking { declares: bool },
     Nwnr,
@@ -213,6 +220,9 @@ const REPLY: Item = (2, 0);
 
 /// After how long participants ask, in models that terminate: within a jump.
 const PATIENCE: Ticks = Ticks::from_millis(5);
+
+/// How many copies each partition has, in models of quorums.
+const COPIES: u16 = 3;
 
 /// Why a model cannot be that large.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -298,6 +308,10 @@ impl Model {
                 };
                 let nodes = size.both(0, durable(size, node));
                 run(nodes, &setting, &replied, limits)
+            }
+            Kind::Quorum => {
+                let setting = size.copied()?;
+                run(size.copies(), &setting, &Copied { copies: COPIES }, limits)
             }
             Kind::Deaf => {
                 let setting = size.setting(Size::write);
@@ -502,6 +516,56 @@ impl Size {
             jumps: (self.jumps, JUMP),
             lulls: u32::from(self.terminates),
         }
+    }
+
+    /// Writers and readers at copies of two partitions. Any copy without a client may crash, and any may come
+    /// back.
+    fn copied(self) -> Result<Setting, TooLarge> {
+        if self.partitions != 2 || self.apart || self.crashes > 1 || self.terminates {
+            let what =
+                "copies are of two partitions, with clients at some of them, and one may crash";
+            return Err(TooLarge(what.to_owned()));
+        }
+        let mut setting = self.setting(|size, writer| Script::Assign {
+            writer,
+            items: size.items(),
+        });
+        // Writers are at the first partition's copies, readers at the other's.
+        for (number, (node, script)) in (0u16..).zip(&mut setting.scripts) {
+            let first = if script.writes() { 0 } else { COPIES };
+            *node = NodeId(first + number % COPIES);
+        }
+        let idle = |node: &NodeId| setting.scripts.iter().all(|(at, _)| at != node);
+        let nodes = || (0..2 * COPIES).map(NodeId);
+        setting.crashing = (nodes().filter(idle).collect(), self.crashes);
+        setting.returning = (nodes().collect(), self.returns);
+        setting.lulls = 4 * u32::from(self.crashes > 0 || self.returns > 0);
+        Ok(setting)
+    }
+
+    /// The copies with their items, and the same without.
+    fn copies(self) -> (Vec<RampNode>, Vec<RampNode>) {
+        let options = RampOptions {
+            quorum: Some(PATIENCE),
+            ..ramp_options(self, Metadata::Fast)
+        };
+        let node =
+            |node, topology, store| RampNode::new(node, topology, store, programs(), options);
+        let node = durable(self, node);
+        let made = |number: u16, filled: bool| {
+            let topology = Arc::new(Topology::clusters(COPIES, 2, number % COPIES));
+            let mut store = Store::new(&schema(), StoreSettings { window: RETAIN });
+            let part = number / COPIES;
+            if filled {
+                let (key, row) = (item_key(part, 0), item_row(part, 0, 0, 0));
+                store
+                    .load(ITEM, key, row)
+                    .expect("each item is loaded once");
+            }
+            node(NodeId(number), topology, store)
+        };
+        let all = |filled| (0..2 * COPIES).map(|number| made(number, filled)).collect();
+        (all(true), all(false))
     }
 
     /// The nodes with their items, and the same without.

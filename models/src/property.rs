@@ -83,6 +83,64 @@ impl<P: Subject> Property<P> for Replied {
     }
 }
 
+/// Quorum operation (ramp.txt §6.2), for writers that each assign all registers: a reader finds one writer's
+/// value in all of them; and in the end every copy has the same. A copy that crashes keeps nobody at another
+/// node waiting.
+#[derive(Clone, Copy, Debug)]
+pub struct Copied {
+    /// How many copies each partition has: copy *c* of partition *p* is node *p* times that, and *c*.
+    pub copies: u16,
+}
+
+impl<P: Subject> Property<P> for Copied {
+    fn check(&self, state: &State<P>, setting: &Setting) -> Result<(), String> {
+        for (number, client, script) in runs(state, setting) {
+            if let Script::Look { .. } = script {
+                let values = client.answers.iter().flatten().map(|row| seen(row).0);
+                let mut values: Vec<i64> = values.collect();
+                values.dedup();
+                if values.len() > 1 {
+                    return Err(format!("client {number} has read {values:?} side by side"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_end(&self, state: &State<P>, setting: &Setting) -> Result<(), String> {
+        if state.has_crashed() {
+            let mut clients = runs(state, setting);
+            let waits = |client: &Client| {
+                state.node(client.transaction.node).is_some() && !client.has_ended()
+            };
+            return match clients.find(|(_, client, _)| waits(client)) {
+                Some((number, ..)) => Err(format!("client {number} waits for a crashed copy")),
+                None => Ok(()),
+            };
+        }
+        check_finished(state, setting)?;
+        let nodes = (0..2 * self.copies).map(NodeId);
+        let registers = nodes.filter_map(|node| {
+            let item = item_key(node.0 / self.copies, 0);
+            let version = state.node(node)?.store().item(ITEM, &item)?.latest();
+            Some(columns(ITEM, version.row()?)[2])
+        });
+        let mut registers: Vec<i64> = registers.collect();
+        let count = registers.len();
+        registers.dedup();
+        if count != usize::from(2 * self.copies) || registers.len() != 1 {
+            return Err(format!("in the end the {count} copies show {registers:?}"));
+        }
+        let mut all = runs(state, setting);
+        let wrote = all
+            .any(|(_, client, script)| script.writes() && matches!(client.phase, Phase::Committed));
+        match wrote && registers == [0] {
+            true => Err("nothing is left of what was acknowledged".to_owned()),
+            false => Ok(()),
+        }
+    }
+}
+
 /// What withdrawals leave: no sum below zero.
 #[derive(Clone, Debug)]
 pub struct Guarded {
@@ -301,6 +359,16 @@ impl Serializable {
             } => {
                 for item in written {
                     let row = (value_of(*writer), get(items, item).1 + (1 << writer));
+                    items.insert(*item, row);
+                }
+                true
+            }
+            Script::Assign {
+                writer,
+                items: written,
+            } => {
+                for item in written {
+                    let row = (value_of(*writer), get(items, item).1);
                     items.insert(*item, row);
                 }
                 true

@@ -327,3 +327,29 @@ fn what_is_too_large_is_refused() {
     };
     assert!(model.run(size, Limits::default()).is_err());
 }
+
+/// Three copies of two partitions, one of which may crash or come back. There are millions of states, which
+/// docs/models.md has the commands for: here the first of them are looked at, an end among them.
+#[test]
+fn quorums_show_all_of_a_transaction_or_nothing() {
+    let limits = Limits {
+        states_max: 30_000,
+        ..Limits::default()
+    };
+    let model = Model::named("ramp-quorum").expect("a model's name");
+    for (readers, crashes, returns) in [(1, 0, 0), (1, 1, 0), (0, 0, 1)] {
+        let size = Size {
+            writers: 1,
+            readers,
+            crashes,
+            returns,
+            ..TWO
+        };
+        let report = model.run(size, limits).expect("a small size");
+        println!("ramp-quorum {size:?}: {:?}", report.visited);
+        if let Some((_, story)) = report.found {
+            panic!("{size:?}:\n{story}");
+        }
+        assert!(report.visited.ends > 0, "{size:?}: {:?}", report.visited);
+    }
+}
