@@ -198,7 +198,7 @@ fn a_new_primary_waits_for_nodes_without_a_majority_under_locking_alone() {
         (ProtocolName::Locking, false),
     ] {
         let network = Network::lan();
-        let (clients, level) = (60, FaultLevel::None);
+        let (clients, level) = (200, FaultLevel::None);
         let mut case = Case::new(protocol, 3, 5, clients, 2_000, network, level).replicated(3);
         case.plan = FaultPlan {
             faults: vec![away(0), away(1)],
