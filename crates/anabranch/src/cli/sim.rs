@@ -660,7 +660,7 @@ fn many(
                             if report.verdict != Ending::Fine {
                                 // Whoever interrupts a long run has seen it.
                                 let ending = ending(&report.verdict);
-                                bar.suspend(|| eprintln!("  seed {seed:<8} {ending}"));
+                                bar.println(format!("  seed {seed:<8} {ending}"));
                             }
                             let mut sum = sum.lock().unwrap_or_else(|e| e.into_inner());
                             sum.add(seed, report);

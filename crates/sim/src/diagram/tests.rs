@@ -1,3 +1,5 @@
+//! What a diagram shows of what a recorder has seen.
+
 use anabranch_types::NodeId;
 
 use super::layout::{Extent, Scale, rows};
