@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
         write_file(path, now.render()).map(|()| now)
     });
     let known = written.transpose()?.or(known);
-    let look = || Explorer::new(compiled, &plan).counterexamples(SEED, Effort::default());
+    let look = || Explorer::new(compiled, &plan).search(SEED, Effort::default());
     let shows = matches!(arguments.format, Format::Text | Format::Json | Format::Html);
     let counterexamples = (shows && !arguments.no_counterexamples).then(look);
     let summaries = &read.summaries;
@@ -77,7 +77,8 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
     match arguments.format {
         Format::Text => {
             let shown = counterexamples
-                .map(|list| report::counterexample::render(&plan, &list, &replayed_by));
+                .as_ref()
+                .map(|search| report::counterexample::render(&plan, search, &replayed_by));
             say!(
                 "{}{}{}{}",
                 report::text::render(&plan, catalog, summaries),
@@ -95,8 +96,8 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
                 catalog,
                 summaries,
                 counterexamples
-                    .as_deref()
-                    .map(|list| (list, &replayed_by as &ReplayedBy<'_>)),
+                    .as_ref()
+                    .map(|search| (search, &replayed_by as &ReplayedBy<'_>)),
                 known.as_ref().map(|baseline| (baseline, found.as_slice())),
                 &read.left_out,
             )
@@ -110,7 +111,7 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
                 plan: &plan,
                 catalog,
                 summaries,
-                counterexamples: counterexamples.as_deref(),
+                counterexamples: counterexamples.as_ref(),
                 replayed_by: &replayed_by,
                 findings: &found,
                 left_out: &read.left_out,

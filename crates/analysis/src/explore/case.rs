@@ -6,7 +6,7 @@ use anabranch_types::{TableId, Value};
 use super::World;
 use super::merge::{Merged, merge};
 use super::state::{Attempt, Log, State};
-use super::validity::violated;
+use super::validity::{violated, violated_since};
 
 /// Where a call runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,30 +58,110 @@ pub(super) fn run(
     let procedure = &world.application.procedures[call.procedure];
     let mut attempt = Attempt::new(world, state.clone(), call.number, planned);
     ready(procedure.call(&mut attempt, &call.arguments)).ok()?;
-    let (state, log) = attempt.into_parts();
+    let (after, log) = attempt.into_parts();
     let looked_for = |name: &String| !planned || world.is_looked_for(call.procedure, name);
-    let violated = violated(world, &state);
-    (!violated.iter().any(looked_for)).then_some((state, log))
+    // What no plan looks at may have been violated before.
+    let violated = match planned {
+        true => violated(world, &after),
+        false => violated_since(world, &after, state),
+    };
+    (!violated.iter().any(looked_for)).then_some((after, log))
+}
+
+/// Whether the plan orders a call of one side against one of the other.
+pub(super) fn are_ordered(world: &World<'_>, calls: &[&Call]) -> bool {
+    let of = |side: Side| calls.iter().filter(move |call| call.side == side);
+    of(Side::Left).any(|a| of(Side::Right).any(|b| world.orders(a, b)))
+}
+
+/// Whether something is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lost {
+    Yes,
+    No,
 }
 
 /// What replicas that have diverged come to.
-struct Met {
+pub(super) struct Met {
     ancestor: State,
     merged: State,
     /// What showed broken while merging.
     broken: Option<String>,
+    /// Whether the ancestor may violate what no plan looks at.
+    planned: bool,
 }
 
 impl Met {
+    /// What comes of this state and what calls have done, in the order of timestamps.
+    pub(super) fn new(
+        world: &World<'_>,
+        ancestor: State,
+        logs: &[&Log],
+        planned: bool,
+    ) -> Option<Met> {
+        match merge(world, &ancestor, logs) {
+            Merged::State(merged, broken) => Some(Met {
+                ancestor,
+                merged,
+                broken,
+                planned,
+            }),
+            Merged::Impossible => None,
+        }
+    }
+
     /// What the merged state violates.
-    fn violated(&self, world: &World<'_>) -> Vec<String> {
-        let mut violated = violated(world, &self.merged);
+    pub(super) fn violated(&self, world: &World<'_>) -> Vec<String> {
+        let mut violated = match self.planned {
+            true => violated(world, &self.merged),
+            false => violated_since(world, &self.merged, &self.ancestor),
+        };
         if let Some(broken) = &self.broken
             && !violated.contains(broken)
         {
             violated.insert(0, broken.clone());
         }
         violated
+    }
+
+    /// Whether two calls on two sides have come to what neither order of them comes to: see
+    /// [`Case::loses`].
+    pub(super) fn loses(
+        &self,
+        world: &World<'_>,
+        invariant: &str,
+        apart: &[&Call],
+    ) -> Option<Lost> {
+        let [first, second] = *apart else {
+            return Some(Lost::No);
+        };
+        if first.side == second.side {
+            return Some(Lost::No);
+        }
+        let name = invariant.strip_prefix("isolation(")?.strip_suffix(')')?;
+        let table = world.catalog().table_by_name(name)?.id;
+        let joins = |invariant: &str| world.joins(first.procedure, second.procedure, invariant);
+        if self.violated(world).iter().any(|violated| joins(violated)) {
+            return Some(Lost::No);
+        }
+        let ordered = world.orders(first, second) || world.orders(second, first);
+        if ordered && !joins(invariant) && world.isolates(first.procedure, second.procedure) {
+            return Some(Lost::No);
+        }
+        let everywhere = ordered && joins(invariant);
+        let differs = |left: &State| match everywhere {
+            true => *left != self.merged,
+            false => left.of_table(table) != self.merged.of_table(table),
+        };
+        for (a, b) in [(first, second), (second, first)] {
+            let (state, _) = run(world, &self.ancestor, a, false)?;
+            // One that fails where it comes second leaves what the first has left.
+            let after = run(world, &state, b, false).map_or(state, |(state, _)| state);
+            if !differs(&after) {
+                return Some(Lost::No);
+            }
+        }
+        Some(Lost::Yes)
     }
 }
 
@@ -114,12 +194,8 @@ impl Case {
     }
 
     fn try_run(&self, world: &World<'_>, planned: bool) -> Option<Outcome> {
-        let apart = |a: &Call, b: &Call| a.side == Side::Left && b.side == Side::Right;
-        let mut pairs = self
-            .calls
-            .iter()
-            .flat_map(|a| self.calls.iter().map(move |b| (a, b)));
-        if planned && pairs.any(|(a, b)| apart(a, b) && world.orders(a, b)) {
+        let calls: Vec<&Call> = self.calls.iter().collect();
+        if planned && are_ordered(world, &calls) {
             return None;
         }
         let violated = self.merge(world, planned)?.violated(world);
@@ -145,14 +221,7 @@ impl Case {
             *state = next;
             logs.push(log);
         }
-        match merge(world, &ancestor, &logs.iter().collect::<Vec<_>>()) {
-            Merged::State(merged, broken) => Some(Met {
-                ancestor,
-                merged,
-                broken,
-            }),
-            Merged::Impossible => None,
-        }
+        Met::new(world, ancestor, &logs.iter().collect::<Vec<_>>(), planned)
     }
 
     /// Whether this invariant breaks.
@@ -180,44 +249,9 @@ impl Case {
     }
 
     fn try_loses(&self, world: &World<'_>, invariant: &str) -> Option<bool> {
-        let name = invariant.strip_prefix("isolation(")?.strip_suffix(')')?;
-        let table = world.schema().tables.iter().find(|t| t.name == name)?;
-        let apart: Vec<&Call> = self
-            .calls
-            .iter()
-            .filter(|c| c.side != Side::Before)
-            .collect();
-        let [first, second] = apart[..] else {
-            return Some(false);
-        };
-        if first.side == second.side {
-            return Some(false);
-        }
-        let met = self.merge(world, false)?;
-        let joins = |invariant: &str| world.joins(first.procedure, second.procedure, invariant);
-        if met.violated(world).iter().any(|violated| joins(violated)) {
-            return Some(false);
-        }
-        let ordered = world.orders(first, second) || world.orders(second, first);
-        let mut tables = world.schema().tables.iter();
-        if ordered && !joins(invariant) && tables.any(|t| joins(&format!("isolation({})", t.name)))
-        {
-            return Some(false);
-        }
-        let everywhere = ordered && joins(invariant);
-        let differs = |left: &State| match everywhere {
-            true => *left != met.merged,
-            false => left.tables[table.id.index()] != met.merged.tables[table.id.index()],
-        };
-        for (a, b) in [(first, second), (second, first)] {
-            let (state, _) = run(world, &met.ancestor, a, false)?;
-            // One that fails where it comes second leaves what the first has left.
-            let after = run(world, &state, b, false).map_or(state, |(state, _)| state);
-            if !differs(&after) {
-                return Some(false);
-            }
-        }
-        Some(true)
+        let apart = self.calls.iter().filter(|c| c.side != Side::Before);
+        let apart: Vec<&Call> = apart.collect();
+        Some(self.merge(world, false)?.loses(world, invariant, &apart)? == Lost::Yes)
     }
 
     /// The same with the ancestor's rows in the place of the calls that made them.

@@ -8,12 +8,12 @@ use anabranch_sql::Transaction;
 use anabranch_sql::summary::StatementId;
 use anabranch_types::{Effect, Key, Row, TableId};
 
+use super::Explorer;
 use super::case::{Call, Case, Side};
 use super::merge::{Merged, merge};
 use super::show::{Counterexample, inserts};
 use super::state::{Attempt, Log, State};
 use super::validity::violated;
-use super::{Explorer, World};
 
 /// A row as a node keeps it: its table, its key and its values.
 pub type StoredRow = (TableId, Key, Row);
@@ -45,7 +45,7 @@ impl Explorer<'_> {
     /// timestamps. `None` if a call could not have committed so.
     pub fn merged(&self, initial: &[StoredRow], committed: &[Committed]) -> Option<MergedRows> {
         let world = &self.world;
-        let ancestor = state_of(world, initial);
+        let ancestor = state_of(initial);
         let mut replicas = [ancestor.clone(), ancestor.clone()];
         let mut logs: Vec<Log> = Vec::with_capacity(committed.len());
         for call in committed {
@@ -69,8 +69,7 @@ impl Explorer<'_> {
         {
             names.insert(0, broken);
         }
-        let tables = (0u16..).map(TableId).zip(&merged.tables);
-        let rows = tables.flat_map(|(table, rows)| {
+        let rows = merged.tables().flat_map(|(table, rows)| {
             rows.iter()
                 .map(move |(key, row)| (table, key.clone(), row.clone()))
         });
@@ -82,12 +81,12 @@ impl Explorer<'_> {
 
     /// The invariants, other than isolation, that rows violate.
     pub fn violated(&self, rows: &[StoredRow]) -> Vec<String> {
-        violated(&self.world, &state_of(&self.world, rows))
+        violated(&self.world, &state_of(rows))
     }
 
     /// Rows as INSERT statements, parents first.
     pub fn statements(&self, rows: &[StoredRow]) -> Vec<String> {
-        inserts(&self.world, &state_of(&self.world, rows))
+        inserts(&self.world, &state_of(rows))
     }
 
     /// Whether the initial rows and the calls of a counterexample, as they stand in it, break its
@@ -110,10 +109,11 @@ impl Explorer<'_> {
     }
 }
 
-fn state_of(world: &World<'_>, rows: &[StoredRow]) -> State {
-    let mut state = State::empty(world.schema());
+fn state_of(rows: &[StoredRow]) -> State {
+    let mut state = State::default();
     for (table, key, row) in rows {
-        state.tables[table.index()].insert(key.clone(), row.clone());
+        let rows = state.of_table_mut(*table);
+        rows.insert(key.clone(), row.clone());
     }
     state
 }

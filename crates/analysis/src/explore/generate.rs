@@ -4,15 +4,17 @@
 //! the constants of the application's own text. Rows are put in one after the other, parents first;
 //! what violates an assertion is changed or taken out until nothing does.
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use anabranch_sql::CompiledStatement;
-use anabranch_sql::catalog::ColumnDefault;
+use anabranch_sql::catalog::{Catalog, ColumnDefault};
 use anabranch_sql::testing::ready;
 use anabranch_types::{ColumnIndex, DataType, Decimal, SplitMix64, TableId, Value};
 
 use super::case::{Call, Case, Side, run};
-use super::state::{Attempt, State};
+use super::state::{Attempt, Log, State};
 use super::validity::violated;
 use super::{Effort, World};
 
@@ -27,6 +29,12 @@ const REPAIRS_MAX: u32 = 40;
 
 /// States from which replicas diverge, each used many times.
 const ANCESTORS: usize = 48;
+
+/// So many of them to begin with.
+const ANCESTORS_FIRST: usize = 6;
+
+/// So many cases are tried before there is one more.
+const CASES_A_STATE: usize = 12;
 
 /// Numbers from a seed.
 #[derive(Clone, Debug)]
@@ -55,81 +63,182 @@ struct Loader {
     insert: Rc<CompiledStatement>,
 }
 
-/// Makes cases. A copy goes on with the same numbers.
-#[derive(Clone)]
-pub(super) struct Generator<'w> {
+/// What all generators of an application share.
+pub(super) struct Source<'w> {
     world: &'w World<'w>,
-    random: Random,
+    seed: u64,
+    /// Parents before children.
     loaders: Vec<Loader>,
     integers: Vec<i64>,
     texts: Vec<String>,
-    ancestors: Vec<Vec<(TableId, Vec<Value>)>>,
+    /// By the tables that have rows: states from which replicas diverge, each used many times; none
+    /// where no state was found that satisfies everything.
+    ancestors: RefCell<BTreeMap<Vec<TableId>, Vec<Option<State>>>>,
 }
 
-impl<'w> Generator<'w> {
-    /// A generator with its own seed.
-    pub(super) fn new(world: &'w World<'w>, seed: u64) -> Generator<'w> {
+impl<'w> Source<'w> {
+    /// What comes of a seed.
+    pub(super) fn new(world: &'w World<'w>, seed: u64) -> Source<'w> {
         let (integers, texts) = constants(world);
-        let mut generator = Generator {
+        Source {
             world,
-            random: Random(SplitMix64::new(seed)),
+            seed,
             loaders: loaders(world),
             integers,
             texts,
-            ancestors: Vec::new(),
-        };
-        for _ in 0..ANCESTORS {
-            let rows = generator.rows();
-            if !generator.ancestors.contains(&rows) {
-                generator.ancestors.push(rows);
+            ancestors: RefCell::default(),
+        }
+    }
+
+    /// One of the states that have rows in these tables: the same for all who ask.
+    fn ancestor(&self, reach: &Reach, number: usize) -> Option<State> {
+        let mut all = self.ancestors.borrow_mut();
+        let made = all.entry(reach.tables.clone()).or_default();
+        while made.len() <= number {
+            let stream = SplitMix64::stream(self.seed, "ancestor", made.len() as u64);
+            let mut generator = Generator {
+                source: self,
+                random: Random(stream),
+                reach: reach.clone(),
+                tried: 0,
+            };
+            let state = generator.state();
+            let valid = violated(self.world, &state).is_empty();
+            made.push(valid.then_some(state));
+        }
+        made[number].clone()
+    }
+}
+
+/// The tables that matter to some transaction types.
+#[derive(Clone, Debug)]
+struct Reach {
+    /// All of them, in order.
+    tables: Vec<TableId>,
+    /// How they are filled, parents before children: the loader, and whether there has to be a row because
+    /// others refer to it.
+    loaders: Vec<(usize, bool)>,
+}
+
+impl Reach {
+    /// What calls of these types meet: the tables that they name, what assertions say of them or want to
+    /// have rows anyway, and what all of these refer to.
+    fn of(source: &Source<'_>, types: &[usize]) -> Reach {
+        let world = source.world;
+        let summaries = world.application.summaries();
+        let accesses = types
+            .iter()
+            .flat_map(|of| &summaries[*of].statements)
+            .flat_map(|statement| &statement.accesses);
+        let mut tables: BTreeSet<TableId> = accesses.map(|access| access.table).collect();
+        for assertion in &world.assertions {
+            if !assertion.holds_empty || assertion.tables.iter().any(|table| tables.contains(table))
+            {
+                tables.extend(&assertion.tables);
             }
         }
-        generator
+        let mut referred: BTreeSet<TableId> = BTreeSet::new();
+        let mut pending: Vec<TableId> = tables.iter().copied().collect();
+        while let Some(child) = pending.pop() {
+            for key in &world.catalog().table(child).foreign_keys {
+                referred.insert(key.parent);
+                if tables.insert(key.parent) {
+                    pending.push(key.parent);
+                }
+            }
+        }
+        let loaders = source.loaders.iter().enumerate();
+        let loaders = loaders.filter(|(_, loader)| tables.contains(&loader.table));
+        Reach {
+            loaders: loaders
+                .map(|(place, loader)| (place, referred.contains(&loader.table)))
+                .collect(),
+            tables: tables.into_iter().collect(),
+        }
+    }
+}
+
+/// Makes cases of some transaction types.
+pub(super) struct Generator<'s> {
+    source: &'s Source<'s>,
+    random: Random,
+    reach: Reach,
+    /// Cases so far.
+    tried: usize,
+}
+
+/// A case that was made: every call has succeeded where it ran.
+pub(super) struct Tried {
+    /// Before any call.
+    start: State,
+    before: Vec<Call>,
+    /// Where replicas diverge.
+    pub(super) ancestor: State,
+    /// What they run, in the order of timestamps, and what that has done.
+    pub(super) calls: Vec<(Call, Log)>,
+}
+
+impl Tried {
+    /// It as rows and calls.
+    pub(super) fn case(&self, world: &World<'_>) -> Case {
+        let calls = self.before.iter();
+        let calls = calls.chain(self.calls.iter().map(|(call, _)| call));
+        Case {
+            rows: self.start.rows(world.schema()),
+            calls: calls.cloned().collect(),
+        }
+    }
+}
+
+impl<'s> Generator<'s> {
+    /// A generator of calls of these types.
+    pub(super) fn new(source: &'s Source<'s>, types: &[usize]) -> Generator<'s> {
+        Generator {
+            source,
+            random: Random(SplitMix64::new(source.seed)),
+            reach: Reach::of(source, types),
+            tried: 0,
+        }
     }
 
     /// A case of these types in which every call succeeds where it runs; none where none did.
-    pub(super) fn case(&mut self, types: &[usize], planned: bool, effort: Effort) -> Option<Case> {
-        let rows = self.random.pick(&self.ancestors)?.clone();
-        let mut state = State::of(self.world.schema(), &rows)?;
-        if !violated(self.world, &state).is_empty() {
-            return None;
-        }
-        let mut case = Case {
-            rows,
-            calls: Vec::new(),
-        };
+    pub(super) fn case(&mut self, types: &[usize], planned: bool, effort: Effort) -> Option<Tried> {
+        // A few states first: most that breaks does so soon, and a state costs more than a case.
+        let known = ANCESTORS.min(ANCESTORS_FIRST + self.tried / CASES_A_STATE);
+        self.tried += 1;
+        let number = self.random.below(known as u64) as usize;
+        let start = self.source.ancestor(&self.reach, number)?;
+        let mut state = start.clone();
+        let mut before = Vec::new();
         let mut number = 0;
         for _ in 0..self.random.below(u64::from(effort.before_max) + 1) {
-            self.try_call(
-                types,
-                Side::Before,
-                &mut number,
-                &mut state,
-                &mut case,
-                planned,
-            );
+            let called = self.try_call(types, Side::Before, &mut number, &mut state, planned);
+            before.extend(called.map(|(call, _)| call));
         }
-        let mut sides = Vec::new();
-        for (side, start) in [(Side::Left, state.clone()), (Side::Right, state)] {
-            let (mut state, first) = (start, case.calls.len());
+        let mut sides: [VecDeque<(Call, Log)>; 2] = Default::default();
+        for (side, calls) in [Side::Left, Side::Right].into_iter().zip(&mut sides) {
+            let mut state = state.clone();
             for _ in 0..1 + self.random.below(u64::from(effort.calls_max)) {
-                self.try_call(types, side, &mut number, &mut state, &mut case, planned);
+                calls.extend(self.try_call(types, side, &mut number, &mut state, planned));
             }
-            if case.calls.len() == first {
+            if calls.is_empty() {
                 return None;
             }
-            sides.push(case.calls.split_off(first));
         }
         // Timestamps: any order that keeps each replica's.
-        let [left, right] = &mut sides[..] else {
-            return None;
-        };
+        let [mut left, mut right] = sides;
+        let mut calls = Vec::new();
         while !left.is_empty() || !right.is_empty() {
             let take_left = right.is_empty() || (!left.is_empty() && self.random.one_in(2));
-            let from = if take_left { &mut *left } else { &mut *right };
-            case.calls.push(from.remove(0));
+            let from = if take_left { &mut left } else { &mut right };
+            calls.extend(from.pop_front());
         }
-        Some(case)
+        Some(Tried {
+            start,
+            before,
+            ancestor: state,
+            calls,
+        })
     }
 
     fn try_call(
@@ -138,13 +247,10 @@ impl<'w> Generator<'w> {
         side: Side,
         number: &mut u64,
         state: &mut State,
-        case: &mut Case,
         planned: bool,
-    ) {
+    ) -> Option<(Call, Log)> {
         for _ in 0..4 {
-            let Some(procedure) = self.random.pick(types).copied() else {
-                return;
-            };
+            let procedure = self.random.pick(types).copied()?;
             *number += 1;
             let call = Call {
                 procedure,
@@ -152,18 +258,18 @@ impl<'w> Generator<'w> {
                 side,
                 number: *number,
             };
-            if let Some((next, log)) = run(self.world, state, &call, planned)
+            if let Some((next, log)) = run(self.source.world, state, &call, planned)
                 && !log.effects.is_empty()
             {
                 *state = next;
-                case.calls.push(call);
-                return;
+                return Some((call, log));
             }
         }
+        None
     }
 
     fn arguments(&mut self, procedure: usize, state: &State) -> Vec<Value> {
-        let parameters = self.world.application.procedures[procedure].parameters();
+        let parameters = self.source.world.application.procedures[procedure].parameters();
         let elements = 1 + self.random.below(2) as usize;
         let types: Vec<DataType> = parameters.iter().map(|(_, t)| t.clone()).collect();
         let mut values = Vec::new();
@@ -183,7 +289,7 @@ impl<'w> Generator<'w> {
 
     /// A uuid of a row that is there, mostly.
     fn uuid(&mut self, state: &State) -> Value {
-        let rows = state.rows(self.world.schema());
+        let rows = state.rows(self.source.world.schema());
         let values = rows.into_iter().flat_map(|(_, values)| values);
         let mut known: Vec<Value> = values.filter(|v| matches!(v, Value::Uuid(_))).collect();
         known.push(self.value(&DataType::Uuid));
@@ -197,7 +303,11 @@ impl<'w> Generator<'w> {
             3 => 0,
             4 | 5 => 2,
             6 => 3,
-            _ => self.random.pick(&self.integers).copied().unwrap_or(5),
+            _ => self
+                .random
+                .pick(&self.source.integers)
+                .copied()
+                .unwrap_or(5),
         }
     }
 
@@ -208,7 +318,11 @@ impl<'w> Generator<'w> {
             DataType::Numeric(_) => Value::Numeric(Decimal::from_i64(self.integer())),
             DataType::Real | DataType::Double => Value::Float(self.integer() as f64),
             DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
-                let text = self.random.pick(&self.texts).cloned().unwrap_or_default();
+                let text = self
+                    .random
+                    .pick(&self.source.texts)
+                    .cloned()
+                    .unwrap_or_default();
                 let most = match data_type {
                     DataType::Varchar(Some(n)) | DataType::Char(n) => *n as usize,
                     _ => usize::MAX,
@@ -228,12 +342,14 @@ impl<'w> Generator<'w> {
         }
     }
 
-    /// Rows that satisfy everything, perhaps none.
-    fn rows(&mut self) -> Vec<(TableId, Vec<Value>)> {
-        let mut state = State::empty(self.world.schema());
-        for place in 0..self.loaders.len() {
-            // Few rows and none make assertions easy to satisfy; many make calls meet.
+    /// A state that satisfies everything, perhaps without rows.
+    fn state(&mut self) -> State {
+        let mut state = State::default();
+        for (place, is_referred_to) in self.reach.loaders.clone() {
+            // Few rows and none make assertions easy to satisfy; many make calls meet. Without a parent
+            // there is no child, and so none of all that follows.
             let most = match self.random.below(4) {
+                0 if is_referred_to && !self.random.one_in(4) => 1,
                 0 => 0,
                 1 => 1,
                 _ => 1 + self.random.below(ROWS_MAX),
@@ -242,25 +358,25 @@ impl<'w> Generator<'w> {
                 state = self.with_row(place, &state).unwrap_or(state);
             }
         }
-        self.repaired(state).rows(self.world.schema())
+        self.repaired(state)
     }
 
     /// The state with one more row, if that can be.
     fn with_row(&mut self, place: usize, state: &State) -> Option<State> {
-        let table = self.loaders[place].table;
+        let table = self.source.loaders[place].table;
         let values = self.row(table, state);
-        let columns = self.loaders[place].columns.clone();
+        let columns = self.source.loaders[place].columns.clone();
         let parameters: Vec<Value> = columns.iter().map(|c| values[c.index()].clone()).collect();
         let number = 1_000 + self.random.below(1_000_000);
-        let mut attempt = Attempt::new(self.world, state.clone(), number, false);
-        let insert = &self.loaders[place].insert;
+        let mut attempt = Attempt::new(self.source.world, state.clone(), number, false);
+        let insert = &self.source.loaders[place].insert;
         ready(insert.execute(&mut attempt, &parameters)).ok()?;
         Some(attempt.into_parts().0)
     }
 
     /// Values for a row; those of a foreign key are some parent's.
     fn row(&mut self, table: TableId, state: &State) -> Vec<Value> {
-        let world = self.world;
+        let world = self.source.world;
         let schema = world.schema().table(table);
         let mut values: Vec<Value> = Vec::new();
         for column in &schema.columns {
@@ -284,7 +400,8 @@ impl<'w> Generator<'w> {
         }
         for key in &world.catalog().tables[table.index()].foreign_keys {
             let parent = world.schema().table(key.parent);
-            let rows: Vec<Vec<Value>> = state.tables[key.parent.index()]
+            let rows: Vec<Vec<Value>> = state
+                .of_table(key.parent)
                 .values()
                 .map(|row| row.values(&parent.layout))
                 .collect();
@@ -305,7 +422,7 @@ impl<'w> Generator<'w> {
 
     /// Changes values and takes rows out until nothing is violated.
     fn repaired(&mut self, mut state: State) -> State {
-        let world = self.world;
+        let world = self.source.world;
         let schema = world.schema();
         let mut wrong = violated(world, &state).len();
         for _ in 0..REPAIRS_MAX {
@@ -314,10 +431,9 @@ impl<'w> Generator<'w> {
             }
             let mut rows = state.rows(schema);
             if rows.is_empty() || self.random.one_in(4) {
-                let place = self.random.below(self.loaders.len() as u64) as usize;
-                if self.loaders.is_empty() {
+                let Some((place, _)) = self.random.pick(&self.reach.loaders).copied() else {
                     return state;
-                }
+                };
                 if let Some(more) = self.with_row(place, &state) {
                     let left = violated(world, &more).len();
                     if left <= wrong {
@@ -345,25 +461,21 @@ impl<'w> Generator<'w> {
                 (state, wrong) = (changed, left);
             }
         }
-        if wrong == 0 {
-            state
-        } else {
-            State::empty(schema)
-        }
+        if wrong == 0 { state } else { State::default() }
     }
 
     /// A state of these rows, put in one by one.
     fn stored(&mut self, rows: &[(TableId, Vec<Value>)]) -> Option<State> {
-        let mut state = State::empty(self.world.schema());
-        for loader in 0..self.loaders.len() {
-            let table = self.loaders[loader].table;
+        let mut state = State::default();
+        for (loader, _) in self.reach.loaders.clone() {
+            let table = self.source.loaders[loader].table;
             for (number, (_, values)) in rows.iter().enumerate().filter(|(_, (t, _))| *t == table) {
-                let columns = &self.loaders[loader].columns;
+                let columns = &self.source.loaders[loader].columns;
                 let parameters: Vec<Value> =
                     columns.iter().map(|c| values[c.index()].clone()).collect();
                 let number = 1_000 + number as u64;
-                let mut attempt = Attempt::new(self.world, state, number, false);
-                let insert = &self.loaders[loader].insert;
+                let mut attempt = Attempt::new(self.source.world, state, number, false);
+                let insert = &self.source.loaders[loader].insert;
                 ready(insert.execute(&mut attempt, &parameters)).ok()?;
                 state = attempt.into_parts().0;
             }
@@ -377,7 +489,7 @@ impl<'w> Generator<'w> {
 fn loaders(world: &World<'_>) -> Vec<Loader> {
     let catalog = world.catalog();
     let mut loaders = Vec::new();
-    for table in in_order(world) {
+    for table in world.order.iter().copied() {
         let schema = world.schema().table(table);
         let declared = &catalog.tables[table.index()];
         let chosen = |c: &usize| {
@@ -529,19 +641,28 @@ const RESERVED: [&str; 101] = [
 ];
 
 /// The tables, parents before children; circles in order of declaration.
-pub(super) fn in_order(world: &World<'_>) -> Vec<TableId> {
-    let tables = &world.catalog().tables;
-    let mut order: Vec<TableId> = Vec::new();
+pub(super) fn in_order(catalog: &Catalog) -> Vec<TableId> {
+    let tables = &catalog.tables;
+    let mut waits: Vec<bool> = vec![true; tables.len()];
+    let mut order: Vec<TableId> = Vec::with_capacity(tables.len());
     while order.len() < tables.len() {
-        let ready = |t: &&anabranch_sql::catalog::Table| {
-            let mut keys = t.foreign_keys.iter();
-            keys.all(|k| k.parent == t.id || order.contains(&k.parent))
-        };
-        let left = || tables.iter().filter(|t| !order.contains(&t.id));
-        let Some(next) = left().find(ready).or_else(|| left().next()) else {
-            break;
-        };
-        order.push(next.id);
+        let before = order.len();
+        for table in tables {
+            let mut keys = table.foreign_keys.iter();
+            if waits[table.id.index()]
+                && keys.all(|k| k.parent == table.id || !waits[k.parent.index()])
+            {
+                waits[table.id.index()] = false;
+                order.push(table.id);
+            }
+        }
+        // A circle: who is declared first goes first.
+        if order.len() == before
+            && let Some(first) = tables.iter().find(|t| waits[t.id.index()])
+        {
+            waits[first.id.index()] = false;
+            order.push(first.id);
+        }
     }
     order
 }

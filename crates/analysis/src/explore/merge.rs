@@ -46,7 +46,7 @@ fn apply(
     slots: &mut [Value],
 ) -> Result<Option<String>, ()> {
     let table = world.schema().table(done.effect.table());
-    let rows = &mut state.tables[table.id.index()];
+    let rows = state.of_table_mut(table.id);
     match &done.effect {
         Effect::Insert {
             key, row, patches, ..
@@ -81,12 +81,12 @@ fn apply(
             let Some(row) = rows.get(key).cloned() else {
                 return if outputs.is_some() { Err(()) } else { Ok(None) };
             };
-            let columns = world.written(done, table);
-            let owner =
-                |c: &ColumnIndex| matches!(world.policy(table.id, *c), MergePolicy::OwnerOrder);
+            let mut columns = world.written(done, table);
+            let owner = |c: &ColumnIndex| world.is_owned(*program, table.id, *c);
             let mut computed = None;
             let mut refused = None;
-            if outputs.is_some() || columns.iter().any(owner) {
+            let unknown = !world.statements.contains_key(&done.statement);
+            if outputs.is_some() || unknown || columns.iter().any(owner) {
                 match world
                     .programs
                     .apply(*program, &row, arguments, ColumnSet::EMPTY)
@@ -95,6 +95,16 @@ fn apply(
                     // It has been told that it is done: what it adds is added all the same.
                     Err(error) => refused = Some(world.refused(table.id, &error).ok_or(())?),
                 }
+            }
+            if let (true, Some(applied)) = (unknown, &computed) {
+                // What it left as it was where it ran it may change here.
+                let all = (0..table.columns.len()).map(|c| ColumnIndex(c as u16));
+                let differs = |c: &ColumnIndex| {
+                    row.get(&table.layout, *c) != applied.row.get(&table.layout, *c)
+                };
+                columns.extend(all.filter(differs));
+                columns.sort_unstable();
+                columns.dedup();
             }
             if let (Some(first), Some(applied)) = (outputs, &computed) {
                 for (place, value) in applied.outputs.iter().enumerate() {
@@ -108,21 +118,22 @@ fn apply(
                     return Err(());
                 };
                 let now = row.get(&table.layout, column);
-                let owned = world.policy(table.id, column) == MergePolicy::OwnerOrder;
-                if owned && now != before && world.is_of_the_row_found(done, table.id, column) {
+                let policy = world.policy(table.id, column);
+                if policy == MergePolicy::OwnerOrder
+                    && now != before
+                    && world.is_of_the_row_found(done, table.id, column)
+                {
                     return Err(());
                 }
-                let value = match (world.policy(table.id, column), &computed) {
+                let value = match (policy, &computed) {
                     // The policy says that it never changes: who reads it sees what was inserted.
                     (MergePolicy::Immutable, _) => now,
                     (MergePolicy::Counter, _) => {
                         moved(table, column, &now, &before, &after).ok_or(())?
                     }
-                    (MergePolicy::OwnerOrder, Some(applied)) => {
-                        applied.row.get(&table.layout, column)
-                    }
-                    (MergePolicy::OwnerOrder, None) => now,
-                    _ => after,
+                    _ if !owner(&column) => after,
+                    (_, Some(applied)) => applied.row.get(&table.layout, column),
+                    (_, None) => now,
                 };
                 changes.push((column, value));
             }

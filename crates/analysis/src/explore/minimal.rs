@@ -5,6 +5,12 @@ use anabranch_types::Value;
 use super::World;
 use super::case::Case;
 
+/// So many times another value is tried in the place of one: numbers are for the eye.
+const SMALLER_MAX: u32 = 200;
+
+/// Two rows at once are tried without where there are no more than these.
+const PAIRED_ROWS_MAX: usize = 16;
+
 /// The case without what it can do without, and with smaller numbers where they do as well.
 pub(super) fn minimal(world: &World<'_>, case: &Case, invariant: &str, planned: bool) -> Case {
     let still = |case: &Case| case.breaks(world, invariant, planned);
@@ -14,6 +20,7 @@ pub(super) fn minimal(world: &World<'_>, case: &Case, invariant: &str, planned: 
     {
         least = settled;
     }
+    let mut tries = SMALLER_MAX;
     loop {
         let before = least.clone();
         least = without(
@@ -29,7 +36,7 @@ pub(super) fn minimal(world: &World<'_>, case: &Case, invariant: &str, planned: 
             still,
         );
         least = without_pairs(least, still);
-        least = smaller(least, still);
+        least = smaller(least, &mut tries, still);
         if least == before {
             return least;
         }
@@ -59,6 +66,9 @@ fn without(
 /// Leaves out two rows at once, where each is there for the other.
 fn without_pairs(mut case: Case, still: impl Fn(&Case) -> bool) -> Case {
     let mut second = case.rows.len();
+    if second > PAIRED_ROWS_MAX {
+        return case;
+    }
     while second > 1 {
         second = (second - 1).min(case.rows.len() - 1);
         for first in 0..second {
@@ -77,33 +87,39 @@ fn without_pairs(mut case: Case, still: impl Fn(&Case) -> bool) -> Case {
     case
 }
 
-/// Tries NULL, 0 and 1 in the place of each value, in this order.
-fn smaller(mut case: Case, still: impl Fn(&Case) -> bool) -> Case {
-    let rows: Vec<(usize, usize)> = places(case.rows.iter().map(|(_, values)| values.len()));
-    for (row, column) in rows {
-        let value = case.rows[row].1[column].clone();
-        for simpler in simpler(&value) {
-            let mut less = case.clone();
-            less.rows[row].1[column] = simpler;
-            if still(&less) {
-                case = less;
-                break;
-            }
-        }
-    }
+/// Tries 0 and 1 in the place of each value, in this order, as long as tries are left.
+fn smaller(mut case: Case, tries: &mut u32, still: impl Fn(&Case) -> bool) -> Case {
     let calls = places(case.calls.iter().map(|c| c.arguments.len()));
     for (call, argument) in calls {
         let value = case.calls[call].arguments[argument].clone();
         for simpler in simpler(&value) {
             let mut less = case.clone();
             less.calls[call].arguments[argument] = simpler;
-            if still(&less) {
+            if may_try(tries) && still(&less) {
+                case = less;
+                break;
+            }
+        }
+    }
+    let rows: Vec<(usize, usize)> = places(case.rows.iter().map(|(_, values)| values.len()));
+    for (row, column) in rows {
+        let value = case.rows[row].1[column].clone();
+        for simpler in simpler(&value) {
+            let mut less = case.clone();
+            less.rows[row].1[column] = simpler;
+            if may_try(tries) && still(&less) {
                 case = less;
                 break;
             }
         }
     }
     case
+}
+
+fn may_try(tries: &mut u32) -> bool {
+    let may = *tries > 0;
+    *tries = tries.saturating_sub(1);
+    may
 }
 
 fn places(counts: impl Iterator<Item = usize>) -> Vec<(usize, usize)> {

@@ -33,16 +33,18 @@ use anabranch_sql::Application;
 use anabranch_sql::catalog::Catalog;
 use anabranch_sql::summary::{ColumnWrite, Role, StatementId, Term, WriteClass};
 use anabranch_types::{
-    ColumnIndex, ColumnSet, Effect, EffectError, RowPrograms, Schema, TableId, TableSchema, Value,
+    ColumnIndex, ColumnSet, Effect, EffectError, ProgramId, RowPrograms, Schema, TableId,
+    TableSchema, Value,
 };
 
+use crate::assertion::read_assertion;
 use crate::invariant::not_null_name;
 use crate::plan::{
-    Confluence, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan, gives_numbers,
+    Confluence, Guard, GuardKeeping, Invariant, InvariantKind, MergePolicy, Plan, gives_numbers,
 };
-use case::{Call, Outcome};
-use generate::Generator;
-use state::Done;
+use case::{Call, Lost, Met, Outcome, are_ordered};
+use generate::{Generator, Source};
+use state::{Done, Log, State};
 
 pub(crate) use generate::quoted;
 
@@ -50,10 +52,13 @@ pub use committed::{Committed, MergedRows, StoredRow};
 pub use show::{Counterexample, ReplicaCall};
 
 /// The most cases that are tried of one application: where many verdicts ask for them, each gets fewer.
-const CASES_MAX: usize = 100_000;
+const CASES_MAX: usize = 50_000;
 
-/// The least that a verdict gets.
+/// The least that a verdict gets; where that is too much for all of them, some get none.
 const CASES_MIN: u32 = 50;
+
+/// The most types that are called beside the one that is to be shown.
+const OTHERS_MAX: usize = 16;
 
 /// How hard to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,11 +98,24 @@ impl<'a> Explorer<'a> {
     /// small as it gets. The same seed looks at the same cases.
     pub fn attack(&self, seed: u64, effort: Effort) -> Option<Counterexample> {
         let everybody: Vec<usize> = (0..self.world.application.procedures.len()).collect();
-        let mut generator = Generator::new(&self.world, seed);
+        let source = Source::new(&self.world, seed);
+        let mut generator = Generator::new(&source, &everybody);
         for _ in 0..effort.cases {
-            let Some(case) = generator.case(&everybody, true, effort) else {
+            let Some(tried) = generator.case(&everybody, true, effort) else {
                 continue;
             };
+            let (calls, logs): (Vec<&Call>, Vec<&Log>) =
+                tried.calls.iter().map(|(call, log)| (call, log)).unzip();
+            if are_ordered(&self.world, &calls) {
+                continue;
+            }
+            let Some(met) = Met::new(&self.world, tried.ancestor.clone(), &logs, true) else {
+                continue;
+            };
+            if met.violated(&self.world).is_empty() {
+                continue;
+            }
+            let case = tried.case(&self.world);
             if let Outcome::Broken(violated) = case.run(&self.world, true)
                 && let Some(invariant) = violated.first()
             {
@@ -108,85 +126,149 @@ impl<'a> Explorer<'a> {
         None
     }
 
+    /// The counterexamples that [`Explorer::search`] finds.
+    pub fn counterexamples(&self, seed: u64, effort: Effort) -> Vec<Counterexample> {
+        self.search(seed, effort).found
+    }
+
     /// For each invariant that some transaction type does not keep without coordination, and each
     /// such type, the smallest case found in which it breaks without guards. In order of invariants,
     /// then of types; one case that shows several types is listed once.
-    pub fn counterexamples(&self, seed: u64, effort: Effort) -> Vec<Counterexample> {
+    pub fn search(&self, seed: u64, effort: Effort) -> Search {
         let plan = self.world.plan;
-        let mut found: Vec<Counterexample> = Vec::new();
-        let generator = Generator::new(&self.world, seed);
-        let asked = plan.entries.iter().flat_map(|entry| &entry.verdicts);
-        let asked = asked.filter(|v| v.confluent != Confluence::Yes).count();
-        let share = u32::try_from(CASES_MAX / asked.max(1)).unwrap_or(u32::MAX);
+        // What is not understood does not run.
+        let procedures = self.world.application.procedures.len();
+        let mut asked: Vec<(usize, usize)> = Vec::new();
+        for (owner, entry) in plan.entries.iter().enumerate().take(procedures) {
+            let needing = entry.verdicts.iter();
+            let needing = needing.filter(|verdict| verdict.confluent != Confluence::Yes);
+            asked.extend(needing.map(|verdict| (verdict.invariant, owner)));
+        }
+        asked.sort_unstable();
+        asked.dedup();
+        let mut search = Search {
+            asked: asked.len(),
+            searched: asked.len(),
+            cases: effort.cases,
+            ..Search::default()
+        };
+        let affordable = CASES_MAX / CASES_MIN as usize;
+        if asked.len() > affordable {
+            // Every invariant comes first once, then every one a second time.
+            let mut turns: BTreeMap<usize, usize> = BTreeMap::new();
+            let mut ranked: Vec<(usize, (usize, usize))> = asked
+                .iter()
+                .map(|one| {
+                    let turn = turns.entry(one.0).or_default();
+                    *turn += 1;
+                    (*turn, *one)
+                })
+                .collect();
+            ranked.sort_unstable();
+            ranked.truncate(affordable);
+            asked = ranked.into_iter().map(|(_, one)| one).collect();
+            asked.sort_unstable();
+            search.searched = asked.len();
+            let looked_at: BTreeSet<usize> =
+                asked.iter().map(|(invariant, _)| *invariant).collect();
+            let left = turns
+                .into_keys()
+                .filter(|invariant| !looked_at.contains(invariant));
+            search.unsearched = left.map(|i| plan.invariants[i].name.clone()).collect();
+        }
+        let share = u32::try_from(CASES_MAX / asked.len().max(1)).unwrap_or(u32::MAX);
+        search.cases = effort.cases.min(share);
         let effort = Effort {
-            cases: effort.cases.min(share.max(CASES_MIN)),
+            cases: search.cases,
             ..effort
         };
-        for (index, invariant) in plan.invariants.iter().enumerate() {
-            // What is not understood does not run.
-            let procedures = self.world.application.procedures.len();
-            for (owner, entry) in plan.entries.iter().enumerate().take(procedures) {
-                let Some(verdict) = entry.verdict(index) else {
-                    continue;
-                };
-                let shown = |c: &Counterexample| {
-                    c.invariant == invariant.name && c.transactions.contains(&entry.name)
-                };
-                if verdict.confluent == Confluence::Yes || found.iter().any(shown) {
-                    continue;
-                }
-                let mut types: Vec<usize> = verdict
-                    .because
-                    .iter()
-                    .filter_map(|name| plan.entries.iter().position(|e| e.name == *name))
-                    .collect();
-                types.retain(|t| *t != owner && *t < procedures);
-                let isolation = invariant.kind == InvariantKind::NoLostUpdate;
-                let name = &invariant.name;
-                found.extend(self.breaks(&generator, effort, name, isolation, owner, &types));
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        for (at, entry) in plan.entries.iter().enumerate().take(procedures) {
+            places.entry(&entry.name).or_insert(at);
+        }
+        let source = Source::new(&self.world, seed);
+        let mut shown: BTreeSet<(usize, usize)> = BTreeSet::new();
+        for (index, owner) in asked {
+            let Some(verdict) = plan.entries[owner].verdict(index) else {
+                continue;
+            };
+            if shown.contains(&(index, owner)) {
+                continue;
+            }
+            let others = verdict.because.iter();
+            let mut types: Vec<usize> = others
+                .filter_map(|n| places.get(n.as_str()).copied())
+                .collect();
+            types.retain(|of| *of != owner);
+            types.truncate(OTHERS_MAX);
+            types.insert(0, owner);
+            let found = self.breaks(&source, effort, &plan.invariants[index], owner, &types);
+            if let Some(found) = found {
+                shown.extend(found.calls.iter().map(|call| (index, call.procedure)));
+                search.found.push(found);
             }
         }
-        found
+        search
     }
 
     /// The smallest case found in which a type, with others, breaks an invariant.
     fn breaks(
         &self,
-        generator: &Generator<'_>,
+        source: &Source<'_>,
         effort: Effort,
-        invariant: &str,
-        isolation: bool,
+        invariant: &Invariant,
         owner: usize,
-        others: &[usize],
+        types: &[usize],
     ) -> Option<Counterexample> {
-        let mut generator = generator.clone();
-        let mut types = vec![owner];
-        types.extend(others);
+        let world = &self.world;
+        let mut generator = Generator::new(source, types);
+        let name = &invariant.name;
         for _ in 0..effort.cases {
-            let Some(case) = generator.case(&types, false, effort) else {
+            let Some(tried) = generator.case(types, false, effort) else {
                 continue;
             };
-            if !case.involves(owner) {
+            let (calls, logs): (Vec<&Call>, Vec<&Log>) =
+                tried.calls.iter().map(|(call, log)| (call, log)).unzip();
+            if !calls.iter().any(|call| call.procedure == owner) {
                 continue;
             }
-            let Some(case) = case.settled(&self.world, false) else {
+            let Some(met) = Met::new(world, tried.ancestor.clone(), &logs, false) else {
                 continue;
             };
-            let broken = if isolation {
-                case.loses(&self.world, invariant)
-            } else {
-                case.breaks(&self.world, invariant, false)
+            let broken = match invariant.kind {
+                InvariantKind::NoLostUpdate => met.loses(world, name, &calls) == Some(Lost::Yes),
+                _ => met.violated(world).contains(name),
             };
-            if broken {
-                let least = minimal::minimal(&self.world, &case, invariant, false);
-                // What is left may do without the type that it was to show.
-                if least.involves(owner) {
-                    return show::counterexample(&self.world, &least, invariant, false);
-                }
+            if !broken {
+                continue;
+            }
+            let case = tried.case(world).settled(world, false);
+            let Some(case) = case.filter(|case| case.breaks(world, name, false)) else {
+                continue;
+            };
+            let least = minimal::minimal(world, &case, name, false);
+            // What is left may do without the type that it was to show.
+            if least.involves(owner) {
+                return show::counterexample(world, &least, name, false);
             }
         }
         None
     }
+}
+
+/// What was looked for, and found.
+#[derive(Clone, Debug, Default)]
+pub struct Search {
+    /// What was found.
+    pub found: Vec<Counterexample>,
+    /// Verdicts that are not yes.
+    pub asked: usize,
+    /// Those of them of which a counterexample was looked for.
+    pub searched: usize,
+    /// The most cases that were tried of each.
+    pub cases: u32,
+    /// The invariants of which none was looked for.
+    pub unsearched: Vec<String>,
 }
 
 /// What cases run in.
@@ -198,6 +280,21 @@ pub(crate) struct World<'a> {
     statements: BTreeMap<StatementId, Site>,
     /// The coordination graph: two types, the lower first, and the invariant that joins them.
     edges: BTreeSet<(usize, usize, &'a str)>,
+    /// The edges that are there for isolation, whatever the table.
+    isolating: BTreeSet<(usize, usize)>,
+    /// The tables, parents before children.
+    order: Vec<TableId>,
+    /// What is known of the application's assertions, in their order.
+    assertions: Vec<KnownAssertion>,
+}
+
+/// What is known of an assertion.
+#[derive(Clone, Debug)]
+struct KnownAssertion {
+    /// The tables that it is about.
+    tables: Vec<TableId>,
+    /// Whether it holds where they are empty.
+    holds_empty: bool,
 }
 
 /// What is known of a statement.
@@ -234,15 +331,20 @@ impl<'a> World<'a> {
         }
         let merges = plan.columns.iter();
         let mut edges = BTreeSet::new();
+        let mut isolating = BTreeSet::new();
         for edge in plan.edges() {
             let (one, other) = edge.ends;
+            let mut kinds = edge.invariants.keys().map(|i| plan.invariants[*i].kind);
+            if kinds.any(|kind| kind == InvariantKind::NoLostUpdate) {
+                isolating.insert(edge.ends);
+            }
             let names = edge
                 .invariants
                 .keys()
                 .map(|i| plan.invariants[*i].name.as_str());
             edges.extend(names.map(|name| (one, other, name)));
         }
-        World {
+        let mut world = World {
             application,
             plan,
             programs: application.programs(),
@@ -251,13 +353,34 @@ impl<'a> World<'a> {
                 .collect(),
             statements,
             edges,
+            isolating,
+            order: generate::in_order(application.catalog()),
+            assertions: Vec::new(),
+        };
+        let declared = application.catalog().assertions.iter();
+        let mut known = Vec::new();
+        for (assertion, declared) in application.assertions().iter().zip(declared) {
+            let formula = read_assertion(application.catalog(), &declared.expression);
+            let clauses = formula.clauses.iter();
+            let empty = State::default();
+            known.push(KnownAssertion {
+                tables: clauses.flat_map(|clause| &clause.tables).copied().collect(),
+                holds_empty: validity::holds(application.schema(), assertion, &empty),
+            });
         }
+        world.assertions = known;
+        world
     }
 
     /// Whether the plan orders calls of two types for this invariant.
     fn joins(&self, one: usize, other: usize, invariant: &str) -> bool {
         let ends = (one.min(other), one.max(other), invariant);
         self.edges.contains(&ends)
+    }
+
+    /// Whether the plan orders calls of two types for the sake of isolation.
+    fn isolates(&self, one: usize, other: usize) -> bool {
+        self.isolating.contains(&(one.min(other), one.max(other)))
     }
 
     fn schema(&self) -> &'a Schema {
@@ -282,6 +405,17 @@ impl<'a> World<'a> {
         self.statements
             .get(&done.statement)
             .is_some_and(|site| !site.deferred && site.computed.contains(&(table, column)))
+    }
+
+    /// Whether a row's owner computes a column by this program. It does so where the policy says it; and a
+    /// column that some type writes from data that it has read is computed all the same by who computes it
+    /// from the row.
+    fn is_owned(&self, program: ProgramId, table: TableId, column: ColumnIndex) -> bool {
+        match self.policy(table, column) {
+            MergePolicy::OwnerOrder => true,
+            MergePolicy::Guarded => !self.programs.assigned(program).contains(column),
+            MergePolicy::Immutable | MergePolicy::Counter | MergePolicy::LastWriter => false,
+        }
     }
 
     fn policy(&self, table: TableId, column: ColumnIndex) -> MergePolicy {

@@ -5,7 +5,7 @@ use anabranch_types::{DataType, TableId, Value};
 
 use super::World;
 use super::case::{Call, Case, Side};
-use super::generate::{in_order, quoted};
+use super::generate::quoted;
 use super::state::State;
 
 /// The least that goes wrong: initial rows, what each of two replicas runs, what merging them
@@ -72,7 +72,7 @@ pub(super) fn counterexample(
         .tables
         .iter()
         .map(|t| t.id)
-        .filter(|t| ancestor.tables[t.index()] != merged.tables[t.index()])
+        .filter(|t| ancestor.of_table(*t) != merged.of_table(*t))
         .collect();
     let mut types: Vec<usize> = case.calls.iter().map(|c| c.procedure).collect();
     types.sort_unstable();
@@ -95,7 +95,7 @@ pub(super) fn counterexample(
         merged: inserts(world, &merged),
         emptied: changed
             .iter()
-            .filter(|t| merged.tables[t.index()].is_empty())
+            .filter(|t| merged.of_table(**t).is_empty())
             .map(names)
             .collect(),
         rows: case.rows.clone(),
@@ -142,9 +142,9 @@ fn call(world: &World<'_>, call: &Call) -> String {
 /// The rows of a state as INSERTs. Columns that are NULL are left out.
 pub(super) fn inserts(world: &World<'_>, state: &State) -> Vec<String> {
     let mut statements = Vec::new();
-    for table in in_order(world) {
+    for table in world.order.iter().copied() {
         let schema = world.schema().table(table);
-        for row in state.tables[table.index()].values() {
+        for row in state.of_table(table).values() {
             let values = row.values(&schema.layout);
             let named: Vec<(String, String)> = schema
                 .columns

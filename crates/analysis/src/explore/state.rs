@@ -17,29 +17,78 @@ use anabranch_types::{
 
 use super::World;
 
-/// The rows of every table, by primary key.
-#[derive(Clone, Debug, PartialEq)]
+/// The rows of a table, by primary key.
+pub(super) type Rows = BTreeMap<Key, Row>;
+
+/// The rows of every table. A copy shares what it does not change.
+#[derive(Clone, Debug, Default)]
 pub(super) struct State {
-    pub(super) tables: Vec<BTreeMap<Key, Row>>,
+    /// In order; a table that is not there has no rows.
+    tables: Vec<(TableId, Rc<Rows>)>,
+}
+
+impl PartialEq for State {
+    fn eq(&self, other: &State) -> bool {
+        self.tables().eq(other.tables())
+    }
 }
 
 impl State {
-    /// No rows.
-    pub(super) fn empty(schema: &Schema) -> State {
-        State {
-            tables: vec![BTreeMap::new(); schema.tables.len()],
+    /// The tables that have rows, in order.
+    pub(super) fn tables(&self) -> impl Iterator<Item = (TableId, &Rows)> {
+        let tables = self.tables.iter().map(|(table, rows)| (*table, &**rows));
+        tables.filter(|(_, rows)| !rows.is_empty())
+    }
+
+    /// The tables whose rows are not shared with another state, in order: what has been changed since the two
+    /// were one is among them.
+    pub(super) fn unlike(&self, other: &State) -> Vec<TableId> {
+        let shares = |(table, rows): &&(TableId, Rc<Rows>)| {
+            let place = other.tables.binary_search_by_key(table, |(of, _)| *of);
+            place.is_ok_and(|place| Rc::ptr_eq(rows, &other.tables[place].1))
+        };
+        let mine = self.tables.iter().filter(|one| !shares(one));
+        let mut unlike: Vec<TableId> = mine.map(|(table, _)| *table).collect();
+        let theirs = other.tables.iter().map(|(table, _)| *table);
+        unlike.extend(theirs.filter(|table| {
+            self.tables
+                .binary_search_by_key(table, |(of, _)| *of)
+                .is_err()
+        }));
+        unlike.sort_unstable();
+        unlike
+    }
+
+    /// The rows of a table.
+    pub(super) fn of_table(&self, table: TableId) -> &Rows {
+        static NONE: Rows = BTreeMap::new();
+        match self.tables.binary_search_by_key(&table, |(of, _)| *of) {
+            Ok(place) => &self.tables[place].1,
+            Err(_) => &NONE,
         }
+    }
+
+    /// The same, to be changed.
+    pub(super) fn of_table_mut(&mut self, table: TableId) -> &mut Rows {
+        let place = match self.tables.binary_search_by_key(&table, |(of, _)| *of) {
+            Ok(place) => place,
+            Err(place) => {
+                self.tables.insert(place, (table, Rc::default()));
+                place
+            }
+        };
+        Rc::make_mut(&mut self.tables[place].1)
     }
 
     /// These rows; none if a value does not fit its column or two rows have one key.
     pub(super) fn of(schema: &Schema, rows: &[(TableId, Vec<Value>)]) -> Option<State> {
-        let mut state = State::empty(schema);
+        let mut state = State::default();
         for (place, (table, values)) in rows.iter().enumerate() {
             let table = schema.table(*table);
             let row = table.layout.encode(values).ok()?;
             let key = key_of(table, &row)
                 .unwrap_or_else(|| Key::from_bytes(&(place as u128).to_be_bytes()));
-            if state.tables[table.id.index()].insert(key, row).is_some() {
+            if state.of_table_mut(table.id).insert(key, row).is_some() {
                 return None;
             }
         }
@@ -49,14 +98,15 @@ impl State {
     /// All rows, decoded, in order of tables and keys.
     pub(super) fn rows(&self, schema: &Schema) -> Vec<(TableId, Vec<Value>)> {
         let mut rows = Vec::new();
-        for (table, stored) in schema.tables.iter().zip(&self.tables) {
-            rows.extend(stored.values().map(|r| (table.id, r.values(&table.layout))));
+        for (table, stored) in self.tables() {
+            let layout = &schema.table(table).layout;
+            rows.extend(stored.values().map(|r| (table, r.values(layout))));
         }
         rows
     }
 
     fn read(&self, schema: &Schema, read: &Read) -> Fetched {
-        let stored = &self.tables[read.table().index()];
+        let stored = self.of_table(read.table());
         match read {
             Read::Point { key, .. } => Fetched::Point(stored.get(key).cloned()),
             Read::Range {
@@ -203,7 +253,7 @@ impl<'w> Attempt<'w> {
     }
 
     fn change(&mut self, statement: StatementId, effect: Effect, key: Key, after: Option<Row>) {
-        let rows = &mut self.state.tables[effect.table().index()];
+        let rows = self.state.of_table_mut(effect.table());
         let before = match &after {
             Some(row) => rows.insert(key, row.clone()),
             None => rows.remove(&key),
@@ -217,7 +267,7 @@ impl<'w> Attempt<'w> {
     }
 
     fn is_taken(&self, table: &TableSchema, key: &Key, row: &Row) -> bool {
-        let rows = &self.state.tables[table.id.index()];
+        let rows = self.state.of_table(table.id);
         let taken = |columns: &[ColumnIndex]| {
             let null = |c: &ColumnIndex| row.is_null(&table.layout, *c);
             let of = |r: &Row| entry_of(table, columns, r, &Key::empty());
@@ -277,7 +327,7 @@ impl Transaction for Attempt<'_> {
                 outputs,
                 ..
             } => {
-                let Some(row) = self.state.tables[table.id.index()].get(key) else {
+                let Some(row) = self.state.of_table(table.id).get(key) else {
                     return match outputs {
                         None => Ok(()),
                         Some(_) => Err(failed("P0002", "query returned no rows")),

@@ -1,9 +1,10 @@
 //! Counterexamples as text, for people: what is there, what two replicas run, what merging comes to.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::text::{heading, paragraph};
-use crate::explore::Counterexample;
+use crate::explore::{Counterexample, Search};
 use crate::plan::{Confluence, InvariantKind, Plan};
 
 /// The command that runs a counterexample.
@@ -11,9 +12,10 @@ pub type ReplayedBy<'r> = dyn Fn(&Counterexample) -> String + 'r;
 
 /// All of them, with the command that runs each; and, of what is not confluent, that for which none was
 /// found.
-pub fn render(plan: &Plan, found: &[Counterexample], replayed_by: &ReplayedBy<'_>) -> String {
+pub fn render(plan: &Plan, search: &Search, replayed_by: &ReplayedBy<'_>) -> String {
     let mut out = String::new();
-    let missing = missing(plan, found);
+    let missing = missing(plan, search);
+    let found = &search.found;
     if found.is_empty() && missing.is_empty() {
         return out;
     }
@@ -34,20 +36,51 @@ pub fn render(plan: &Plan, found: &[Counterexample], replayed_by: &ReplayedBy<'_
             ),
         );
     }
+    if let Some(said) = unsearched(search) {
+        paragraph(&mut out, 0, &said);
+    }
     out
 }
 
 /// The invariants that need coordination, and of which no counterexample was found.
-pub(super) fn missing<'p>(plan: &'p Plan, found: &[Counterexample]) -> Vec<&'p str> {
-    let needs = |index: &usize| {
-        let mut verdicts = plan.entries.iter().filter_map(|e| e.verdict(*index));
-        verdicts.any(|v| v.confluent != Confluence::Yes)
-    };
-    (0..plan.invariants.len())
-        .filter(needs)
-        .map(|index| plan.invariants[index].name.as_str())
-        .filter(|name| !found.iter().any(|f| f.invariant == *name))
+pub(super) fn missing<'p>(plan: &'p Plan, search: &Search) -> Vec<&'p str> {
+    let needing = plan.entries.iter().flat_map(|entry| &entry.verdicts);
+    let needing = needing.filter(|verdict| verdict.confluent != Confluence::Yes);
+    let needing: BTreeSet<usize> = needing.map(|verdict| verdict.invariant).collect();
+    let found: BTreeSet<&str> = search.found.iter().map(|f| f.invariant.as_str()).collect();
+    let unsearched: BTreeSet<&str> = search.unsearched.iter().map(String::as_str).collect();
+    let names = needing
+        .into_iter()
+        .map(|index| plan.invariants[index].name.as_str());
+    names
+        .filter(|name| !found.contains(name) && !unsearched.contains(name))
         .collect()
+}
+
+/// So many invariants of which nothing was looked for are named to people.
+const UNSEARCHED_MAX: usize = 20;
+
+/// What was not looked for, where there is too much of it.
+pub(super) fn unsearched(search: &Search) -> Option<String> {
+    if search.searched == search.asked {
+        return None;
+    }
+    let mut said = format!(
+        "Counterexamples were looked for of {} of {} verdicts, up to {} cases each: more would take too long.",
+        search.searched, search.asked, search.cases
+    );
+    if !search.unsearched.is_empty() {
+        let names = search.unsearched.iter().take(UNSEARCHED_MAX);
+        let names: Vec<&str> = names.map(String::as_str).collect();
+        let _ = write!(said, " None was looked for of: {}", names.join(", "));
+        match search.unsearched.len().saturating_sub(UNSEARCHED_MAX) {
+            0 => said.push('.'),
+            more => {
+                let _ = write!(said, ", and {more} more (--format json has all).");
+            }
+        }
+    }
+    Some(said)
 }
 
 /// One: what is there, what replicas run, what merging comes to and what that violates.

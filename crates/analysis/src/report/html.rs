@@ -10,13 +10,13 @@ use anabranch_sql::source::Span;
 use anabranch_sql::summary::TransactionSummary;
 use anabranch_types::markup::{escaped, page};
 
-use super::counterexample::{ReplayedBy, missing, violated};
+use super::counterexample::{ReplayedBy, missing, unsearched, violated};
 use super::findings::{Baseline, Finding};
 use super::graph::svg;
 use super::json::{class_name, merge_name};
 use super::left_out::told;
 use super::notes::{affected, count, mark, notes, placed, routed, sign, summary, unaffected};
-use crate::explore::Counterexample;
+use crate::explore::{Counterexample, Search};
 use crate::plan::{Confluence, Edge, MergePolicy, Plan, Verdict};
 use crate::rule::rule;
 
@@ -49,7 +49,7 @@ pub struct Page<'a> {
     /// What its transaction types read and write.
     pub summaries: &'a [TransactionSummary],
     /// Counterexamples, where somebody has looked for them.
-    pub counterexamples: Option<&'a [Counterexample]>,
+    pub counterexamples: Option<&'a Search>,
     /// The command that runs one.
     pub replayed_by: &'a ReplayedBy<'a>,
     /// What needs coordination.
@@ -257,10 +257,11 @@ impl Page<'_> {
     }
 
     fn put_counterexamples(&self, out: &mut String) {
-        let Some(found) = self.counterexamples else {
+        let Some(search) = self.counterexamples else {
             return;
         };
-        let none = missing(self.plan, found);
+        let found = &search.found;
+        let none = missing(self.plan, search);
         if found.is_empty() && none.is_empty() {
             return;
         }
@@ -277,6 +278,9 @@ impl Page<'_> {
                 out,
                 "<p class=\"soft\">None was found in the cases tried of: {names}.</p>"
             );
+        }
+        if let Some(said) = unsearched(search) {
+            let _ = writeln!(out, "<p class=\"soft\">{}</p>", escaped(&said));
         }
         out.push_str("</section>\n");
     }

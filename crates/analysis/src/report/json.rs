@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::counterexample::ReplayedBy;
 use super::findings::{Baseline, Finding, Fingerprint};
 use super::left_out::{Told, told};
-use crate::explore::Counterexample;
+use crate::explore::{Counterexample, Search};
 use crate::plan::{
     Confluence, CoordinationClass, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan,
     PlanEntry, ReadSubset,
@@ -28,6 +28,8 @@ struct Report<'a> {
     invariants: Vec<Invariant<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     counterexamples: Option<Vec<CounterexampleReport<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    search: Option<SearchReport<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     against_baseline: Option<Comparison<'a>>,
     left_out: Vec<Told<'a>>,
@@ -47,6 +49,14 @@ struct New<'a> {
     message: String,
     file: Option<&'a str>,
     line: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct SearchReport<'a> {
+    verdicts: usize,
+    searched: usize,
+    cases_each: u32,
+    unsearched: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -144,7 +154,7 @@ pub fn render(
     plan: &Plan,
     catalog: &Catalog,
     summaries: &[TransactionSummary],
-    counterexamples: Option<(&[Counterexample], &ReplayedBy<'_>)>,
+    counterexamples: Option<(&Search, &ReplayedBy<'_>)>,
     baseline: Option<(&Baseline, &[Finding<'_>])>,
     left_out: &[LeftOut],
 ) -> String {
@@ -180,9 +190,18 @@ pub fn render(
                 condition: i.condition.as_deref(),
             })
             .collect(),
-        counterexamples: counterexamples.map(|(list, replayed_by)| {
-            let told = list.iter().map(|one| counterexample(one, replayed_by));
+        counterexamples: counterexamples.map(|(search, replayed_by)| {
+            let told = search
+                .found
+                .iter()
+                .map(|one| counterexample(one, replayed_by));
             told.collect()
+        }),
+        search: counterexamples.map(|(search, _)| SearchReport {
+            verdicts: search.asked,
+            searched: search.searched,
+            cases_each: search.cases,
+            unsearched: &search.unsearched,
         }),
         against_baseline: baseline.map(|(known, found)| Comparison {
             new: found

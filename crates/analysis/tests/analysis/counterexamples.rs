@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use anabranch_analysis::explore::{Counterexample, Effort, Explorer};
 use anabranch_analysis::plan::{MergePolicy, Plan};
+use anabranch_analysis::report;
 use anabranch_sql::SourceFile;
 
 use crate::support::Application;
@@ -149,4 +150,42 @@ fn what_an_owner_computes_is_no_register() {
         .filter(|one| one.transactions == ["raise"])
         .collect();
     assert!(of_two.is_empty(), "{of_two:#?}");
+}
+
+/// Where there is too much to look for, every invariant gets its turn as far as that goes, and what does
+/// not get one is told.
+#[test]
+fn what_was_not_looked_for_is_told() {
+    let mut sql = String::new();
+    for number in 0..1_010 {
+        sql += &format!(
+            "CREATE TABLE t{number} (id integer PRIMARY KEY);
+             CREATE PROCEDURE p{number}(p integer) LANGUAGE SQL BEGIN ATOMIC
+                 INSERT INTO t{number} (id) VALUES (p);
+             END;\n"
+        );
+    }
+    let loaded = Application::compiled(vec![SourceFile::new("many.sql", sql)]);
+    let plan = loaded.plan();
+    let application = anabranch_sql::Application::compile(loaded.catalog).expect("it compiles");
+    let search = Explorer::new(&application, &plan).search(1, Effort::default());
+    assert_eq!(
+        (search.asked, search.searched, search.cases),
+        (1_010, 1_000, 50)
+    );
+    assert_eq!(search.unsearched.len(), 10);
+    assert_eq!(search.unsearched[9], "t1009_pkey");
+    assert_eq!(search.found.len(), 1_000);
+    let told = report::counterexample::render(&plan, &search, &|shown| shown.id());
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "looked for of 1000 of 1010 verdicts, up to 50 cases each",
+        "None was looked for of: t1000_pkey, t1001_pkey,",
+    ] {
+        assert!(told.contains(words), "{words}");
+    }
+    assert!(
+        !told.contains("None was found"),
+        "all that was looked for was found"
+    );
 }

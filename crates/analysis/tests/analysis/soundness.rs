@@ -624,8 +624,8 @@ impl Tally {
         if seed.is_multiple_of(8) {
             for found in explorer.counterexamples(seed, effort) {
                 if !names_an_edge(&plan, &found) {
-                    let found = std::slice::from_ref(&found);
-                    let told = report::counterexample::render(&plan, found, &|c| c.id());
+                    let mut told = String::new();
+                    report::counterexample::render_one(&plan, &found, &mut told);
                     let what = format!("seed {seed} shows what no edge knows:\n{text}\n{told}");
                     self.edgeless.push(what);
                 }

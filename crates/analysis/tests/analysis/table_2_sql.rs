@@ -303,11 +303,11 @@ fn a_counterexample_is_as_small_as_it_gets() {
     let found = counterexample(row).expect("a counterexample");
     assert_eq!(
         found.initial,
-        ["INSERT INTO account (id, n) VALUES (1, 2);"]
+        ["INSERT INTO account (id, n) VALUES (2, 2);"]
     );
-    assert_eq!(found.replicas[0], ["CALL t(p => 1);"]);
-    assert_eq!(found.replicas[1], ["CALL t(p => 1);"]);
-    assert_eq!(found.merged, ["INSERT INTO account (id, n) VALUES (1, 0);"]);
+    assert_eq!(found.replicas[0], ["CALL t(p => 2);"]);
+    assert_eq!(found.replicas[1], ["CALL t(p => 2);"]);
+    assert_eq!(found.merged, ["INSERT INTO account (id, n) VALUES (2, 0);"]);
 }
 
 #[test]

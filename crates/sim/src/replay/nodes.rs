@@ -167,6 +167,8 @@ impl Nodes {
         mut sides: [VecDeque<usize>; 2],
     ) -> Result<Ended, ReplayError> {
         let begins = [0, 1].map(|_| self.now + self.up_to(START_MAX));
+        let nodes = self.nodes.len() as u64;
+        let stands = [0, 1].map(|_| self.random.below(nodes) as usize);
         let mut under_way: [Option<CallId>; 2] = [None, None];
         for _ in 0..EVENTS_MAX {
             for (side, running) in under_way.iter_mut().enumerate() {
@@ -177,7 +179,7 @@ impl Nodes {
                     && self.now >= begins[side]
                     && let Some(place) = sides[side].pop_front()
                 {
-                    *running = Some(self.call(side, place, &calls[place])?);
+                    *running = Some(self.call(stands[side], place, &calls[place])?);
                 }
             }
             let waiting = (0..2).filter(|side| !sides[*side].is_empty());
@@ -226,7 +228,7 @@ impl Nodes {
 
     fn call(
         &mut self,
-        side: usize,
+        node: usize,
         place: usize,
         call: &ReplicaCall,
     ) -> Result<CallId, ReplayError> {
@@ -237,7 +239,7 @@ impl Nodes {
             arguments: call.arguments.clone().into(),
             session: Session::default(),
         };
-        self.step(side % self.nodes.len(), NodeInput::Call(call))?;
+        self.step(node, NodeInput::Call(call))?;
         Ok(id)
     }
 
