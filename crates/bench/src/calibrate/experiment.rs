@@ -15,7 +15,7 @@ use anabranch_workload::tpcc::{Distribution, Mix, Scale, Tpcc};
 use anabranch_workload::ycsb::{Parameters, Ycsb};
 
 use super::meter::{Clock, Times, lower_quartile, trimmed_mean};
-use super::{Effort, Measured};
+use super::{CalibrationError, Effort, Measured};
 
 /// An experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,12 +135,14 @@ impl Name {
     }
 }
 
-/// Measures experiments, round by round, so that a disturbance hits all alike: one, or all.
+/// Measures experiments, round by round, so that a disturbance hits all alike: one, or all. `between`
+/// measures what is to be spread over the same time.
 pub(super) fn measure(
     only: Option<Name>,
     effort: Effort,
+    between: &mut dyn FnMut() -> Result<(), CalibrationError>,
     progress: &mut dyn FnMut(&str),
-) -> Result<Vec<Measured>, CaseError> {
+) -> Result<Vec<Measured>, CalibrationError> {
     let mut all = all();
     all.retain(|(name, _)| only.is_none_or(|only| only == *name));
     let mut rounds: Vec<Vec<Times>> = vec![Vec::new(); all.len()];
@@ -163,6 +165,7 @@ pub(super) fn measure(
             let filled = filled.iter().find(|(filled, _)| filled == name);
             let (_, filled) = filled.expect("each was filled");
             times.push(filled.run(*name, *protocol, effort, round as u64)?);
+            between()?;
         }
     }
     let summed = all.into_iter().zip(rounds);

@@ -184,13 +184,13 @@ impl Calibration {
     ) -> Result<Calibration, CalibrationError> {
         progress("code paths of a New-Order");
         let (paths, effects) = paths::measure(effort)?;
-        progress("messages");
-        let transport = transport::measure(effort, &effects)?;
-        let experiments = experiment::measure(None, effort, progress)?;
+        let mut transport = transport::Rounds::new(effort, effects);
+        let mut between = || transport.measure();
+        let experiments = experiment::measure(None, effort, &mut between, progress)?;
         Ok(Calibration {
             version: VERSION,
             provenance,
-            transport,
+            transport: transport.sum(),
             paths,
             experiments,
         })
@@ -207,7 +207,7 @@ impl Calibration {
         effort: Effort,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Calibration, CalibrationError> {
-        let mut measured = experiment::measure(Some(only), effort, progress)?;
+        let mut measured = experiment::measure(Some(only), effort, &mut || Ok(()), progress)?;
         for found in &mut measured {
             found.provenance = Some(provenance.clone());
         }

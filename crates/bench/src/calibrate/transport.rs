@@ -51,36 +51,74 @@ impl Frame {
     }
 }
 
-/// `effects` are what New-Orders do to single rows.
-pub(super) fn measure(effort: Effort, effects: &[Effect]) -> Result<Transport, CalibrationError> {
-    Ok(Transport {
-        message: frame(effort, effects)?,
-        client: frame(effort, &calls())?,
-        batch: BATCH as u64,
-    })
+/// Measures transport, a little at a time: as the machine's speed changes, each round should see
+/// another moment of it.
+pub(super) struct Rounds {
+    /// What New-Orders do to single rows.
+    effects: Vec<Effect>,
+    calls: Vec<Vec<Value>>,
+    message: Samples,
+    client: Samples,
+    /// How often a round goes over all messages.
+    times: usize,
 }
 
-fn frame<M: Serialize + DeserializeOwned>(
-    effort: Effort,
-    messages: &[M],
-) -> Result<Frame, CalibrationError> {
-    let rounds = effort.rounds;
-    let times = if effort.full_size { 200 } else { 10 };
-    let mut sockets = Vec::new();
-    let mut codecs = Vec::new();
-    let mut frames = Vec::new();
-    for _ in 0..rounds {
-        let (nanos, encoded) = codec(messages, times)?;
-        codecs.push(nanos);
-        frames = encoded;
-        sockets.push(socket(&frames, times).map_err(CalibrationError::Socket)?);
+#[derive(Default)]
+struct Samples {
+    sockets: Vec<f64>,
+    codecs: Vec<f64>,
+    bytes: u64,
+}
+
+impl Rounds {
+    pub(super) fn new(effort: Effort, effects: Vec<Effect>) -> Rounds {
+        Rounds {
+            effects,
+            calls: calls(),
+            message: Samples::default(),
+            client: Samples::default(),
+            times: if effort.full_size { 40 } else { 5 },
+        }
     }
-    let bytes: usize = frames.iter().map(Vec::len).sum();
-    Ok(Frame {
-        socket_nanos: lower_quartile(sockets).round(),
-        codec_nanos: lower_quartile(codecs).round(),
-        bytes: (bytes / frames.len().max(1)) as u64,
-    })
+
+    /// One round.
+    pub(super) fn measure(&mut self) -> Result<(), CalibrationError> {
+        self.message.add(&self.effects, self.times)?;
+        self.client.add(&self.calls, self.times)
+    }
+
+    /// What all rounds together say.
+    pub(super) fn sum(self) -> Transport {
+        Transport {
+            message: self.message.sum(),
+            client: self.client.sum(),
+            batch: BATCH as u64,
+        }
+    }
+}
+
+impl Samples {
+    fn add<M: Serialize + DeserializeOwned>(
+        &mut self,
+        messages: &[M],
+        times: usize,
+    ) -> Result<(), CalibrationError> {
+        let (nanos, batches) = codec(messages, times)?;
+        self.codecs.push(nanos);
+        let bytes: usize = batches.iter().map(Vec::len).sum();
+        self.bytes = (bytes / messages.len().max(1)) as u64;
+        let calls = socket(&batches, times).map_err(CalibrationError::Socket)?;
+        self.sockets.push(calls * batches.len() as f64 / messages.len() as f64);
+        Ok(())
+    }
+
+    fn sum(self) -> Frame {
+        Frame {
+            socket_nanos: lower_quartile(self.sockets).round(),
+            codec_nanos: lower_quartile(self.codecs).round(),
+            bytes: self.bytes,
+        }
+    }
 }
 
 /// The arguments of New-Orders: what a client sends.
@@ -97,43 +135,47 @@ fn calls() -> Vec<Vec<Value>> {
     calls.collect()
 }
 
-/// Nanoseconds of encoding or decoding a message, and all of them encoded.
+/// Nanoseconds of encoding or decoding a message, and all of them encoded, in batches.
 fn codec<M: Serialize + DeserializeOwned>(
     messages: &[M],
     times: usize,
 ) -> Result<(f64, Vec<Vec<u8>>), CalibrationError> {
     let wrong = |error: postcard::Error| CalibrationError::Codec(error.to_string());
-    let mut frames = Vec::new();
+    let mut batches = vec![Vec::new(); messages.len().div_ceil(BATCH)];
     let began = now();
     for _ in 0..times {
-        frames.clear();
-        for message in messages {
-            frames.push(postcard::to_allocvec(message).map_err(wrong)?);
-        }
-        for frame in &frames {
-            let decoded: M = postcard::from_bytes(frame).map_err(wrong)?;
-            std::hint::black_box(&decoded);
+        for (batch, messages) in batches.iter_mut().zip(messages.chunks(BATCH)) {
+            // As a connection does: into a buffer that stays, and from it.
+            batch.clear();
+            for message in messages {
+                *batch = postcard::to_extend(message, std::mem::take(batch)).map_err(wrong)?;
+            }
+            let mut rest = batch.as_slice();
+            for _ in messages {
+                let (decoded, after) = postcard::take_from_bytes::<M>(rest).map_err(wrong)?;
+                std::hint::black_box(&decoded);
+                rest = after;
+            }
         }
     }
     let both = (now() - began) as f64 / (times * messages.len()) as f64;
-    Ok((both / 2.0, frames))
+    Ok((both / 2.0, batches))
 }
 
-/// Nanoseconds of writing a message to a socket, or of reading it.
-fn socket(frames: &[Vec<u8>], times: usize) -> std::io::Result<f64> {
+/// Nanoseconds of writing a batch to a socket, or of reading it.
+fn socket(batches: &[Vec<u8>], times: usize) -> std::io::Result<f64> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let mut sender = TcpStream::connect(listener.local_addr()?)?;
     let (mut receiver, _) = listener.accept()?;
     sender.set_nodelay(true)?;
-    let batches: Vec<Vec<u8>> = frames.chunks(BATCH).map(|batch| batch.concat()).collect();
     let largest = batches.iter().map(Vec::len).max().unwrap_or_default();
     let mut buffer = vec![0; largest];
     let began = now();
     for _ in 0..times {
-        for batch in &batches {
+        for batch in batches {
             sender.write_all(batch)?;
             receiver.read_exact(&mut buffer[..batch.len()])?;
         }
     }
-    Ok((now() - began) as f64 / (times * frames.len()) as f64 / 2.0)
+    Ok((now() - began) as f64 / (times * batches.len()) as f64 / 2.0)
 }
