@@ -372,14 +372,8 @@ impl RampNode {
                 up_to,
             } => {
                 let up_to = up_to.as_deref();
-                let context = &mut self.context;
-                let result = if !reads.is_empty() && self.participant.has_forgotten(&known) {
-                    Err(Refusal::Forgotten(context.stability.known().clone()))
-                } else {
-                    let reads = reads.iter();
-                    self.participant
-                        .get(context, at, reads, &require, &known, up_to)
-                };
+                let (context, reads) = (&mut self.context, reads.iter());
+                let result = (self.participant).get(context, at, reads, &require, &known, up_to);
                 self.count_false_positives();
                 self.send(
                     from,

@@ -282,6 +282,9 @@ impl Participant {
         known: &Known,
         up_to: Option<&UpTo>,
     ) -> Result<Got, Refusal> {
+        if reads.len() > 0 && self.has_forgotten(known) {
+            return Err(Refusal::Forgotten(context.stability.known().clone()));
+        }
         if let Metadata::Hybrid(_) = self.metadata
             && !require.is_empty()
         {

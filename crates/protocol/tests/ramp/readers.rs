@@ -115,6 +115,32 @@ fn a_reader_that_pauses_between_its_rounds_is_restarted() {
     }
 }
 
+/// What an owner has forgotten since a reader began, its own coordinator's reader may not miss either, nor if
+/// the clock by which it was forgotten has gone back since.
+#[test]
+fn a_reader_is_restarted_that_its_own_node_can_no_longer_tell_all() {
+    let mut cluster = cluster(4);
+    let reader = cluster.begin(X);
+    let there = cluster.ask(reader, Request::Read(vec![read_item(1, 0)]));
+    assert_eq!(registers(Some(there)), [0]);
+    let commit = |cluster: &mut Cluster<RampNode>, value| {
+        let writer = cluster.begin(C1);
+        let reply = cluster.ask(writer, Request::Commit(set_both(value)));
+        assert!(is_committed(Some(reply)));
+    };
+    commit(&mut cluster, 1);
+    commit(&mut cluster, 1);
+    // By its clock, X has known for long that the first one is stable.
+    cluster.skew[X.index()] = Ticks::from_millis(60_000);
+    commit(&mut cluster, 1);
+    cluster.advance(Ticks::from_millis(1));
+    commit(&mut cluster, 1);
+    cluster.skew[X.index()] = Ticks(0);
+    let here = cluster.ask(reader, Request::Read(vec![read_item(0, 0)]));
+    assert_eq!(reason(Some(here)), AbortReason::BelowFloor);
+    assert_eq!(registers(read(&mut cluster, X, read_both())), [1, 1]);
+}
+
 /// Rows are replaced in place while nobody reads on in an older snapshot. Whoever does is restarted
 /// the first time, never given a mixture; from then on the past is kept for those like him.
 #[test]

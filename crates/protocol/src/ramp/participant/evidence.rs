@@ -71,7 +71,7 @@ impl Participant {
 
     /// Whether somebody who knows this to be stable may need evidence that is not there any more. By the
     /// clocks he does not: he began after what was forgotten had become stable. But clocks jump.
-    pub(in crate::ramp) fn has_forgotten(&self, known: &Known) -> bool {
+    pub(super) fn has_forgotten(&self, known: &Known) -> bool {
         let mut forgotten = self.forgotten.iter().enumerate();
         forgotten.any(|(node, forgotten)| known.of(node) < *forgotten)
     }
