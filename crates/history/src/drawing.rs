@@ -110,6 +110,17 @@ impl Block {
         (self.centre.0 + dx * share, self.centre.1 + dy * share)
     }
 
+    /// Whether it covers part of what is so wide and high to both sides of a point.
+    fn covers(&self, (x, y): Point, wide: f64, high: f64) -> bool {
+        (x - self.centre.0).abs() < self.width / 2.0 + wide
+            && (y - self.centre.1).abs() < self.height / 2.0 + high
+    }
+
+    fn corners(&self) -> [Point; 2] {
+        let ((x, y), half) = (self.centre, (self.width / 2.0, self.height / 2.0));
+        [(x - half.0, y - half.1), (x + half.0, y + half.1)]
+    }
+
     fn draw(&self, svg: &mut String) {
         let (left, top) = (
             self.centre.0 - self.width / 2.0,
@@ -154,13 +165,188 @@ impl Block {
     }
 }
 
+/// A dependency: a bowed arrow with words on it.
+struct Arrow {
+    dependency: Dependency,
+    start: Point,
+    bow: Point,
+    end: Point,
+    /// The middle of its words.
+    label: Point,
+    /// How wide its words are.
+    width: f64,
+    number: usize,
+    item: String,
+}
+
+/// By how much an arrow between two of several boxes may be bowed, the best first: out of the ellipse,
+/// farther out, or inwards.
+const BOWS: [f64; 7] = [1.0, 2.0, 3.0, 4.5, 6.0, -1.0, -2.5];
+
+/// Where on an arrow its words may stand, the best first.
+const PLACES: [f64; 5] = [0.5, 0.42, 0.58, 0.34, 0.66];
+
+/// How high an arrow's words are.
+const LABEL: f64 = 20.0;
+
+impl Arrow {
+    /// Its words, and how wide they are.
+    fn words(number: usize, step: &AnomalyStep) -> (String, f64) {
+        let item = step.item.as_deref();
+        let item = item.map_or(String::new(), |item| format!(" {}", shortened_to(item, 24)));
+        let digits = number.to_string().len() + 2;
+        let characters = digits + step.dependency.name().chars().count() + item.chars().count();
+        (item, characters as f64 * CHARACTER_WORDS + 14.0)
+    }
+
+    /// Between two boxes that have their places; `centre` is the middle of all.
+    fn new(number: usize, step: &AnomalyStep, blocks: &[Block], centre: Point) -> Arrow {
+        let (from, to) = (&blocks[step.from], &blocks[step.to]);
+        let middle = (
+            (from.centre.0 + to.centre.0) / 2.0,
+            (from.centre.1 + to.centre.1) / 2.0,
+        );
+        let (item, width) = Arrow::words(number, step);
+        let bowed = |bow: Point| Arrow {
+            dependency: step.dependency,
+            start: from.border(bow),
+            bow,
+            end: to.border(bow),
+            label: (0.0, 0.0),
+            width,
+            number,
+            item: item.clone(),
+        };
+        if blocks.len() == 2 {
+            let up = if from.centre.0 < to.centre.0 {
+                -1.0
+            } else {
+                1.0
+            };
+            let far = from.height.min(to.height) / 2.0 + 34.0;
+            let mut arrow = bowed((middle.0, middle.1 + up * far));
+            // Beside it, on its outer side: between the two there is little of it to see.
+            let (x, y) = arrow.at(0.5);
+            arrow.label = (x, y + up * LABEL * 0.7);
+            return arrow;
+        }
+        let (dx, dy) = (middle.0 - centre.0, middle.1 - centre.1);
+        let length = dx.hypot(dy).max(1.0);
+        let others = || {
+            let own = [step.from, step.to];
+            let others = blocks
+                .iter()
+                .enumerate()
+                .filter(move |(at, _)| !own.contains(at));
+            others.map(|(_, block)| block)
+        };
+        let hidden = |arrow: &Arrow| {
+            let points = (1..20).map(|at| arrow.at(f64::from(at) / 20.0));
+            points
+                .filter(|at| others().any(|block| block.covers(*at, 8.0, 8.0)))
+                .count()
+        };
+        let all = BOWS.map(|by| {
+            bowed((
+                middle.0 + dx / length * 34.0 * by,
+                middle.1 + dy / length * 26.0 * by,
+            ))
+        });
+        let best = all.into_iter().min_by_key(hidden);
+        let mut arrow = best.expect("there are several");
+        let covered = |place: &f64| {
+            let at = arrow.at(*place);
+            let hits = blocks
+                .iter()
+                .filter(|block| block.covers(at, width / 2.0, LABEL / 2.0));
+            hits.count()
+        };
+        let place = PLACES.into_iter().min_by_key(covered).unwrap_or(0.5);
+        arrow.label = arrow.at(place);
+        arrow
+    }
+
+    /// So far on its way.
+    fn at(&self, share: f64) -> Point {
+        let rest = 1.0 - share;
+        let part = |start: f64, bow: f64, end: f64| {
+            rest * rest * start + 2.0 * rest * share * bow + share * share * end
+        };
+        (
+            part(self.start.0, self.bow.0, self.end.0),
+            part(self.start.1, self.bow.1, self.end.1),
+        )
+    }
+
+    /// The corners of what it takes up.
+    fn corners(&self) -> impl Iterator<Item = Point> + '_ {
+        let (x, y) = self.label;
+        let (half, high) = (self.width / 2.0, LABEL / 2.0);
+        let line = (0..=20).map(|at| self.at(f64::from(at) / 20.0));
+        line.chain([(x - half, y - high), (x + half, y + high)])
+    }
+
+    fn moved(&mut self, (x, y): Point) {
+        for point in [
+            &mut self.start,
+            &mut self.bow,
+            &mut self.end,
+            &mut self.label,
+        ] {
+            *point = (point.0 + x, point.1 + y);
+        }
+    }
+
+    fn line(&self, svg: &mut String) {
+        let dashes = match self.dependency {
+            Dependency::ReadWrite => " stroke-dasharray=\"7 4\"",
+            Dependency::Session | Dependency::RealTime => " stroke-dasharray=\"2 4\"",
+            _ => "",
+        };
+        let (start, bow, end) = (self.start, self.bow, self.end);
+        let _ = writeln!(
+            svg,
+            "<path d=\"M{:.1},{:.1} Q{:.1},{:.1} {:.1},{:.1}\" fill=\"none\" stroke=\"{}\" \
+             stroke-width=\"1.8\"{dashes} marker-end=\"url(#{})\"/>",
+            start.0,
+            start.1,
+            bow.0,
+            bow.1,
+            end.0,
+            end.1,
+            colour(self.dependency),
+            marker(self.dependency),
+        );
+    }
+
+    /// Its words: above the boxes, so that they can be read wherever they stand.
+    fn label(&self, svg: &mut String) {
+        let ((x, y), width) = (self.label, self.width);
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{LABEL}\" rx=\"4\" \
+             fill=\"#ffffff\"/>\
+             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{}\">{}. \
+             <tspan font-weight=\"bold\">{}</tspan>{}</text>",
+            x - width / 2.0,
+            y - LABEL / 2.0,
+            y + 4.5,
+            colour(self.dependency),
+            self.number,
+            self.dependency.name(),
+            escaped(&self.item)
+        );
+    }
+}
+
 /// One anomaly: its boxes laid out with the left upper corner at 0, and its words.
 struct Figure<'a> {
     anomaly: &'a Anomaly,
     blocks: Vec<Block>,
-    centre: Point,
+    arrows: Vec<Arrow>,
     width: f64,
-    drawing: f64,
+    /// How wide and high the boxes with their arrows are.
+    drawing: (f64, f64),
     reasons: Vec<String>,
 }
 
@@ -170,22 +356,36 @@ const REASON: f64 = 19.0;
 impl<'a> Figure<'a> {
     fn new(anomaly: &'a Anomaly) -> Figure<'a> {
         let mut blocks: Vec<Block> = anomaly.transactions.iter().map(Block::new).collect();
-        place(&mut blocks);
-        let edge = |of: fn(&Block) -> f64, best: fn(f64, f64) -> f64| {
-            blocks.iter().map(of).reduce(best).unwrap_or(0.0)
+        let numbered = || {
+            let steps = anomaly.steps.iter().enumerate();
+            let steps = steps.map(|(at, step)| (at + 1, step));
+            steps.filter(|(_, step)| step.from != step.to)
         };
-        // Arrows bow out of the ellipse; what stands on them needs room, too.
-        let room = match blocks.len() {
-            0 | 1 => (40.0, 20.0),
-            2 => (0.0, 44.0),
-            _ => (70.0, 30.0),
+        let widths = numbered().map(|(number, step)| Arrow::words(number, step).1);
+        place(&mut blocks, widths.fold(GAP_X, f64::max));
+        let mut arrows: Vec<Arrow> = numbered()
+            .map(|(number, step)| Arrow::new(number, step, &blocks, (0.0, 0.0)))
+            .collect();
+        let of_blocks = blocks.iter().flat_map(Block::corners);
+        let corners: Vec<Point> = of_blocks
+            .chain(arrows.iter().flat_map(Arrow::corners))
+            .collect();
+        let edge = |of: fn(&Point) -> f64, best: fn(f64, f64) -> f64| {
+            corners.iter().map(of).reduce(best).unwrap_or(0.0)
         };
-        let left = edge(|b| b.centre.0 - b.width / 2.0, f64::min) - room.0;
-        let right = edge(|b| b.centre.0 + b.width / 2.0, f64::max) + room.0;
-        let top = edge(|b| b.centre.1 - b.height / 2.0, f64::min).min(-60.0) - room.1;
-        let bottom = edge(|b| b.centre.1 + b.height / 2.0, f64::max).max(60.0) + room.1;
+        let (left, top) = (
+            edge(|at| at.0, f64::min) - 4.0,
+            edge(|at| at.1, f64::min) - 4.0,
+        );
+        let (right, bottom) = (
+            edge(|at| at.0, f64::max) + 4.0,
+            edge(|at| at.1, f64::max) + 4.0,
+        );
         for block in &mut blocks {
             block.centre = (block.centre.0 - left, block.centre.1 - top);
+        }
+        for arrow in &mut arrows {
+            arrow.moved((-left, -top));
         }
         let reasons: Vec<String> = anomaly
             .steps
@@ -199,15 +399,15 @@ impl<'a> Figure<'a> {
         Figure {
             anomaly,
             blocks,
-            centre: (-left, -top),
+            arrows,
             width: (right - left).max(words),
-            drawing: bottom - top,
+            drawing: (right - left, bottom - top),
             reasons,
         }
     }
 
     fn height(&self) -> f64 {
-        HEAD + self.drawing + 16.0 + self.reasons.len() as f64 * REASON
+        HEAD + self.drawing.1 + 16.0 + self.reasons.len() as f64 * REASON
     }
 
     fn draw(&self, svg: &mut String, top: f64, page: f64) {
@@ -222,23 +422,24 @@ impl<'a> Figure<'a> {
             top + 39.0,
             escaped(anomaly.phenomenon.meaning())
         );
-        let inner = self.blocks.iter().map(|b| b.centre.0 + b.width / 2.0);
-        let inner = inner.fold(0.0, f64::max);
-        let shift = ((page - 2.0 * MARGIN - inner) / 2.0).max(0.0);
+        let shift = ((page - 2.0 * MARGIN - self.drawing.0) / 2.0).max(0.0);
         let _ = writeln!(
             svg,
             "<g transform=\"translate({:.1},{:.1})\">",
             MARGIN + shift,
             top + HEAD
         );
-        for (number, step) in anomaly.steps.iter().enumerate() {
-            self.arrow(svg, number + 1, step);
+        for arrow in &self.arrows {
+            arrow.line(svg);
         }
         for block in &self.blocks {
             block.draw(svg);
         }
+        for arrow in &self.arrows {
+            arrow.label(svg);
+        }
         svg.push_str("</g>\n");
-        let mut y = top + HEAD + self.drawing + 22.0;
+        let mut y = top + HEAD + self.drawing.1 + 22.0;
         for reason in &self.reasons {
             let _ = writeln!(
                 svg,
@@ -248,81 +449,17 @@ impl<'a> Figure<'a> {
             y += REASON;
         }
     }
-
-    /// An arrow, bowed away from the middle, with its number, its kind and its item.
-    fn arrow(&self, svg: &mut String, number: usize, step: &AnomalyStep) {
-        let (from, to) = (&self.blocks[step.from], &self.blocks[step.to]);
-        if step.from == step.to {
-            return;
-        }
-        let middle = (
-            (from.centre.0 + to.centre.0) / 2.0,
-            (from.centre.1 + to.centre.1) / 2.0,
-        );
-        let bow = if self.blocks.len() == 2 {
-            let up = if from.centre.0 < to.centre.0 {
-                -1.0
-            } else {
-                1.0
-            };
-            let far = from.height.min(to.height) / 2.0 + 34.0;
-            (middle.0, middle.1 + up * far)
-        } else {
-            let (dx, dy) = (middle.0 - self.centre.0, middle.1 - self.centre.1);
-            let length = dx.hypot(dy).max(1.0);
-            (middle.0 + dx / length * 34.0, middle.1 + dy / length * 26.0)
-        };
-        let (start, end) = (from.border(bow), to.border(bow));
-        let label = (
-            0.25 * start.0 + 0.5 * bow.0 + 0.25 * end.0,
-            0.25 * start.1 + 0.5 * bow.1 + 0.25 * end.1,
-        );
-        let colour = colour(step.dependency);
-        let dashes = match step.dependency {
-            Dependency::ReadWrite => " stroke-dasharray=\"7 4\"",
-            Dependency::Session | Dependency::RealTime => " stroke-dasharray=\"2 4\"",
-            _ => "",
-        };
-        let item = step
-            .item
-            .as_deref()
-            .map_or(String::new(), |item| format!(" {}", shortened_to(item, 24)));
-        let kind = step.dependency.name();
-        let characters = 3 + kind.chars().count() + item.chars().count();
-        let width = characters as f64 * CHARACTER_WORDS + 14.0;
-        let _ = writeln!(
-            svg,
-            "<path d=\"M{:.1},{:.1} Q{:.1},{:.1} {:.1},{:.1}\" fill=\"none\" stroke=\"{colour}\" \
-             stroke-width=\"1.8\"{dashes} marker-end=\"url(#{})\"/>\
-             <rect x=\"{:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"20\" rx=\"4\" \
-             fill=\"#ffffff\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{colour}\">{number}. \
-             <tspan font-weight=\"bold\">{kind}</tspan>{}</text>",
-            start.0,
-            start.1,
-            bow.0,
-            bow.1,
-            end.0,
-            end.1,
-            marker(step.dependency),
-            label.0 - width / 2.0,
-            label.1 - 10.0,
-            label.0,
-            label.1 + 4.5,
-            escaped(&item)
-        );
-    }
 }
 
 /// Puts boxes round the origin: one alone, two side by side, more on an ellipse that is as small as
-/// the gaps between them permit.
-fn place(blocks: &mut [Block]) {
+/// the gaps between them permit; `gap` is between two that stand side by side.
+fn place(blocks: &mut [Block], gap: f64) {
     let count = blocks.len();
     if count < 2 {
         return;
     }
     if count == 2 {
-        let half = (blocks[0].width + blocks[1].width) / 4.0 + GAP_X / 2.0;
+        let half = (blocks[0].width + blocks[1].width) / 4.0 + gap / 2.0;
         blocks[0].centre = (-half, 0.0);
         blocks[1].centre = (half, 0.0);
         return;
