@@ -118,6 +118,54 @@ fn two_outputs_in_one_file_are_refused() {
 }
 
 #[test]
+fn what_is_read_is_not_written_over() {
+    let folder = scratch("input-as-output");
+    let sim = ["sim", "register", "--transactions", "20", "--faults"];
+    let (plan, history) = (folder.join("plan"), folder.join("history.jsonl"));
+    let files = ["--plan", text(&plan), "--history", text(&history)];
+    let first = [&sim[..], &["mild"], &files].concat();
+    assert_eq!(anabranch(&first).code, 0);
+    let matrix = folder.join("matrix");
+    std::fs::write(&matrix, "0 9\n9 0\n").unwrap();
+    let wide = format!("wan:{}", text(&matrix));
+    let kept = || [&plan, &history, &matrix].map(|file| std::fs::read(file).unwrap());
+    let before = kept();
+    let same = folder.join(".").join("plan");
+    let over: [(&str, Vec<&str>); 3] = [
+        (
+            "--json",
+            [&sim[..], &[text(&plan), "--json", text(&same)]].concat(),
+        ),
+        (
+            "--diagram",
+            vec![
+                "sim",
+                "register",
+                "--net",
+                &wide,
+                "--diagram",
+                text(&matrix),
+            ],
+        ),
+        (
+            "--svg",
+            vec![
+                "check",
+                text(&history),
+                "--model",
+                "causal",
+                "--svg",
+                text(&history),
+            ],
+        ),
+    ];
+    for (option, arguments) in over {
+        refused_in_one_line(&arguments, &[option, "is read", "another file"]);
+    }
+    assert_eq!(kept(), before);
+}
+
+#[test]
 fn a_number_below_zero_is_a_value_and_is_refused_as_one() {
     refused(
         &["sim", "register", "--seed", "-1"],
@@ -895,7 +943,7 @@ fn sim_writes_what_it_tells_and_its_schema_says() {
     let committed = format!("{} committed", number(&sum["transactions"]));
     assert_eq!(told("transactions"), committed);
     let sent = format!(
-        "{} in {} packets {} of them again",
+        "{} in {} packets; {} sent again",
         number(&sum["messages"]["sent"]),
         number(&sum["messages"]["packets"]),
         number(&sum["messages"]["sent_again"])

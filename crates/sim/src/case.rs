@@ -741,7 +741,11 @@ impl Case {
                 return Some(stuck(cluster, "no call has ended for long"));
             }
             if cluster.events > events_max {
-                return Some(stuck(cluster, "there is no end of events"));
+                let why = match cluster.now < healed_at {
+                    true => "its events ran out before its faults ended",
+                    false => "there is no end of events",
+                };
+                return Some(stuck(cluster, why));
             }
             if !cluster.violations.is_empty() && self.protocol.is_read_atomic() {
                 cluster.clients.stop();

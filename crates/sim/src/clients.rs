@@ -357,6 +357,9 @@ impl<P: Simulated> Cluster<P> {
         };
         if let Some(wrong) = wrong {
             self.happened.wrong_answers += 1;
+            if let Some(recorder) = &mut self.recorder {
+                recorder.found_wrong(self.now);
+            }
             if self.violations.len() < VIOLATIONS_MAX {
                 let arguments: Vec<String> = operation.arguments.iter().map(literal).collect();
                 self.violations.push(format!(

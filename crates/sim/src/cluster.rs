@@ -426,6 +426,9 @@ impl<P: Simulated> Cluster<P> {
 
     /// Something is wrong at a node.
     pub(crate) fn violate(&mut self, node: u16, what: &str) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.found_wrong(self.now);
+        }
         self.violations
             .push(format!("n{node} at {} us: {what}", self.now.as_micros()));
     }

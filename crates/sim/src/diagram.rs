@@ -6,14 +6,15 @@
 //! clients wait for, dots on it are transactions whose versions are shown there from then on. Faults
 //! that are on have bars of their own: those of a site on its line, those of the network at the top.
 //!
-//! The window is around the first read that demands a transaction which a race would hide, in whichever
-//! round it is asked, where there is one; or where it is asked for.
+//! The window is where it is asked for. Where it is not: around what was found wrong first; else the first
+//! race, from the first messages of both to the answer to the read that demands what the race would hide;
+//! else the first calls.
 
 mod label;
 mod layout;
 mod picture;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use anabranch_engine::{AttemptOutcome, AttemptRecord, CallId};
 use anabranch_protocol::TransactionId;
@@ -28,8 +29,14 @@ use label::Sense;
 /// Messages that are kept, and calls, and attempts; what comes later is not drawn.
 const KEPT_MAX: usize = 200_000;
 
-/// Messages that a window shows that was not asked for.
-const SHOWN_MAX: usize = 28;
+/// Messages that a window shows that was not asked for; of a race that is more crowded, its own alone.
+const SHOWN_MAX: usize = 40;
+
+/// Calls that are shown where nothing else says what to show.
+const CALLS_SHOWN: usize = 8;
+
+/// How much longer than from a demand to its answer the time before it is that is shown.
+const BEFORE_MAX: u64 = 4;
 
 /// Looks on while a run goes, for a diagram.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +52,34 @@ pub struct Recorder {
     shown: Vec<Shown>,
     /// By host: how much of what its store has installed was seen.
     seen: BTreeMap<u16, usize>,
+    /// When something was found wrong first.
+    wrong: Option<Ticks>,
+}
+
+/// The part of a run that a picture shows.
+#[derive(Clone, Debug)]
+struct View {
+    from: Ticks,
+    to: Ticks,
+    /// Messages of these alone.
+    only: Option<BTreeSet<TransactionId>>,
+}
+
+impl View {
+    /// With some room on both sides.
+    fn around(from: Ticks, to: Ticks) -> View {
+        let margin = to.since(from).0 / 20 + 1_000;
+        View {
+            from: Ticks(from.0.saturating_sub(margin)),
+            to: Ticks(to.0 + margin),
+            only: None,
+        }
+    }
+
+    /// Whether something that lasts so long is in it.
+    fn has(&self, began: Ticks, ended: Option<Ticks>) -> bool {
+        began <= self.to && ended.is_none_or(|ended| ended >= self.from)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -97,7 +132,7 @@ pub struct Frame<'a> {
     pub nodes: u16,
     /// The run's faults.
     pub faults: &'a [Fault],
-    /// From when to when; around the first race if nothing is said.
+    /// From when to when, if that is asked for.
     pub window: Option<(Ticks, Ticks)>,
 }
 
@@ -169,7 +204,9 @@ impl Recorder {
                 self.owners.insert(*timestamp, record.transaction);
                 Ok(*timestamp)
             }
-            AttemptOutcome::Aborted(reason) => Err(format!("aborted: {}", reason.name())),
+            AttemptOutcome::Aborted(reason) => {
+                Err(format!("aborted: {}", reason.name().replace('_', " ")))
+            }
             AttemptOutcome::Open => Err("not ended".to_owned()),
         };
         let mut read: Vec<Timestamp> = (record.reads.iter())
@@ -241,24 +278,105 @@ impl Recorder {
         message.label.transaction.or(owner)
     }
 
-    /// The window to draw where none is asked for: from and to.
-    fn window(&self) -> (Ticks, Ticks) {
-        let demanding = (self.messages.iter()).position(|m| m.label.sense == Sense::Demand);
-        let first = demanding.unwrap_or(0).saturating_sub(SHOWN_MAX * 2 / 3);
-        let last = (first + SHOWN_MAX).min(self.messages.len()).max(first + 1) - 1;
-        match (self.messages.get(first), self.messages.get(last)) {
-            (Some(first), Some(last)) => {
-                let end = last.received.unwrap_or(last.sent);
-                (first.sent, end.max(Ticks(first.sent.0 + 1_000)))
-            }
-            _ => (Ticks(0), Ticks::from_micros(1)),
+    /// Something was found wrong.
+    pub(crate) fn found_wrong(&mut self, at: Ticks) {
+        self.wrong.get_or_insert(at);
+    }
+
+    /// What to draw where nothing is asked for.
+    fn view(&self) -> View {
+        let demand = (self.messages.iter()).position(|m| m.label.sense == Sense::Demand);
+        match (self.wrong, demand) {
+            (Some(at), _) => self.before(at),
+            (None, Some(demand)) => self.race(demand),
+            (None, None) => self.beginning(),
         }
     }
 
-    /// The diagram, as an SVG file's text.
-    pub fn svg(&self, frame: &Frame<'_>) -> String {
-        picture::svg(self, frame, frame.window.unwrap_or_else(|| self.window()))
+    /// What led to something that is wrong.
+    fn before(&self, at: Ticks) -> View {
+        let sent = self.messages.partition_point(|message| message.sent <= at);
+        let first = self.messages.get(sent.saturating_sub(SHOWN_MAX));
+        View::around(first.map_or(Ticks(0), |message| message.sent.min(at)), at)
     }
+
+    /// From the first messages of a read that demands a transaction, and of that one, to the answer.
+    fn race(&self, demand: usize) -> View {
+        let rest = &self.messages[demand..];
+        let demand = &rest[0];
+        let demanded = (demand.label.demands).and_then(|stamp| self.owners.get(&stamp).copied());
+        let both: BTreeSet<TransactionId> = [self.whose(demand), demanded]
+            .into_iter()
+            .flatten()
+            .collect();
+        let is_answer = |m: &&Message| {
+            (m.from, m.to) == (demand.to, demand.from)
+                && demand.received.is_some_and(|received| m.sent >= received)
+                && self.whose(m) == self.whose(demand)
+        };
+        let answer = rest.iter().find(is_answer).and_then(|m| m.received);
+        let to = answer.or(demand.received).unwrap_or(demand.sent);
+        let of_both = |m: &&Message| self.whose(m).is_some_and(|whose| both.contains(&whose));
+        let first = self.messages.iter().find(of_both);
+        let long = to.since(demand.sent).0.saturating_mul(BEFORE_MAX);
+        let from = first.map_or(demand.sent, |m| m.sent.min(demand.sent));
+        let from = from.max(Ticks(demand.sent.0.saturating_sub(long)));
+        let mut view = View::around(from, to);
+        let shown = (self.messages.iter()).filter(|m| view.has(m.sent, m.received));
+        if shown.count() > SHOWN_MAX {
+            view.only = Some(both);
+        }
+        view
+    }
+
+    /// The first calls, as many as can be shown well.
+    fn beginning(&self) -> View {
+        let mut calls: Vec<&Call> = self.calls.iter().collect();
+        calls.sort_by_key(|call| call.began);
+        let Some(first) = calls.first() else {
+            let sent = |message: Option<&Message>| message.map_or(Ticks(0), |m| m.sent);
+            let last = self.messages.get(SHOWN_MAX).or(self.messages.last());
+            return View::around(sent(self.messages.first()), sent(last));
+        };
+        let views = (1..=calls.len().min(CALLS_SHOWN)).rev().map(|count| {
+            let ends = calls[..count]
+                .iter()
+                .map(|call| call.ended.unwrap_or(call.began));
+            View::around(first.began, ends.max().unwrap_or(first.began))
+        });
+        let mut views = views.peekable();
+        let mut view = views.peek().cloned();
+        for smaller in views {
+            let shown = (self.messages.iter()).filter(|m| smaller.has(m.sent, m.received));
+            let enough = shown.count() <= SHOWN_MAX;
+            view = Some(smaller);
+            if enough {
+                break;
+            }
+        }
+        view.unwrap_or_else(|| View::around(first.began, first.began))
+    }
+
+    /// The diagram.
+    pub fn draw(&self, frame: &Frame<'_>) -> Diagram {
+        let asked = frame.window.map(|(from, to)| View {
+            from,
+            to,
+            only: None,
+        });
+        picture::draw(self, frame, &asked.unwrap_or_else(|| self.view()))
+    }
+}
+
+/// A diagram that was drawn.
+#[derive(Clone, Debug)]
+pub struct Diagram {
+    /// An SVG file's text.
+    pub svg: String,
+    /// From when to when.
+    pub window: (Ticks, Ticks),
+    /// Whether nothing at all happened then.
+    pub is_empty: bool,
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Verdict;
-use super::output::{check_writable, say, write_file};
+use super::output::{check_outputs, say, write_file};
 use super::text;
 
 /// Exit code 1 says that the history violates a model. A history that is cut short, not valid, from
@@ -36,7 +36,7 @@ pub(crate) struct CheckArguments {
 
 pub(crate) fn run(arguments: &CheckArguments) -> Result<Verdict, Box<dyn Error>> {
     let name = text::name(&arguments.file);
-    check_writable(arguments.svg.as_deref())?;
+    check_outputs(&[("--svg", arguments.svg.as_deref())], &[&arguments.file])?;
     let history = History::read(text::open(&arguments.file)?)
         .map_err(|error| format!("error: {name}: {error}"))?;
     let promised = &history.header().models;
@@ -51,8 +51,11 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Verdict, Box<dyn Error>>
         ([], promised) => promised,
         (asked, _) => asked,
     };
-    let mut judgements = Vec::with_capacity(models.len());
+    let mut judgements: Vec<Judgement> = Vec::with_capacity(models.len());
     for model in models {
+        if judgements.iter().any(|known| known.model == *model) {
+            continue; // Named twice.
+        }
         let judgement = anabranch_history::check(&history, *model)
             .map_err(|error| format!("error: {name}: {error}"))?;
         judgements.push(judgement);
@@ -65,6 +68,12 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Verdict, Box<dyn Error>>
         say!("{:#}\n", as_json(&history, &judgements))?;
     } else {
         say!("{}", as_text(&name, &history, &judgements))?;
+        if let Some(path) = arguments.svg.as_ref().filter(|_| examples.is_empty()) {
+            say!(
+                "\n{} is not written: there is nothing to draw\n",
+                path.display()
+            )?;
+        }
     }
     if judgements.iter().all(Judgement::is_satisfied) {
         Ok(Verdict::Fine)

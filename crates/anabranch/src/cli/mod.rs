@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 
 const AFTER_HELP: &str = "Exit codes: 0 all is well, 1 there is a finding (a transaction that \
 needs coordination, a counterexample that is not as it was told, a condition that does not hold, a figure that is not reached), 2 misuse, or the tool could not do its work; \
-of a simulation also: 3 no progress after the faults had ended, 4 a node crashed by itself.";
+of a simulation also: 3 no progress after the faults had ended, 4 a node panicked.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

@@ -68,17 +68,28 @@ pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> String {
     format!("error: cannot write {}: {error}", path.display())
 }
 
-/// Whether the files that options name can be written, each option's its own, before the work that
-/// fills them.
+/// Whether the files that options name can be written, each option's its own and none of those that
+/// are read, before the work that fills them.
 ///
 /// # Errors
-/// When one cannot be written, or two are one.
-pub(crate) fn check_outputs(files: &[(&str, Option<&Path>)]) -> Result<(), String> {
+/// When one cannot be written, two are one, or one is read.
+pub(crate) fn check_outputs(
+    files: &[(&str, Option<&Path>)],
+    inputs: &[&Path],
+) -> Result<(), String> {
     let named = || {
         files
             .iter()
             .filter_map(|(option, path)| Some((option, (*path)?)))
     };
+    for (option, path) in named() {
+        if inputs.iter().any(|input| is_same(input, path)) {
+            return Err(format!(
+                "error: {option} would write over {}, which is read: name another file",
+                path.display()
+            ));
+        }
+    }
     for (at, (option, path)) in named().enumerate() {
         if let Some((earlier, _)) = named().take(at).find(|(_, other)| is_same(other, path)) {
             return Err(format!(

@@ -100,7 +100,7 @@ pub(crate) struct SimArguments {
     /// The clusters are copies, by quorums: a majority of those of each partition prepares what is written, any
     /// one is read, and another as well when that is silent for so many microseconds; reads may lag. For
     /// ramp-fast, and workloads that only assign
-    #[arg(long, value_name = "US", num_args = 0..=1, default_missing_value = "20000")]
+    #[arg(long, value_name = "US", num_args = 0..=1, require_equals = true, default_missing_value = "20000")]
     quorum: Option<u64>,
     /// What goes wrong: none, mild, storm, absence (a storm in which one node is gone for long), death (a storm in which
     /// one server never comes back: with --replicas), or a file with a fault plan
@@ -178,6 +178,15 @@ enum Faults {
 }
 
 impl SimArguments {
+    /// The files that are read.
+    fn inputs(&self) -> Vec<&Path> {
+        let level = |name: &&str| FaultLevel::ALL.iter().any(|level| level.name() == *name);
+        let plan = Some(self.faults.as_str()).filter(|name| !level(name));
+        let matrix = self.net.strip_prefix("wan:");
+        let named = [plan, matrix].into_iter().flatten().map(Path::new);
+        named.chain(self.replay.as_deref()).collect()
+    }
+
     fn faults(&self) -> Result<Faults, String> {
         let level = FaultLevel::ALL
             .into_iter()
@@ -264,13 +273,16 @@ pub(crate) fn run(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
 }
 
 fn run_quietly(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
-    check_outputs(&[
-        ("--diagram", arguments.diagram.as_deref()),
-        ("--history", arguments.history.as_deref()),
-        ("--plan", arguments.plan.as_deref()),
-        ("--case", arguments.case.as_deref()),
-        ("--json", arguments.json.as_deref()),
-    ])?;
+    check_outputs(
+        &[
+            ("--diagram", arguments.diagram.as_deref()),
+            ("--history", arguments.history.as_deref()),
+            ("--plan", arguments.plan.as_deref()),
+            ("--case", arguments.case.as_deref()),
+            ("--json", arguments.json.as_deref()),
+        ],
+        &arguments.inputs(),
+    )?;
     if let Some(path) = &arguments.replay {
         let mut file = CaseFile::from_text(&read_text(path)?)
             .map_err(|error| format!("error: {}: {error}", path.display()))?;
@@ -320,12 +332,16 @@ fn one(
         write_file(path, file.case.plan.to_lines())?;
     }
     let seconds = start.elapsed().as_secs_f64();
+    let mut drawn = None;
     if let (Some(path), Some(recorder)) = (&arguments.diagram, recorder) {
+        let case = &file.case;
         let title = format!(
-            "{} under {}, seed {}",
+            "{} under {}: {} ({}), seed {}",
             file.workload,
-            file.case.protocol.name(),
-            file.case.seed
+            case.protocol.name(),
+            nodes(file.nodes, case.replicas, case.clusters),
+            case.network.name(),
+            case.seed
         );
         let window = arguments.window.as_ref();
         let frame = Frame {
@@ -334,7 +350,9 @@ fn one(
             faults: &file.case.plan.faults,
             window: window.map(|of| (Ticks::from_micros(of.start), Ticks::from_micros(of.end))),
         };
-        write_file(path, recorder.svg(&frame))?;
+        let diagram = recorder.draw(&frame);
+        write_file(path, &diagram.svg)?;
+        drawn = Some(diagram);
     }
     if let (Some(path), Some(history)) = (&arguments.history, run.history) {
         let written = std::fs::File::create(path)
@@ -346,6 +364,21 @@ fn one(
     sum.add(seed, report.clone());
     write_json(arguments, file, seed..seed.saturating_add(1), &sum)?;
     say!("{}", describe(file, &report, seconds))?;
+    if let (Some(path), Some(diagram)) = (&arguments.diagram, drawn) {
+        let (from, to) = diagram.window;
+        let nothing = if diagram.is_empty {
+            ": nothing happens then"
+        } else {
+            ""
+        };
+        say!(
+            "  {:<13} {}, {} to {} us{nothing}\n",
+            "diagram",
+            path.display(),
+            grouped(from.as_micros()),
+            grouped(to.as_micros())
+        )?;
+    }
     if report.verdict != Ending::Fine {
         fail(arguments, file, &report)?;
     }
@@ -447,7 +480,7 @@ fn messages(messages: u64, packets: u64, resent: u64) -> String {
     match packets {
         0 => grouped(messages),
         packets => format!(
-            "{} in {}, {} of them again",
+            "{} in {}; {} sent again",
             grouped(messages),
             counted(packets, "packet"),
             grouped(resent)
@@ -548,7 +581,7 @@ fn replicated(case: &Case) -> String {
         let _ = write!(text, " --prepare-f {failures}");
     }
     if let Some(patience) = case.extras.quorum {
-        let _ = write!(text, " --quorum {patience}");
+        let _ = write!(text, " --quorum={patience}");
     }
     text
 }

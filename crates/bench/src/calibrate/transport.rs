@@ -108,7 +108,8 @@ impl Samples {
         let bytes: usize = batches.iter().map(Vec::len).sum();
         self.bytes = (bytes / messages.len().max(1)) as u64;
         let calls = socket(&batches, times).map_err(CalibrationError::Socket)?;
-        self.sockets.push(calls * batches.len() as f64 / messages.len() as f64);
+        self.sockets
+            .push(calls * batches.len() as f64 / messages.len() as f64);
         Ok(())
     }
 

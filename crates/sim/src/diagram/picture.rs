@@ -10,7 +10,7 @@ use anabranch_types::{Ticks, Timestamp};
 
 use super::label::Sense;
 use super::layout::{Extent, LETTER, Point, Scale, Worded, grouped, rows};
-use super::{Call, Frame, Message, Recorder};
+use super::{Call, Diagram, Frame, Message, Recorder, View};
 use crate::fault::Fault;
 
 const WIDTH: f64 = 1_500.0;
@@ -39,10 +39,10 @@ const LISTED_MAX: usize = 40;
 const VERSIONS_MAX: usize = 4;
 
 /// What a recorder has seen in a window.
-pub(super) fn svg(recorder: &Recorder, frame: &Frame<'_>, (from, to): (Ticks, Ticks)) -> String {
+pub(super) fn draw(recorder: &Recorder, frame: &Frame<'_>, view: &View) -> Diagram {
     let scale = Scale {
-        from,
-        to: to.max(Ticks(from.0 + 1_000)),
+        from: view.from,
+        to: view.to.max(Ticks(view.from.0 + 1_000)),
         left: LEFT,
         right: WIDTH - RIGHT,
     };
@@ -50,10 +50,15 @@ pub(super) fn svg(recorder: &Recorder, frame: &Frame<'_>, (from, to): (Ticks, Ti
         .filter(|m| scale.extent(m.sent, m.received).is_some())
         .filter(|m| m.received.is_some() || m.sent >= scale.from)
         .collect();
-    let left_out = messages.len().saturating_sub(ARROWS_MAX);
+    let all = messages.len();
+    if let Some(only) = &view.only {
+        messages.retain(|m| recorder.whose(m).is_some_and(|whose| only.contains(&whose)));
+    }
     messages.truncate(ARROWS_MAX);
+    let left_out = all - messages.len();
     let names = Names::new(recorder, &messages, &scale);
     let sites = Sites::new(recorder, frame, &scale, &names);
+    let is_empty = all == 0 && sites.calls.iter().all(Vec::is_empty) && names.order.is_empty();
     let mut picture = Picture {
         recorder,
         scale,
@@ -68,11 +73,22 @@ pub(super) fn svg(recorder: &Recorder, frame: &Frame<'_>, (from, to): (Ticks, Ti
     picture.network_faults();
     picture.arrows(&messages);
     picture.shown();
+    picture.wrong();
+    if is_empty {
+        let middle = Point((LEFT + WIDTH - RIGHT) / 2.0, TOP - 10.0);
+        let style = "text-anchor=\"middle\" font-size=\"14\" fill=\"#777777\"";
+        picture.text(middle, style, "Nothing happens in this window.");
+    }
     let body = std::mem::take(&mut picture.svg);
     let bottom = picture.legend(left_out);
     let list = std::mem::take(&mut picture.svg);
     picture.head(frame.title, bottom);
-    picture.svg + &body + &list + "</svg>\n"
+    let window = (picture.scale.from, picture.scale.to);
+    Diagram {
+        svg: picture.svg + &body + &list + "</svg>\n",
+        window,
+        is_empty,
+    }
 }
 
 /// The short names of the transactions in a window.
@@ -504,6 +520,23 @@ impl Picture<'_> {
         }
     }
 
+    /// Where something was found wrong.
+    fn wrong(&mut self) {
+        let Some(at) =
+            (self.recorder.wrong).filter(|at| (self.scale.from..=self.scale.to).contains(at))
+        else {
+            return;
+        };
+        let (x, top, bottom) = (self.scale.x(at), TOP - 4.0, self.sites.bottom() - 14.0);
+        let _ = writeln!(
+            self.svg,
+            "<line x1=\"{x:.1}\" y1=\"{top:.1}\" x2=\"{x:.1}\" y2=\"{bottom:.1}\" \
+             stroke=\"#c62828\" stroke-width=\"2\" stroke-dasharray=\"2 3\"/>"
+        );
+        let style = "font-size=\"11\" fill=\"#c62828\" text-anchor=\"end\"";
+        self.text(Point(x - 4.0, top + 8.0), style, "found wrong");
+    }
+
     /// What the signs mean and what the transactions were; gives where the picture ends.
     fn legend(&mut self, left_out: usize) -> f64 {
         let mut y = self.sites.bottom() + 22.0;
@@ -606,7 +639,10 @@ impl Picture<'_> {
             if earlier > 0 {
                 seen.insert("what was there before");
             }
-            let comma = if items.is_empty() { "" } else { "," };
+            let comma = match (&attempt.outcome, items.is_empty()) {
+                (Ok(_), true) => "",
+                (Ok(_), false) | (Err(_), _) => ",",
+            };
             let _ = write!(words, "{comma} reads {}", shortened(&seen));
         }
         words

@@ -45,20 +45,106 @@ fn recorder() -> Recorder {
     recorder
 }
 
+/// How many arrows there are, without those of the legend.
+fn arrows(svg: &str) -> usize {
+    svg.matches("marker-end").count() - Sense::ALL.len()
+}
+
 #[test]
-fn a_window_is_drawn_around_the_first_demanding_read() {
-    let svg = recorder().svg(&frame(&[]));
+fn a_race_is_drawn_from_its_first_message_to_the_answer_of_who_demands() {
+    let mut recorder = recorder();
+    let answer = Label::read("Got", transaction(60));
+    recorder.sent(1, 0, at(700), answer);
+    recorder.received(1, 0, at(730));
+    let drawn = recorder.draw(&frame(&[]));
+    let svg = &drawn.svg;
     assert!(svg.contains("a &amp; b") && svg.contains("read_group"));
-    // The window begins with the message that is called T1; five before the reader stands who is demanded.
-    assert!(svg.contains(">Get T19 with T14</text>"), "{svg}");
-    assert!(svg.contains(">Prepare T1</text>") && !svg.contains(">Prepare T29</text>"));
-    let arrows = svg.matches("marker-end").count();
-    assert_eq!(
-        arrows,
-        SHOWN_MAX + Sense::ALL.len(),
-        "with those of the legend"
+    // Who is demanded prepares at 550; the answer arrives at 730.
+    let (from, to) = drawn.window;
+    assert!((530..550).contains(&from.as_micros()), "{from:?}");
+    assert!((731..750).contains(&to.as_micros()), "{to:?}");
+    assert!(
+        svg.contains(">Prepare T") && svg.contains(">Got T"),
+        "{svg}"
     );
-    assert!(Recorder::default().svg(&frame(&[])).ends_with("</svg>\n"));
+    assert!(!drawn.is_empty);
+}
+
+#[test]
+fn of_a_crowded_race_its_own_messages_are_drawn_and_the_others_counted() {
+    let mut recorder = recorder();
+    let answer = Label::read("Got", transaction(60));
+    recorder.sent(1, 0, at(980), answer);
+    recorder.received(1, 0, at(990));
+    let drawn = recorder.draw(&frame(&[]));
+    assert!(
+        drawn.svg.contains(">Get T2 with T1</text>"),
+        "{}",
+        drawn.svg
+    );
+    assert_eq!(arrows(&drawn.svg), 3, "a Prepare, a Get and a Got");
+    assert!(drawn.svg.contains("more messages"));
+}
+
+#[test]
+fn what_was_found_wrong_first_is_drawn_with_what_led_to_it() {
+    let mut recorder = recorder();
+    recorder.found_wrong(at(905));
+    recorder.found_wrong(at(950));
+    let drawn = recorder.draw(&frame(&[]));
+    let (from, to) = drawn.window;
+    assert!(
+        from < at(600) && to > at(905) && to < at(950),
+        "{from:?} {to:?}"
+    );
+    assert!(drawn.svg.contains(">found wrong</text>"));
+    let before = Frame {
+        window: Some((at(0), at(99))),
+        ..frame(&[])
+    };
+    assert!(!recorder.draw(&before).svg.contains("found wrong"));
+}
+
+#[test]
+fn without_a_race_the_first_calls_are_drawn_whatever_comes_late() {
+    let mut recorder = Recorder::default();
+    recorder.called(1, at(20), CallId(1), "put");
+    recorder.answered(1, at(60), CallId(1), true);
+    recorder.sent(1, 0, at(9_000), Label::other("Stable"));
+    let drawn = recorder.draw(&frame(&[]));
+    assert!(drawn.svg.contains(">put</text>") && !drawn.svg.contains("Stable"));
+    assert!(drawn.window.1 < at(100));
+}
+
+#[test]
+fn where_nothing_happens_the_picture_says_so() {
+    let nothing = Recorder::default().draw(&frame(&[]));
+    assert!(nothing.is_empty && nothing.svg.ends_with("</svg>\n"));
+    let late = Frame {
+        window: Some((at(900_000), at(900_100))),
+        ..frame(&[])
+    };
+    let late = recorder().draw(&late);
+    assert!(late.is_empty && late.svg.contains("Nothing happens"));
+    let some = recorder().draw(&frame(&[]));
+    assert!(!some.is_empty && !some.svg.contains("Nothing happens"));
+}
+
+#[test]
+fn what_an_attempt_read_stands_apart_from_why_it_ended() {
+    let mut recorder = recorder();
+    let attempt = Attempt {
+        call: CallId(1 << 32),
+        number: 2,
+        outcome: Err("aborted: below floor".to_owned()),
+        read: vec![Timestamp::new(1, NodeId(1))],
+    };
+    recorder.attempts.insert(transaction(60), attempt);
+    let svg = recorder.draw(&frame(&[])).svg;
+    assert!(
+        svg.contains("attempt 2: aborted: below floor, reads what was there before"),
+        "{svg}"
+    );
 }
 
 #[test]
@@ -68,7 +154,7 @@ fn another_window_is_drawn_where_it_is_asked_for() {
         window,
         ..frame(&[])
     };
-    let svg = recorder().svg(&asked);
+    let svg = recorder().draw(&asked).svg;
     assert!(svg.contains("0 to 99 us") && !svg.contains("read_group"));
     assert_eq!(svg.matches(">Prepare T").count(), 10);
 }
@@ -90,14 +176,18 @@ fn faults_and_what_they_lose_are_drawn() {
     let mut recorder = recorder();
     recorder.sent(0, 1, at(650), Label::other("Stable"));
     recorder.died(1);
-    let svg = recorder.svg(&frame(&faults));
+    let inside = Frame {
+        window: Some((at(540), at(800))),
+        ..frame(&faults)
+    };
+    let svg = recorder.draw(&inside).svg;
     assert!(svg.contains(">down</text>") && svg.contains(">7% lost</text>"));
     assert_eq!(svg.matches('\u{d7}').count(), 1, "what is lost has a cross");
     let outside = Frame {
         window: Some((at(0), at(99))),
         ..frame(&faults)
     };
-    let svg = recorder.svg(&outside);
+    let svg = recorder.draw(&outside).svg;
     assert!(!svg.contains("down") && !svg.contains("lost<"));
 }
 

@@ -186,10 +186,13 @@ impl ClusterArguments {
                 return Err(format!("error: {option}: no RAMP is among the protocols").into());
             }
         }
-        check_outputs(&[
-            ("--json", self.json.as_deref()),
-            ("--history", self.history.as_deref()),
-        ])?;
+        check_outputs(
+            &[
+                ("--json", self.json.as_deref()),
+                ("--history", self.history.as_deref()),
+            ],
+            &[],
+        )?;
         let planned = application::plan(sources, settings.partitions)?;
         for choice in &self.protocol {
             embedded::check_guards(&planned, *choice)?;
