@@ -88,7 +88,13 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "ramp-quorum",
         about: "RAMP-Fast over three copies: no reader sees a part, and no copy is waited for",
-        kind: Kind::Quorum,
+        kind: Kind::Quorum(Metadata::Fast),
+        finds: false,
+    },
+    Model {
+        name: "ramp-quorum-small",
+        about: "RAMP-Small over three copies: no reader sees a part, and no copy is waited for",
+        kind: Kind::Quorum(Metadata::Small),
         finds: false,
     },
     Model {
@@ -144,7 +150,7 @@ enum Kind {
     Ramp(Metadata),
     RampOnePhase,
     RampGuards,
-    Quorum,
+    Quorum(Metadata),
     Replies { metadata: Metadata, causal: bool },
     Locking { declares: bool },
     Nwnr,
@@ -309,9 +315,9 @@ impl Model {
                 let nodes = size.both(0, durable(size, node));
                 run(nodes, &setting, &replied, limits)
             }
-            Kind::Quorum => {
-                let setting = size.copied()?;
-                run(size.copies(), &setting, &Copied { copies: COPIES }, limits)
+            Kind::Quorum(metadata) => {
+                let (setting, nodes) = (size.copied()?, size.copies(metadata));
+                run(nodes, &setting, &Copied { copies: COPIES }, limits)
             }
             Kind::Deaf => {
                 let setting = size.setting(Size::write);
@@ -544,10 +550,10 @@ impl Size {
     }
 
     /// The copies with their items, and the same without.
-    fn copies(self) -> (Vec<RampNode>, Vec<RampNode>) {
+    fn copies(self, metadata: Metadata) -> (Vec<RampNode>, Vec<RampNode>) {
         let options = RampOptions {
             quorum: Some(PATIENCE),
-            ..ramp_options(self, Metadata::Fast)
+            ..ramp_options(self, metadata)
         };
         let node =
             |node, topology, store| RampNode::new(node, topology, store, programs(), options);

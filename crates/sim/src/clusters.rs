@@ -7,7 +7,7 @@ use anabranch_storage::Store;
 use crate::case::{Case, CaseError, NODES_MAX, Prepared};
 use crate::cluster::Cluster;
 use crate::host::rows_of;
-use crate::protocols::{ProtocolName, Simulated};
+use crate::protocols::Simulated;
 
 /// Why a case with clusters cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,11 +15,6 @@ use crate::protocols::{ProtocolName, Simulated};
 pub enum ClustersError {
     /// Prepare-F or quorums, and no other cluster to prepare in.
     Alone,
-    /// Quorums, of a RAMP whose metadata do not name what was written.
-    Inexact {
-        /// Its name.
-        protocol: &'static str,
-    },
     /// Quorums, and another copy would be asked at once.
     Impatient,
     /// No write could be acknowledged.
@@ -50,11 +45,6 @@ impl std::fmt::Display for ClustersError {
             ClustersError::Alone => f.write_str(
                 "Prepare-F and quorums prepare in several clusters, and there is one: give --clusters \
                  as well",
-            ),
-            ClustersError::Inexact { protocol } => write!(
-                f,
-                "under {protocol} a copy that has not got something cannot be told from one that was \
-                 not written to, so a single one proves nothing: run --quorum under ramp-fast"
             ),
             ClustersError::Impatient => f.write_str(
                 "a copy has to be given some time to answer before another one is asked: let \
@@ -103,14 +93,8 @@ pub(crate) fn check(case: &Case, prepared: &Prepared) -> Result<(), CaseError> {
             protocol: case.protocol.name(),
         });
     }
-    if let Some(patience) = case.extras.quorum {
-        if case.protocol != ProtocolName::RampFast {
-            let protocol = case.protocol.name();
-            return refuse(ClustersError::Inexact { protocol });
-        }
-        if patience == 0 {
-            return refuse(ClustersError::Impatient);
-        }
+    if case.extras.quorum == Some(0) {
+        return refuse(ClustersError::Impatient);
     }
     let both = case.extras.prepare_f.is_some() && case.extras.quorum.is_some();
     let beside: [(&'static str, bool); 6] = [

@@ -309,6 +309,8 @@ impl Simulated for RampNode {
         match &stamped.message {
             Message::Get { .. } => "Get",
             Message::Got { .. } => "Got",
+            Message::LookUp { .. } => "LookUp",
+            Message::LookedUp { .. } => "LookedUp",
             Message::Prepare(_) => "Prepare",
             Message::Vote { .. } => "Vote",
             Message::Commit { .. } => "Commit",
@@ -340,6 +342,8 @@ impl Simulated for RampNode {
                 Ok(_) => Label::read("Got", *transaction),
                 Err(_) => Label::refusal("Got nothing", Some(*transaction)),
             },
+            Message::LookUp { transaction, .. } => Label::read("Look up", *transaction),
+            Message::LookedUp { transaction, .. } => Label::read("Looked up", *transaction),
             Message::Prepare(prepare) => {
                 Label::write("Prepare", prepare.transaction).prepared(prepare.prepared)
             }

@@ -19,9 +19,8 @@ const OTHER_COPY: &str = "a read went to another copy than the near one";
 const SHOWN_EARLY: &str = "a client was answered before every copy showed its commit";
 
 /// So many copies of two partitions.
-fn quorum(level: FaultLevel, seed: u64, copies: u16) -> Case {
-    let (network, nodes) = (Network::lan(), NODES * copies);
-    let (protocol, clients) = (ProtocolName::RampFast, 6);
+fn quorum(protocol: ProtocolName, level: FaultLevel, seed: u64, copies: u16) -> Case {
+    let (network, nodes, clients) = (Network::lan(), NODES * copies, 6);
     let mut case = Case::new(protocol, seed, nodes, clients, TRANSACTIONS, network, level);
     case.clusters = copies;
     case.extras.quorum = Some(5_000);
@@ -29,16 +28,16 @@ fn quorum(level: FaultLevel, seed: u64, copies: u16) -> Case {
 }
 
 /// Runs seeds of all levels of faults, some of them twice.
-fn sweep(workload: &str, seeds: u64) {
+fn sweep(protocol: ProtocolName, workload: &str, seeds: u64) {
     let prepared = Prepared::new(workload, NODES).unwrap();
     let mut sometimes: BTreeMap<&'static str, u64> = BTreeMap::new();
     for level in FaultLevel::ONE_REPLICA {
         for seed in 0..seeds {
             let copies = [3, 2, 5][(seed % 3) as usize];
-            let mut case = quorum(level, seed, copies);
+            let mut case = quorum(protocol, level, seed, copies);
             case.roaming = seed % 4 == 0;
             let first = case.run(&prepared).unwrap();
-            let what = format!("{workload} {} {seed}", level.name());
+            let what = format!("{} {workload} {} {seed}", protocol.name(), level.name());
             assert_eq!(first.verdict, Verdict::Fine, "{what}");
             let compared = "partitions with the same rows in other clusters";
             assert!(first.checked.iter().any(|(name, _)| name == compared));
@@ -69,11 +68,25 @@ fn sweep(workload: &str, seeds: u64) {
 
 #[test]
 fn register_by_quorums() {
-    sweep("register", 40);
+    sweep(ProtocolName::RampFast, "register", 40);
+}
+#[test]
+fn register_by_quorums_of_ramp_small() {
+    sweep(ProtocolName::RampSmall, "register", 40);
+}
+#[test]
+fn register_by_quorums_of_ramp_hybrid() {
+    sweep(ProtocolName::RampHybrid, "register", 40);
 }
 #[test]
 fn ycsb_by_quorums() {
-    sweep("ycsb", 12);
+    for protocol in [
+        ProtocolName::RampFast,
+        ProtocolName::RampSmall,
+        ProtocolName::RampHybrid,
+    ] {
+        sweep(protocol, "ycsb", 12);
+    }
 }
 
 /// The nodes of one of three clusters are away for a second, and with them a copy of each partition. Whoever
@@ -92,7 +105,7 @@ fn nobody_waits_for_a_copy_that_is_away() {
         (vec![1], vec![4], true),
         (vec![0, 1, 3, 4], vec![2, 5], false),
     ] {
-        let mut case = quorum(FaultLevel::None, 5, 3);
+        let mut case = quorum(ProtocolName::RampFast, FaultLevel::None, 5, 3);
         case.transactions = 400;
         case.plan = FaultPlan {
             faults: dead.iter().copied().map(away).collect(),
@@ -140,7 +153,12 @@ fn reads_lag() {
     let prepared = Prepared::new("register", NODES).unwrap();
     let loses = |model, roaming| {
         (0..200).find(|seed| {
-            let mut case = quorum(FaultLevel::Storm, *seed, 3 + 2 * (seed % 2) as u16);
+            let mut case = quorum(
+                ProtocolName::RampFast,
+                FaultLevel::Storm,
+                *seed,
+                3 + 2 * (seed % 2) as u16,
+            );
             case.extras.quorum = Some(300);
             case.roaming = roaming;
             let run = case.run_recorded(&prepared, None).unwrap();
@@ -166,7 +184,7 @@ fn reads_lag() {
 fn what_quorums_cannot_do_is_refused() {
     let prepared = Prepared::new("register", NODES).unwrap();
     let refused = |change: fn(&mut Case)| {
-        let mut case = quorum(FaultLevel::None, 1, 3);
+        let mut case = quorum(ProtocolName::RampFast, FaultLevel::None, 1, 3);
         change(&mut case);
         case.run(&prepared).unwrap_err()
     };
@@ -175,9 +193,6 @@ fn what_quorums_cannot_do_is_refused() {
         matches!(one, CaseError::Clusters(ClustersError::Alone)),
         "{one}"
     );
-    let small = refused(|case| case.protocol = ProtocolName::RampSmall);
-    let inexact = matches!(&small, CaseError::Clusters(ClustersError::Inexact { .. }));
-    assert!(inexact, "{small}");
     let locking = refused(|case| case.protocol = ProtocolName::Locking);
     assert!(matches!(locking, CaseError::NoRamp { .. }), "{locking}");
     let impatient = refused(|case| case.extras.quorum = Some(0));
@@ -201,7 +216,9 @@ fn what_quorums_cannot_do_is_refused() {
         assert!(is_beside, "{error}");
     }
     let bank = Prepared::new("bank", NODES).unwrap();
-    let ordered = quorum(FaultLevel::None, 1, 3).run(&bank).unwrap_err();
+    let ordered = quorum(ProtocolName::RampFast, FaultLevel::None, 1, 3)
+        .run(&bank)
+        .unwrap_err();
     let is_ordered = matches!(&ordered, CaseError::Clusters(ClustersError::Ordered { .. }));
     assert!(is_ordered, "{ordered}");
 }

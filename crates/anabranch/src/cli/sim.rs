@@ -99,7 +99,7 @@ pub(crate) struct SimArguments {
     prepare_f: Option<u16>,
     /// The clusters are copies, by quorums: a majority of those of each partition prepares what is written, any
     /// one is read, and another as well when that is silent for so many microseconds; reads may lag. For
-    /// ramp-fast, and workloads that only assign
+    /// workloads that only assign
     #[arg(long, value_name = "US", num_args = 0..=1, require_equals = true, default_missing_value = "20000")]
     quorum: Option<u64>,
     /// What goes wrong: none, mild, storm, absence (a storm in which one node is gone for long), death (a storm in which

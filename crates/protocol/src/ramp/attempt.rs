@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::message::{Got, Known, Lacking, Participants, Required, Slots, Work};
 use super::past::{Past, Seen};
 use super::prepare_f::Intent;
-use super::quorum::{Owed, Round};
+use super::quorum::{Doubt, LookUp, Owed, Round};
 use super::siblings::Siblings;
 use crate::AbortReason;
 
@@ -84,6 +84,8 @@ pub(super) struct Attempt {
     pub(super) began: Option<(Ticks, Known)>,
     /// In quorum operation: the answers that copies owe it.
     pub(super) owed: Vec<Owed>,
+    /// In quorum operation: what copies have said of transactions where metadata do not.
+    pub(super) doubts: Vec<Doubt>,
 }
 
 impl Attempt {
@@ -197,6 +199,8 @@ pub(super) struct Batch {
     pub(super) asked: Vec<(PartitionId, Timestamp)>,
     /// In quorum operation: when a snapshot that is fixed was asked about last, if one was.
     pub(super) fixed_since: Option<Ticks>,
+    /// In quorum operation: what copies are asked about where metadata leave a doubt.
+    pub(super) look_ups: Vec<LookUp>,
 }
 
 /// The part of a batch that one partition answers.

@@ -317,6 +317,7 @@ impl RampNode {
                 Phase::Idle => {}
                 Phase::Reading(batch) => {
                     let asked = batch.parts.iter().any(|part| part.may_come_from(node))
+                        || batch.look_ups.iter().any(|one| one.has_asked(node))
                         || attempt.views.iter().any(|view| view.copy == node);
                     if asked {
                         self.attempts.remove(&transaction);

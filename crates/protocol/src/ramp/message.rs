@@ -54,6 +54,21 @@ pub enum Message {
         /// The rows, or why there are none.
         result: Result<Got, Refusal>,
     },
+    /// In quorum operation, where metadata do not say what was written: coordinator to a copy that it does
+    /// not read: which of these transactions have you prepared, and what do they write on your partition?
+    LookUp {
+        /// Who asks.
+        transaction: TransactionId,
+        /// Transactions that have committed elsewhere.
+        require: Vec<Required>,
+    },
+    /// A copy to the coordinator: the answer to LookUp.
+    LookedUp {
+        /// Who asked.
+        transaction: TransactionId,
+        /// What it has got, or why it cannot tell any more.
+        result: Result<LookedUp, Refusal>,
+    },
     /// Coordinator to participant: check, hold, keep, but do not show (PREPARE).
     Prepare(Box<Prepare>),
     /// Participant to coordinator: the answer to Prepare. Yes with a timestamp above everything
@@ -210,9 +225,21 @@ pub struct Got {
     pub fetched: Vec<Fetched>,
     /// Of what was required, what the snapshot lacks. All else is in it, or wrote nothing here.
     pub lacking: Vec<Lacking>,
+    /// In quorum operation, where metadata do not say what was written: of what was required, what this
+    /// copy has not prepared. It may have written here all the same.
+    pub absent: Vec<Timestamp>,
     /// The transactions over several partitions that have a version in the visible history of
     /// what was read, as far as they were not known to be stable. Each once.
     pub evidence: Vec<Evidence>,
+}
+
+/// What a copy says of transactions that may have written on its partition. See [`Message::LookUp`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookedUp {
+    /// What it has prepared, shown, or knows to have written nothing here.
+    pub written: Vec<Lacking>,
+    /// What it has not prepared, by commit timestamp.
+    pub absent: Vec<Timestamp>,
 }
 
 /// Why a read got no rows.

@@ -132,7 +132,7 @@ pub struct RampOptions {
     pub sticky: bool,
     /// Quorum operation (ramp.txt §6.2), where several clusters have a copy of each partition: a transaction is
     /// decided when a majority of the copies of each partition has it. A copy that has not answered a read
-    /// for so long is left to itself, and another one asked as well. Of RAMP-Fast alone.
+    /// for so long is left to itself, and another one asked as well.
     pub quorum: Option<Ticks>,
 }
 
@@ -262,8 +262,8 @@ impl RampNode {
         }
         if options.quorum.is_some() {
             assert!(
-                !topology.elsewhere.is_empty() && options.metadata.is_exact(),
-                "quorums are of several copies, and metadata name what was written"
+                !topology.elsewhere.is_empty(),
+                "quorums are of several copies"
             );
             assert!(
                 options.prepare_f.is_none() && !options.sticky && !options.causal,
@@ -390,6 +390,21 @@ impl RampNode {
             } => {
                 self.handle_got(transaction, from, stamped.stable, result, out);
             }
+            Message::LookUp {
+                transaction,
+                require,
+            } => {
+                let result = self.participant.look_up(&self.context, &require);
+                let told = Message::LookedUp {
+                    transaction,
+                    result,
+                };
+                self.send(from, told, out);
+            }
+            Message::LookedUp {
+                transaction,
+                result,
+            } => self.handle_looked_up(transaction, from, result, out),
             Message::Prepare(prepare) => {
                 let transaction = prepare.transaction;
                 let vote = match self.misnamed(from, transaction, prepare.prepared) {

@@ -292,6 +292,7 @@ impl Participant {
         }
         let reach = |snapshot| up_to.map_or(snapshot, |up_to| up_to.sequence.max(snapshot));
         let mut lacking = Vec::new();
+        let absent = self.absent(context, require);
         let snapshot = match at {
             At::Unless(snapshot) => {
                 if self.is_as_good(snapshot, up_to) == Ok(true)
@@ -302,6 +303,7 @@ impl Participant {
                         reach: reach(snapshot),
                         fetched: Vec::new(),
                         lacking,
+                        absent,
                         evidence: Vec::new(),
                     });
                 }
@@ -348,6 +350,7 @@ impl Participant {
             reach: reach(snapshot),
             fetched,
             lacking,
+            absent,
             evidence,
         })
     }

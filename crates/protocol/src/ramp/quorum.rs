@@ -3,14 +3,19 @@
 //! Each partition has a copy in each cluster. A transaction is decided when a majority of the copies of each
 //! partition that it writes has prepared it, and shown at each copy that has. The first round of a read asks one
 //! copy, and another one as well if that is silent; the second round asks for what a reader has met elsewhere,
-//! which of any majority of copies one has. The page `docs/protocols/ramp-quorum.md` says what holds and why;
+//! which of any majority of copies one has; where metadata do not say what that wrote, a majority does (`doubt`).
+//! The page `docs/protocols/ramp-quorum.md` says what holds and why;
 //! intents are Prepare-F's ([`super::prepare_f`]).
 
-use anabranch_types::{NodeId, PartitionId, Ticks};
+mod doubt;
+
+use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use smallvec::SmallVec;
 
+pub(super) use self::doubt::{Doubt, LookUp, deny, end_look_ups, settled};
+
 use super::RampNode;
-use super::attempt::{Attempt, Batch, Includes, Part, Phase};
+use super::attempt::{Attempt, Batch, Includes, Part, Phase, touches};
 use super::message::{At, Message, Refusal, Required, Slots, Stamped};
 use super::prepare_f::Intent;
 use super::record::RampRecord;
@@ -27,6 +32,8 @@ const PATIENCE: u64 = 8;
 pub(super) struct Round {
     /// What a snapshot must include.
     require: Vec<Required>,
+    /// What some copy has said to have been written there, among what is read, where metadata do not say it.
+    wrote: SmallVec<[Timestamp; 2]>,
     /// When a copy was asked last.
     since: Ticks,
     /// Who was asked.
@@ -42,11 +49,24 @@ pub(super) struct Owed {
     is_late: bool,
 }
 
+impl Round {
+    /// What is known to have been written among what is read.
+    fn wrote(&self) -> &[Timestamp] {
+        &self.wrote
+    }
+}
+
 impl Part {
     /// Whether its rows may come from this node.
     pub(super) fn may_come_from(&self, node: NodeId) -> bool {
         let asked = |round: &Round| round.asked.contains(&node);
         self.copy == node || self.round.as_ref().is_some_and(|round| asked(round))
+    }
+
+    /// Whether it is known that one of these wrote what is read here.
+    pub(super) fn needs_one_of(&self, absent: &[Timestamp]) -> bool {
+        let round = self.round.as_ref();
+        round.is_some_and(|round| round.wrote.iter().any(|commit| absent.contains(commit)))
     }
 
     /// Its rows come from this node. What is known of another copy's snapshot says nothing of this one's.
@@ -81,18 +101,26 @@ impl RampNode {
         let part = &mut batch.parts[index];
         // Everything that is known to have committed and to have written there: whichever copy answers, its
         // snapshot includes all of it.
-        let seen = attempt.seen.evidence.iter();
-        let wrote = seen.filter(|evidence| {
-            let read = part.reads.footprint();
-            evidence.siblings.may_touch(part.partition, read)
+        let (partition, read) = (part.partition, part.reads.footprint());
+        let mut wrote = SmallVec::new();
+        let seen = attempt.seen.evidence.iter().filter(|evidence| {
+            match settled(&attempt.doubts, partition, evidence.commit) {
+                None => evidence.siblings.may_touch(partition, read),
+                Some(written) if touches(written, read) => {
+                    wrote.push(evidence.commit);
+                    true
+                }
+                Some(_) => false,
+            }
         });
-        let require: Vec<Required> = wrote.map(|evidence| evidence.required()).collect();
+        let require: Vec<Required> = seen.map(|evidence| evidence.required()).collect();
         let required = require.iter().map(|required| required.commit);
         let required = required.map(|commit| (part.partition, commit));
         batch.asked.extend(required);
         is_answered(&mut attempt.owed, part.partition);
         part.round = Some(Box::new(Round {
             require,
+            wrote,
             since: self.context.now,
             asked: SmallVec::new(),
         }));
@@ -100,7 +128,10 @@ impl RampNode {
             batch.fixed_since = Some(self.context.now);
         }
         batch.waiting += 1;
-        let copy = part.copy;
+        let copy = match part.fixed {
+            Some(_) => part.copy,
+            None => self.copy_with(attempt, part),
+        };
         match self.ask_copy(transaction, attempt, batch, (index, copy), out) {
             Err(Refusal::NotHere) => self.ask_next(transaction, attempt, batch, index, out),
             asked => asked,
@@ -116,9 +147,16 @@ impl RampNode {
         (index, copy): (usize, NodeId),
         out: &mut Outbox<Stamped>,
     ) -> Result<(), Refusal> {
+        let (copies, leaves_doubts) = (self.copies(), self.leaves_doubts());
         let part = &mut batch.parts[index];
         let round = part.round.as_mut().expect("a round has begun");
-        let at = part.fixed.map_or(At::Newest, At::Fixed);
+        let at = match (part.fixed, &part.got) {
+            (Some(fixed), _) => At::Fixed(fixed),
+            (None, Some(got)) if leaves_doubts && round.wrote.is_empty() && part.copy == copy => {
+                At::Unless(got.snapshot)
+            }
+            (None, _) => At::Newest,
+        };
         round.since = self.context.now;
         if !round.asked.contains(&copy) {
             round.asked.push(copy);
@@ -144,15 +182,22 @@ impl RampNode {
         }
         let reads = part.reads.list().iter();
         let (context, require) = (&mut self.context, &round.require);
-        let got = (self.participant).get(context, at, reads, require, known, None)?;
+        let mut got = (self.participant).get(context, at, reads, require, known, None)?;
+        let (partition, absent) = (part.partition, std::mem::take(&mut got.absent));
+        let settled = deny(&mut attempt.doubts, copies, (partition, copy), &absent);
+        if part.fixed.is_none() && part.needs_one_of(&absent) {
+            self.count_denied(settled);
+            return Err(Refusal::NotHere);
+        }
         part.comes_from(copy);
-        let partition = part.partition;
         let answered = batch.asked.extract_if(.., |(on, _)| *on == partition);
-        let required: SmallVec<[_; 8]> = answered.map(|(_, commit)| commit).collect();
+        let required = answered.map(|(_, commit)| commit);
+        let required: SmallVec<[_; 8]> = required.filter(|one| !absent.contains(one)).collect();
         let renewed = part.accept(&mut attempt.seen, known, required.into_iter(), got);
         self.counters.repairs += u64::from(renewed);
         is_answered(&mut attempt.owed, partition);
         batch.waiting -= 1;
+        self.count_denied(settled);
         Ok(())
     }
 
@@ -280,7 +325,7 @@ impl RampNode {
         self.retry_later(out);
     }
 
-    fn retry_later(&mut self, out: &mut Outbox<Stamped>) {
+    pub(super) fn retry_later(&mut self, out: &mut Outbox<Stamped>) {
         if let Some(after) = self.options.quorum
             && !self.retrying
         {
@@ -323,6 +368,7 @@ impl RampNode {
                 self.counters.other_copies += parts.len() as u64;
                 self.ask_others(transaction, &parts, out);
             }
+            self.look_up_again(transaction, after, out);
         }
         if waits {
             self.retry_later(out);

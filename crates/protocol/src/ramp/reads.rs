@@ -1,5 +1,6 @@
 //! The rounds of reads of the transactions that run at a node (ramp.txt, Algorithm 1, GET_ALL).
 
+use anabranch_storage::ItemTag;
 use anabranch_types::{NodeId, PartitionId, Timestamp};
 use smallvec::SmallVec;
 
@@ -7,7 +8,7 @@ use super::RampNode;
 use super::attempt::{Attempt, Batch, Includes, Part, Phase, Reads, View, touches};
 use super::message::{At, Evidence, Got, Known, Message, Refusal, Required, Stamped, UpTo};
 use super::past::Seen;
-use super::quorum::is_answered;
+use super::quorum::{deny, end_look_ups, is_answered, settled};
 use super::sticky::is_taken_over;
 use crate::{AbortReason, Outbox, PartitionRead, Reply, Topology, TransactionId};
 
@@ -256,6 +257,14 @@ impl RampNode {
         if self.options.quorum.is_some() && !self.waits_for_copy(transaction, from) {
             return;
         }
+        let mut result = result;
+        let absent = match &mut result {
+            Ok(got) => std::mem::take(&mut got.absent),
+            Err(_) => Vec::new(),
+        };
+        if !absent.is_empty() && !self.may_take(transaction, from, &absent) {
+            return self.ask_another(transaction, from, out);
+        }
         // The transaction may have been aborted by another answer of the same round.
         let Some(attempt) = self.attempts.get_mut(&transaction) else {
             return;
@@ -285,7 +294,8 @@ impl RampNode {
             .or(view.as_ref().map(|view| view.partition))
             .expect("only partitions that were read are asked");
         let answered = batch.asked.extract_if(.., |(on, _)| *on == partition);
-        let required: SmallVec<[Timestamp; 8]> = answered.map(|(_, commit)| commit).collect();
+        let required = answered.map(|(_, commit)| commit);
+        let required: SmallVec<[_; 8]> = required.filter(|one| !absent.contains(one)).collect();
         let required = required.into_iter();
         let reach = got.reach;
         match part {
@@ -311,6 +321,7 @@ impl RampNode {
                 view.includes.reach = view.includes.reach.max(reach);
             }
         }
+        end_look_ups(batch, &attempt.views, &attempt.doubts);
         if batch.waiting == 0 {
             let mut attempt = self
                 .attempts
@@ -388,7 +399,8 @@ impl RampNode {
             for (partition, part, view) in &read {
                 let copy = (view.map(|view| view.copy)).or(part.map(|part| part.copy));
                 let copy = copy.expect("it was read");
-                if !is_lacking(evidence, copy, *part, *view) {
+                let written = settled(&attempt.doubts, *partition, evidence.commit);
+                if !is_lacking(evidence, copy, *part, *view, written) {
                     continue;
                 }
                 let required = evidence.required();
@@ -412,15 +424,29 @@ impl RampNode {
         required: &[Required],
         out: &mut Outbox<Stamped>,
     ) -> Result<(), Refusal> {
-        let part = batch
-            .parts
-            .iter()
-            .position(|part| part.partition == partition);
-        if let Some(at) = part
-            && batch.parts[at].fixed.is_none()
-        {
-            return self.ask(transaction, attempt, batch, at, required, out);
+        if self.leaves_doubts() {
+            let doubtful = (partition, required);
+            return self.repair_in_doubt(transaction, attempt, batch, doubtful, out);
         }
+        let mut parts = batch.parts.iter();
+        let part = parts.position(|part| part.partition == partition);
+        match part.filter(|at| batch.parts[*at].fixed.is_none()) {
+            Some(at) => self.ask(transaction, attempt, batch, at, required, out),
+            None => self.ask_fixed(transaction, attempt, batch, (partition, required), out),
+        }
+    }
+
+    /// Asks whether the snapshot that the procedure has been given rows of includes what is missing after all.
+    pub(super) fn ask_fixed(
+        &mut self,
+        transaction: TransactionId,
+        attempt: &mut Attempt,
+        batch: &mut Batch,
+        (partition, required): (PartitionId, &[Required]),
+        out: &mut Outbox<Stamped>,
+    ) -> Result<(), Refusal> {
+        let mut parts = batch.parts.iter();
+        let part = parts.position(|part| part.partition == partition);
         let view = attempt.view(partition);
         let up_to = up_to(attempt, partition, part.map(|at| &batch.parts[at]), view);
         let view = attempt
@@ -437,7 +463,11 @@ impl RampNode {
         }
         let copy = view.copy;
         if copy == self.topology.owner(self.partition) {
-            for required in required {
+            let absent = self.participant.absent(&self.context, required);
+            let here = required
+                .iter()
+                .filter(|required| !absent.contains(&required.commit));
+            for required in here {
                 let (context, snapshot) = (&mut self.context, view.snapshot);
                 let lacks = self.participant.look_back(context, snapshot, *required)?;
                 let commit = std::iter::once(required.commit);
@@ -452,6 +482,9 @@ impl RampNode {
                     part.reach = up_to.sequence;
                 }
             }
+            let copies = self.copies();
+            let settled = deny(&mut attempt.doubts, copies, (partition, copy), &absent);
+            self.count_denied(settled);
             return Ok(());
         }
         batch
@@ -611,12 +644,13 @@ fn up_to(
 }
 
 /// Whether a partition's snapshot is not known to include a transaction that wrote what was read
-/// there, or may have.
+/// there, or may have. Copies may have settled what it wrote.
 fn is_lacking(
     evidence: &Evidence,
     owner: NodeId,
     part: Option<&Part>,
     view: Option<&View>,
+    settled: Option<&[ItemTag]>,
 ) -> bool {
     let commit = evidence.commit;
     let part = part.map(|part| (part.partition, &part.reads, &part.includes));
@@ -626,6 +660,7 @@ fn is_lacking(
         return false;
     }
     let written = known().find_map(|(_, _, includes)| includes.lacks(commit));
+    let written = written.or(settled);
     known().any(|(partition, reads, _)| match written {
         Some(written) => touches(written, reads.footprint()),
         None => evidence.siblings.may_touch(partition, reads.footprint()),

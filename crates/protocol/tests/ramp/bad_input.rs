@@ -145,6 +145,7 @@ fn messages_for_unknown_transactions_leave_nothing() {
                 reach: cluster.nodes[X.index()].store().last(),
                 fetched: Vec::new(),
                 lacking: Vec::new(),
+                absent: Vec::new(),
                 evidence: Vec::new(),
             }),
         },

@@ -3,6 +3,7 @@
 mod bad_input;
 mod causal;
 mod commits;
+mod doubt;
 mod followers;
 mod limits;
 mod metadata;

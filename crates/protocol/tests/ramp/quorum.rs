@@ -10,12 +10,12 @@ use crate::stories::{is_committed, read_both, reason, registers, round};
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 
-const PATIENCE: Ticks = Ticks::from_millis(20);
+pub(crate) const PATIENCE: Ticks = Ticks::from_millis(20);
 
 /// The coordinator of all that is written.
-const W: NodeId = NodeId(0);
+pub(crate) const W: NodeId = NodeId(0);
 /// Whose near copies are the nodes 1 and 4.
-const R: NodeId = NodeId(1);
+pub(crate) const R: NodeId = NodeId(1);
 
 fn options() -> RampOptions {
     RampOptions {
@@ -37,12 +37,12 @@ fn copies() -> Cluster<RampNode> {
     copies_with(options())
 }
 
-fn copies_with(options: RampOptions) -> Cluster<RampNode> {
+pub(crate) fn copies_with(options: RampOptions) -> Cluster<RampNode> {
     Cluster::new((0..6).map(|n| node(n, 3, options, 8)).collect())
 }
 
 /// Lets these copies prepare what W writes, one after the other.
-fn prepare(cluster: &mut Cluster<RampNode>, nodes: &[u16]) {
+pub(crate) fn prepare(cluster: &mut Cluster<RampNode>, nodes: &[u16]) {
     for node in nodes {
         round(cluster, W, NodeId(*node));
     }
@@ -50,7 +50,7 @@ fn prepare(cluster: &mut Cluster<RampNode>, nodes: &[u16]) {
 
 /// W writes 7 on both partitions; decided by the copies 0 and 1 of one and these of the other, and shown by 0 and
 /// 1 alone.
-fn decided(cluster: &mut Cluster<RampNode>, others: [u16; 2]) {
+pub(crate) fn decided(cluster: &mut Cluster<RampNode>, others: [u16; 2]) {
     write(cluster, W, 7);
     prepare(cluster, &[1, others[0], others[1]]);
     cluster.deliver(W, R);

@@ -12,7 +12,7 @@ use anabranch_types::{Read, Timestamp};
 
 use super::{Context, Participant};
 use crate::ramp::attempt::{Footprint, footprint_of, touches};
-use crate::ramp::message::{Lacking, Refusal, Required};
+use crate::ramp::message::{Lacking, LookedUp, Refusal, Required};
 use crate::ramp::siblings::tags;
 
 impl Participant {
@@ -85,6 +85,49 @@ impl Participant {
         Ok(written.filter(|tags| !tags.is_empty()).map(lacking))
     }
 
+    /// Of transactions that have committed elsewhere, those that this copy has not prepared, where
+    /// metadata do not say that they wrote here. Others of the partition's copies may have.
+    pub(in crate::ramp) fn absent(
+        &self,
+        context: &Context,
+        require: &[Required],
+    ) -> Vec<Timestamp> {
+        if !self.is_copy || self.metadata.is_exact() {
+            return Vec::new();
+        }
+        let is_absent = |required: &&Required| {
+            !self.recent.contains_key(&required.commit)
+                && !self.prepared.contains_key(&required.prepared)
+                && !context.stability.is_settled(required.commit)
+        };
+        let absent = require.iter().filter(is_absent);
+        absent.map(|required| required.commit).collect()
+    }
+
+    /// What this copy has of transactions that may have written on its partition.
+    pub(in crate::ramp) fn look_up(
+        &self,
+        context: &Context,
+        require: &[Required],
+    ) -> Result<LookedUp, Refusal> {
+        let absent = self.absent(context, require);
+        let mut written = Vec::new();
+        for required in require {
+            let commit = required.commit;
+            // As what the empty snapshot lacks of it.
+            match self.lacks(context, CommitSequence::LOADED, *required) {
+                Ok(Some(lacks)) => written.push(lacks),
+                Ok(None) if absent.contains(&commit) => {}
+                Ok(None) => written.push(Lacking {
+                    commit,
+                    written: Box::default(),
+                }),
+                Err(_) => return Err(Refusal::Forgotten(context.stability.known().clone())),
+            }
+        }
+        Ok(LookedUp { written, absent })
+    }
+
     /// Whether this owner would not know any more if the transaction had written here.
     fn is_forgotten(&self, context: &Context, required: Required) -> bool {
         context.stability.is_settled(required.commit)
@@ -122,7 +165,8 @@ impl Participant {
             ) {
                 (Some(recent), _) => !touches(self.shown_at(required.commit, recent.sequence)),
                 (None, Some(prepared)) => !touches(&tags(&prepared.effects)),
-                (None, None) => true,
+                // What one copy has not got is not in vain for all that: see `RampNode::count_denied`.
+                (None, None) => !self.is_copy,
             }
         };
         self.false_positives += require.iter().filter(in_vain).count() as u64;
