@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: the simulator for hours, over every workload, protocol and level of faults.
+//! `cargo xtask soak`: the simulator for hours, over every workload, protocol, mode and level of faults.
 //!
 //! Seeds are taken by shifts, a combination after the other. Whose turn is next, and where each
 //! stands, is kept in `target/soak/state`: the next soak goes on with the combination after the last,
@@ -7,12 +7,14 @@
 //! `target/soak/summary.md` says what has been run and what was found; what fails leaves its minimised
 //! case beside it.
 
+mod mode;
 mod state;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use self::mode::MODES;
 use self::state::{Combination, Failure, State, Told};
 use crate::{Outcome, Trouble, cargo};
 
@@ -207,25 +209,16 @@ fn commit(root: &Path) -> String {
     }
 }
 
-/// Every combination that is soaked.
+/// Every combination that is soaked: each mode in turn, so that a round that is cut short has come to all of them
+/// under storms, which find most.
 fn combinations() -> Vec<Combination> {
-    let workloads = [
-        "register",
-        "replies",
-        "counter",
-        "bank",
-        "smallbank",
-        "payroll",
-        "tpcc",
-    ];
-    let protocols = ["ramp-fast", "ramp-small", "ramp-hybrid", "locking"];
-    let levels = ["none", "mild", "absence", "storm"];
     let mut all = Vec::new();
-    // Storms first: they find most.
-    for level in levels.iter().rev() {
-        for workload in workloads {
-            for protocol in protocols {
-                all.push(Combination::new(workload, protocol, level));
+    for level in ["storm", "death", "absence", "mild", "none"] {
+        for mode in MODES.iter().filter(|mode| mode.levels.contains(&level)) {
+            for workload in mode.workloads {
+                for protocol in mode.protocols {
+                    all.push(Combination::new(workload, protocol, mode, level));
+                }
             }
         }
     }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::mode::Mode;
+
 /// About how long a shift is meant to take.
 const SHIFT: Duration = Duration::from_secs(10);
 
@@ -17,11 +19,12 @@ pub(super) struct State {
     pub(super) failures: Vec<Failure>,
 }
 
-/// A workload under a protocol and a level of faults.
+/// A workload under a protocol, in a mode and under a level of faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Combination {
     workload: String,
     protocol: String,
+    pub(super) mode: &'static Mode,
     level: String,
     /// The first seed that has not been run.
     pub(super) next: u64,
@@ -101,10 +104,16 @@ fn parse(text: &str) -> Option<(u64, u64)> {
 }
 
 impl Combination {
-    pub(super) fn new(workload: &str, protocol: &str, level: &str) -> Combination {
+    pub(super) fn new(
+        workload: &str,
+        protocol: &str,
+        mode: &'static Mode,
+        level: &str,
+    ) -> Combination {
         Combination {
             workload: workload.to_owned(),
             protocol: protocol.to_owned(),
+            mode,
             level: level.to_owned(),
             next: 0,
             shift: 20,
@@ -116,11 +125,17 @@ impl Combination {
     }
 
     pub(super) fn name(&self) -> String {
-        format!("{}-{}-{}", self.workload, self.protocol, self.level)
+        let Combination {
+            workload,
+            protocol,
+            mode,
+            level,
+            ..
+        } = self;
+        format!("{workload}-{protocol}-{}-{level}", mode.name)
     }
 
-    /// For `anabranch`. Replies are there for the sake of causal RAMP, and of clients that bring along what
-    /// they have seen and written.
+    /// For `anabranch`.
     pub(super) fn arguments(&self) -> Vec<String> {
         let mut words = vec![
             "sim",
@@ -130,9 +145,7 @@ impl Combination {
             "--faults",
             &self.level,
         ];
-        if self.workload == "replies" && self.protocol.starts_with("ramp") {
-            words.extend(["--causal", "--roaming", "--one-phase"]);
-        }
+        words.extend(self.mode.arguments);
         words.iter().map(|word| (*word).to_owned()).collect()
     }
 
@@ -166,8 +179,14 @@ impl fmt::Display for Combination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:<9} {:<9} {:<5} {:>9} seeds, {:>7} weak, {:>3} failed",
-            self.workload, self.protocol, self.level, self.next, self.weak, self.failed
+            "{:<9} {:<11} {:<16} {:<7} {:>9} seeds, {:>7} weak, {:>3} failed",
+            self.workload,
+            self.protocol,
+            self.mode.name,
+            self.level,
+            self.next,
+            self.weak,
+            self.failed
         )
     }
 }
@@ -196,14 +215,18 @@ impl State {
             let Combination {
                 workload,
                 protocol,
+                mode,
                 level,
                 ..
             } = combination;
+            let mode = mode.name;
             let fields = combination
                 .fields()
                 .map(|field| field.to_string())
                 .join("\t");
-            text.push_str(&format!("run\t{workload}\t{protocol}\t{level}\t{fields}\n"));
+            text.push_str(&format!(
+                "run\t{workload}\t{protocol}\t{mode}\t{level}\t{fields}\n"
+            ));
         }
         for failure in &self.failures {
             let Failure {
@@ -228,7 +251,8 @@ impl State {
             match words[..] {
                 ["commit", commit] => state.commit = commit.to_owned(),
                 ["turn", turn] => state.turn = turn.parse().map_err(|_| number)?,
-                ["run", workload, protocol, level, ref fields @ ..] => {
+                ["run", workload, protocol, mode, level, ref fields @ ..] => {
+                    let mode = Mode::named(mode).ok_or(number)?;
                     let fields = fields.iter().map(|field| field.parse().ok());
                     let fields: Option<Vec<u64>> = fields.collect();
                     let Some([next, shift, failed, weak, committed, simulated]) = fields.as_deref()
@@ -242,7 +266,7 @@ impl State {
                         weak: *weak,
                         committed: *committed,
                         simulated: *simulated,
-                        ..Combination::new(workload, protocol, level)
+                        ..Combination::new(workload, protocol, mode, level)
                     });
                 }
                 ["failure", command, case, what] => state.failures.push(Failure {
@@ -264,8 +288,8 @@ impl State {
         let sum = |of: fn(&Combination) -> u64| self.combinations.iter().map(of).sum::<u64>();
         let mut text = format!(
             "# Soak of commit {}\n\n{} seeds, {} transactions, {} s of virtual time, {} failures.\n\n\
-             | workload | protocol | faults | seeds | weak | failed | transactions | virtual s |\n\
-             |---|---|---|--:|--:|--:|--:|--:|\n",
+             | workload | protocol | mode | faults | seeds | weak | failed | transactions | virtual s |\n\
+             |---|---|---|---|--:|--:|--:|--:|--:|\n",
             self.commit,
             sum(|c| c.next),
             sum(|c| c.committed),
@@ -275,9 +299,10 @@ impl State {
         for combination in &self.combinations {
             let [next, _, failed, weak, committed, simulated] = combination.fields();
             text.push_str(&format!(
-                "| {} | {} | {} | {next} | {weak} | {failed} | {committed} | {}.{} |\n",
+                "| {} | {} | {} | {} | {next} | {weak} | {failed} | {committed} | {}.{} |\n",
                 combination.workload,
                 combination.protocol,
+                combination.mode.name,
                 combination.level,
                 simulated / 10,
                 simulated % 10
@@ -295,6 +320,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use super::super::mode::MODES;
     use super::*;
 
     const TOLD: &str = "\
@@ -373,7 +399,7 @@ register under ramp-fast, simulated: 3 nodes (lan), 6 clients, faults storm
 
     #[test]
     fn shifts_grow_and_shrink_towards_their_time() {
-        let mut combination = Combination::new("tpcc", "locking", "mild");
+        let mut combination = Combination::new("tpcc", "locking", &MODES[0], "mild");
         combination.take_about(Duration::from_secs(1));
         assert_eq!(combination.shift, 80);
         combination.take_about(Duration::from_secs(100));
