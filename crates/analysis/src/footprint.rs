@@ -28,6 +28,8 @@ pub(crate) struct Action {
     pub(crate) owner: usize,
     /// The statement.
     pub(crate) statement: StatementId,
+    /// Which of the statement's accesses it is (or, where a foreign key's action does it, follows from).
+    pub(crate) place: usize,
     /// What it does. Terms are resolved (see [`resolve`]).
     pub(crate) access: TableAccess,
     /// How the statement's result is used.
@@ -294,7 +296,7 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
     let mut actions = Vec::new();
     for statement in &summary.statements {
         let writing = statement.accesses.iter().any(|a| a.role != Role::Read);
-        for access in &statement.accesses {
+        for (place, access) in statement.accesses.iter().enumerate() {
             if !is_known(catalog, access) {
                 continue;
             }
@@ -310,6 +312,7 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
             let action = Action {
                 owner,
                 statement: statement.id,
+                place,
                 access,
                 result: result_use(summary, statement),
                 deferral: statement.deferral,

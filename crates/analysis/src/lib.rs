@@ -11,14 +11,15 @@
 //!    invariant survives without coordination, by which rule, because of whom, and what would have
 //!    to be ordered otherwise. Analysis is closed-world: all types are looked at together.
 //! 4. `conflict`: what guards order already, nobody else needs to.
-//! 5. `guard`: what has to be ordered becomes the guards of each type; `placement` and `routing`
-//!    let them fall on one partition where a parameter allows it; `merge` says how each column is
-//!    merged.
+//! 5. `guard`: what has to be ordered becomes the guards of each type; [`partition`] chooses the
+//!    parameters by which types are routed, `placement` and `routing` let guards fall on one partition
+//!    where a parameter allows it; `merge` says how each column is merged.
 //! 6. `rsiw`: whose reads are serializable under RAMP although nothing orders them.
 //! 7. [`report`]: the plan as text for people and as JSON for programs.
 //!
 //! *Serializable* is not another analysis: it is the largest choice of guards (everything read or
-//! written), sent through the same steps 5 and 6.
+//! written), sent through the same steps 5 and 6. There the conflicts are those of "operation partitioning",
+//! and the plan has its classes besides ([`Partitioning`]).
 //!
 //! What the analysis relies on: summaries count every statement of every branch; a transaction that
 //! commits leaves what satisfies the invariants where it ran (constraints are checked where rows are
@@ -33,6 +34,7 @@ mod footprint;
 mod guard;
 mod invariant;
 mod merge;
+pub mod partition;
 mod placement;
 pub mod plan;
 pub mod report;
@@ -42,8 +44,10 @@ pub mod rule;
 mod sign;
 mod term;
 
-pub use placement::CHOICES_MAX;
+pub use partition::Partitioning;
 pub use plan::Plan;
+
+use std::collections::BTreeMap;
 
 use anabranch_sql::catalog::Catalog;
 use anabranch_sql::summary::{Role, StatementId, TransactionSummary};
@@ -76,6 +80,41 @@ pub enum Guarantee {
     Serializable,
 }
 
+/// How much an analysis may look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Choices of routing parameters that are compared one by one ([`partition`]).
+    pub choices_max: usize,
+    /// Pairs of accesses whose conditions are looked at for conflicts. Types whose pairs come beyond it count as
+    /// conflicting.
+    pub conditions_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            choices_max: 20_000,
+            conditions_max: 1_000_000,
+        }
+    }
+}
+
+/// What an analysis is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Where copies of the data are.
+    pub topology: Topology,
+    /// What transactions are promised.
+    pub guarantee: Guarantee,
+    /// How often each type is called beside the others, by name: 1 for those without an entry.
+    pub weights: BTreeMap<String, u64>,
+    /// How much it may look at.
+    pub limits: Limits,
+}
+
+/// The most that a type may weigh.
+pub const WEIGHT_MAX: u64 = 1_000_000_000;
+
 /// Analyses an application: the plan under which its transaction types keep the promise.
 ///
 /// Never fails: what is not understood is ordered.
@@ -85,6 +124,26 @@ pub fn analyze(
     topology: Topology,
     guarantee: Guarantee,
 ) -> Plan {
+    let options = Options {
+        topology,
+        guarantee,
+        ..Options::default()
+    };
+    analyze_with(catalog, summaries, &options)
+}
+
+/// The same with weights and limits.
+pub fn analyze_with(
+    catalog: &Catalog,
+    summaries: &[TransactionSummary],
+    options: &Options,
+) -> Plan {
+    let Options {
+        topology,
+        guarantee,
+        limits,
+        ..
+    } = *options;
     let footprint = Footprint::new(catalog, summaries);
     let declared = invariant::collect(&footprint);
     let findings = find(&footprint, &declared);
@@ -98,11 +157,52 @@ pub fn analyze(
         }
     };
     let held = guard::guards(&footprint, &needs);
-    let layout = placement::lay_out(&footprint, &held);
     let serializable = guarantee == Guarantee::Serializable;
-    let mut subsets = rsiw::read_subsets(&footprint);
-    let entries = (0..footprint.types.len())
+    let weights: Vec<u64> = summaries
+        .iter()
+        .map(|s| {
+            let weight = options.weights.get(&s.name).copied();
+            weight.unwrap_or(1).min(WEIGHT_MAX)
+        })
+        .collect();
+    let checked: Vec<(Vec<AssertionCheck>, Vec<usize>)> = (0..footprint.types.len())
         .map(|owner| {
+            let summary = footprint.types[owner].summary;
+            checks(summary, &declared, &findings, owner, serializable)
+        })
+        .collect();
+    let accesses = match guarantee {
+        Guarantee::Invariants => partition::access::guards(&held),
+        Guarantee::Serializable => {
+            let evaluated = checked.iter().map(|(checks, _)| checks);
+            let evaluated: Vec<Vec<usize>> = evaluated
+                .map(|checks| checks.iter().map(|c| c.invariant).collect())
+                .collect();
+            partition::access::all(&footprint, &declared, &evaluated)
+        }
+    };
+    let conflicts = partition::conflict::detect(&footprint, &accesses, limits.conditions_max);
+    let layout = placement::lay_out(
+        &footprint,
+        &held,
+        &conflicts.pairs,
+        &weights,
+        limits.choices_max,
+    );
+    let partitioning = serializable.then(|| {
+        let chosen = partition::Chosen {
+            parameters: layout.parameters.clone(),
+            weights: &weights,
+            cost: layout.cost,
+            is_exhaustive: layout.is_exhaustive,
+        };
+        partition::classify(&footprint, &accesses, conflicts, chosen)
+    });
+    let mut subsets = rsiw::read_subsets(&footprint);
+    let entries = checked
+        .into_iter()
+        .enumerate()
+        .map(|(owner, (checks, trusted))| {
             let parameter = layout.routing[owner].map(|(parameter, _)| parameter);
             let class = match footprint.types[owner].summary.unknown {
                 // What is not known cannot be called safe, nor of one partition.
@@ -120,9 +220,7 @@ pub fn analyze(
                 verdicts,
                 serializable,
             );
-            let summary = footprint.types[owner].summary;
-            (entry.checks, entry.trusted) =
-                checks(summary, &declared, &findings, owner, serializable);
+            (entry.checks, entry.trusted) = (checks, trusted);
             entry.class =
                 class_with_checks(entry.class, &entry.checks, &declared, &layout.placements);
             entry.read_subset = subsets[owner].take();
@@ -139,6 +237,7 @@ pub fn analyze(
         placements: layout.placements,
         placement_reasons: layout.reasons,
         invariants: declared.into_iter().map(|d| d.invariant).collect(),
+        partitioning,
     }
 }
 

@@ -1,16 +1,14 @@
 //! Where each table's rows live, and which parameter routes each type.
 //!
-//! Operation partitioning's Algorithm 1 looks for one parameter a transaction type such that
-//! conflicting operations meet on one server. Here conflicts are the guards that confluence leaves;
-//! so the first aim is that a type's guards fall on the partition that its routing parameter
-//! chooses, the second that most of its accesses do (a statement that writes counts twice: its
-//! partition takes part in the commit). A column places a table's rows; a parameter routes a type
-//! to the partition of rows whose placing column it fixes.
+//! Parameters are chosen by operation partitioning's Algorithm 1 ([`crate::partition`]): first of all, what
+//! conflicts is to meet on one server. Its conflicts are the guards that confluence leaves, or all there are
+//! where everything is ordered. Among parameters that are equally good for that, those are taken by which most
+//! guards, and then most accesses, fall on the partition that the routing parameter chooses (a statement that
+//! writes counts twice: its partition takes part in the commit; types count by their weights). A column places
+//! a table's rows; a parameter routes a type to the partition of rows whose placing column it fixes.
 //!
-//! For a given choice of parameters each table's best column follows by itself. So the choices of
-//! parameters are searched: all of them while there are at most [`CHOICES_MAX`], beyond that by
-//! turns (the best parameters for the columns, the best columns for the parameters) from several
-//! starts. One column and one parameter are used even where several would do.
+//! For a given choice of parameters each table's best column follows by itself. One column and one parameter
+//! are used here even where several would do; [`crate::partition`] adds parameters.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +17,8 @@ use anabranch_types::{ColumnIndex, Placement, TableId};
 
 use crate::footprint::{Action, Footprint};
 use crate::guard::Held;
-
-/// How many choices of parameters are tried one by one.
-pub const CHOICES_MAX: usize = 20_000;
+use crate::partition::search::{Problem, Score, Scored};
+use crate::partition::{Conflict, Key};
 
 /// Where rows live and how types are routed.
 #[derive(Clone, Debug)]
@@ -32,19 +29,22 @@ pub(crate) struct Layout {
     pub(crate) reasons: Vec<String>,
     /// One entry a type: the parameter that routes it, and the table that it finds best.
     pub(crate) routing: Vec<Option<(usize, TableId)>>,
-}
-
-/// What falls on the right partition, guards before accesses.
-type Score = (u32, u32);
-
-/// The scores of one type, by parameter (the last entry: none): of each table and candidate column that
-/// has one, in order. A type touches few of an application's tables.
-struct Scores {
-    by_parameter: Vec<Vec<(usize, usize, Score)>>,
+    /// One entry a type: the parameter chosen for its conflicts, whether or not it finds rows where they live.
+    pub(crate) parameters: Vec<Option<usize>>,
+    /// What the conflicts cost that these leave.
+    pub(crate) cost: u64,
+    /// Whether no other choice is better.
+    pub(crate) is_exhaustive: bool,
 }
 
 /// Chooses placement and routing.
-pub(crate) fn lay_out(footprint: &Footprint<'_>, held: &[Vec<Held>]) -> Layout {
+pub(crate) fn lay_out(
+    footprint: &Footprint<'_>,
+    held: &[Vec<Held>],
+    conflicts: &[Conflict],
+    weights: &[u64],
+    choices_max: usize,
+) -> Layout {
     let candidates: Vec<Vec<ColumnIndex>> = footprint
         .catalog
         .schema
@@ -52,10 +52,11 @@ pub(crate) fn lay_out(footprint: &Footprint<'_>, held: &[Vec<Held>]) -> Layout {
         .iter()
         .map(|t| candidates(footprint, t.id))
         .collect();
-    let parameters: Vec<Vec<usize>> = (0..footprint.types.len())
+    let mut parameters: Vec<Vec<usize>> = (0..footprint.types.len())
         .map(|t| parameters(footprint, &candidates, t, &held[t]))
         .collect();
-    let scores: Vec<Scores> = (0..footprint.types.len())
+    add_keys(conflicts, &mut parameters);
+    let scores: Vec<Vec<Scored>> = (0..footprint.types.len())
         .map(|owner| {
             score(
                 footprint,
@@ -63,14 +64,19 @@ pub(crate) fn lay_out(footprint: &Footprint<'_>, held: &[Vec<Held>]) -> Layout {
                 &parameters[owner],
                 owner,
                 &held[owner],
+                weights[owner],
             )
         })
         .collect();
-    let choice = search(&scores, &candidates);
-    let columns = columns_for(&scores, &candidates, &choice);
+    let columns = candidates.iter().map(Vec::len).collect();
+    let problem = Problem::new(&parameters, weights, conflicts, scores, columns);
+    let starts = starts(&problem);
+    let found = problem.search(starts, choices_max);
+    let choice = found.choice;
+    let columns = problem.columns_for(&choice);
     // A parameter that finds nothing where the tables now live routes nothing.
-    let found = |owner: usize, choice: usize| {
-        let by_table = &scores[owner].by_parameter[choice];
+    let found_by = |owner: usize, choice: usize| {
+        let by_table = &problem.scores[owner][choice];
         let mut best: Option<(Score, usize)> = None;
         for (table, place, score) in by_table {
             let lives_there = columns[*table].is_some_and(|(column, _)| column == *place);
@@ -83,13 +89,17 @@ pub(crate) fn lay_out(footprint: &Footprint<'_>, held: &[Vec<Held>]) -> Layout {
     let routing = (0..choice.len())
         .map(|t| {
             let parameter = *parameters[t].get(choice[t])?;
-            Some((parameter, found(t, choice[t])?))
+            Some((parameter, found_by(t, choice[t])?))
         })
         .collect();
+    let chosen = (0..choice.len()).map(|t| parameters[t].get(choice[t]).copied());
     let mut layout = Layout {
         placements: Vec::new(),
         reasons: Vec::new(),
         routing,
+        parameters: chosen.collect(),
+        cost: found.worth.0,
+        is_exhaustive: found.is_exhaustive,
     };
     for (table, column) in footprint.catalog.schema.tables.iter().zip(columns) {
         let (placement, reason) = place(footprint, table.id, &candidates[table.id.index()], column);
@@ -97,6 +107,23 @@ pub(crate) fn lay_out(footprint: &Footprint<'_>, held: &[Vec<Held>]) -> Layout {
         layout.reasons.push(reason);
     }
     layout
+}
+
+/// Adds the parameters that some conflict demands to be equal to a key.
+fn add_keys(conflicts: &[Conflict], parameters: &mut [Vec<usize>]) {
+    for conflict in conflicts {
+        let (a, b) = conflict.types;
+        for (one, other) in conflict.clauses.iter().flat_map(|c| &c.equal) {
+            for (owner, key) in [(a, one), (b, other)] {
+                if let Key::Parameter(parameter) = key
+                    && !parameters[owner].contains(parameter)
+                {
+                    parameters[owner].push(*parameter);
+                }
+            }
+        }
+    }
+    parameters.iter_mut().for_each(|p| p.sort_unstable());
 }
 
 /// The columns that may place a table: of the primary key and of every unique index, so that their
@@ -157,7 +184,7 @@ fn parameters(
     found
 }
 
-fn weight(action: &Action) -> u32 {
+fn weight(action: &Action) -> u64 {
     if action.access.role == Role::Read {
         1
     } else {
@@ -171,7 +198,8 @@ fn score(
     parameters: &[usize],
     owner: usize,
     held: &[Held],
-) -> Scores {
+    weight_of_type: u64,
+) -> Vec<Scored> {
     let mut by_parameter: Vec<BTreeMap<(usize, usize), Score>> =
         vec![BTreeMap::new(); parameters.len() + 1];
     for (choice, parameter) in parameters.iter().enumerate() {
@@ -180,7 +208,8 @@ fn score(
             let table = action.access.table.index();
             for (place, column) in candidates[table].iter().enumerate() {
                 if action.fixed(*column) == Some(&wanted) {
-                    by_parameter[choice].entry((table, place)).or_default().1 += weight(action);
+                    by_parameter[choice].entry((table, place)).or_default().1 +=
+                        weight(action) * weight_of_type;
                 }
             }
         }
@@ -189,7 +218,7 @@ fn score(
             for (place, column) in candidates[table].iter().enumerate() {
                 let fixed = guard.guard.key.iter().position(|k| k.column == *column);
                 if fixed.is_some_and(|i| guard.terms[i] == wanted) {
-                    by_parameter[choice].entry((table, place)).or_default().0 += 1;
+                    by_parameter[choice].entry((table, place)).or_default().0 += weight_of_type;
                 }
             }
         }
@@ -200,148 +229,58 @@ fn score(
             .map(|((table, place), score)| (table, place, score))
             .collect()
     };
-    Scores {
-        by_parameter: by_parameter.into_iter().map(listed).collect(),
-    }
+    by_parameter.into_iter().map(listed).collect()
 }
 
-fn add(a: Score, b: Score) -> Score {
-    (a.0 + b.0, a.1 + b.1)
-}
-
-/// The best candidate of each table (by place, the first among equals) for a choice of parameters.
-fn columns_for(
-    scores: &[Scores],
-    candidates: &[Vec<ColumnIndex>],
-    choice: &[usize],
-) -> Vec<Option<(usize, Score)>> {
-    let zero = |columns: &Vec<ColumnIndex>| vec![(0, 0); columns.len()];
-    let mut totals: Vec<Vec<Score>> = candidates.iter().map(zero).collect();
-    for (of_type, choice) in scores.iter().zip(choice) {
-        for (table, place, score) in &of_type.by_parameter[*choice] {
-            totals[*table][*place] = add(totals[*table][*place], *score);
-        }
-    }
-    totals
-        .into_iter()
-        .map(|columns| {
-            let mut best: Option<(usize, Score)> = None;
-            for (place, total) in columns.into_iter().enumerate() {
-                if best.is_none_or(|(_, b)| total > b) {
-                    best = Some((place, total));
-                }
-            }
-            best
-        })
-        .collect()
-}
-
-fn total(scores: &[Scores], candidates: &[Vec<ColumnIndex>], choice: &[usize]) -> Score {
-    columns_for(scores, candidates, choice)
-        .into_iter()
-        .flatten()
-        .map(|(_, score)| score)
-        .fold((0, 0), add)
-}
-
-/// The best choice: for each type the place of its parameter among its parameters, or one beyond.
-fn search(scores: &[Scores], candidates: &[Vec<ColumnIndex>]) -> Vec<usize> {
-    let sizes: Vec<usize> = scores.iter().map(|s| s.by_parameter.len()).collect();
-    let choices = sizes.iter().try_fold(1usize, |n, s| n.checked_mul(*s));
-    match choices {
-        Some(n) if n <= CHOICES_MAX => exhaustive(scores, candidates, &sizes),
-        _ => climb(scores, candidates),
-    }
-}
-
-fn exhaustive(scores: &[Scores], candidates: &[Vec<ColumnIndex>], sizes: &[usize]) -> Vec<usize> {
-    let mut choice = vec![0; sizes.len()];
-    let mut best = (total(scores, candidates, &choice), choice.clone());
-    'next: loop {
-        for place in (0..choice.len()).rev() {
-            choice[place] += 1;
-            if choice[place] < sizes[place] {
-                let score = total(scores, candidates, &choice);
-                if score > best.0 {
-                    best = (score, choice.clone());
-                }
-                continue 'next;
-            }
-            choice[place] = 0;
-        }
-        return best.1;
-    }
-}
-
-/// The best parameter of each type (the first among equals) where `columns` place the tables.
-fn parameters_for(scores: &[Scores], columns: &[Option<usize>]) -> Vec<usize> {
-    scores
-        .iter()
-        .map(|s| {
-            let score = |c: &usize| {
-                let scores = s.by_parameter[*c].iter();
-                scores
-                    .filter(|(table, place, _)| columns[*table] == Some(*place))
-                    .map(|(_, _, score)| *score)
-                    .fold((0, 0), add)
-            };
-            (0..s.by_parameter.len())
-                .rev()
-                .max_by_key(score)
-                .unwrap_or_default()
-        })
-        .collect()
-}
-
-/// For given columns the best parameters follow, and for given parameters the best columns: taken
-/// in turn until nothing improves, once from each way to place one table, the others being placed
-/// as most parameters alone would have them.
-fn climb(scores: &[Scores], candidates: &[Vec<ColumnIndex>]) -> Vec<usize> {
+/// Choices from which a search by turns begins: the tables placed as most parameters alone would have them, and
+/// one table after the other placed otherwise; then for each type the parameter that finds most.
+fn starts(problem: &Problem) -> impl Iterator<Item = Vec<usize>> {
     // What each place would score if each type were routed for it alone.
-    let zero = |columns: &Vec<ColumnIndex>| vec![(0, 0); columns.len()];
-    let mut alone: Vec<Vec<Score>> = candidates.iter().map(zero).collect();
-    for of_type in scores {
+    let mut alone: Vec<Vec<Score>> = problem.columns.iter().map(|n| vec![(0, 0); *n]).collect();
+    for of_type in &problem.scores {
         let mut best: BTreeMap<(usize, usize), Score> = BTreeMap::new();
-        for (table, place, score) in of_type.by_parameter.iter().flatten() {
+        for (table, place, score) in of_type.iter().flatten() {
             let known = best.entry((*table, *place)).or_default();
             *known = (*known).max(*score);
         }
         for ((table, place), score) in best {
-            alone[table][place] = add(alone[table][place], score);
+            let sum = &mut alone[table][place];
+            *sum = (sum.0 + score.0, sum.1 + score.1);
         }
     }
-    let start: Vec<Option<usize>> = candidates
+    let first: Vec<Option<usize>> = alone
         .iter()
-        .enumerate()
-        .map(|(table, columns)| (0..columns.len()).rev().max_by_key(|p| alone[table][*p]))
+        .map(|columns| (0..columns.len()).rev().max_by_key(|p| columns[*p]))
         .collect();
-    let mut best: Option<(Score, Vec<usize>)> = None;
-    for (table, columns) in candidates.iter().enumerate() {
-        for place in 0..columns.len() {
-            let mut places = start.clone();
+    let others = problem.columns.clone().into_iter().enumerate();
+    let others = others.flat_map(|(table, columns)| (0..columns).map(move |place| (table, place)));
+    let taken = first.clone();
+    let others = others.filter(move |(table, place)| taken[*table] != Some(*place));
+    let placed = [None].into_iter().chain(others.map(Some));
+    placed.map(move |other| {
+        let mut places = first.clone();
+        if let Some((table, place)) = other {
             places[table] = Some(place);
-            let mut reached: Option<(Score, Vec<usize>)> = None;
-            loop {
-                let choice = parameters_for(scores, &places);
-                let score = total(scores, candidates, &choice);
-                if reached.as_ref().is_some_and(|(r, _)| score <= *r) {
-                    break;
-                }
-                let columns = columns_for(scores, candidates, &choice);
-                places = columns
-                    .into_iter()
-                    .map(|c| c.map(|(place, _)| place))
-                    .collect();
-                reached = Some((score, choice));
-            }
-            if let Some(reached) = reached
-                && best.as_ref().is_none_or(|b| reached.0 > b.0)
-            {
-                best = Some(reached);
-            }
         }
-    }
-    best.map_or_else(|| parameters_for(scores, &start), |(_, choice)| choice)
+        parameters_for(problem, &places)
+    })
+}
+
+/// The best parameter of each type (the first among equals) where `columns` place the tables.
+fn parameters_for(problem: &Problem, columns: &[Option<usize>]) -> Vec<usize> {
+    let best = |of_type: &Vec<Scored>| {
+        let score = |choice: &usize| {
+            let scores = of_type[*choice].iter();
+            scores
+                .filter(|(table, place, _)| columns[*table] == Some(*place))
+                .fold((0, 0), |sum: Score, (_, _, score)| {
+                    (sum.0 + score.0, sum.1 + score.1)
+                })
+        };
+        let choices = (0..of_type.len()).rev();
+        choices.max_by_key(score).unwrap_or_default()
+    };
+    problem.scores.iter().map(best).collect()
 }
 
 fn place(

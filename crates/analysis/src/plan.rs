@@ -7,6 +7,8 @@ use anabranch_sql::summary::{
 };
 use anabranch_types::{ColumnIndex, Placement, TableId};
 
+use crate::partition::Partitioning;
+
 /// What the analysis found for an application, under one topology.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -20,6 +22,8 @@ pub struct Plan {
     pub columns: Vec<ColumnMerge>,
     /// Every invariant that was considered, in a fixed order.
     pub invariants: Vec<Invariant>,
+    /// How operations are partitioned, where everything is ordered (serializability).
+    pub partitioning: Option<Partitioning>,
 }
 
 impl Plan {

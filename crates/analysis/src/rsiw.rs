@@ -20,9 +20,10 @@
 use std::collections::BTreeMap;
 
 use anabranch_sql::summary::{ResultUse, Role, Term, WriteClass};
-use anabranch_types::{ColumnIndex, DataType, TableId};
+use anabranch_types::{ColumnIndex, TableId};
 
 use crate::footprint::{Action, Footprint};
+use crate::partition::condition::Kind;
 use crate::plan::ReadSubset;
 
 /// What each type's reads are a subset of, if anything.
@@ -158,26 +159,11 @@ fn key_of<'a>(footprint: &Footprint<'_>, action: &'a Action) -> Option<Vec<&'a T
     let term = |column: &ColumnIndex| {
         let term = action.fixed(*column)?;
         let is_told = matches!(term, Term::Parameter(_) | Term::Constant(_));
-        (is_told && is_exact(&table.columns[column.index()].data_type)).then_some(term)
+        let kind = Kind::of(&table.columns[column.index()].data_type);
+        (is_told && kind.is_some_and(Kind::is_exact)).then_some(term)
     };
     let found: Option<Vec<&Term>> = table.primary_key.iter().map(term).collect();
     found.filter(|key| !key.is_empty())
-}
-
-/// Whether values that are equal in a column of this type are the same everywhere: `1.0` and `1.00`, or
-/// `'a'` and `'a '`, are equal here and may differ there.
-fn is_exact(data_type: &DataType) -> bool {
-    data_type.is_integer()
-        || matches!(
-            data_type,
-            DataType::Bool
-                | DataType::Text
-                | DataType::Varchar(_)
-                | DataType::Uuid
-                | DataType::Date
-                | DataType::Timestamp
-                | DataType::TimestampTz
-        )
 }
 
 /// Whether a call that writes this row of the reader's writes all its rows.

@@ -1,15 +1,18 @@
 //! The files of an application on the command line, as `analyze` and `replay` take them.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
 use std::path::{Component, Path, PathBuf};
 
-use anabranch_analysis::{Guarantee, Plan, Topology, analyze};
+use anabranch_analysis::partition::weights;
+use anabranch_analysis::{Guarantee, Limits, Options, Plan, Topology, analyze_with};
 use anabranch_bench::application;
 use anabranch_sql::script::{self, Script};
 use clap::{Args, ValueEnum};
 
 use super::shell::quoted;
+use super::text::read_text;
 
 /// A megabyte, as disks have it.
 const MEGABYTE: u64 = 1_000_000;
@@ -39,6 +42,22 @@ pub(crate) struct InputArguments {
     /// What every committed state has to satisfy
     #[arg(long, value_enum, default_value_t = GuaranteeArgument::Invariants)]
     guarantee: GuaranteeArgument,
+    /// How often each transaction type is called beside the others, as JSON: {"new_order": 45}. Those that it
+    /// does not name weigh 1
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
+    /// Choices of routing parameters that are compared one by one
+    #[arg(long, value_name = "N", default_value_t = Limits::default().choices_max, value_parser = number)]
+    choices_max: usize,
+    /// Pairs of accesses whose conditions are looked at for conflicts; types beyond it count as conflicting
+    #[arg(long, value_name = "N", default_value_t = Limits::default().conditions_max, value_parser = number)]
+    conditions_max: usize,
+}
+
+/// A limit of the analysis.
+fn number(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|n| *n <= 1_000_000_000);
+    number.ok_or_else(|| "it has to be a whole number up to 1000000000".to_owned())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -66,9 +85,28 @@ impl InputArguments {
             GuaranteeArgument::Invariants => Guarantee::Invariants,
             GuaranteeArgument::Serializable => Guarantee::Serializable,
         };
-        let catalog = script.application.catalog();
-        let plan = analyze(catalog, &script.summaries, Topology::Partitioned, guarantee);
+        let weights = match &self.weights {
+            Some(path) => {
+                let read = weights(&read_text(path)?, &script.summaries);
+                read.map_err(|error| format!("error: {}: {error}", path.display()))?
+            }
+            None => BTreeMap::new(),
+        };
+        let options = Options {
+            topology: Topology::Partitioned,
+            guarantee,
+            weights,
+            limits: self.limits(),
+        };
+        let plan = analyze_with(script.application.catalog(), &script.summaries, &options);
         Ok(Input { script, plan })
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            choices_max: self.choices_max,
+            conditions_max: self.conditions_max,
+        }
     }
 
     /// Reads the files.
@@ -128,6 +166,22 @@ impl InputArguments {
         }
         if self.guarantee == GuaranteeArgument::Serializable {
             text.push_str(" --guarantee serializable");
+        }
+        if let Some(path) = &self.weights {
+            let _ = write!(text, " --weights {}", word(path));
+        }
+        let (limits, usual) = (self.limits(), Limits::default());
+        for (option, number, usual) in [
+            ("choices-max", limits.choices_max, usual.choices_max),
+            (
+                "conditions-max",
+                limits.conditions_max,
+                usual.conditions_max,
+            ),
+        ] {
+            if number != usual {
+                let _ = write!(text, " --{option} {number}");
+            }
         }
         text
     }

@@ -1,5 +1,5 @@
 //! The plan as one HTML page that needs nothing beside it: the coordination graph, the transaction
-//! types, the table of types and invariants, counterexamples step by step, where the rows live, and what
+//! types, the table of types and invariants, the partitioning of operations, counterexamples step by step, where the rows live, and what
 //! of the files is left out.
 
 use std::fmt::Write;
@@ -16,6 +16,7 @@ use super::graph::svg;
 use super::json::{class_name, merge_name};
 use super::left_out::told;
 use super::notes::{affected, count, mark, notes, placed, routed, sign, summary, unaffected};
+use super::partition::{Told, put_html};
 use crate::explore::{Counterexample, Search};
 use crate::plan::{Confluence, Edge, MergePolicy, Plan, Verdict};
 use crate::rule::rule;
@@ -73,6 +74,14 @@ impl Page<'_> {
         self.put_baseline(&mut body);
         self.put_types(&mut body);
         self.put_matrix(&mut body);
+        if let Some(found) = &self.plan.partitioning {
+            let told = Told {
+                found,
+                catalog: self.catalog,
+                summaries: self.summaries,
+            };
+            put_html(told, &mut body);
+        }
         self.put_counterexamples(&mut body);
         self.put_placements(&mut body);
         self.put_merges(&mut body);

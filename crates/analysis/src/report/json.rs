@@ -27,6 +27,8 @@ struct Report<'a> {
     tables: Vec<Table<'a>>,
     invariants: Vec<Invariant<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    partitioning: Option<super::partition::Report<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     counterexamples: Option<Vec<CounterexampleReport<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     search: Option<SearchReport<'a>>,
@@ -158,6 +160,14 @@ pub fn render(
     baseline: Option<(&Baseline, &[Finding<'_>])>,
     left_out: &[LeftOut],
 ) -> String {
+    let partitioned = plan
+        .partitioning
+        .as_ref()
+        .map(|found| super::partition::Told {
+            found,
+            catalog,
+            summaries,
+        });
     let report = Report {
         version: VERSION,
         transactions: plan
@@ -190,6 +200,7 @@ pub fn render(
                 condition: i.condition.as_deref(),
             })
             .collect(),
+        partitioning: partitioned.as_ref().map(super::partition::report),
         counterexamples: counterexamples.map(|(search, replayed_by)| {
             let told = search
                 .found

@@ -9,6 +9,7 @@ pub mod html;
 pub mod json;
 pub mod left_out;
 mod notes;
+pub mod partition;
 pub mod sarif;
 pub mod sessions;
 pub mod text;

@@ -11,6 +11,7 @@ use anabranch_sql::summary::TransactionSummary;
 
 use super::json::{class_name, merge_name};
 use super::notes::{affected, count, mark, notes, placed, routed, sign, summary, unaffected};
+use super::partition::{Told, put_text};
 use crate::plan::{MergePolicy, Plan, PlanEntry};
 
 /// The width of the text, in columns.
@@ -31,6 +32,14 @@ pub fn render(plan: &Plan, catalog: &Catalog, summaries: &[TransactionSummary]) 
     heading_line(plan, &mut out);
     transactions(plan, catalog, summaries, &mut out);
     placements(plan, catalog, &mut out);
+    if let Some(found) = &plan.partitioning {
+        let told = Told {
+            found,
+            catalog,
+            summaries,
+        };
+        put_text(told, &mut out);
+    }
     merges(plan, catalog, &mut out);
     matrix(plan, &mut out);
     out
@@ -253,7 +262,7 @@ pub(super) fn paragraph(out: &mut String, indent: usize, text: &str) {
 }
 
 /// Text behind `start`, wrapped under itself.
-fn hanging(out: &mut String, start: &str, text: &str) {
+pub(super) fn hanging(out: &mut String, start: &str, text: &str) {
     let indent = start.chars().count();
     let mut line = start.to_owned();
     let mut width = indent;

@@ -3,10 +3,12 @@
 mod alone;
 mod assertions;
 mod brute_force;
+mod conveyor;
 mod counterexamples;
 mod examples;
 mod found;
 mod isolation;
+mod partition;
 mod placement;
 mod rsiw;
 mod schema;

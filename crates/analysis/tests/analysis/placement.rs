@@ -151,8 +151,16 @@ fn serializable_is_the_largest_choice_of_guards() {
     // Only what nobody writes is not guarded.
     let new_order = entry(&plan, "new_order");
     assert!(new_order.guards.iter().all(|g| g.item != "item"));
-    // The placement is the same, so that both plans run on the same data.
-    assert_eq!(plan.placements, tpcc.plan().placements);
+    // The placement is the same, so that both plans run on the same data; but payments, which meet most others
+    // at the customer, are routed to the customer's warehouse, and what they append for nobody to read with them.
+    let history = tpcc.table("history").index();
+    for (table, placement) in plan.placements.iter().enumerate() {
+        let expected = match table == history {
+            true => &Placement::Columns(vec![tpcc.column(tpcc.table("history"), "h_c_w_id")]),
+            false => &tpcc.plan().placements[table],
+        };
+        assert_eq!(placement, expected);
+    }
 }
 
 #[test]

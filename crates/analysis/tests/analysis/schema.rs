@@ -99,10 +99,13 @@ fn report(app: &Application, guarantee: Guarantee) -> Value {
 #[test]
 fn reports_follow_the_schema() {
     for guarantee in [Guarantee::Invariants, Guarantee::Serializable] {
-        assert_eq!(
-            check(&report(&Application::example("tpcc"), guarantee)),
-            Vec::<String>::new()
-        );
+        for name in ["tpcc", "rubis"] {
+            assert_eq!(
+                check(&report(&Application::example(name), guarantee)),
+                Vec::<String>::new(),
+                "{name}"
+            );
+        }
     }
     let empty = Application::new("");
     assert_eq!(

@@ -1,0 +1,384 @@
+//! Read sets and write sets: which columns of which rows a type may read and write, in any execution.
+//!
+//! A statement's own accesses are told by its summary, what foreign keys' actions add by the footprint.
+//! Here the reads are added that the database makes by itself: of unique keys, of the rows that foreign keys
+//! refer to or are referred by, of the columns that a CHECK compares with what is written, and of the tables of
+//! assertions that are evaluated before the transaction commits.
+
+use anabranch_sql::catalog::{ForeignKey, ReferentialAction};
+use anabranch_sql::summary::{Comparison, Role, StatementId, Term, WriteClass};
+use anabranch_types::{ColumnIndex, TableId, Value};
+
+use super::condition::Demand;
+use crate::assertion::Atom;
+use crate::footprint::{Action, Footprint};
+use crate::guard::Held;
+use crate::invariant::{Content, Declared};
+
+/// What of its rows an access is about.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Touched {
+    /// Columns of rows, and (or) which rows there are.
+    Of {
+        columns: Vec<ColumnIndex>,
+        rows: bool,
+    },
+    /// A guard, by its item's name.
+    Guard(String),
+}
+
+/// An entry of a read set or of a write set.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Access {
+    pub(super) owner: usize,
+    /// The statement that stores generated values, where one does.
+    pub(super) statement: Option<StatementId>,
+    /// The statement and its access that find the row, where its own columns are compared.
+    pub(super) found_by: Option<(StatementId, usize)>,
+    pub(super) table: TableId,
+    pub(super) writes: bool,
+    /// Whether it puts new rows there: two that do meet on keys alone, which both look up.
+    pub(super) inserts: bool,
+    pub(super) touched: Touched,
+    pub(super) demands: Vec<Demand>,
+}
+
+/// Everything that every type reads and writes. `evaluated`: per type, the invariants that it evaluates before
+/// it commits.
+pub(crate) fn all(
+    footprint: &Footprint<'_>,
+    declared: &[Declared],
+    evaluated: &[Vec<usize>],
+) -> Vec<Access> {
+    let mut found = Vec::new();
+    for action in footprint.actions() {
+        let mut of_action = Of {
+            footprint,
+            action,
+            found: Vec::new(),
+        };
+        match action.access.role {
+            Role::Read => of_action.read(),
+            Role::Insert => of_action.insert(),
+            Role::Update => of_action.update(declared),
+            Role::Delete => of_action.delete(),
+        }
+        found.append(&mut of_action.found);
+    }
+    for (owner, invariants) in evaluated.iter().enumerate() {
+        for invariant in invariants {
+            let Content::Assertion(formula) = &declared[*invariant].content else {
+                continue;
+            };
+            let tables = formula.clauses.iter().flat_map(|c| &c.tables);
+            found.extend(tables.map(|table| Access {
+                owner,
+                statement: None,
+                found_by: None,
+                table: *table,
+                writes: false,
+                inserts: false,
+                touched: Touched::Of {
+                    columns: columns(footprint, *table),
+                    rows: true,
+                },
+                demands: Vec::new(),
+            }));
+        }
+    }
+    // Many statements of a type touch the same in the same way.
+    let mut once: Vec<Access> = Vec::new();
+    let mut first = 0;
+    for access in found {
+        if once.get(first).is_some_and(|a| a.owner != access.owner) {
+            first = once.len();
+        }
+        if !once[first..].contains(&access) {
+            once.push(access);
+        }
+    }
+    once
+}
+
+/// The guards that types hold, as accesses that conflict where their names are the same.
+pub(crate) fn guards(held: &[Vec<Held>]) -> Vec<Access> {
+    let of = |(owner, held): (usize, &Vec<Held>)| {
+        let access = |held: &Held| Access {
+            owner,
+            statement: None,
+            found_by: None,
+            table: held.guard.table,
+            writes: true,
+            inserts: false,
+            touched: Touched::Guard(held.guard.item.clone()),
+            demands: held
+                .guard
+                .key
+                .iter()
+                .zip(&held.terms)
+                .map(|(key, term)| Demand {
+                    column: key.column,
+                    comparison: None,
+                    term: term.clone(),
+                })
+                .collect(),
+        };
+        held.iter().map(access).collect::<Vec<_>>()
+    };
+    held.iter().enumerate().flat_map(of).collect()
+}
+
+fn columns(footprint: &Footprint<'_>, table: TableId) -> Vec<ColumnIndex> {
+    let count = footprint.table(table).columns.len();
+    (0..count).map(|c| ColumnIndex(c as u16)).collect()
+}
+
+/// The accesses of one action.
+struct Of<'a> {
+    footprint: &'a Footprint<'a>,
+    action: &'a Action,
+    found: Vec<Access>,
+}
+
+impl Of<'_> {
+    /// An access to rows that satisfy these.
+    fn push(&mut self, table: TableId, writes: bool, touched: Touched, demands: Vec<Demand>) {
+        let generates = demands.iter().any(|d| d.term == Term::Generated);
+        self.found.push(Access {
+            owner: self.action.owner,
+            statement: generates.then_some(self.action.statement),
+            found_by: None,
+            table,
+            writes,
+            inserts: writes && self.action.access.role == Role::Insert,
+            touched,
+            demands,
+        });
+    }
+
+    /// An access to the rows that the statement finds.
+    fn push_found(&mut self, writes: bool, touched: Touched) {
+        let (statement, place) = (self.action.statement, self.action.place);
+        let demands = self.found_by();
+        // What a row is compared with may be a column of its own.
+        let own = demands.iter().any(|demand| {
+            matches!(demand.term, Term::Column { statement: s, access: a, .. }
+                if s == statement && a == place)
+        });
+        self.push(self.action.access.table, writes, touched, demands);
+        if let Some(access) = self.found.last_mut() {
+            access.found_by = (own && !self.action.cascaded).then_some((statement, place));
+        }
+    }
+
+    /// What the WHERE clause demands.
+    fn found_by(&self) -> Vec<Demand> {
+        let conditions = self.action.access.conditions.iter();
+        let demand = |c: &anabranch_sql::summary::Condition| Demand {
+            column: c.column,
+            comparison: Some(c.comparison),
+            term: c.term.clone(),
+        };
+        conditions.map(demand).collect()
+    }
+
+    /// Columns that are read to find the rows, and what else is read of them.
+    fn columns_read(&self) -> Vec<ColumnIndex> {
+        let access = &self.action.access;
+        let mut columns = access.columns_read.clone();
+        columns.extend(&access.columns_returned);
+        columns.extend(access.conditions.iter().map(|c| c.column));
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
+    fn read(&mut self) {
+        let touched = Touched::Of {
+            columns: self.columns_read(),
+            rows: true,
+        };
+        self.push_found(false, touched);
+    }
+
+    fn insert(&mut self) {
+        let table = self.action.access.table;
+        let all = columns(self.footprint, table);
+        let demands = all.iter().filter_map(|c| self.stored(*c)).collect();
+        let touched = Touched::Of {
+            columns: all.clone(),
+            rows: true,
+        };
+        self.push(table, true, touched, demands);
+        self.keys(&all);
+        self.parents(&all);
+    }
+
+    fn update(&mut self, declared: &[Declared]) {
+        self.read();
+        let table = self.action.access.table;
+        let written: Vec<ColumnIndex> =
+            self.action.access.writes.iter().map(|w| w.column).collect();
+        let touched = Touched::Of {
+            columns: written.clone(),
+            rows: false,
+        };
+        self.push_found(true, touched);
+        let compared = compared_with(declared, table, &written);
+        if !compared.is_empty() {
+            let touched = Touched::Of {
+                columns: compared,
+                rows: false,
+            };
+            self.push_found(false, touched);
+        }
+        self.keys(&written);
+        self.parents(&written);
+        self.children(Some(&written));
+    }
+
+    fn delete(&mut self) {
+        self.read();
+        let table = self.action.access.table;
+        let touched = Touched::Of {
+            columns: columns(self.footprint, table),
+            rows: true,
+        };
+        self.push_found(true, touched);
+        self.children(None);
+    }
+
+    /// What a column of the row is afterwards, where that is told.
+    fn stored(&self, column: ColumnIndex) -> Option<Demand> {
+        match self.action.write(column) {
+            Some(write) => match &write.class {
+                WriteClass::Assign(term) => Some(Demand {
+                    column,
+                    comparison: None,
+                    term: term.clone(),
+                }),
+                _ => None,
+            },
+            None => Some(Demand {
+                column,
+                comparison: Some(Comparison::Equal),
+                term: self.action.fixed(column)?.clone(),
+            }),
+        }
+    }
+
+    /// Whether another row has the key: looked up for each key that is written.
+    fn keys(&mut self, written: &[ColumnIndex]) {
+        let table = self.action.access.table;
+        let schema = self.footprint.table(table);
+        let unique = schema.indexes.iter().filter(|i| i.unique);
+        let keys = [&schema.primary_key]
+            .into_iter()
+            .chain(unique.map(|i| &i.columns))
+            .filter(|key| key.iter().any(|c| written.contains(c)));
+        for key in keys.cloned().collect::<Vec<_>>() {
+            let demands = key.iter().filter_map(|c| self.stored(*c)).collect();
+            let touched = Touched::Of {
+                columns: key,
+                rows: true,
+            };
+            self.push(table, false, touched, demands);
+        }
+    }
+
+    /// The rows that what is written refers to.
+    fn parents(&mut self, written: &[ColumnIndex]) {
+        let table = self.action.access.table;
+        let footprint = self.footprint;
+        let keys = footprint.catalog.tables[table.index()].foreign_keys.iter();
+        for key in keys.filter(|key| key.columns.iter().any(|c| written.contains(c))) {
+            let stored: Vec<Option<Demand>> = key.columns.iter().map(|c| self.stored(*c)).collect();
+            let is_null = |d: &Option<Demand>| {
+                let null = |d: &Demand| d.term == Term::Constant(Value::Null);
+                d.as_ref().is_some_and(null)
+            };
+            if stored.iter().any(is_null) {
+                continue; // It refers to nothing.
+            }
+            let demands = stored.into_iter().zip(&key.parent_columns);
+            let demands = demands.filter_map(|(demand, column)| {
+                let term = demand?.term;
+                let told = term != Term::Generated; // Which one, its own column tells.
+                told.then_some(Demand {
+                    column: *column,
+                    comparison: Some(Comparison::Equal),
+                    term,
+                })
+            });
+            let touched = Touched::Of {
+                columns: key.parent_columns.clone(),
+                rows: true,
+            };
+            let demands = demands.collect();
+            self.push(key.parent, false, touched, demands);
+        }
+    }
+
+    /// The rows that refer to what is deleted, or to the keys that are written; whoever is changed by a
+    /// foreign key's action is an action of its own.
+    fn children(&mut self, written: Option<&[ColumnIndex]>) {
+        let table = self.action.access.table;
+        let footprint = self.footprint;
+        let refuses = |key: &ForeignKey| {
+            let action = match written {
+                None => key.on_delete,
+                Some(_) => key.on_update,
+            };
+            matches!(
+                action,
+                ReferentialAction::NoAction | ReferentialAction::Restrict
+            )
+        };
+        let touches = |key: &ForeignKey| {
+            let changed = |c: &ColumnIndex| written.is_none_or(|w| w.contains(c));
+            key.parent == table && key.parent_columns.iter().any(changed)
+        };
+        for child in &footprint.catalog.tables {
+            let keys = child.foreign_keys.iter();
+            for key in keys.filter(|key| refuses(key) && touches(key)) {
+                let columns = key.columns.iter().zip(&key.parent_columns);
+                let demands = columns.filter_map(|(column, of_parent)| {
+                    Some(Demand {
+                        column: *column,
+                        comparison: Some(Comparison::Equal),
+                        term: self.action.fixed(*of_parent)?.clone(),
+                    })
+                });
+                let demands = demands.collect();
+                let touched = Touched::Of {
+                    columns: key.columns.clone(),
+                    rows: true,
+                };
+                self.push(child.id, false, touched, demands);
+            }
+        }
+    }
+}
+
+/// The columns that CHECK conditions of the table compare with those written.
+fn compared_with(
+    declared: &[Declared],
+    table: TableId,
+    written: &[ColumnIndex],
+) -> Vec<ColumnIndex> {
+    let atoms = declared.iter().filter_map(|d| match &d.content {
+        Content::Row { table: of, atoms } if *of == table => Some(atoms),
+        _ => None,
+    });
+    let mut columns: Vec<ColumnIndex> = Vec::new();
+    for atom in atoms.flatten() {
+        if let Atom::Several(several) = atom
+            && several.iter().any(|c| written.contains(c))
+        {
+            columns.extend(several);
+        }
+    }
+    columns.sort_unstable();
+    columns.dedup();
+    columns
+}

@@ -1,0 +1,318 @@
+//! §3.2's classes for given parameters, and several parameters for a type (§3.1).
+//!
+//! A type's operations are *local* if nothing that they write is read or written by an operation of another
+//! server: if each clause about something that the type writes demands that a key of its own equals a key
+//! of the other (so both run on one server). That they read what global operations write does no harm, for it
+//! is applied everywhere.
+//!
+//! A type that is global by one parameter may be local by several: each keeps other clauses on one server. All
+//! such types are given all their parameters; those that stay global all the same get their one parameter
+//! back, until nothing changes (the parameters of one may be what makes another local). Then parameters that
+//! make no difference are taken away. Whoever was local with one parameter a type stays so: the first
+//! parameters are kept.
+
+use anabranch_sql::summary::{Role, Term};
+use anabranch_types::{ColumnIndex, TableId};
+
+use super::access::Access;
+use super::conflict::Conflicts;
+use super::{Clause, Conflict, Held, Key, OperationClass, PartitionedType, Partitioning, keys};
+use crate::footprint::{Action, Footprint};
+
+/// How many parameters route one type.
+const PARAMETERS_MAX: usize = 4;
+
+/// What is chosen, to be classified.
+pub(crate) struct Chosen<'a> {
+    /// Per type, its one parameter.
+    pub(crate) parameters: Vec<Option<usize>>,
+    pub(crate) weights: &'a [u64],
+    pub(crate) cost: u64,
+    pub(crate) is_exhaustive: bool,
+}
+
+/// Classes for the parameters chosen, with more of them where that helps.
+pub(crate) fn classify(
+    footprint: &Footprint<'_>,
+    accesses: &[Access],
+    mut conflicts: Conflicts,
+    chosen: Chosen<'_>,
+) -> Partitioning {
+    let count = footprint.types.len();
+    let one = chosen
+        .parameters
+        .iter()
+        .map(|p| p.iter().copied().collect());
+    let mut parameters: Vec<Vec<usize>> = one.collect();
+    let known = |owner: usize| {
+        footprint.types[owner].summary.unknown.is_none() && !conflicts.unexamined.contains(&owner)
+    };
+    let knowns: Vec<bool> = (0..count).map(known).collect();
+    let of_types: Vec<Vec<usize>> = (0..count)
+        .map(|owner| {
+            let pairs = conflicts.pairs.iter().enumerate();
+            let mine = pairs.filter(|(_, c)| c.types.0 == owner || c.types.1 == owner);
+            mine.map(|(place, _)| place).collect()
+        })
+        .collect();
+    let judge = Judge {
+        pairs: &conflicts.pairs,
+        of_types: &of_types,
+        knowns: &knowns,
+    };
+    judge.add_parameters(&mut parameters);
+    judge.drop_parameters(&mut parameters);
+    let classes: Vec<OperationClass> = (0..count).map(|t| judge.class(t, &parameters)).collect();
+    let generates: Vec<bool> = (0..count)
+        .map(|t| judge.generates(t, &parameters))
+        .collect();
+    for pair in &mut conflicts.pairs {
+        let (a, b) = pair.types;
+        let (by_a, by_b) = (keys(&parameters[a]), keys(&parameters[b]));
+        pair.is_kept = pair.clauses.iter().all(|c| c.is_kept(&by_a, &by_b));
+    }
+    let cost_of = |owner: usize| {
+        let mine = of_types[owner].iter().map(|p| &conflicts.pairs[*p]);
+        let crossing = mine.filter(|c| !c.is_kept);
+        crossing.fold(0u64, |sum, c| {
+            let (a, b) = c.types;
+            sum.saturating_add(chosen.weights[a].saturating_add(chosen.weights[b]))
+        })
+    };
+    let types: Vec<PartitionedType> = (0..count)
+        .map(|owner| PartitionedType {
+            class: classes[owner],
+            parameters: parameters[owner].clone(),
+            generates: generates[owner],
+            weight: chosen.weights[owner],
+            cost: cost_of(owner),
+            unexamined: conflicts.unexamined.contains(&owner),
+        })
+        .collect();
+    let tables = footprint.catalog.schema.tables.iter();
+    let tables = tables
+        .map(|table| held(footprint, accesses, &types, table.id))
+        .collect();
+    Partitioning {
+        types,
+        conflicts: conflicts.pairs,
+        cost: chosen.cost,
+        is_exhaustive: chosen.is_exhaustive,
+        tables,
+    }
+}
+
+struct Judge<'a> {
+    pairs: &'a [Conflict],
+    of_types: &'a [Vec<usize>],
+    /// Whether all that a type does is known.
+    knowns: &'a [bool],
+}
+
+impl Judge<'_> {
+    fn class(&self, owner: usize, parameters: &[Vec<usize>]) -> OperationClass {
+        if !self.knowns[owner] {
+            return OperationClass::Global;
+        }
+        if self.of_types[owner].is_empty() {
+            return OperationClass::Commutative;
+        }
+        let mine = self.of_types[owner].iter().map(|p| &self.pairs[*p]);
+        let is_kept = mine.into_iter().all(|conflict| {
+            conflict.clauses.iter().all(|clause| {
+                let first = conflict.types.0 == owner;
+                let second = conflict.types.1 == owner;
+                (!first || self.stays(clause, true, owner, conflict.types.1, parameters))
+                    && (!second || self.stays(clause, false, owner, conflict.types.0, parameters))
+            })
+        });
+        match (is_kept, parameters[owner].len()) {
+            (false, _) => OperationClass::Global,
+            (true, 0 | 1) => OperationClass::Local,
+            (true, _) => OperationClass::LocalOrGlobal,
+        }
+    }
+
+    /// Whether what `owner` writes by this clause, of which it is the first or the second, is met on its own
+    /// server alone, where its parameters agree.
+    fn stays(
+        &self,
+        clause: &Clause,
+        first: bool,
+        owner: usize,
+        other: usize,
+        parameters: &[Vec<usize>],
+    ) -> bool {
+        if !clause.is_written_by(first) {
+            return true;
+        }
+        let mine = keys(&parameters[owner]);
+        let kept = |theirs: &[Key]| match first {
+            true => clause.is_kept(&mine, theirs),
+            false => clause.is_kept(theirs, &mine),
+        };
+        let theirs = &parameters[other];
+        // Where the other's parameters do not agree, it runs where the first one is routed to.
+        kept(&keys(theirs)) && kept(&keys(&theirs[..theirs.len().min(1)]))
+    }
+
+    fn add_parameters(&self, parameters: &mut [Vec<usize>]) {
+        let count = parameters.len();
+        let mut given: Vec<usize> = Vec::new();
+        for owner in 0..count {
+            if self.knowns[owner] && self.class(owner, parameters) == OperationClass::Global {
+                given.push(owner);
+            }
+        }
+        let before: Vec<Vec<usize>> = parameters.to_vec();
+        for owner in &given {
+            for parameter in self.useful(*owner) {
+                let mine = &mut parameters[*owner];
+                if mine.len() < PARAMETERS_MAX && !mine.contains(&parameter) {
+                    mine.push(parameter);
+                }
+            }
+        }
+        loop {
+            let stays = |owner: &usize| self.class(*owner, parameters) == OperationClass::Global;
+            let (global, rest): (Vec<usize>, Vec<usize>) = given.into_iter().partition(stays);
+            given = rest;
+            if global.is_empty() {
+                return;
+            }
+            for owner in global {
+                parameters[owner].clone_from(&before[owner]);
+            }
+        }
+    }
+
+    /// The parameters of a type that some clause demands to be equal to a key, in order.
+    fn useful(&self, owner: usize) -> Vec<usize> {
+        let mut found = Vec::new();
+        for conflict in self.of_types[owner].iter().map(|p| &self.pairs[*p]) {
+            for (one, other) in conflict.clauses.iter().flat_map(|c| &c.equal) {
+                let mine = [(conflict.types.0, one), (conflict.types.1, other)];
+                for (_, key) in mine.into_iter().filter(|(of, _)| *of == owner) {
+                    if let Key::Parameter(parameter) = key {
+                        found.push(*parameter);
+                    }
+                }
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Takes away parameters, the last first, that keep no clause on one server.
+    fn drop_parameters(&self, parameters: &mut [Vec<usize>]) {
+        for owner in 0..parameters.len() {
+            for place in (0..parameters[owner].len()).rev() {
+                let before = self.kept(owner, parameters);
+                let parameter = parameters[owner].remove(place);
+                let after = self.kept(owner, parameters);
+                let same = |(before, after): (&[bool; 3], &[bool; 3])| {
+                    before
+                        .iter()
+                        .zip(after)
+                        .all(|(before, after)| !before || *after)
+                };
+                if !before.iter().zip(&after).all(same) {
+                    parameters[owner].insert(place, parameter);
+                }
+            }
+        }
+    }
+
+    /// Of each clause of a type's conflicts: whether it is kept on one server where all parameters agree, and
+    /// where those of the first or of the second do not.
+    fn kept(&self, owner: usize, parameters: &[Vec<usize>]) -> Vec<[bool; 3]> {
+        let mut found = Vec::new();
+        for conflict in self.of_types[owner].iter().map(|p| &self.pairs[*p]) {
+            let all = |of: usize| keys(&parameters[of]);
+            let first = |of: usize| keys(&parameters[of][..parameters[of].len().min(1)]);
+            let (a, b) = conflict.types;
+            let by = [(all(a), all(b)), (first(a), all(b)), (all(a), first(b))];
+            let kept = |clause: &Clause| by.each_ref().map(|(a, b)| clause.is_kept(a, b));
+            found.extend(conflict.clauses.iter().map(kept));
+        }
+        found
+    }
+
+    /// Whether a clause is kept on one server by a key alone that the type generates.
+    fn generates(&self, owner: usize, parameters: &[Vec<usize>]) -> bool {
+        self.of_types[owner]
+            .iter()
+            .map(|p| &self.pairs[*p])
+            .any(|c| {
+                let by = |of: usize| keys(&parameters[of]);
+                c.clauses
+                    .iter()
+                    .flat_map(|clause| &clause.equal)
+                    .any(|(one, other)| {
+                        let used = by(c.types.0).contains(one) && by(c.types.1).contains(other);
+                        let mine = (c.types.0 == owner && *one == Key::Generated)
+                            || (c.types.1 == owner && *other == Key::Generated);
+                        used && mine
+                    })
+            })
+    }
+}
+
+/// Who has a table's rows.
+fn held(
+    footprint: &Footprint<'_>,
+    accesses: &[Access],
+    types: &[PartitionedType],
+    table: TableId,
+) -> Held {
+    let writing: Vec<&Access> = accesses
+        .iter()
+        .filter(|a| a.table == table && a.writes)
+        .collect();
+    let class = |access: &&&Access| types[access.owner].class;
+    let is_spread = |a: &&&Access| {
+        matches!(
+            class(a),
+            OperationClass::Global | OperationClass::LocalOrGlobal
+        )
+    };
+    if writing.is_empty() {
+        return Held::Immutable;
+    }
+    let spread = writing.iter().filter(is_spread).count();
+    if spread == writing.len() {
+        return Held::Everywhere;
+    }
+    if spread > 0 {
+        return Held::Mixed;
+    }
+    if writing
+        .iter()
+        .all(|a| class(&a) == OperationClass::Commutative)
+    {
+        return Held::Anywhere;
+    }
+    let told = |column: ColumnIndex| {
+        let mut actions = footprint
+            .on_table(table)
+            .filter(|a| a.access.role != Role::Read);
+        let by_parameter = |action: &Action| match action.fixed(column) {
+            Some(Term::Parameter(p)) => {
+                let routed = &types[action.owner].parameters;
+                routed.contains(p).then_some(true)
+            }
+            Some(Term::Generated) => Some(false),
+            _ => None,
+        };
+        let settled = footprint.is_settled(table, column);
+        // Where nothing but generated keys tell, any server's own would do.
+        let all = settled.then(|| actions.try_fold(false, |any, a| Some(any | by_parameter(a)?)));
+        all.flatten()
+    };
+    let columns = 0..footprint.table(table).columns.len();
+    let columns: Vec<ColumnIndex> = columns.map(|c| ColumnIndex(c as u16)).collect();
+    let by = |parameter: bool| columns.iter().find(|c| told(**c) == Some(parameter));
+    let column = by(true).or_else(|| by(false));
+    column.map_or(Held::Apart, |column| Held::By(*column))
+}

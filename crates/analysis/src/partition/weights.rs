@@ -1,0 +1,40 @@
+//! Weights from a file: how often each transaction type is called beside the others.
+
+use std::collections::BTreeMap;
+
+use anabranch_sql::summary::TransactionSummary;
+
+use crate::WEIGHT_MAX;
+
+/// Reads a JSON object of names of transaction types and whole numbers: `{"new_order": 45, "payment": 43}`. Types
+/// that it does not name weigh 1.
+///
+/// # Errors
+/// In words: what is no such object, names no type, or no weight from 0 to [`WEIGHT_MAX`].
+pub fn weights(
+    text: &str,
+    summaries: &[TransactionSummary],
+) -> Result<BTreeMap<String, u64>, String> {
+    let read: BTreeMap<String, serde_json::Value> =
+        serde_json::from_str(text).map_err(|error| {
+            format!("it is no JSON object of transaction types and their weights: {error}")
+        })?;
+    let mut weights = BTreeMap::new();
+    for (name, value) in read {
+        if !summaries.iter().any(|summary| summary.name == name) {
+            let known: Vec<&str> = summaries.iter().map(|s| s.name.as_str()).take(20).collect();
+            return Err(format!(
+                "there is no transaction type {name}; those there are begin with {}",
+                known.join(", ")
+            ));
+        }
+        let weight = value.as_u64().filter(|weight| *weight <= WEIGHT_MAX);
+        let Some(weight) = weight else {
+            return Err(format!(
+                "the weight of {name} is {value}: it has to be a whole number from 0 to {WEIGHT_MAX}"
+            ));
+        };
+        weights.insert(name, weight);
+    }
+    Ok(weights)
+}
