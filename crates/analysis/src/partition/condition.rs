@@ -154,10 +154,8 @@ impl<'a> Caller<'a> {
 
     /// The statement, if a call runs it once at most.
     fn runs_once(&self, statement: StatementId) -> Option<&'a StatementSummary> {
-        let statements = &self.footprint.types[self.owner].summary.statements;
-        let mut found = statements.iter().filter(|s| s.id == statement);
-        let first = found.next().filter(|s| !s.in_loop)?;
-        found.next().is_none().then_some(first)
+        let found = self.footprint.only_statement(self.owner, statement)?;
+        (!found.in_loop).then_some(found)
     }
 }
 
@@ -263,7 +261,7 @@ impl Condition {
                     access,
                     column: of,
                 } => {
-                    let reading = caller.footprint.statement(caller.owner, *read)?;
+                    let reading = caller.footprint.only_statement(caller.owner, *read)?;
                     let found = reading.accesses.get(*access)?;
                     let table = caller.footprint.table(found.table);
                     let described = table.columns.get(of.index())?;
