@@ -19,6 +19,7 @@ pub(super) const NAME: &str = "dependencies";
 const ROOMS: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("sql", &["types"]),
+    ("source", &["sql"]),
     ("analysis", &["types", "sql"]),
     ("storage", &["types"]),
     ("protocol", &["types", "storage"]),
@@ -48,8 +49,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "anabranch",
         &[
-            "types", "sql", "analysis", "storage", "protocol", "engine", "history", "server",
-            "workload", "sim", "bench",
+            "types", "sql", "source", "analysis", "storage", "protocol", "engine", "history",
+            "server", "workload", "sim", "bench",
         ],
     ),
 ];

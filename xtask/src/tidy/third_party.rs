@@ -1,9 +1,9 @@
 //! What comes from outside may be used by everybody and needs no C toolchain.
 //!
 //! Every package that is built for this machine, tests included, has a licence that asks for no
-//! more than a notice, and none that is built without default features compiles C: a Rust toolchain
-//! and nothing else must be enough. Read from `cargo tree`, so that features that are off do not
-//! count.
+//! more than a notice, and none that is built without default features compiles C, but for one room:
+//! `source`, which reads programs by grammars that are written in C, and which nothing but the command
+//! uses. Read from `cargo tree`, so that features that are off do not count.
 
 use super::tree::Tree;
 use super::{Finding, toolchain};
@@ -31,12 +31,17 @@ const PERMISSIVE: &[&str] = &[
 /// Packages that build scripts use to compile or find C.
 const C_TOOLCHAIN: &[&str] = &["cc", "cmake", "bindgen", "pkg-config", "vcpkg"];
 
+/// The room whose packages may compile C.
+const GRAMMARS: &str = "anabranch-source";
+
 /// Asks cargo for every package that is built, with its licence.
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
     let mut findings = objections(tree, &[], |_, licence| foreign_licence(licence))?;
-    findings.extend(objections(tree, &["--no-default-features"], |name, _| {
-        c_toolchain(name)
-    })?);
+    let mut arguments = vec!["--no-default-features"];
+    if tree.file("crates/source/Cargo.toml").is_some() {
+        arguments.extend(["--exclude", GRAMMARS, "--prune", GRAMMARS]);
+    }
+    findings.extend(objections(tree, &arguments, |name, _| c_toolchain(name))?);
     findings.sort();
     findings.dedup();
     Ok(findings)

@@ -7,6 +7,7 @@
 //! still there for the analyser: as one that may do anything to whatever it names (`unknown`). So what is
 //! not understood makes nothing safe.
 
+mod client;
 mod group;
 mod invariants;
 mod placeholder;
@@ -21,14 +22,8 @@ use anabranch_types::DataType;
 
 use crate::{
     application::Application,
-    catalog::{Block, Catalog, Parameter, ParameterMode, Procedure, Returns, Statement, load},
+    catalog::{Block, Catalog, Parameter, ParameterMode, Procedure, Returns, load},
     diagnostic::Diagnostic,
-    parse::{
-        cursor::Cursor,
-        lexer::{Places, Text, lex},
-        split::statements,
-        sql_body::sql_statement,
-    },
     source::{SourceFile, Span},
     summary::{Deferral, ResultUse, TransactionSummary},
 };
@@ -36,7 +31,11 @@ use group::{Group, group, unique};
 use placeholder::{Parameters, rewrite};
 use unknown::Unknown;
 
+pub use client::{
+    Client, ClientParameter, ClientStatement, Confidence, Probable, Step, Unresolved,
+};
 pub use invariants::invariants;
+pub use placeholder::{Placeholder, substitute};
 
 /// What was read.
 #[derive(Debug)]
@@ -50,6 +49,8 @@ pub struct Script {
     pub left_out: Vec<LeftOut>,
     /// Whether there are transactions of clients', beside what is declared.
     pub has_clients: bool,
+    /// Rules that programs probably rely on, in order of place.
+    pub probable: Vec<Probable>,
 }
 
 /// Something that is left out.
@@ -87,9 +88,45 @@ impl Place {
 }
 
 /// A transaction type as it stands in the files.
-struct Written {
-    file: usize,
-    group: Group,
+enum Written {
+    /// In a file of SQL.
+    Script { file: usize, group: Group },
+    /// In a program.
+    Client(Client),
+}
+
+impl Written {
+    fn name(&self) -> &str {
+        match self {
+            Written::Script { group, .. } => &group.name,
+            Written::Client(client) => &client.name,
+        }
+    }
+
+    fn rename(&mut self, name: String) {
+        match self {
+            Written::Script { group, .. } => group.name = name,
+            Written::Client(client) => client.name = name,
+        }
+    }
+
+    /// Whether a client runs several statements, and sees what each comes to.
+    fn by_client(&self) -> bool {
+        match self {
+            Written::Script { group, .. } => group.by_client,
+            Written::Client(client) => client.is_several(),
+        }
+    }
+
+    fn holds(&self, span: Span) -> bool {
+        match self {
+            Written::Script { file, group } => group.statements.iter().any(|range| {
+                let (file, range) = (*file, range.clone());
+                Place { file, range }.holds(span)
+            }),
+            Written::Client(client) => client.holds(span),
+        }
+    }
 }
 
 /// Reads an application's files.
@@ -97,6 +134,19 @@ struct Written {
 /// # Errors
 /// What is wrong with them, where nothing is left without it.
 pub fn read(files: Vec<SourceFile>) -> Result<Script, Vec<Diagnostic>> {
+    read_with(files, Vec::new(), Vec::new())
+}
+
+/// The same with what programs run. `programs` stand behind the `files` of SQL in the numbers by which
+/// `clients` name files.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with(
+    files: Vec<SourceFile>,
+    programs: Vec<SourceFile>,
+    clients: Vec<Client>,
+) -> Result<Script, Vec<Diagnostic>> {
     let mut taken = BTreeSet::new();
     let mut declarations = Vec::new();
     let mut written = Vec::new();
@@ -104,12 +154,17 @@ pub fn read(files: Vec<SourceFile>) -> Result<Script, Vec<Diagnostic>> {
         let grouped = group(source, &mut taken);
         let place = |range| Place { file, range };
         declarations.extend(grouped.declarations.into_iter().map(place));
-        let of_file = |group| Written { file, group };
+        let of_file = |group| Written::Script { file, group };
         written.extend(grouped.groups.into_iter().map(of_file));
+    }
+    for mut client in clients {
+        client.name = unique(client.name, &mut taken);
+        written.push(Written::Client(client));
     }
     let has_clients = !written.is_empty();
     let mut reader = Reader {
-        files,
+        scripts: files.len(),
+        files: files.into_iter().chain(programs).collect(),
         declarations,
         dropped: Vec::new(),
         first: Vec::new(),
@@ -119,10 +174,30 @@ pub fn read(files: Vec<SourceFile>) -> Result<Script, Vec<Diagnostic>> {
     let mut unknown: Vec<Unknown> = reader.routines();
     let triggers = reader.triggers();
     let mut known: Vec<(Written, Procedure)> = Vec::new();
+    let mut probable = Vec::new();
     for mut written in written {
         // A routine of that name is another transaction.
-        if base.find(&written.group.name).is_some() {
-            written.group.name = unique(format!("{}_query", written.group.name), &mut taken);
+        if base.find(written.name()).is_some() {
+            let name = unique(format!("{}_query", written.name()), &mut taken);
+            written.rename(name);
+        }
+        if let Written::Client(client) = &mut written {
+            let transaction = client.name.clone();
+            let told = client.probable.drain(..);
+            probable.extend(told.map(|one| Probable {
+                transaction: transaction.clone(),
+                ..one
+            }));
+        }
+        if let Written::Client(client) = &written
+            && !client.unresolved.is_empty()
+        {
+            for (place, diagnostic) in client.told() {
+                let left = reader.left_out(&written, diagnostic);
+                left_out.push((place, left));
+            }
+            unknown.push(reader.unknown(&written, client.unresolved[0].reason.clone()));
+            continue;
         }
         match reader.procedure(&base, &written) {
             Ok(procedure) => known.push((written, procedure)),
@@ -140,13 +215,7 @@ pub fn read(files: Vec<SourceFile>) -> Result<Script, Vec<Diagnostic>> {
                 let before = known.len();
                 for problem in &problems {
                     let of_it = |(written, _): &(Written, Procedure)| {
-                        let mut statements = written.group.statements.iter();
-                        statements.any(|range| {
-                            let (file, range) = (written.file, range.clone());
-                            problem
-                                .span
-                                .is_some_and(|span| Place { file, range }.holds(span))
-                        })
+                        problem.span.is_some_and(|span| written.holds(span))
                     };
                     if let Some(at) = known.iter().position(of_it) {
                         let (written, _) = known.remove(at);
@@ -161,7 +230,9 @@ pub fn read(files: Vec<SourceFile>) -> Result<Script, Vec<Diagnostic>> {
     };
     let summaries = reader.summaries(&application, &known, &unknown, &triggers);
     left_out.sort_by_key(|(place, _)| (place.file, place.range.start));
+    probable.sort_by_key(|one| (one.file, one.range.start));
     Ok(Script {
+        probable,
         application,
         summaries,
         left_out: left_out.into_iter().map(|(_, left)| left).collect(),
@@ -170,7 +241,10 @@ pub fn read(files: Vec<SourceFile>) -> Result<Script, Vec<Diagnostic>> {
 }
 
 struct Reader {
+    /// Of SQL, and behind them of programs.
     files: Vec<SourceFile>,
+    /// How many are of SQL.
+    scripts: usize,
     declarations: Vec<Place>,
     /// Which of them are left out, and why.
     dropped: Vec<(usize, Diagnostic)>,
@@ -219,7 +293,7 @@ impl Reader {
     /// The files with blanks in the place of what declares nothing, or is left out.
     fn declared(&self) -> Vec<SourceFile> {
         let mut kept: Vec<Vec<bool>> = Vec::new();
-        for file in &self.files {
+        for file in &self.files[..self.scripts] {
             kept.push(vec![false; file.text.len()]);
         }
         for (at, place) in self.declarations.iter().enumerate() {
@@ -284,7 +358,7 @@ impl Reader {
                     name,
                     span: place.span(),
                     reason: diagnostic.message.clone(),
-                    statements: vec![self.text(place).to_owned()],
+                    statements: vec![unknown::Text::whole(self.text(place))],
                     whole: true,
                 })
             })
@@ -308,47 +382,77 @@ impl Reader {
         left_out: &mut Vec<(Place, LeftOut)>,
         unknown: &mut Vec<Unknown>,
     ) {
-        let (file, group) = (written.file, written.group);
-        let of = |range: &Range<usize>| Place {
-            file,
-            range: range.clone(),
+        let whole = self.whole(&written);
+        let place = match &written {
+            Written::Script { file, group } => {
+                let places = group.statements.iter().map(|range| Place {
+                    file: *file,
+                    range: range.clone(),
+                });
+                let mut at = places.filter(|p| diagnostic.span.is_some_and(|span| p.holds(span)));
+                at.next().unwrap_or(whole)
+            }
+            Written::Client(client) => client.told_at(diagnostic.span),
         };
-        let whole = Place {
-            file,
-            range: group.statements[0].start..group.statements[group.statements.len() - 1].end,
+        unknown.push(self.unknown(&written, diagnostic.message.clone()));
+        left_out.push((place, self.left_out(&written, diagnostic)));
+    }
+
+    fn left_out(&self, written: &Written, diagnostic: Diagnostic) -> LeftOut {
+        let name = written.name();
+        let meaning = match written {
+            Written::Client(client) if !client.unresolved.is_empty() => {
+                format!("{name} is taken to do anything that its SQL may do")
+            }
+            _ => format!("{name} is taken to do anything to the tables that it names"),
         };
-        let place = diagnostic.span.and_then(|span| {
-            let mut places = group.statements.iter().map(of);
-            places.find(|place| place.holds(span))
-        });
-        let meaning = format!(
-            "{} is taken to do anything to the tables that it names",
-            group.name
-        );
-        let left = LeftOut {
-            diagnostic: diagnostic.clone(),
+        LeftOut {
+            diagnostic,
             meaning,
-            transaction: Some(group.name.clone()),
+            transaction: Some(name.to_owned()),
+        }
+    }
+
+    /// All of a transaction.
+    fn whole(&self, written: &Written) -> Place {
+        match written {
+            Written::Script { file, group } => {
+                let last = group.statements.len() - 1;
+                Place {
+                    file: *file,
+                    range: group.statements[0].start..group.statements[last].end,
+                }
+            }
+            Written::Client(client) => client.place(),
+        }
+    }
+
+    fn unknown(&self, written: &Written, reason: String) -> Unknown {
+        let statements = match written {
+            Written::Script { file, group } => {
+                let text = |range: &Range<usize>| {
+                    unknown::Text::whole(&self.files[*file].text[range.clone()])
+                };
+                group.statements.iter().map(text).collect()
+            }
+            Written::Client(client) => client.texts(),
         };
-        left_out.push((place.unwrap_or_else(|| whole.clone()), left));
-        unknown.push(Unknown {
-            name: group.name,
-            span: whole.span(),
-            reason: diagnostic.message,
-            statements: group
-                .statements
-                .iter()
-                .map(|range| self.text(&of(range)).to_owned())
-                .collect(),
+        Unknown {
+            name: written.name().to_owned(),
+            span: self.whole(written).span(),
+            reason,
+            statements,
             whole: false,
-        });
+        }
     }
 
     /// A transaction as a procedure.
     fn procedure(&self, base: &Application, written: &Written) -> Result<Procedure, Diagnostic> {
-        let Written { file, group } = written;
+        let (file, group) = match written {
+            Written::Script { file, group } => (file, group),
+            Written::Client(client) => return self.client(base, client),
+        };
         let source = &self.files[*file];
-        let number = u16::try_from(*file).unwrap_or(u16::MAX);
         let mut parameters = Parameters::default();
         let mut block = Block::default();
         let mut types: Vec<Option<DataType>> = Vec::new();
@@ -356,69 +460,19 @@ impl Reader {
             let several = (group.statements.len() > 1).then_some(at + 1);
             let text = &source.text[range.clone()];
             let rewritten = rewrite(text, range.start, several, &mut parameters);
-            let original = |span: Span| {
-                let place = |at: u32| {
-                    let last = rewritten.places.len() - 1;
-                    rewritten.places[(at as usize).min(last)]
-                };
-                Span {
-                    file: number,
-                    start: place(span.start),
-                    end: place(span.end),
-                }
+            let place = Place {
+                file: *file,
+                range: range.clone(),
             };
-            let (tokens, error) = lex(Text {
-                file: number,
+            let text = client::Written {
+                file: *file,
                 text: &rewritten.text,
-                places: Places::Each(&rewritten.places),
-            });
-            if let Some(error) = error {
-                return Err(error);
-            }
-            let end = original(Span {
-                file: number,
-                start: u32::MAX,
-                end: u32::MAX,
-            });
-            let parts = statements(&tokens, end);
-            let [part] = parts.as_slice() else {
-                let place = Place {
-                    file: *file,
-                    range: range.clone(),
-                };
-                return Err(Diagnostic::new(
-                    "42601",
-                    "it is no single statement",
-                    place.span(),
-                ));
+                places: &rewritten.places,
+                place: place.span(),
             };
-            let cursor = match part.open {
-                true => Cursor::new(source, part.tokens, part.end),
-                false => Cursor::ending_at(source, part.tokens, part.end),
-            };
-            let (statement, span) = sql_statement(cursor)?;
-            block.statements.push((
-                Statement::Sql {
-                    statement: Box::new(statement),
-                    into: Vec::new(),
-                    strict: false,
-                },
-                span,
-            ));
-            let compiled = base.statement(&rewritten.text).map_err(|mut problems| {
-                let mut problem = problems.swap_remove(0);
-                problem.span = Some(problem.span.map_or(span, original));
-                problem
-            })?;
-            for (place, found) in compiled.parameters().iter().enumerate() {
-                if types.len() <= place {
-                    types.push(None);
-                }
-                // Text is what a parameter is that nothing tells the type of.
-                if matches!(types[place], None | Some(DataType::Text)) {
-                    types[place] = Some(found.clone());
-                }
-            }
+            block
+                .statements
+                .push(self.written(base, &text, &mut types)?);
         }
         let first = &group.statements[0];
         let last = &group.statements[group.statements.len() - 1];
@@ -458,13 +512,19 @@ impl Reader {
     ) -> Vec<TransactionSummary> {
         let mut summaries = application.summaries().to_vec();
         for summary in &mut summaries {
-            let written = known.iter().find(|(w, _)| w.group.name == summary.name);
-            if written.is_some_and(|(w, _)| w.group.by_client) {
+            let written = known.iter().find(|(w, _)| w.name() == summary.name);
+            let Some((written, _)) = written else {
+                continue;
+            };
+            if written.by_client() {
                 // The client sees what each statement comes to, and may do anything with it.
                 for statement in &mut summary.statements {
                     statement.result = ResultUse::Used;
                     statement.deferral = Deferral::None;
                 }
+            }
+            if let Written::Client(client) = written {
+                client.correct(summary);
             }
         }
         let catalog: &Catalog = application.catalog();

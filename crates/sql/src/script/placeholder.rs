@@ -33,6 +33,17 @@ impl Parameters {
     }
 }
 
+/// A placeholder as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placeholder<'t> {
+    /// `$1`: the digits.
+    Dollar(&'t str),
+    /// `?`, or the digits of `?1`.
+    Question(Option<&'t str>),
+    /// `:name`, with the sign; `sqlc.arg(name)` is `@name`.
+    Named(char, &'t str),
+}
+
 /// A statement's text with its placeholders replaced. `base` is its first byte's place in the file;
 /// `of_several` its number in the transaction, where there is more than one.
 pub(super) fn rewrite(
@@ -41,14 +52,38 @@ pub(super) fn rewrite(
     of_several: Option<usize>,
     parameters: &mut Parameters,
 ) -> Rewritten {
+    let numbered = |n: String| match of_several {
+        Some(statement) => format!("{n} of {statement}"),
+        None => n,
+    };
+    let place = |at: usize| u32::try_from(base + at).unwrap_or(u32::MAX);
+    let (text, places) = substitute(text, place, |placeholder| {
+        let name = match placeholder {
+            Placeholder::Dollar(n) => numbered(format!("${n}")),
+            Placeholder::Question(Some(n)) => numbered(format!("?{n}")),
+            Placeholder::Question(None) => {
+                parameters.bare += 1;
+                format!("?{}", parameters.bare)
+            }
+            Placeholder::Named(sign, name) => format!("{sign}{name}"),
+        };
+        parameters.number(name) + 1
+    });
+    Rewritten { text, places }
+}
+
+/// A text with each placeholder replaced by `$n`, `n` being what `number` says of it, and MySQL's quotes of
+/// names by the standard's; and the place of each byte of it, and of the end. `place` is where a byte of
+/// `text` stands.
+pub fn substitute(
+    text: &str,
+    place: impl Fn(usize) -> u32,
+    mut number: impl FnMut(Placeholder<'_>) -> usize,
+) -> (String, Vec<u32>) {
     let parts: Vec<(usize, Part<'_>)> = parts(text).collect();
     let mut out = Rewritten::default();
     let mut at = 0;
     let mut indexing = 0_usize;
-    let place = |n: &str| match of_several {
-        Some(statement) => format!("{n} of {statement}"),
-        None => n.to_owned(),
-    };
     while at < parts.len() {
         let (start, part) = parts[at];
         let next = |ahead: usize| parts.get(at + ahead).map(|(_, part)| *part);
@@ -62,7 +97,7 @@ pub(super) fn rewrite(
         };
         let digits = word(1).filter(|w| w.bytes().all(|b| b.is_ascii_digit()));
         let name = word(1).filter(|w| !w.starts_with(|c: char| c.is_ascii_digit()));
-        let found: Option<(String, usize)> = match part {
+        let found: Option<(Placeholder<'_>, usize)> = match part {
             Part::Sign('[') => {
                 indexing += 1;
                 None
@@ -71,37 +106,34 @@ pub(super) fn rewrite(
                 indexing = indexing.saturating_sub(1);
                 None
             }
-            Part::Sign('$') => digits.map(|n| (place(&format!("${n}")), 2)),
-            Part::Sign('?') if !is_operand(&parts[..at]) => Some(match digits {
-                Some(n) => (place(&format!("?{n}")), 2),
-                None => {
-                    parameters.bare += 1;
-                    (format!("?{}", parameters.bare), 1)
-                }
-            }),
+            Part::Sign('$') => digits.map(|n| (Placeholder::Dollar(n), 2)),
+            Part::Sign('?') if !is_operand(&parts[..at]) => Some((
+                Placeholder::Question(digits),
+                1 + usize::from(digits.is_some()),
+            )),
             Part::Sign(':') if indexing == 0 && !matches!(before, Some(Part::Sign(':'))) => {
-                name.map(|n| (format!(":{n}"), 2))
+                name.map(|n| (Placeholder::Named(':', n), 2))
             }
             Part::Sign('@') if !matches!(before, Some(Part::Sign('@' | '<' | '|' | '!' | '~'))) => {
-                name.map(|n| (format!("@{n}"), 2))
+                name.map(|n| (Placeholder::Named('@', n), 2))
             }
             Part::Word("sqlc") if next(1) == Some(Part::Sign('.')) => {
                 let named = matches!(word(2), Some("arg" | "narg"))
                     && next(3) == Some(Part::Sign('('))
                     && next(5) == Some(Part::Sign(')'));
                 match next(4) {
-                    Some(Part::Word(n)) if named => Some((format!("@{n}"), 6)),
+                    Some(Part::Word(n)) if named => Some((Placeholder::Named('@', n), 6)),
                     Some(Part::Quoted(n)) if named => {
-                        Some((format!("@{}", n.trim_matches(['\'', '"'])), 6))
+                        Some((Placeholder::Named('@', n.trim_matches(['\'', '"'])), 6))
                     }
                     _ => None,
                 }
             }
             _ => None,
         };
-        if let Some((name, length)) = found {
-            let number = parameters.number(name) + 1;
-            push(&mut out, &format!("${number}"), base + start, false);
+        if let Some((placeholder, length)) = found {
+            let number = number(placeholder);
+            push(&mut out, &format!("${number}"), |_| place(start));
             at += length;
             continue;
         }
@@ -111,24 +143,19 @@ pub(super) fn rewrite(
             // MySQL's quotes of names.
             Part::Quoted(name) if name.starts_with('`') && name.len() > 1 => {
                 let name = format!("\"{}\"", &name[1..name.len() - 1]);
-                push(&mut out, &name, base + start, true);
+                push(&mut out, &name, |offset| place(start + offset));
             }
-            _ => push(&mut out, source, base + start, true),
+            _ => push(&mut out, source, |offset| place(start + offset)),
         }
         at += 1;
     }
-    out.places
-        .push(u32::try_from(base + text.len()).unwrap_or(u32::MAX));
-    out
+    out.places.push(place(text.len()));
+    (out.text, out.places)
 }
 
-fn push(out: &mut Rewritten, text: &str, start: usize, follows: bool) {
+fn push(out: &mut Rewritten, text: &str, place: impl Fn(usize) -> u32) {
     out.text.push_str(text);
-    let places = (0..text.len()).map(|offset| {
-        let offset = if follows { offset } else { 0 };
-        u32::try_from(start + offset).unwrap_or(u32::MAX)
-    });
-    out.places.extend(places);
+    out.places.extend((0..text.len()).map(place));
 }
 
 /// Whether what stands before is a value, so that a `?` behind it is PostgreSQL's operator on jsonb.

@@ -21,9 +21,27 @@ pub(super) struct Unknown {
     /// What is wrong with it.
     pub(super) reason: String,
     /// The texts of its statements.
-    pub(super) statements: Vec<String>,
+    pub(super) statements: Vec<Text>,
     /// Whether that is a whole routine, whose words are of several statements.
     pub(super) whole: bool,
+}
+
+/// A statement's text.
+#[derive(Clone, Debug)]
+pub(super) struct Text {
+    pub(super) text: String,
+    /// Whether more of it follows that nobody knows.
+    pub(super) cut: bool,
+}
+
+impl Text {
+    /// A text of which nothing is missing.
+    pub(super) fn whole(text: &str) -> Text {
+        Text {
+            text: text.to_owned(),
+            cut: false,
+        }
+    }
 }
 
 /// What a text may do.
@@ -44,9 +62,14 @@ impl Unknown {
         numbers: &mut u32,
     ) -> TransactionSummary {
         let mut statements = Vec::new();
-        for text in &self.statements {
-            let reach = reach(text, catalog, lost, self.whole, Some(&self.name));
-            statements.push(statement(catalog, &reach, self.span, numbers));
+        for Text { text, cut } in &self.statements {
+            let reaches = match cut {
+                true => cut_reach(text, catalog, lost),
+                false => vec![reach(text, catalog, lost, self.whole, Some(&self.name))],
+            };
+            for reach in reaches {
+                statements.push(statement(catalog, &reach, self.span, numbers));
+            }
         }
         TransactionSummary {
             name: self.name.clone(),
@@ -162,6 +185,35 @@ fn reach(text: &str, catalog: &Catalog, lost: &[&str], whole: bool, own: Option<
         Reach::Any(everything())
     } else {
         Reach::Any(tables)
+    }
+}
+
+/// What a statement may reach of which only the beginning is known. What it writes is known where the
+/// beginning names it; what it reads may be anything.
+fn cut_reach(head: &str, catalog: &Catalog, lost: &[&str]) -> Vec<Reach> {
+    let everything: Vec<TableId> = catalog.schema.tables.iter().map(|t| t.id).collect();
+    let known: Vec<String> = words(head).take(3).collect();
+    let word = |at: usize| known.get(at).map_or("", String::as_str);
+    let at = match (word(0), word(1)) {
+        ("select", _) => None,
+        ("update", _) => Some(1),
+        ("insert" | "replace", "into") | ("delete", "from") => Some(2),
+        _ => return vec![Reach::Any(everything)],
+    };
+    // What follows may call a routine, which may write.
+    let routines = lost.iter().any(|text| routine(text).is_some());
+    if routines || !catalog.procedures.is_empty() {
+        return vec![Reach::Any(everything)];
+    }
+    let Some(at) = at else {
+        return vec![Reach::Reads(everything)];
+    };
+    // A name that goes on where the text is cut is another's.
+    let ends = head.ends_with(|c: char| c.is_whitespace() || c == '(') || known.len() > at + 1;
+    let target = catalog.schema.tables.iter().find(|t| t.name == word(at));
+    match target {
+        Some(target) if ends => vec![Reach::Any(vec![target.id]), Reach::Reads(everything)],
+        _ => vec![Reach::Any(everything)],
     }
 }
 

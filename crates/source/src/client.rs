@@ -1,0 +1,447 @@
+//! What was followed as transactions: which functions are one by themselves, and what is left over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use anabranch_sql::SourceFile;
+use anabranch_sql::script::{Client, ClientParameter, Step, Unresolved};
+
+use crate::{
+    Broken, Program,
+    fold::{Asked, statement},
+    guard::probable,
+    language::Language,
+    outline::Control,
+    project::{Project, place_name},
+    value::{Folded, Piece, Scalar, Value},
+    walk::{Branch, Run, Seen, Walk, Walked, WalkedStep},
+};
+
+/// Who makes transactions of a project.
+pub(crate) struct Reading<'p> {
+    project: &'p Project<'p>,
+    seen: Seen,
+    pub(crate) program: Program,
+    /// What is run as it is given, and by which function.
+    forwards: Vec<(usize, Unresolved)>,
+    /// The clients by the functions that they are.
+    of_functions: BTreeMap<usize, usize>,
+    /// What is declared by the program, each with its file.
+    declared: Vec<(usize, Folded)>,
+}
+
+impl<'p> Reading<'p> {
+    pub(crate) fn new(project: &'p Project<'p>) -> Reading<'p> {
+        Reading {
+            project,
+            seen: Seen::default(),
+            program: Program::default(),
+            forwards: Vec::new(),
+            of_functions: BTreeMap::new(),
+            declared: Vec::new(),
+        }
+    }
+
+    pub(crate) fn read(&mut self) {
+        for file in 0..self.project.sources.len() {
+            let walked = Walk::new(self.project, &mut self.seen).module(file);
+            let name = self.project.sources[file].name.rsplit('/').next();
+            let name = name.unwrap_or_default().to_owned();
+            self.client(walked, name, file, None);
+        }
+        let functions = &self.project.functions;
+        let mut waiting = Vec::new();
+        for (at, declared) in functions.iter().enumerate() {
+            let by_others =
+                declared.nested || declared.function.private || declared.takes_connection;
+            match by_others && !self.seen.routes.contains_key(&at) {
+                true => waiting.push(at),
+                false => self.function(at),
+            }
+        }
+        for at in waiting {
+            let joined = self.seen.joined.contains(&at) && !self.seen.called.contains(&at);
+            if !joined || self.seen.routes.contains_key(&at) {
+                self.function(at);
+            }
+        }
+        self.forwards();
+        self.leftovers();
+        self.broken();
+        self.declarations();
+        let clients = &mut self.program.clients;
+        clients.sort_by_key(|client| (client.file, client.range.start));
+    }
+
+    fn function(&mut self, at: usize) {
+        if self.of_functions.contains_key(&at) {
+            return;
+        }
+        let walked = Walk::new(self.project, &mut self.seen).function(at);
+        let declared = &self.project.functions[at];
+        let name = match self.seen.routes.get(&at) {
+            Some(name) => name.clone(),
+            None => declared.full_name(),
+        };
+        self.client(walked, name, declared.file, Some(at));
+    }
+
+    /// A transaction of what was found, if there is anything.
+    fn client(&mut self, walked: Walked, name: String, file: usize, function: Option<usize>) {
+        if let Some(at) = function {
+            let forwards = walked.forwards.iter().cloned();
+            self.forwards
+                .extend(forwards.map(|unresolved| (at, unresolved)));
+        }
+        self.declared.extend(walked.declared.iter().cloned());
+        if walked.steps.is_empty() && walked.unresolved.is_empty() {
+            return;
+        }
+        let range = match function {
+            Some(at) => self.project.functions[at].function.range.clone(),
+            None => {
+                let first = walked.runs.first().map(|run| run.at);
+                let first = first.or_else(|| walked.unresolved.first().map(|u| u.range.start));
+                first.unwrap_or(0)..first.unwrap_or(0)
+            }
+        };
+        let probable = probable(&walked);
+        let mut making = Making {
+            project: self.project,
+            parameters: Vec::new(),
+            known: BTreeMap::new(),
+            names: BTreeSet::new(),
+            unresolved: walked.unresolved,
+            runs: &walked.runs,
+        };
+        let steps = making.steps(&walked.steps);
+        let (parameters, unresolved) = (making.parameters, making.unresolved);
+        if steps.is_empty() && unresolved.is_empty() {
+            return;
+        }
+        if let Some(at) = function {
+            self.of_functions.insert(at, self.program.clients.len());
+        }
+        self.program.clients.push(Client {
+            name,
+            file,
+            range,
+            parameters,
+            steps,
+            unresolved,
+            probable,
+        });
+    }
+
+    /// Functions that run what they are given: known where everybody gives them SQL.
+    fn forwards(&mut self) {
+        for (at, unresolved) in std::mem::take(&mut self.forwards) {
+            let declared = &self.project.functions[at];
+            let known = self.seen.forwarded.contains(&declared.name)
+                && !self.seen.forwarded_otherwise.contains(&declared.name);
+            if known {
+                continue;
+            }
+            let name = declared.full_name();
+            let (file, range) = (declared.file, declared.function.range.clone());
+            self.add_unresolved(Some(at), name, file, range, unresolved);
+        }
+    }
+
+    fn add_unresolved(
+        &mut self,
+        function: Option<usize>,
+        name: String,
+        file: usize,
+        range: Range<usize>,
+        unresolved: Unresolved,
+    ) {
+        let known = function.and_then(|at| self.of_functions.get(&at));
+        if let Some(client) = known {
+            self.program.clients[*client].unresolved.push(unresolved);
+            return;
+        }
+        if let Some(at) = function {
+            self.of_functions.insert(at, self.program.clients.len());
+        }
+        self.program.clients.push(Client {
+            name,
+            file,
+            range,
+            parameters: Vec::new(),
+            steps: Vec::new(),
+            unresolved: vec![unresolved],
+            probable: Vec::new(),
+        });
+    }
+
+    /// Texts that look like SQL and that nobody is seen to run.
+    fn leftovers(&mut self) {
+        let mut found = Vec::new();
+        for (file, source) in self.project.sources.iter().enumerate() {
+            for range in &source.module.texts {
+                let start = u32::try_from(range.start).unwrap_or(u32::MAX);
+                if !self.seen.texts.contains(&(file, start)) {
+                    found.push((file, range.clone()));
+                }
+            }
+        }
+        for (file, range) in found {
+            let source = &self.project.sources[file];
+            let head = source
+                .text
+                .get(range.clone())
+                .unwrap_or_default()
+                .to_owned();
+            let unresolved = Unresolved {
+                file,
+                range: range.clone(),
+                reason: "nobody is seen to run this SQL".to_owned(),
+                head,
+            };
+            let name = place_name(source, range.start);
+            self.add_unresolved(None, name, file, range, unresolved);
+        }
+    }
+
+    /// What is broken makes unknown what it may be part of.
+    fn broken(&mut self) {
+        for (file, source) in self.project.sources.iter().enumerate() {
+            let mut last = 0..0;
+            for range in &source.module.broken {
+                // What lies in one another is told once.
+                if range.start < last.end {
+                    continue;
+                }
+                last = range.clone();
+                let around = self.project.functions.iter().enumerate().filter(|(_, f)| {
+                    let of = &f.function.range;
+                    f.file == file && of.start <= range.start && range.end <= of.end
+                });
+                let around = around
+                    .min_by_key(|(_, f)| f.function.range.len())
+                    .map(|(at, _)| at);
+                let text = match around {
+                    Some(at) => source
+                        .text
+                        .get(self.project.functions[at].function.range.clone()),
+                    None => source.text.get(range.clone()),
+                };
+                if !may_run(text.unwrap_or_default()) {
+                    let range = range.clone();
+                    self.program.broken.push(Broken { file, range });
+                    continue;
+                }
+                let unresolved = Unresolved {
+                    file,
+                    range: range.clone(),
+                    reason:
+                        "the source is broken here, or nests too deeply: what it runs is not known"
+                            .to_owned(),
+                    head: String::new(),
+                };
+                let (name, whole) = match around {
+                    Some(at) => {
+                        let declared = &self.project.functions[at];
+                        (declared.full_name(), declared.function.range.clone())
+                    }
+                    None => (place_name(source, range.start), range.clone()),
+                };
+                self.add_unresolved(around, name, file, whole, unresolved);
+            }
+        }
+    }
+
+    /// Tables that the program makes itself.
+    fn declarations(&mut self) {
+        let mut files: BTreeMap<usize, String> = BTreeMap::new();
+        let mut declared = std::mem::take(&mut self.declared);
+        let at = |text: &Folded| match text.pieces.first() {
+            Some(Piece::Known { file, places, .. }) => {
+                (*file, places.first().copied().unwrap_or(0))
+            }
+            _ => (usize::MAX, 0),
+        };
+        declared.sort_by_key(|(_, text)| at(text));
+        declared.dedup_by_key(|(_, text)| at(text));
+        for (_, text) in declared {
+            let (file, place) = at(&text);
+            let Some(source) = self.project.sources.get(file) else {
+                continue;
+            };
+            let lines = source.text.as_bytes().iter().take(place as usize);
+            let lines = lines.filter(|byte| **byte == b'\n').count();
+            let out = files.entry(file).or_default();
+            let have = out.bytes().filter(|byte| *byte == b'\n').count();
+            // On the lines where they stand, as far as that goes.
+            out.extend(std::iter::repeat_n('\n', lines.saturating_sub(have)));
+            out.push_str(text.shown().trim_end().trim_end_matches(';'));
+            out.push(';');
+        }
+        for (file, text) in files {
+            let name = self.project.sources[file].name.clone();
+            self.program.declarations.push(SourceFile::new(name, text));
+        }
+    }
+}
+
+/// Whether a text has a word of SQL that reads or writes rows.
+fn may_run(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    [
+        "select", "insert", "update", "delete", "merge", "execute", "query", "prepare",
+    ]
+    .iter()
+    .any(|word| lower.contains(word))
+}
+
+struct Making<'w> {
+    project: &'w Project<'w>,
+    parameters: Vec<ClientParameter>,
+    /// The parameters that values are.
+    known: BTreeMap<(u32, String), usize>,
+    names: BTreeSet<String>,
+    unresolved: Vec<Unresolved>,
+    runs: &'w [Run],
+}
+
+impl Making<'_> {
+    fn steps(&mut self, steps: &[WalkedStep]) -> Vec<Step> {
+        let mut found = Vec::new();
+        for step in steps {
+            match step {
+                WalkedStep::Run(run) => found.extend(self.run(&self.runs[*run]).map(Step::Run)),
+                WalkedStep::Ready(_) => {}
+                WalkedStep::Either(branches) => {
+                    let mut either = Vec::new();
+                    for Branch { file, at, steps } in branches {
+                        let inner = self.steps(steps);
+                        if !inner.is_empty() {
+                            let source = &self.project.sources[*file];
+                            let place = place_name(source, *at);
+                            let line = place.rsplit(':').next().unwrap_or_default();
+                            let parameter = self.parameter(format!("line {line}"), false);
+                            either.push((parameter, inner));
+                        }
+                    }
+                    if !either.is_empty() {
+                        found.push(Step::Either(either));
+                    }
+                }
+                WalkedStep::Repeat(inner) => {
+                    let inner = self.steps(inner);
+                    if !inner.is_empty() {
+                        found.push(Step::Repeat(inner));
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// A new parameter.
+    fn parameter(&mut self, name: String, varies: bool) -> usize {
+        // A column may have the same name.
+        let is_name = name.chars().all(|c| c.is_alphanumeric() || c == '_')
+            && !name.starts_with(|c: char| c.is_ascii_digit());
+        let name = if is_name { format!(":{name}") } else { name };
+        let mut given = name.clone();
+        let mut number = 1;
+        while !self.names.insert(given.clone()) {
+            number += 1;
+            given = format!("{name} ({number})");
+        }
+        self.parameters.push(ClientParameter {
+            name: given,
+            varies,
+        });
+        self.parameters.len() - 1
+    }
+
+    fn of_scalar(&mut self, scalar: &Scalar) -> usize {
+        let key = (scalar.id, scalar.shown.clone());
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        let varies = scalar.varies || !scalar.read.is_empty();
+        let parameter = self.parameter(scalar.shown.clone(), varies);
+        self.known.insert(key, parameter);
+        parameter
+    }
+
+    fn of_value(&mut self, value: Option<&Value>, otherwise: &str) -> usize {
+        match value {
+            Some(Value::Scalar(scalar)) => self.of_scalar(scalar),
+            Some(Value::Text(texts)) => {
+                let shown = texts.first().map_or_else(String::new, Folded::shown);
+                let shown: String = shown.chars().take(32).collect();
+                let varies = texts.len() > 1 || value.is_some_and(|v| !v.read().is_empty());
+                self.parameter(format!("'{shown}'"), varies)
+            }
+            Some(Value::Nothing) => self.parameter(otherwise.to_owned(), false),
+            Some(other) => {
+                let varies = !other.read().is_empty();
+                self.parameter(otherwise.to_owned(), varies)
+            }
+            // Whatever it is, it may depend on anything.
+            None => self.parameter(otherwise.to_owned(), true),
+        }
+    }
+
+    /// A run as a statement; nothing where it is none, or is not known.
+    fn run(&mut self, run: &Run) -> Option<anabranch_sql::script::ClientStatement> {
+        let head = run.text.head();
+        if Control::of(&head).is_some() {
+            return None;
+        }
+        let place = u32::try_from(run.at).unwrap_or(u32::MAX);
+        let not_known = |reason: String| Unresolved {
+            file: run.file,
+            range: run.at..run.at,
+            reason,
+            head: head.clone(),
+        };
+        if !run.text.is_sql() {
+            let empty = run.text.pieces.is_empty() || run.text.shown().trim().is_empty();
+            if !empty {
+                let reason = match run.text.pieces.first() {
+                    Some(Piece::Hole { value, .. }) => {
+                        format!("part of this SQL is not known: `{}`", value.shown)
+                    }
+                    _ => "what runs here does not begin as SQL does".to_owned(),
+                };
+                self.unresolved.push(not_known(reason));
+            }
+            return None;
+        }
+        let percent = self.project.sources[run.file].language == Language::Python;
+        let bound = run.bound.clone();
+        let mut of_names: BTreeMap<String, usize> = BTreeMap::new();
+        let made = statement(&run.text, run.file, place, percent, |asked| {
+            1 + match asked {
+                Asked::Hole(scalar) => self.of_scalar(scalar),
+                Asked::Position(at) => {
+                    let value = bound.positional.get(&at).filter(|_| !bound.unsure);
+                    self.of_value(value, &format!("?{}", at.saturating_add(1)))
+                }
+                Asked::Named(name) => match of_names.get(name) {
+                    Some(known) => *known,
+                    None => {
+                        let value = bound.named.get(name).filter(|_| !bound.unsure);
+                        let number = self.of_value(value, &format!(":{name}"));
+                        of_names.insert(name.to_owned(), number);
+                        number
+                    }
+                },
+            }
+        });
+        match made {
+            Ok(statement) => Some(statement),
+            Err(hole) => {
+                let reason = format!("part of this SQL is not known: `{}`", hole.shown);
+                self.unresolved.push(not_known(reason));
+                None
+            }
+        }
+    }
+}

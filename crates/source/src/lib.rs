@@ -1,0 +1,142 @@
+//! Application source in; the transactions that it runs, out: for the analyser, which reads no program
+//! itself.
+//!
+//! 1. [`Language`]: what a file is written in. `lower` makes one `syntax` of each language's tree, which
+//!    tree-sitter's grammars parse, broken files too.
+//! 2. `project`: all functions of all files, and what names stand for outside of them (`constants`).
+//! 3. `walk`: each function followed through its branches: texts folded (`value`, `fold`), statements that
+//!    run with what is bound to them, and functions that run on the same connection with it.
+//! 4. `guard`: checks in the code between a read and a write, told as probable rules.
+//!
+//! What a program runs is known by convention: the names that drivers and libraries give to their
+//! methods (`names`), and that a text which begins as SQL does, handed to a call, is run by it. What is run and
+//! not known is told with its place, and makes its transaction unknown. A text that looks like SQL and that
+//! nobody is seen to run is told too: nothing is dropped. What a library makes up itself (an
+//! object-relational mapper's statements) stands nowhere in the source; its calls are told where they are known.
+//!
+//! A function is a transaction, unless others that run on the same connection have it in theirs.
+
+mod client;
+mod fold;
+mod guard;
+mod language;
+mod lower;
+mod names;
+mod outline;
+mod project;
+mod syntax;
+mod value;
+mod walk;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use anabranch_sql::SourceFile;
+use anabranch_sql::script::Client;
+
+use project::{Project, Source};
+use value::{Piece, Value};
+use walk::{Seen, Walk};
+
+pub use language::Language;
+
+/// What the source of a program says.
+#[derive(Debug, Default)]
+pub struct Program {
+    /// The transactions that it runs.
+    pub clients: Vec<Client>,
+    /// What it declares itself (`CREATE TABLE` that it runs), as files by the names of those that it stands in.
+    pub declarations: Vec<SourceFile>,
+    /// What is broken, outside of what runs SQL.
+    pub broken: Vec<Broken>,
+}
+
+/// Source that the language's grammar does not allow, or that nests too deeply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The file, by its number.
+    pub file: usize,
+    /// Where in it, in bytes.
+    pub range: Range<usize>,
+}
+
+/// Reads a program. Files that are of no [`Language`] are passed over. The numbers of files are those in `files`:
+/// whoever has others before these shifts them ([`Client::shift`]).
+pub fn read(files: &[SourceFile]) -> Program {
+    let mut sources = Vec::new();
+    for file in files {
+        let language = Language::of(&file.name);
+        let module = language.and_then(|language| lower::lower(language, &file.text));
+        sources.push(Source {
+            name: file.name.clone(),
+            text: file.text.to_string(),
+            // What is of no language has nothing in it.
+            language: language.unwrap_or(Language::Python),
+            module: module.unwrap_or_default(),
+        });
+    }
+    let mut project = Project::new(&sources);
+    constants(&mut project);
+    let mut reading = client::Reading::new(&project);
+    reading.read();
+    reading.program
+}
+
+/// What names stand for outside of functions. Twice: one constant may be made of another that comes later.
+fn constants(project: &mut Project<'_>) {
+    for _ in 0..3 {
+        let mut found = project::Constants::default();
+        let mut next = FIRST_OF_CONSTANTS;
+        let mut names: BTreeMap<String, Option<Value>> = BTreeMap::new();
+        for file in 0..project.sources.len() {
+            let mut seen = Seen::default();
+            for (class, name, value) in Walk::new(project, &mut seen).constants(file) {
+                let Some(value) = constant(value, &mut next) else {
+                    continue;
+                };
+                let of_file = found.of_files.entry((file, name.clone()));
+                add(of_file.or_insert_with(|| value.clone()), &value);
+                if let Some(class) = class {
+                    let of_class = found.of_classes.entry((class, name.clone()));
+                    add(of_class.or_insert_with(|| value.clone()), &value);
+                }
+                let known = names.entry(name).or_insert_with(|| Some(value.clone()));
+                if known.as_ref() != Some(&value) {
+                    *known = None;
+                }
+            }
+        }
+        found.by_name = names;
+        project.constants = found;
+    }
+}
+
+/// Numbers that no function gives to its values.
+const FIRST_OF_CONSTANTS: u32 = 1 << 30;
+
+/// What of a value means the same everywhere: texts.
+fn constant(value: Value, next: &mut u32) -> Option<Value> {
+    let Value::Text(mut texts) = value else {
+        return None;
+    };
+    for piece in texts.iter_mut().flat_map(|t| &mut t.pieces) {
+        if let Piece::Hole { value, .. } = piece {
+            *next += 1;
+            value.id = *next;
+            value.read.clear();
+        }
+    }
+    Some(Value::Text(texts))
+}
+
+/// A name that is given several texts stands for any of them.
+fn add(known: &mut Value, value: &Value) {
+    if let (Value::Text(known), Value::Text(more)) = (known, value)
+        && let Some(both) = fold::either(known, more)
+    {
+        *known = both;
+    } else {
+        // Too many to follow: what is run by this name is not known.
+        debug_assert!(matches!(value, Value::Text(_)));
+    }
+}

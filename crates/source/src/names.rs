@@ -1,0 +1,432 @@
+//! What calls do, by their names: the conventions of the drivers and libraries that programs use.
+
+use crate::syntax::Expression;
+
+fn lower(name: &str) -> String {
+    name.trim_start_matches('$').to_ascii_lowercase()
+}
+
+/// Makes a statement of a text, and does not run it yet.
+pub(crate) fn prepares(name: &str) -> bool {
+    let name = lower(name);
+    name.starts_with("prepare")
+        || name.starts_with("new ")
+        || name.starts_with("getprepared")
+        || name.ends_with("prepare")
+        || matches!(
+            name.as_str(),
+            "createquery"
+                | "createnativequery"
+                | "createsqlquery"
+                | "createupdate"
+                | "createscript"
+                | "createbatch"
+                | "preparex"
+                | "preparenamed"
+                | "rebind"
+                | "text"
+                | "sql"
+                | "rawquery"
+                | "mysqli_prepare"
+                | "pg_prepare"
+                | "bindparams"
+        )
+}
+
+/// Binds values to a statement that is ready.
+pub(crate) fn binds(name: &str) -> bool {
+    let name = lower(name);
+    let sets = name.starts_with("set")
+        && name != "set"
+        && !name.contains("fetch")
+        && !name.contains("timeout");
+    sets && !matches!(
+        name.as_str(),
+        "setmaxrows" | "setautocommit" | "setcursorname" | "setpoolable"
+    ) || name.starts_with("bind") && !name.contains("result")
+        || name == "mysqli_stmt_bind_param"
+        || name == "registeroutparameter"
+        || name == "addvalue"
+        || name == "params"
+        || name == "param"
+}
+
+/// Runs a statement that is ready.
+pub(crate) fn executes(name: &str) -> bool {
+    let name = lower(name);
+    name.starts_with("exec")
+        || name.starts_with("query")
+        || name.starts_with("fetch")
+        || name.starts_with("getresultlist")
+        || name.starts_with("getsingleresult")
+        || name.ends_with("execute")
+        || matches!(
+            name.as_str(),
+            "run"
+                | "all"
+                | "get"
+                | "each"
+                | "iterate"
+                | "pluck"
+                | "addbatch"
+                | "update"
+                | "list"
+                | "one"
+                | "first"
+                | "findone"
+                | "mapto"
+                | "map"
+                | "single"
+                | "optional"
+                | "stream"
+                | "then"
+                | "select"
+                | "queryrow"
+        )
+}
+
+/// Tells a text to people, or throws it: it is not run.
+pub(crate) fn tells(name: &str, callee: &Expression) -> bool {
+    const NAMES: [&str; 20] = [
+        "print",
+        "println",
+        "printf",
+        "log",
+        "debug",
+        "info",
+        "warn",
+        "warning",
+        "error",
+        "trace",
+        "fatal",
+        "echo",
+        "assert",
+        "expect",
+        "error_log",
+        "var_dump",
+        "startspan",
+        "fprintf",
+        "equals",
+        "errorf",
+    ];
+    let name = lower(name);
+    let of_log = callee.path().is_some_and(|path| {
+        let path = path.to_ascii_lowercase();
+        let first = path.split('.').next().unwrap_or_default();
+        matches!(
+            first,
+            "log" | "logger" | "logging" | "console" | "slog" | "assert"
+        )
+    });
+    of_log
+        || NAMES.contains(&name.as_str())
+        || name.ends_with("exception")
+        || name.ends_with("error")
+}
+
+/// Keeps a text, or makes another of it.
+pub(crate) fn collects(name: &str) -> bool {
+    matches!(
+        lower(name).as_str(),
+        "append"
+            | "push"
+            | "add"
+            | "concat"
+            | "join"
+            | "replace"
+            | "replaceall"
+            | "contains"
+            | "startswith"
+            | "endswith"
+            | "indexof"
+            | "test"
+            | "match"
+            | "put"
+            | "len"
+            | "length"
+            | "strlen"
+            | "setattribute"
+            | "writestring"
+            | "explode"
+            | "split"
+            | "isinstance"
+    )
+}
+
+/// Runs a text for certain, whoever has the method.
+pub(crate) fn surely_runs(name: &str) -> bool {
+    matches!(
+        lower(name).as_str(),
+        "executequery"
+            | "executeupdate"
+            | "executelargeupdate"
+            | "preparestatement"
+            | "preparecall"
+            | "mysqli_query"
+            | "mysqli_multi_query"
+            | "mysqli_prepare"
+            | "mysqli_real_query"
+            | "pg_query"
+            | "pg_query_params"
+            | "pg_prepare"
+            | "sqlite_query"
+            | "queryrow"
+            | "queryrowcontext"
+            | "querycontext"
+            | "execcontext"
+            | "preparecontext"
+            | "executemany"
+            | "executescript"
+            | "createnativequery"
+            | "createsqlquery"
+            | "queryforobject"
+            | "queryforlist"
+            | "queryformap"
+            | "queryforrowset"
+            | "exec_driver_sql"
+            | "queryrawunsafe"
+            | "executerawunsafe"
+            | "mysql_query"
+    )
+}
+
+/// Runs a text where it is called on something that has to do with a database.
+pub(crate) fn may_run(name: &str) -> bool {
+    let name = lower(name);
+    surely_runs(&name)
+        || prepares(&name) && !name.starts_with("new ") && name != "text" && name != "params"
+        || matches!(
+            name.as_str(),
+            "execute"
+                | "query"
+                | "exec"
+                | "run"
+                | "raw"
+                | "all"
+                | "get"
+                | "each"
+                | "one"
+                | "none"
+                | "any"
+                | "many"
+                | "oneornone"
+                | "manyornone"
+                | "update"
+                | "batchupdate"
+                | "select"
+                | "insert"
+                | "delete"
+                | "statement"
+                | "unprepared"
+                | "fetch"
+                | "fetchrow"
+                | "fetchval"
+                | "scalar"
+                | "scalars"
+                | "unsafe"
+                | "queryraw"
+                | "executeraw"
+                | "queryx"
+                | "mustexec"
+                | "namedexec"
+                | "namedquery"
+                | "namedexeccontext"
+                | "querysingle"
+                | "selectone"
+                | "fetchall"
+                | "fetchone"
+                | "read_sql"
+                | "multi_query"
+                | "real_query"
+                | "getrow"
+                | "getall"
+                | "getone"
+        )
+}
+
+/// Is given SQL, and nothing else, by whatever has to do with a database.
+pub(crate) fn takes_sql(name: &str) -> bool {
+    matches!(
+        lower(name).as_str(),
+        "execute"
+            | "query"
+            | "exec"
+            | "prepare"
+            | "raw"
+            | "executescript"
+            | "multi_query"
+            | "real_query"
+            | "unprepared"
+    )
+}
+
+/// Whether a name is one that connections, statements, cursors and transactions have.
+pub(crate) fn is_connection(name: &str) -> bool {
+    const ENDS: [&str; 27] = [
+        "conn",
+        "connection",
+        "cursor",
+        "cur",
+        "db",
+        "database",
+        "tx",
+        "txn",
+        "trx",
+        "transaction",
+        "client",
+        "pool",
+        "stmt",
+        "statement",
+        "session",
+        "pdo",
+        "mysqli",
+        "knex",
+        "dbh",
+        "jdbc",
+        "jdbctemplate",
+        "engine",
+        "handle",
+        "querier",
+        "sqlx",
+        "template",
+        "entitymanager",
+    ];
+    let name = lower(name).trim_start_matches('_').to_owned();
+    ENDS.iter().any(|end| name.ends_with(end))
+        || matches!(name.as_str(), "sql" | "c" | "q" | "em" | "con" | "link")
+}
+
+/// Whether a type is one of these.
+pub(crate) fn is_connection_type(of_type: &str) -> bool {
+    const TYPES: [&str; 20] = [
+        "Connection",
+        "sql.Tx",
+        "sql.DB",
+        "sql.Conn",
+        "sqlx.Tx",
+        "sqlx.DB",
+        "PoolClient",
+        "ClientBase",
+        "Client",
+        "PDO",
+        "mysqli",
+        "Cursor",
+        "cursor",
+        "Session",
+        "Handle",
+        "EntityManager",
+        "pgx.Tx",
+        "Knex",
+        "Transaction",
+        "Querier",
+    ];
+    TYPES.iter().any(|t| of_type.contains(t))
+}
+
+/// Opens a connection or a transaction of its own.
+pub(crate) fn opens(name: &str) -> bool {
+    matches!(
+        lower(name).as_str(),
+        "getconnection"
+            | "connect"
+            | "begin"
+            | "begintx"
+            | "beginx"
+            | "begintxx"
+            | "begintransaction"
+            | "transaction"
+            | "new pdo"
+            | "new mysqli"
+            | "mysqli_connect"
+            | "pg_connect"
+            | "setautocommit"
+            | "start_transaction"
+    )
+}
+
+pub(crate) fn commits(name: &str) -> bool {
+    matches!(
+        lower(name).as_str(),
+        "commit" | "mysqli_commit" | "pg_commit"
+    )
+}
+
+pub(crate) fn rolls_back(name: &str) -> bool {
+    matches!(
+        lower(name).as_str(),
+        "rollback" | "mysqli_rollback" | "abort" | "setrollbackonly"
+    )
+}
+
+/// Calls what it is given once for each element.
+pub(crate) fn repeats(name: &str) -> bool {
+    matches!(
+        lower(name).as_str(),
+        "map"
+            | "foreach"
+            | "each"
+            | "filter"
+            | "reduce"
+            | "flatmap"
+            | "array_map"
+            | "array_walk"
+            | "some"
+            | "every"
+            | "times"
+            | "retry"
+            | "withretry"
+    )
+}
+
+/// Calls what it is given once, at once.
+pub(crate) fn calls_once(name: &str) -> bool {
+    let name = lower(name);
+    name.contains("transaction")
+        || name.starts_with("intx")
+        || matches!(
+            name.as_str(),
+            "begin"
+                | "withtx"
+                | "runintx"
+                | "tx"
+                | "task"
+                | "execute"
+                | "executewithoutresult"
+                | "call"
+                | "withconnection"
+                | "usetransaction"
+                | "inconnection"
+                | "doinsession"
+        )
+}
+
+/// Writes objects whose SQL stands nowhere.
+pub(crate) fn maps_objects(receiver: &Expression, name: &str) -> bool {
+    let path = receiver.path().unwrap_or_default().to_ascii_lowercase();
+    let of = path.rsplit('.').next().unwrap_or_default();
+    let name = lower(name);
+    match name.as_str() {
+        "persist" | "merge" | "remove" | "refresh" => {
+            matches!(of, "em" | "entitymanager" | "session" | "manager" | "orm")
+                || of.ends_with("entitymanager")
+        }
+        "add_all" | "bulk_save_objects" | "bulk_insert_mappings" => {
+            of.ends_with("session") || of == "db"
+        }
+        "add" | "delete" | "saveorupdate" => path.ends_with("session"),
+        "save" | "saveall" | "deleteall" | "deletebyid" | "saveandflush" | "findbyid" => {
+            of.ends_with("repository") || of.ends_with("repo")
+        }
+        "create" | "createmany" | "updatemany" | "upsert" | "deletemany" | "findunique"
+        | "findmany" | "findfirst" => path.contains("prisma"),
+        _ => false,
+    }
+}
+
+/// A way to reach a web handler: `app.post('/transfer', …)`.
+pub(crate) fn is_route(name: &str) -> bool {
+    matches!(
+        lower(name).as_str(),
+        "get" | "post" | "put" | "delete" | "patch" | "all" | "use" | "route" | "on" | "handlefunc"
+    )
+}

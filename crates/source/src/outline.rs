@@ -1,0 +1,257 @@
+//! What a statement is about, by its words alone: enough to tell people what a check in the code checks. The
+//! analyser itself reads statements with a parser.
+
+/// Statements that begin or end transactions, or say nothing about rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Control {
+    Commit,
+    Rollback,
+    Aside,
+}
+
+impl Control {
+    /// What a text is that begins so; nothing if it is about rows.
+    pub(crate) fn of(head: &str) -> Option<Control> {
+        let mut words = head
+            .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+            .filter(|w| !w.is_empty())
+            .map(str::to_ascii_lowercase);
+        let first = words.next()?;
+        let second = words.next();
+        let second = second.as_deref();
+        Some(match first.as_str() {
+            "commit" => Control::Commit,
+            "end" if second.is_none() => Control::Commit,
+            "rollback" | "abort" if second != Some("to") => Control::Rollback,
+            "begin" | "start" | "savepoint" | "release" | "rollback" | "pragma" | "show"
+            | "use" | "analyze" | "vacuum" | "explain" | "listen" | "notify" | "lock" => {
+                Control::Aside
+            }
+            "set" if head.trim_start().len() > 3 => Control::Aside,
+            "create" | "alter" | "drop" | "grant" | "comment" => Control::Aside,
+            _ => return None,
+        })
+    }
+}
+
+/// The parts of a statement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outline {
+    /// What a SELECT returns, each by its name or its alias; an expression as it is written.
+    pub(crate) columns: Vec<String>,
+    /// Whether it returns every column (`*`).
+    pub(crate) all: bool,
+    /// Its table, or its first.
+    pub(crate) table: Option<String>,
+    /// What it does.
+    pub(crate) verb: String,
+    /// What an UPDATE sets: a column, and the expression.
+    pub(crate) sets: Vec<(String, String)>,
+    /// Columns of an INSERT.
+    pub(crate) inserted: Vec<String>,
+    /// Columns that a WHERE clause says are equal to something.
+    pub(crate) equal: Vec<String>,
+    /// Where its placeholders stand: the column that each is compared with or assigned to.
+    pub(crate) placed: Vec<(usize, String)>,
+}
+
+impl Outline {
+    pub(crate) fn of(text: &str) -> Outline {
+        let words = tokens(text);
+        let is = |at: usize, word: &str| {
+            words
+                .get(at)
+                .is_some_and(|w: &&str| w.eq_ignore_ascii_case(word))
+        };
+        let find = |from: usize, word: &str| {
+            let mut depth = 0_i32;
+            (from..words.len()).find(|at| {
+                match words[*at] {
+                    "(" => depth += 1,
+                    ")" => depth -= 1,
+                    _ => {}
+                }
+                depth <= 0 && is(*at, word)
+            })
+        };
+        let mut outline = Outline {
+            verb: words
+                .first()
+                .map_or_else(String::new, |w| w.to_ascii_lowercase()),
+            ..Outline::default()
+        };
+        let name_at = |at: usize| words.get(at).map(|w| last_part(w));
+        match outline.verb.as_str() {
+            "select" => {
+                let from = find(1, "from").unwrap_or(words.len());
+                let list = words.get(1..from).unwrap_or_default();
+                for item in split(list) {
+                    let item: Vec<&str> = item
+                        .iter()
+                        .copied()
+                        .filter(|w| !w.eq_ignore_ascii_case("distinct"))
+                        .collect();
+                    match item.as_slice() {
+                        [] => {}
+                        [star] if star.ends_with('*') => outline.all = true,
+                        [one] => outline.columns.push(last_part(one)),
+                        [.., before, alias] if before.eq_ignore_ascii_case("as") => {
+                            outline.columns.push(last_part(alias))
+                        }
+                        [.., ")", alias] if is_name(alias) => {
+                            outline.columns.push(last_part(alias))
+                        }
+                        [_, alias] if is_name(alias) => outline.columns.push(last_part(alias)),
+                        parts => outline.columns.push(parts.concat().to_ascii_lowercase()),
+                    }
+                }
+                outline.table = name_at(from + 1);
+            }
+            "update" => {
+                outline.table = name_at(1);
+                let set = find(1, "set").unwrap_or(words.len());
+                let end = find(set, "where").unwrap_or(words.len());
+                for item in split(words.get(set + 1..end).unwrap_or_default()) {
+                    if let [column, "=", value @ ..] = item {
+                        outline.sets.push((last_part(column), value.join(" ")));
+                    }
+                }
+            }
+            "insert" | "replace" => {
+                let into = find(1, "into").unwrap_or(0);
+                outline.table = name_at(into + 1);
+                if words.get(into + 2) == Some(&"(") {
+                    let end = (into + 2..words.len())
+                        .find(|at| words[*at] == ")")
+                        .unwrap_or(words.len());
+                    for item in split(words.get(into + 3..end).unwrap_or_default()) {
+                        outline.inserted.extend(item.first().map(|w| last_part(w)));
+                    }
+                }
+            }
+            "delete" => {
+                let from = find(1, "from").unwrap_or(0);
+                outline.table = name_at(from + 1);
+            }
+            _ => {}
+        }
+        if let Some(at) = find(1, "where") {
+            for at in at + 1..words.len() {
+                if words[at] == "=" && at > 0 && is_name(words[at - 1]) {
+                    outline.equal.push(last_part(words[at - 1]));
+                }
+            }
+        }
+        outline
+    }
+}
+
+fn is_name(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '"' | '`'))
+}
+
+/// `t.column` without its table, and without quotes.
+fn last_part(word: &str) -> String {
+    let word = word.rsplit('.').next().unwrap_or(word);
+    word.trim_matches(['"', '`', '[', ']']).to_ascii_lowercase()
+}
+
+/// Parts at commas that stand outside of brackets.
+fn split<'w>(words: &'w [&'w str]) -> Vec<&'w [&'w str]> {
+    let (mut found, mut start, mut depth) = (Vec::new(), 0, 0_i32);
+    for (at, word) in words.iter().enumerate() {
+        match *word {
+            "(" => depth += 1,
+            ")" => depth -= 1,
+            "," if depth == 0 => {
+                found.push(&words[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    found.push(&words[start..]);
+    found
+}
+
+/// Names with their tables, numbers, strings, and signs.
+fn tokens(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text[at..];
+        let first = rest.chars().next().unwrap_or(' ');
+        let of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '"' | '`' | '$');
+        let length = if first == '\'' {
+            rest[1..].find('\'').map_or(rest.len(), |n| n + 2)
+        } else if of_name(first) {
+            let end = rest.find(|c| !of_name(c)).unwrap_or(rest.len());
+            // `t.*`
+            end + usize::from(rest[..end].ends_with('.') && rest[end..].starts_with('*'))
+        } else if rest.starts_with("--") {
+            let end = rest.find('\n').unwrap_or(rest.len());
+            at += end;
+            continue;
+        } else {
+            first.len_utf8()
+        };
+        if !first.is_whitespace() {
+            found.push(&rest[..length]);
+        }
+        at += length;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_is_told_by_its_words() {
+        let of = |text: &str| Outline::of(text);
+        let select = of(
+            "SELECT a.balance, count(*) AS n, max(x) top, t.* FROM account a WHERE a.id = ? AND owner = $2",
+        );
+        assert_eq!(select.columns, ["balance", "n", "top"]);
+        assert!(select.all);
+        assert_eq!(
+            (select.table.as_deref(), select.equal.as_slice()),
+            (
+                Some("account"),
+                ["id".to_owned(), "owner".to_owned()].as_slice()
+            )
+        );
+        assert_eq!(of("select max(id) + 1 from t").columns, ["max(id)+1"]);
+        let update = of("UPDATE \"account\" SET balance = balance - ?, n = 1 WHERE id = ?");
+        assert_eq!(
+            update.sets,
+            [
+                ("balance".to_owned(), "balance - ?".to_owned()),
+                ("n".to_owned(), "1".to_owned())
+            ]
+        );
+        assert_eq!(update.table.as_deref(), Some("account"));
+        let insert = of("INSERT INTO `log` (who, `when`) VALUES (?, now())");
+        assert_eq!(
+            (insert.table.as_deref(), insert.inserted.as_slice()),
+            (
+                Some("log"),
+                ["who".to_owned(), "when".to_owned()].as_slice()
+            )
+        );
+    }
+
+    #[test]
+    fn what_is_not_about_rows_is_told() {
+        assert_eq!(Control::of("COMMIT"), Some(Control::Commit));
+        assert_eq!(Control::of("rollback;"), Some(Control::Rollback));
+        assert_eq!(Control::of("ROLLBACK TO SAVEPOINT a"), Some(Control::Aside));
+        assert_eq!(
+            Control::of(" SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"),
+            Some(Control::Aside)
+        );
+        assert_eq!(Control::of("SELECT 1"), None);
+        assert_eq!(Control::of(""), None);
+    }
+}

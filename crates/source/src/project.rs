@@ -1,0 +1,384 @@
+//! All files of a program together: its functions, and what its constants are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    language::Language,
+    names,
+    syntax::{Argument, Expression, ExpressionKind, Function, Module, Statement, StatementKind},
+    value::Value,
+};
+
+/// A source file that was read.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) language: Language,
+    pub(crate) module: Module,
+}
+
+/// A function, and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Declared<'p> {
+    pub(crate) function: &'p Function,
+    pub(crate) file: usize,
+    pub(crate) name: String,
+    pub(crate) class: Option<String>,
+    /// What a method of Go calls its object.
+    pub(crate) receiver: Option<String>,
+    /// Whether it stands in another function.
+    pub(crate) nested: bool,
+    /// Whether it runs SQL itself.
+    pub(crate) runs: bool,
+    /// Whether it opens a connection or a transaction itself.
+    pub(crate) opens: bool,
+    /// Whether it is given a connection.
+    pub(crate) takes_connection: bool,
+}
+
+impl Declared<'_> {
+    /// Its name with its class's.
+    pub(crate) fn full_name(&self) -> String {
+        match &self.class {
+            Some(class) if !class.is_empty() => format!("{class}.{}", self.name),
+            _ => self.name.clone(),
+        }
+    }
+}
+
+/// All files.
+#[derive(Debug)]
+pub(crate) struct Project<'p> {
+    pub(crate) sources: &'p [Source],
+    pub(crate) functions: Vec<Declared<'p>>,
+    at: BTreeMap<(usize, usize), usize>,
+    by_name: BTreeMap<String, Vec<usize>>,
+    /// Constants and fields by file and name, and by class and name.
+    pub(crate) constants: Constants,
+}
+
+/// What names stand for that are given a value outside of functions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Constants {
+    pub(crate) of_files: BTreeMap<(usize, String), Value>,
+    pub(crate) of_classes: BTreeMap<(String, String), Value>,
+    /// Names that several places give a value: nobody else can tell which is meant.
+    pub(crate) by_name: BTreeMap<String, Option<Value>>,
+}
+
+impl<'p> Project<'p> {
+    pub(crate) fn new(sources: &'p [Source]) -> Project<'p> {
+        let mut project = Project {
+            sources,
+            functions: Vec::new(),
+            at: BTreeMap::new(),
+            by_name: BTreeMap::new(),
+            constants: Constants::default(),
+        };
+        for (file, source) in sources.iter().enumerate() {
+            let mut collect = Collect {
+                project: &mut project,
+                file,
+                class: None,
+                nested: false,
+            };
+            collect.statements(&source.module.body);
+        }
+        for (at, declared) in project.functions.iter().enumerate() {
+            project
+                .by_name
+                .entry(declared.name.clone())
+                .or_default()
+                .push(at);
+        }
+        project
+    }
+
+    /// The number of the function that stands there.
+    pub(crate) fn function_at(&self, file: usize, start: usize) -> Option<usize> {
+        self.at.get(&(file, start)).copied()
+    }
+
+    /// The function that a name means in a class of a file: of the class, of the file, or the only one that
+    /// there is.
+    pub(crate) fn find(&self, name: &str, file: usize, class: Option<&str>) -> Option<usize> {
+        let all = self.by_name.get(name)?;
+        let here = |at: &&usize| {
+            let declared = &self.functions[**at];
+            declared.file == file && declared.class.as_deref() == class && !declared.nested
+        };
+        let in_file =
+            |at: &&usize| self.functions[**at].file == file && !self.functions[**at].nested;
+        let one = |test: &dyn Fn(&&usize) -> bool| {
+            let mut found = all.iter().filter(test);
+            let first = found.next()?;
+            found.next().is_none().then_some(*first)
+        };
+        one(&here).or_else(|| one(&in_file)).or_else(|| {
+            let language = self.sources[file].language;
+            one(&|at: &&usize| self.sources[self.functions[**at].file].language == language)
+        })
+    }
+
+    /// The function of a class that is named.
+    pub(crate) fn find_in_class(&self, class: &str, name: &str) -> Option<usize> {
+        let all = self.by_name.get(name)?;
+        let mut found = all
+            .iter()
+            .filter(|at| self.functions[**at].class.as_deref() == Some(class));
+        let first = found.next()?;
+        found.next().is_none().then_some(*first)
+    }
+
+    /// What a name stands for that no function has given a value.
+    pub(crate) fn constant(&self, path: &str, file: usize, class: Option<&str>) -> Option<&Value> {
+        let (of, name) = match path.rsplit_once('.') {
+            Some((of, name)) => (Some(of.rsplit('.').next().unwrap_or(of)), name),
+            None => (None, path),
+        };
+        let own = matches!(of, None | Some("this" | "self" | "cls" | "static" | "Self"));
+        let constants = &self.constants;
+        let of_class = |class: &str| {
+            let key = (class.to_owned(), name.to_owned());
+            constants.of_classes.get(&key)
+        };
+        let found = match (of, own) {
+            (Some(class), false) => of_class(class),
+            _ => class.and_then(of_class),
+        };
+        found
+            .or_else(|| constants.of_files.get(&(file, name.to_owned())))
+            .or_else(|| constants.by_name.get(name).and_then(Option::as_ref))
+    }
+}
+
+struct Collect<'a, 'p> {
+    project: &'a mut Project<'p>,
+    file: usize,
+    class: Option<String>,
+    nested: bool,
+}
+
+impl<'p> Collect<'_, 'p> {
+    fn statements(&mut self, statements: &'p [Statement]) {
+        for statement in statements {
+            self.statement(statement);
+        }
+    }
+
+    fn statement(&mut self, statement: &'p Statement) {
+        match &statement.kind {
+            StatementKind::Expression(value) => self.expression(value, None),
+            StatementKind::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                self.expression(condition, None);
+                self.statements(then);
+                self.statements(otherwise);
+            }
+            StatementKind::Cases { value, cases, .. } => {
+                value.iter().for_each(|v| self.expression(v, None));
+                cases.iter().for_each(|case| self.statements(case));
+            }
+            StatementKind::Loop { before, body } => {
+                before.iter().for_each(|v| self.expression(v, None));
+                self.statements(body);
+            }
+            StatementKind::Try {
+                body,
+                handlers,
+                finally,
+            } => {
+                self.statements(body);
+                handlers.iter().for_each(|h| self.statements(h));
+                self.statements(finally);
+            }
+            StatementKind::Return(value) | StatementKind::Throw(value) => {
+                value.iter().for_each(|v| self.expression(v, None));
+            }
+            StatementKind::Block(inner) | StatementKind::Other(inner) => self.statements(inner),
+            StatementKind::Function(function) => self.function(function, function.name.clone()),
+            StatementKind::Class { name, body } => {
+                let outer = self.class.replace(name.clone());
+                self.statements(body);
+                self.class = outer;
+            }
+            StatementKind::Leave | StatementKind::Broken => {}
+        }
+    }
+
+    fn function(&mut self, function: &'p Function, name: String) {
+        let mut calls = BTreeSet::new();
+        called(&function.body, &mut calls);
+        let source = &self.project.sources[self.file];
+        let takes = |p: &crate::syntax::Parameter| {
+            names::is_connection_type(&p.of_type)
+                || names::is_connection(&p.name) && !matches!(p.name.as_str(), "c" | "q" | "sql")
+        };
+        let named = match name.is_empty() {
+            true => place_name(source, function.range.start),
+            false => name,
+        };
+        let receiver = receiver(source, function);
+        let at = self.project.functions.len();
+        self.project.functions.push(Declared {
+            function,
+            file: self.file,
+            name: named,
+            class: self.class.clone().or(receiver.map(|(_, of)| of.to_owned())),
+            receiver: receiver.map(|(name, _)| name.to_owned()),
+            nested: self.nested,
+            runs: calls.iter().any(|name| names::may_run(name)),
+            opens: calls.iter().any(|name| names::opens(name)),
+            takes_connection: function.parameters.iter().any(takes),
+        });
+        self.project
+            .at
+            .insert((self.file, function.range.start), at);
+        let outer = std::mem::replace(&mut self.nested, true);
+        self.statements(&function.body);
+        self.nested = outer;
+    }
+
+    /// `name` is what the value is assigned to.
+    fn expression(&mut self, value: &'p Expression, name: Option<&str>) {
+        match &value.kind {
+            ExpressionKind::Lambda(function) => {
+                let given = name.unwrap_or_default();
+                let given = match function.name.is_empty() {
+                    true => given.to_owned(),
+                    false => function.name.clone(),
+                };
+                // What has no name is somebody's argument.
+                let outer = self.nested;
+                self.nested |= given.is_empty();
+                self.function(function, given);
+                self.nested = outer;
+            }
+            ExpressionKind::Assign { target, value, .. } => {
+                self.expression(target, None);
+                let name = target.last_name().map(str::to_owned);
+                self.expression(value, name.as_deref());
+            }
+            ExpressionKind::Map(pairs) => {
+                for (key, value) in pairs {
+                    self.expression(value, Some(key));
+                }
+            }
+            _ => parts(value)
+                .into_iter()
+                .for_each(|part| self.expression(part, None)),
+        }
+    }
+}
+
+/// What a Go method calls its object, and the type that it belongs to.
+fn receiver<'s>(source: &'s Source, function: &Function) -> Option<(&'s str, &'s str)> {
+    let text = source.text.get(function.range.clone())?;
+    if source.language != Language::Go {
+        return None;
+    }
+    let rest = text.strip_prefix("func")?.trim_start().strip_prefix('(')?;
+    let inside = &rest[..rest.find(')')?];
+    let name = inside.split_whitespace().next()?;
+    let of = inside
+        .split_whitespace()
+        .next_back()?
+        .trim_start_matches('*');
+    Some((name, of.split('[').next().unwrap_or(of)))
+}
+
+/// `file:line`, for what has no name.
+pub(crate) fn place_name(source: &Source, at: usize) -> String {
+    let before = source.text.as_bytes().iter().take(at);
+    let line = before.filter(|byte| **byte == b'\n').count() + 1;
+    let file = source.name.rsplit('/').next().unwrap_or(&source.name);
+    format!("{file}:{line}")
+}
+
+/// The expressions that an expression is made of, without the bodies of functions.
+pub(crate) fn parts(value: &Expression) -> Vec<&Expression> {
+    match &value.kind {
+        ExpressionKind::Text(_)
+        | ExpressionKind::Number(_)
+        | ExpressionKind::Null
+        | ExpressionKind::Name(_)
+        | ExpressionKind::Lambda(_)
+        | ExpressionKind::Broken => Vec::new(),
+        ExpressionKind::Member(of, _)
+        | ExpressionKind::Not(of)
+        | ExpressionKind::Reference(of)
+        | ExpressionKind::Cast { value: of, .. } => vec![of],
+        ExpressionKind::Index(of, at) => vec![of, at],
+        ExpressionKind::Call { callee, arguments } => {
+            let values = arguments.iter().map(|Argument { value, .. }| value);
+            std::iter::once(&**callee).chain(values).collect()
+        }
+        ExpressionKind::Join { parts, .. }
+        | ExpressionKind::List(parts)
+        | ExpressionKind::Other(parts) => parts.iter().collect(),
+        ExpressionKind::Binary { left, right, .. } => vec![left, right],
+        ExpressionKind::Conditional { condition, yes, no } => vec![condition, yes, no],
+        ExpressionKind::Map(pairs) => pairs.iter().map(|(_, value)| value).collect(),
+        ExpressionKind::Assign { target, value, .. } => vec![target, value],
+    }
+}
+
+/// The names of all that is called in some statements, those in functions within them included.
+fn called(statements: &[Statement], found: &mut BTreeSet<String>) {
+    fn expression(value: &Expression, found: &mut BTreeSet<String>) {
+        if let ExpressionKind::Call { callee, .. } = &value.kind
+            && let Some(name) = callee.last_name()
+        {
+            found.insert(name.to_owned());
+        }
+        if let ExpressionKind::Lambda(function) = &value.kind {
+            called(&function.body, found);
+        }
+        parts(value)
+            .into_iter()
+            .for_each(|part| expression(part, found));
+    }
+    for statement in statements {
+        match &statement.kind {
+            StatementKind::Expression(value) => expression(value, found),
+            StatementKind::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                expression(condition, found);
+                called(then, found);
+                called(otherwise, found);
+            }
+            StatementKind::Cases { value, cases, .. } => {
+                value.iter().for_each(|v| expression(v, found));
+                cases.iter().for_each(|case| called(case, found));
+            }
+            StatementKind::Loop { before, body } => {
+                before.iter().for_each(|v| expression(v, found));
+                called(body, found);
+            }
+            StatementKind::Try {
+                body,
+                handlers,
+                finally,
+            } => {
+                called(body, found);
+                handlers.iter().for_each(|h| called(h, found));
+                called(finally, found);
+            }
+            StatementKind::Return(value) | StatementKind::Throw(value) => {
+                value.iter().for_each(|v| expression(v, found));
+            }
+            StatementKind::Block(inner)
+            | StatementKind::Other(inner)
+            | StatementKind::Class { body: inner, .. } => called(inner, found),
+            StatementKind::Function(function) => called(&function.body, found),
+            StatementKind::Leave | StatementKind::Broken => {}
+        }
+    }
+}

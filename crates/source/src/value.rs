@@ -1,0 +1,264 @@
+//! What an expression may come to, as far as is known without running anything.
+//!
+//! Texts are folded: a text is known pieces with holes between them, and where branches differ there are
+//! several. What is no text has an identity: two uses of one [`Scalar`] are uses of one value, and nothing
+//! else is.
+
+use std::sync::Arc;
+
+use crate::syntax::Literal;
+
+/// The most alternatives that are followed of one text.
+pub(crate) const ALTERNATIVES_MAX: usize = 32;
+/// The most bytes that are folded into one text, and the most pieces.
+pub(crate) const TEXT_MAX: usize = 1_000_000;
+pub(crate) const PIECES_MAX: usize = 50_000;
+
+/// One value, whatever it is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Scalar {
+    /// Tells it from every other.
+    pub(crate) id: u32,
+    /// The expression that it stands for.
+    pub(crate) shown: String,
+    /// Whether it is another each time that a loop comes round.
+    pub(crate) varies: bool,
+    /// What it has been computed from that was read: which statement, and which of its columns.
+    pub(crate) read: Vec<Read>,
+    /// Whether it is a number for certain.
+    pub(crate) number: bool,
+}
+
+/// Something that a statement has read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Read {
+    /// Which run of a statement.
+    pub(crate) run: usize,
+    /// The column, as it is selected; none where it is not known which, or whether there is a row.
+    pub(crate) column: Option<String>,
+    /// Whether it is that column, and not only computed from it.
+    pub(crate) plain: bool,
+}
+
+/// A known piece of a text, or a hole in it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Piece {
+    Known {
+        file: usize,
+        text: Arc<str>,
+        places: Arc<[u32]>,
+    },
+    Hole {
+        value: Scalar,
+        file: usize,
+        place: u32,
+        /// Whether it is handed over beside the text.
+        bound: bool,
+    },
+}
+
+/// A text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Folded {
+    pub(crate) pieces: Vec<Piece>,
+}
+
+impl Folded {
+    pub(crate) fn known(file: usize, literal: &Literal) -> Folded {
+        Folded {
+            pieces: vec![Piece::Known {
+                file,
+                text: literal.text.clone(),
+                places: literal.places.clone(),
+            }],
+        }
+    }
+
+    pub(crate) fn hole(value: Scalar, file: usize, place: u32) -> Folded {
+        let bound = false;
+        Folded {
+            pieces: vec![Piece::Hole {
+                value,
+                file,
+                place,
+                bound,
+            }],
+        }
+    }
+
+    /// The bytes that are known.
+    pub(crate) fn length(&self) -> usize {
+        let of = |piece: &Piece| match piece {
+            Piece::Known { text, .. } => text.len(),
+            Piece::Hole { .. } => 1,
+        };
+        self.pieces.iter().map(of).sum()
+    }
+
+    /// What is known, with `…` for each hole.
+    pub(crate) fn shown(&self) -> String {
+        let mut shown = String::new();
+        for piece in &self.pieces {
+            shown.push_str(match piece {
+                Piece::Known { text, .. } => text,
+                Piece::Hole { .. } => "…",
+            });
+        }
+        shown
+    }
+
+    /// What is known at its beginning.
+    pub(crate) fn head(&self) -> String {
+        let mut out = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Known { text, .. } => out.push_str(text),
+                Piece::Hole { .. } => break,
+            }
+        }
+        out
+    }
+
+    /// Whether it is SQL, by how it begins.
+    pub(crate) fn is_sql(&self) -> bool {
+        looks_like_sql(&self.head())
+    }
+}
+
+/// Whether a text begins as an SQL statement does.
+pub(crate) fn looks_like_sql(text: &str) -> bool {
+    let mut rest = text.trim_start();
+    while let Some(comment) = rest.strip_prefix("--").or_else(|| rest.strip_prefix("/*")) {
+        let end = match rest.starts_with("--") {
+            true => comment.find('\n').map(|at| at + 1),
+            false => comment.find("*/").map(|at| at + 2),
+        };
+        let Some(end) = end else { return false };
+        rest = comment[end..].trim_start();
+    }
+    let rest = rest.trim_start_matches(['(', '{', ' ', '?', '=']);
+    let mut words = rest
+        .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .filter(|word| !word.is_empty())
+        .map(str::to_ascii_lowercase);
+    let first = words.next().unwrap_or_default();
+    // What comes first is told by what stands right behind it: prose has other words there.
+    let behind = rest.get(first.len()..).unwrap_or_default();
+    let apart = behind.starts_with(char::is_whitespace);
+    let second = words.next().unwrap_or_default();
+    let has = |word: &str| rest.to_ascii_lowercase().contains(word);
+    match first.as_str() {
+        "select" => apart && (has(" from") || has("\nfrom") || has("\tfrom") || is_call(behind)),
+        "insert" | "replace" => {
+            apart && (second == "into" || second == "ignore" || second == "low_priority")
+        }
+        "delete" => apart && (second == "from" || has(" from ")),
+        "update" => apart && has("set") && !second.is_empty(),
+        "merge" => apart && second == "into",
+        "truncate" => apart && second == "table",
+        "do" => apart && rest.contains("$$"),
+        "with" => {
+            apart
+                && has(" as")
+                && (has("select") || has("update") || has("delete") || has("insert"))
+        }
+        "call" => (apart || first == "call") && behind.contains('('),
+        "lock" => apart && (second == "table" || second == "tables"),
+        "values" => behind.trim_start().starts_with('('),
+        _ => false,
+    }
+}
+
+/// `SELECT f(…)`.
+fn is_call(behind: &str) -> bool {
+    let name = behind.trim_start();
+    let length = name
+        .find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.'))
+        .unwrap_or(name.len());
+    length > 0 && name[length..].starts_with('(')
+}
+
+/// What an expression may come to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    /// One of these texts.
+    Text(Vec<Folded>),
+    Scalar(Scalar),
+    /// A statement that is ready to run: one of these.
+    Handle(Vec<usize>),
+    /// What these runs of statements have come to.
+    Rows(Vec<usize>),
+    List(Vec<Value>),
+    Map(Vec<(String, Value)>),
+    /// A function, by its number in the project.
+    Function(usize),
+    /// Nothing: null, or what a function returns that returns nothing.
+    Nothing,
+}
+
+impl Value {
+    /// What has been read that it depends on.
+    pub(crate) fn read(&self) -> Vec<Read> {
+        let mut found: Vec<Read> = Vec::new();
+        self.collect_read(&mut found);
+        found.dedup();
+        found
+    }
+
+    fn collect_read(&self, found: &mut Vec<Read>) {
+        match self {
+            Value::Scalar(scalar) => found.extend(scalar.read.iter().cloned()),
+            Value::Rows(runs) => found.extend(runs.iter().map(|run| Read {
+                run: *run,
+                column: None,
+                plain: false,
+            })),
+            Value::List(values) => values.iter().for_each(|v| v.collect_read(found)),
+            Value::Map(pairs) => pairs.iter().for_each(|(_, v)| v.collect_read(found)),
+            Value::Text(texts) => {
+                for piece in texts.iter().flat_map(|t| &t.pieces) {
+                    if let Piece::Hole { value, .. } = piece {
+                        found.extend(value.read.iter().cloned());
+                    }
+                }
+            }
+            Value::Handle(_) | Value::Function(_) | Value::Nothing => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sql_is_told_from_prose() {
+        for sql in [
+            "SELECT * FROM t",
+            "  select\n 1\nfrom t",
+            "-- why\nUPDATE t SET n = 1",
+            "/* a */ INSERT INTO t VALUES (1)",
+            "SELECT nextval('s')",
+            "{call transfer(?, ?)}",
+            "WITH a AS (SELECT 1) SELECT * FROM a",
+            "delete from t",
+            "(SELECT a FROM b)",
+        ] {
+            assert!(looks_like_sql(sql), "{sql}");
+        }
+        for prose in [
+            "Select a file",
+            "update failed",
+            "insert coin",
+            "delete",
+            "with care",
+            "Call me",
+            "select",
+            "",
+            "-- only a remark",
+            "SELECTED from",
+        ] {
+            assert!(!looks_like_sql(prose), "{prose}");
+        }
+    }
+}

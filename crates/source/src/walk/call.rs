@@ -1,0 +1,821 @@
+//! What a call comes to, and does.
+
+use anabranch_sql::script::Unresolved;
+
+use super::{Bound, CALLS_MAX, Frame, Walk, expression::place};
+use crate::{
+    fold::Format,
+    language::Language,
+    names,
+    syntax::{Argument, Expression, ExpressionKind},
+    value::{Folded, Value},
+};
+
+/// A call that is being looked at.
+pub(super) struct Call<'e> {
+    pub(super) whole: &'e Expression,
+    pub(super) callee: &'e Expression,
+    pub(super) arguments: &'e [Argument],
+    pub(super) name: &'e str,
+    /// What it is called on, as it is written.
+    pub(super) on: Option<&'e Expression>,
+}
+
+impl Walk<'_, '_> {
+    pub(super) fn call(
+        &mut self,
+        whole: &Expression,
+        callee: &Expression,
+        arguments: &[Argument],
+    ) -> Value {
+        let on = match &callee.kind {
+            ExpressionKind::Member(on, _) => Some(&**on),
+            _ => None,
+        };
+        let call = Call {
+            whole,
+            callee,
+            arguments,
+            name: callee.last_name().unwrap_or_default(),
+            on,
+        };
+        let receiver = match on {
+            Some(on) => Some(self.evaluate(on)),
+            None => match &callee.kind {
+                ExpressionKind::Name(_) => None,
+                // The result of a call, or a lambda, is called.
+                _ => Some(self.evaluate(callee)),
+            },
+        };
+        let values: Vec<Value> = arguments.iter().map(|a| self.evaluate(&a.value)).collect();
+        if self.gave_up {
+            return Value::Nothing;
+        }
+        let name = call.name;
+        if names::rolls_back(name) {
+            self.aborted = true;
+            return Value::Nothing;
+        }
+        if names::commits(name) {
+            self.committed = true;
+            return Value::Nothing;
+        }
+        if let Some(found) = self.of_text(&call, receiver.as_ref(), &values) {
+            return found;
+        }
+        if let Some(on) = on
+            && names::maps_objects(on, name)
+        {
+            let reason = format!(
+                "{} has a library make the SQL: it stands nowhere in the source",
+                shown(&call)
+            );
+            self.not_known(&call, reason, String::new());
+            return self.computed(&values, whole);
+        }
+        if let Some(found) = self.of_statement(&call, receiver.as_ref(), &values) {
+            return found;
+        }
+        if let Some(found) = self.of_rows(&call, receiver.as_ref(), &values) {
+            return found;
+        }
+        let function = self.function_called(&call, receiver.as_ref());
+        if let Some(at) = function
+            && self.follows(at, &call)
+        {
+            return self.follow(at, &values, &call);
+        }
+        if let Some(at) = function {
+            self.seen.called.insert(at);
+            let declared = &self.project.functions[at];
+            let again = self.frames.iter().any(|f| f.function == Some(at));
+            if declared.runs && !declared.opens && (again || self.frames.len() > CALLS_MAX) {
+                let reason = format!("{} calls itself, or goes too deep to follow", shown(&call));
+                self.not_known(&call, reason, String::new());
+            }
+        }
+        self.unknown_sql(&call, &values);
+        let returned = self.hand_over(&call, &values);
+        self.changes(&call, receiver.as_ref(), &values);
+        match (function, returned) {
+            (None, Some(returned)) => returned,
+            _ => {
+                let all: Vec<Value> = receiver.into_iter().chain(values).collect();
+                self.computed(&all, whole)
+            }
+        }
+    }
+
+    /// What works on texts, numbers and maps alone.
+    fn of_text(
+        &mut self,
+        call: &Call<'_>,
+        receiver: Option<&Value>,
+        values: &[Value],
+    ) -> Option<Value> {
+        let name = call.name.to_ascii_lowercase();
+        let whole = call.whole;
+        let rest = |from: usize| Value::List(values.get(from..).unwrap_or_default().to_vec());
+        // A single list of values is as good as they are.
+        let flat = |value: Value| match value {
+            Value::List(mut inner) if inner.len() == 1 && matches!(inner[0], Value::List(_)) => {
+                inner.swap_remove(0)
+            }
+            other => other,
+        };
+        match (name.as_str(), receiver) {
+            ("format" | "formatted", Some(Value::Text(texts))) => {
+                let texts = texts.clone();
+                let python = self.project.sources[self.file()].language == Language::Python;
+                let of = if python {
+                    Format::Braces
+                } else {
+                    Format::Percent
+                };
+                let given = match call.arguments.iter().any(|a| a.name.is_some()) {
+                    true => Value::Map(
+                        call.arguments
+                            .iter()
+                            .zip(values)
+                            .map(|(a, v)| (a.name.clone().unwrap_or_default(), v.clone()))
+                            .collect(),
+                    ),
+                    false => rest(0),
+                };
+                Some(self.formatted(&texts, of, &given, whole))
+            }
+            ("format" | "sprintf" | "vsprintf", _) => match values.first() {
+                Some(Value::Text(texts)) => {
+                    let texts = texts.clone();
+                    Some(self.formatted(&texts, Format::Percent, &flat(rest(1)), whole))
+                }
+                _ => None,
+            },
+            (
+                "tostring" | "trim" | "strip" | "stripindent" | "trimindent" | "intern"
+                | "trimspace" | "dedent" | "valueof" | "string" | "str" | "strval" | "lstrip"
+                | "rstrip" | "trimmargin" | "striptrailing",
+                _,
+            ) => match (receiver, values.first()) {
+                (Some(Value::Text(texts)), _) => Some(Value::Text(texts.clone())),
+                (_, Some(Value::Text(texts))) => Some(Value::Text(texts.clone())),
+                (_, Some(Value::Scalar(scalar))) if values.len() == 1 => {
+                    Some(Value::Scalar(scalar.clone()))
+                }
+                _ => None,
+            },
+            ("concat", Some(text @ Value::Text(_))) => {
+                let all: Vec<Value> = std::iter::once(text.clone())
+                    .chain(values.iter().cloned())
+                    .collect();
+                Some(self.one_behind_other(&all, whole))
+            }
+            ("new stringbuilder" | "new stringbuffer" | "new string", _) => {
+                Some(match values.first() {
+                    Some(Value::Text(texts)) => Value::Text(texts.clone()),
+                    _ => Value::Text(vec![Folded::default()]),
+                })
+            }
+            ("append" | "writestring" | "insert", Some(old @ Value::Text(_))) => {
+                let all = [vec![old.clone()], values.to_vec()].concat();
+                let new = match name == "insert" {
+                    // Somewhere in it.
+                    true => self.computed(&all, whole),
+                    false => self.one_behind_other(&all, whole),
+                };
+                if let Some(path) = call.on.and_then(Expression::path) {
+                    self.state.variables.insert(path, new.clone());
+                }
+                Some(new)
+            }
+            ("append" | "push" | "add" | "extend" | "addall", Some(Value::List(old)))
+                if call.on.and_then(Expression::path).is_some() =>
+            {
+                let mut all = old.clone();
+                all.extend(values.iter().cloned());
+                let known = matches!(name.as_str(), "append" | "push" | "add");
+                let new = match known {
+                    true => Value::List(all),
+                    false => self.computed(&all, whole),
+                };
+                if let Some(path) = call.on.and_then(Expression::path) {
+                    self.state.variables.insert(path, new.clone());
+                }
+                Some(new)
+            }
+            ("join", Some(Value::Text(between))) => {
+                self.list_joined(&between.clone(), values.first(), whole)
+            }
+            ("join" | "implode", _) => match (values.first(), values.get(1), receiver) {
+                (Some(Value::Text(between)), Some(list), _) => {
+                    self.list_joined(&between.clone(), Some(list), whole)
+                }
+                (Some(Value::Text(between)), None, Some(list @ Value::List(_))) => {
+                    self.list_joined(&between.clone(), Some(&list.clone()), whole)
+                }
+                _ => None,
+            },
+            (
+                "int" | "intval" | "parseint" | "number" | "parselong" | "itoa" | "formatint"
+                | "float" | "floatval" | "parsefloat" | "parsedouble" | "quote"
+                | "pg_escape_literal" | "escape_literal" | "escape",
+                _,
+            ) if !values.is_empty() => {
+                let read = values.iter().flat_map(Value::read).collect();
+                let text = self.source(&whole.range);
+                Some(match &values[0] {
+                    Value::Scalar(scalar) if values.len() == 1 => {
+                        let mut scalar = scalar.clone();
+                        scalar.number = true;
+                        Value::Scalar(scalar)
+                    }
+                    _ => self.scalar(text, read, true),
+                })
+            }
+            (
+                "mysqli_real_escape_string"
+                | "real_escape_string"
+                | "pg_escape_string"
+                | "addslashes",
+                _,
+            ) => values.last().cloned(),
+            ("of" | "entry" | "ofentries", _)
+                if call.on.is_some_and(|on| on.last_name() == Some("Map")) =>
+            {
+                let mut pairs = Vec::new();
+                for pair in values.chunks(2) {
+                    if let [Value::Text(key), value] = pair
+                        && let [key] = key.as_slice()
+                    {
+                        pairs.push((key.shown(), value.clone()));
+                    }
+                }
+                Some(Value::Map(pairs))
+            }
+            ("of" | "aslist", _)
+                if call
+                    .on
+                    .is_some_and(|on| matches!(on.last_name(), Some("List" | "Arrays"))) =>
+            {
+                Some(rest(0))
+            }
+            ("array", None) => Some(rest(0)),
+            _ if name.starts_with("new ")
+                && (name.ends_with("parametersource") || name.contains("hashmap")) =>
+            {
+                Some(Value::Map(match values {
+                    [Value::Text(key), value] if key.len() == 1 => {
+                        vec![(key[0].shown(), value.clone())]
+                    }
+                    _ => Vec::new(),
+                }))
+            }
+            ("addvalue" | "put" | "set", Some(Value::Map(pairs))) => {
+                let [Value::Text(key), value, ..] = values else {
+                    return None;
+                };
+                let mut pairs = pairs.clone();
+                pairs.push((
+                    key.first().map_or_else(String::new, Folded::shown),
+                    value.clone(),
+                ));
+                let new = Value::Map(pairs);
+                if let Some(path) = call.on.and_then(Expression::path) {
+                    self.state.variables.insert(path, new.clone());
+                }
+                Some(new)
+            }
+            _ => None,
+        }
+    }
+
+    fn list_joined(
+        &mut self,
+        between: &[Folded],
+        list: Option<&Value>,
+        whole: &Expression,
+    ) -> Option<Value> {
+        let Some(Value::List(parts)) = list else {
+            return Some(self.computed(&[Value::Nothing], whole));
+        };
+        let mut all = Vec::new();
+        for part in parts {
+            if !all.is_empty() {
+                all.push(Value::Text(between.to_vec()));
+            }
+            all.push(part.clone());
+        }
+        match all.is_empty() {
+            true => None,
+            false => Some(self.one_behind_other(&all, whole)),
+        }
+    }
+
+    /// The function that is called.
+    fn function_called(&mut self, call: &Call<'_>, receiver: Option<&Value>) -> Option<usize> {
+        let frame = self.frame();
+        let (file, class) = (frame.file, frame.class.clone());
+        match (&call.callee.kind, receiver) {
+            (ExpressionKind::Name(name), _) => {
+                if let Some(Value::Function(at)) = self.state.variables.get(name) {
+                    return Some(*at);
+                }
+                let name = name.strip_prefix("new ").unwrap_or(name);
+                self.project.find(name, file, class.as_deref())
+            }
+            (_, Some(Value::Function(at)))
+                if !matches!(call.callee.kind, ExpressionKind::Member(..)) =>
+            {
+                Some(*at)
+            }
+            (ExpressionKind::Member(on, name), _) => {
+                let of = on.last_name().unwrap_or_default();
+                if let Some(found) = self.project.find_in_class(of, name) {
+                    return Some(found);
+                }
+                let own = matches!(
+                    of,
+                    "this" | "self" | "cls" | "static" | "super" | "parent" | "exports"
+                );
+                if own && let Some(class) = &class {
+                    return self.project.find_in_class(class, name);
+                }
+                if of == "exports" || own {
+                    return self.project.find(name, file, class.as_deref());
+                }
+                if self.is_receiver(of)
+                    && let Some(class) = &class
+                {
+                    return self.project.find_in_class(class, name);
+                }
+                if names::is_connection(of) {
+                    return None;
+                }
+                // A method of something else: whose, its name tells where there is one of that name alone.
+                self.project.find(name, file, None)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a name is that of the object whose method is followed, in Go.
+    fn is_receiver(&self, name: &str) -> bool {
+        let function = self.frame().function.map(|at| &self.project.functions[at]);
+        function.is_some_and(|declared| declared.receiver.as_deref() == Some(name))
+    }
+
+    /// Whether a function is followed into: it runs on what its caller has open, or runs nothing.
+    fn follows(&self, at: usize, call: &Call<'_>) -> bool {
+        let declared = &self.project.functions[at];
+        if self.frames.len() > CALLS_MAX || self.frames.iter().any(|f| f.function == Some(at)) {
+            return false;
+        }
+        if !declared.runs {
+            return declared.file == self.file() || !declared.opens;
+        }
+        if declared.opens {
+            return false;
+        }
+        let given = call.arguments.iter().any(|argument| {
+            let names = argument.value.last_name();
+            names.is_some_and(names::is_connection)
+        });
+        let same = declared.file == self.file();
+        let of = call.on.and_then(Expression::last_name);
+        let own = of.is_none_or(|of| {
+            matches!(of, "this" | "self" | "cls" | "static" | "exports")
+                || self.is_receiver(of)
+                || declared.class.as_deref() == Some(of)
+        });
+        declared.takes_connection && given
+            || same
+                && own
+                && (declared.function.private || declared.nested || declared.name.starts_with('_'))
+    }
+
+    /// A function with these arguments.
+    pub(super) fn follow(&mut self, at: usize, values: &[Value], call: &Call<'_>) -> Value {
+        let declared = &self.project.functions[at];
+        self.seen.joined.insert(at);
+        let outer = self.state.variables.clone();
+        if !declared.nested {
+            // Its own variables alone, and the fields of the object.
+            let same = declared.class == self.frame().class;
+            self.state
+                .variables
+                .retain(|name, _| same && (name.starts_with("this.") || name.starts_with("self.")));
+        }
+        let method = self.project.sources[declared.file].language == Language::Python
+            && declared
+                .function
+                .parameters
+                .first()
+                .is_some_and(|p| matches!(p.name.as_str(), "self" | "cls"))
+            && call.on.is_some();
+        for (number, parameter) in declared.function.parameters.iter().enumerate() {
+            let place = match method {
+                true => number.checked_sub(1),
+                false => Some(number),
+            };
+            let named = call
+                .arguments
+                .iter()
+                .position(|a| a.name.as_deref() == Some(&parameter.name));
+            let spread = call.arguments.iter().any(|a| a.spread);
+            let given = named
+                .or_else(|| place.filter(|_| !spread))
+                .and_then(|n| values.get(n).cloned());
+            let value = match given {
+                Some(value) => value,
+                None => self.scalar(
+                    &parameter.name,
+                    Vec::new(),
+                    super::is_number(&parameter.of_type),
+                ),
+            };
+            self.state.variables.insert(parameter.name.clone(), value);
+        }
+        self.frames.push(Frame {
+            function: Some(at),
+            file: declared.file,
+            class: declared.class.clone(),
+            returns: Vec::new(),
+        });
+        let exits = std::mem::take(&mut self.exits);
+        let aborted = self.aborted;
+        self.block(&declared.function.body);
+        self.aborted = aborted;
+        self.exits = exits;
+        let frame = self.frames.pop();
+        let inner = std::mem::replace(&mut self.state.variables, outer);
+        if declared.nested {
+            // What it changes of its surroundings stays changed.
+            let own: Vec<&str> = declared
+                .function
+                .parameters
+                .iter()
+                .map(|p| p.name.as_str())
+                .collect();
+            for (name, value) in inner {
+                if !own.contains(&name.as_str()) && self.state.variables.contains_key(&name) {
+                    self.state.variables.insert(name, value);
+                }
+            }
+        } else {
+            for (name, value) in inner {
+                if name.starts_with("this.") || name.starts_with("self.") {
+                    self.state.variables.insert(name, value);
+                }
+            }
+        }
+        self.refill();
+        let returns = frame.map_or_else(Vec::new, |f| f.returns);
+        let mut returns = returns.into_iter();
+        let mut returned = returns.next().unwrap_or(Value::Nothing);
+        for other in returns {
+            returned = self.join(call.name, &returned, &other);
+        }
+        returned
+    }
+
+    /// Functions that are handed over are called by whoever has them.
+    fn hand_over(&mut self, call: &Call<'_>, values: &[Value]) -> Option<Value> {
+        let mut returned = None;
+        let outside = self.frame().function.is_none();
+        let path = match values.first() {
+            Some(Value::Text(texts)) => texts
+                .first()
+                .map(Folded::shown)
+                .filter(|t| t.starts_with('/')),
+            _ => None,
+        };
+        for (argument, value) in call.arguments.iter().zip(values) {
+            let Value::Function(at) = value else {
+                continue;
+            };
+            if self.constants {
+                continue;
+            }
+            if names::is_route(call.name) && (path.is_some() || outside) {
+                let name = match &path {
+                    Some(path) => format!("{} {path}", call.name.to_lowercase()),
+                    None => self.project.functions[*at].name.clone(),
+                };
+                self.seen.routes.insert(*at, name);
+                continue;
+            }
+            if outside && matches!(argument.value.kind, ExpressionKind::Name(_)) {
+                continue;
+            }
+            if self.frames.len() > CALLS_MAX || self.frames.iter().any(|f| f.function == Some(*at))
+            {
+                continue;
+            }
+            let declared = &self.project.functions[*at];
+            if !declared.nested && !matches!(argument.value.kind, ExpressionKind::Name(_)) {
+                continue;
+            }
+            let inner = Call {
+                whole: call.whole,
+                callee: call.callee,
+                arguments: &[],
+                name: call.name,
+                on: None,
+            };
+            let at = *at;
+            if names::repeats(call.name) {
+                self.repeat(&mut |walk: &mut Self| {
+                    walk.follow(at, &[], &inner);
+                });
+            } else if names::calls_once(call.name) {
+                returned = Some(self.follow(at, &[], &inner));
+            } else {
+                let before = self.state.clone();
+                self.steps.push(Vec::new());
+                let found = self.follow(at, &[], &inner);
+                let steps = self.steps.pop().unwrap_or_default();
+                let after = std::mem::take(&mut self.state);
+                self.state = self.join_states(before, after);
+                self.refill();
+                self.either(vec![(argument.value.range.start, steps)]);
+                returned = Some(self.computed(&[found], call.whole));
+            }
+        }
+        returned
+    }
+
+    /// What a call may change of what it is given.
+    fn changes(&mut self, call: &Call<'_>, receiver: Option<&Value>, values: &[Value]) {
+        // What is known of an object's parts may be so no more once others have had it.
+        let given = call.arguments.iter().map(|a| &a.value).chain(call.on);
+        for path in given.filter_map(Expression::path) {
+            let parts = format!("{path}.");
+            let kept = |name: &String, value: &mut Value| {
+                !name.starts_with(&parts) || !matches!(value, Value::Scalar(_))
+            };
+            self.state.variables.retain(kept);
+        }
+        for argument in call.arguments {
+            if let ExpressionKind::Reference(target) = &argument.value.kind {
+                let value = self.computed(values, target);
+                self.assign(target, value);
+            }
+        }
+        // An object that is given what was read has it in it.
+        let read = values.iter().any(|v| !v.read().is_empty());
+        if let (true, Some(on), Some(receiver @ Value::Scalar(_))) = (read, call.on, receiver)
+            && let Some(path) = on.path()
+            && self.state.variables.contains_key(&path)
+            && !names::is_connection(&path)
+        {
+            let all = [vec![receiver.clone()], values.to_vec()].concat();
+            let value = self.computed(&all, on);
+            let parts = format!("{path}.");
+            self.state
+                .variables
+                .retain(|name, _| !name.starts_with(&parts));
+            self.state.variables.insert(path, value);
+        }
+    }
+
+    /// A call that runs SQL, of which none is known.
+    fn unknown_sql(&mut self, call: &Call<'_>, values: &[Value]) {
+        let sure = names::surely_runs(call.name);
+        let on_database = match call.on {
+            Some(on) => on.last_name().is_some_and(names::is_connection),
+            None => false,
+        };
+        let first = call
+            .arguments
+            .iter()
+            .zip(values)
+            .find(|(_, v)| !matches!(v, Value::Function(_)));
+        let named_sql = call.arguments.iter().any(|a| {
+            let name = a.value.last_name().unwrap_or_default().to_ascii_lowercase();
+            name.ends_with("sql") || name == "query" || name.ends_with("querystring")
+        });
+        let runs = sure || names::may_run(call.name) && (on_database || named_sql);
+        // Without an argument there is no text.
+        let Some((_, value)) = first else { return };
+        let place = match call.name.starts_with("mysqli_")
+            || call.name.starts_with("pg_")
+            || call.name.ends_with("Context")
+        {
+            true => values.get(1).unwrap_or(value),
+            false => value,
+        };
+        let is_text = matches!(
+            place,
+            Value::Scalar(_) | Value::Text(_) | Value::Map(_) | Value::Rows(_)
+        );
+        let is_number = matches!(place, Value::Scalar(s) if s.number);
+        if !runs {
+            self.seen.forwarded_otherwise.insert(call.name.to_owned());
+            return;
+        }
+        if !is_text || is_number || self.constants {
+            return;
+        }
+        let text = match place {
+            Value::Text(texts) => {
+                // A name of something, or a file: no SQL begins so.
+                let known = texts.iter().all(|t| !t.head().trim().is_empty());
+                let surely = sure || on_database && names::takes_sql(call.name);
+                if known && !texts.iter().any(Folded::is_sql) && !surely {
+                    return;
+                }
+                texts.first().map(Folded::head).unwrap_or_default()
+            }
+            _ => String::new(),
+        };
+        if let Value::Scalar(scalar) = place
+            && let Some(name) = self.parameter(scalar.id)
+        {
+            let unresolved = self.unresolved_at(
+                call,
+                format!("{} runs what it is given as {name}", shown(call)),
+                text,
+            );
+            if self.trial == 0 {
+                self.out.forwards.push(unresolved);
+            }
+            return;
+        }
+        let reason = format!("the SQL that {} runs is not known", shown(call));
+        self.not_known(call, reason, text);
+    }
+
+    /// The parameter, of the function that is followed first, that a value is.
+    fn parameter(&self, id: u32) -> Option<String> {
+        let root = self.frames.first()?;
+        let declared = &self.project.functions[root.function?];
+        // They were given the first numbers.
+        let at = (id as usize).checked_sub(1)?;
+        declared.function.parameters.get(at).map(|p| p.name.clone())
+    }
+
+    pub(super) fn unresolved_at(
+        &self,
+        call: &Call<'_>,
+        reason: String,
+        head: String,
+    ) -> Unresolved {
+        Unresolved {
+            file: self.file(),
+            range: call.whole.range.clone(),
+            reason,
+            head,
+        }
+    }
+
+    pub(super) fn not_known(&mut self, call: &Call<'_>, reason: String, head: String) {
+        if !self.constants {
+            let unresolved = self.unresolved_at(call, reason, head);
+            self.unresolved(unresolved);
+        }
+    }
+
+    /// What the arguments from one on bind: a list or a map of values, or values.
+    pub(super) fn bound_by(&mut self, call: &Call<'_>, values: &[Value], from: usize) -> Bound {
+        let mut bound = Bound::default();
+        let mut next = 0;
+        let several = values.len().saturating_sub(from) > 1;
+        for (argument, value) in call.arguments.iter().zip(values).skip(from) {
+            if let Some(name) = &argument.name {
+                match value {
+                    Value::Map(pairs) => bound.named.extend(pairs.iter().cloned()),
+                    Value::List(list)
+                        if matches!(name.as_str(), "params" | "parameters" | "args") =>
+                    {
+                        bound.positional.extend(list.iter().cloned().enumerate());
+                    }
+                    _ => {
+                        bound.named.insert(name.clone(), value.clone());
+                    }
+                }
+                continue;
+            }
+            match value {
+                Value::Function(_) => {}
+                Value::Map(pairs) => {
+                    for (name, value) in pairs {
+                        bound.named.insert(
+                            name.trim_start_matches([':', '@', '$']).to_owned(),
+                            value.clone(),
+                        );
+                    }
+                }
+                // One list is all of them; one among others is a value.
+                Value::List(list)
+                    if next == 0 && !argument.spread && (!several || is_list(&argument.value)) =>
+                {
+                    for value in list {
+                        bound.positional.insert(next, value.clone());
+                        next += 1;
+                    }
+                }
+                _ if is_class(&argument.value) || is_mapper(&argument.value) => {}
+                _ if argument.spread => bound.unsure = true,
+                Value::Scalar(_) if !several && is_bag(&argument.value) => bound.unsure = true,
+                _ => {
+                    bound.positional.insert(next, value.clone());
+                    next += 1;
+                }
+            }
+        }
+        bound
+    }
+
+    /// A function's annotations, which may be the SQL that it runs.
+    pub(super) fn annotations(&mut self, function: &crate::syntax::Function) {
+        for annotation in &function.annotations {
+            let ExpressionKind::Call { callee, arguments } = &annotation.kind else {
+                continue;
+            };
+            let name = callee
+                .last_name()
+                .unwrap_or_default()
+                .trim_start_matches('@')
+                .to_owned();
+            let values: Vec<Value> = arguments.iter().map(|a| self.evaluate(&a.value)).collect();
+            let native = arguments.iter().any(|a| {
+                a.name.as_deref() == Some("nativeQuery") && self.source(&a.value.range) == "true"
+            });
+            let texts = values.into_iter().find_map(|v| match v {
+                Value::Text(texts) if texts.iter().any(Folded::is_sql) => Some(texts),
+                _ => None,
+            });
+            let Some(texts) = texts else { continue };
+            let head = texts.first().map(Folded::head).unwrap_or_default();
+            let call = Call {
+                whole: annotation,
+                callee,
+                arguments,
+                name: "",
+                on: None,
+            };
+            if name == "Query" && !native {
+                self.mark(&texts);
+                self.not_known(
+                    &call,
+                    "@Query is in the words of the mapper's objects, not of tables".to_owned(),
+                    String::new(),
+                );
+                let _ = head;
+                continue;
+            }
+            let mut bound = Bound::default();
+            for (at, parameter) in function.parameters.iter().enumerate() {
+                if let Some(value) = self.state.variables.get(&parameter.name) {
+                    bound.named.insert(parameter.name.clone(), value.clone());
+                    bound.positional.insert(at, value.clone());
+                }
+            }
+            self.run(&texts, bound, annotation.range.start);
+        }
+    }
+}
+
+/// The call as it is told to people.
+fn shown(call: &Call<'_>) -> String {
+    match call.callee.path() {
+        Some(path) => format!("{path}()"),
+        None => format!("{}()", call.name),
+    }
+}
+
+/// `Account.class`, which is no value.
+fn is_class(value: &Expression) -> bool {
+    let name = value.last_name().unwrap_or_default();
+    name == "class" || matches!(&value.kind, ExpressionKind::Other(parts) if parts.is_empty())
+}
+
+/// What makes objects of rows.
+fn is_mapper(value: &Expression) -> bool {
+    let name = value.last_name().unwrap_or_default().to_ascii_lowercase();
+    name.contains("mapper") || name.contains("extractor") || name.contains("rowtype")
+}
+
+/// A name that is likely one of many values.
+fn is_bag(value: &Expression) -> bool {
+    let name = value.last_name().unwrap_or_default().to_ascii_lowercase();
+    [
+        "params",
+        "args",
+        "arguments",
+        "bindings",
+        "values",
+        "parameters",
+        "binds",
+    ]
+    .iter()
+    .any(|end| name.ends_with(end))
+}
+
+fn is_list(value: &Expression) -> bool {
+    matches!(value.kind, ExpressionKind::List(_))
+}
+
+pub(super) fn start(call: &Call<'_>) -> u32 {
+    place(call.whole.range.start)
+}

@@ -1,0 +1,510 @@
+//! A function followed through all of its branches: which SQL it runs, in which of them, with what.
+//!
+//! Nothing is run. Each expression comes to a [`Value`]; where branches differ, texts become alternatives and
+//! other values new ones; what a loop changes is another value each time. Functions that run on the
+//! caller's connection are followed into. Whatever is run and not known is told ([`Unresolved`]).
+//!
+//! What may not run although what stands before it does, because something returned before or failed, stands in
+//! a branch of its own ([`Flow::may_leave`]).
+
+mod call;
+mod expression;
+mod run;
+mod statement;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anabranch_sql::script::Unresolved;
+
+use crate::{
+    guard::Guard,
+    project::Project,
+    value::{Folded, Read, Scalar, Value},
+};
+
+/// How deep functions are followed into functions, and expressions into expressions.
+const CALLS_MAX: usize = 12;
+const DEPTH_MAX: usize = 400;
+/// The most statements of one transaction.
+const RUNS_MAX: usize = 2_000;
+/// The deepest loops that are followed twice.
+const LOOPS_MAX: usize = 4;
+/// The most expressions that are looked at for one function.
+const WORK_MAX: usize = 400_000;
+
+/// What one function comes to.
+#[derive(Debug, Default)]
+pub(crate) struct Walked {
+    pub(crate) steps: Vec<WalkedStep>,
+    pub(crate) runs: Vec<Run>,
+    pub(crate) unresolved: Vec<Unresolved>,
+    pub(crate) guards: Vec<Guard>,
+    /// Declarations that it runs, each with its file.
+    pub(crate) declared: Vec<(usize, Folded)>,
+    /// Parameters of the function that are run as SQL.
+    pub(crate) forwards: Vec<Unresolved>,
+}
+
+/// As [`anabranch_sql::script::Step`] has it, by the numbers of runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum WalkedStep {
+    Run(usize),
+    /// A statement that was made ready, and runs where nobody else runs it.
+    Ready(usize),
+    Either(Vec<Branch>),
+    Repeat(Vec<WalkedStep>),
+}
+
+/// One branch, and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Branch {
+    pub(crate) file: usize,
+    pub(crate) at: usize,
+    pub(crate) steps: Vec<WalkedStep>,
+}
+
+/// One statement that runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) text: Folded,
+    pub(crate) file: usize,
+    pub(crate) at: usize,
+    pub(crate) bound: Bound,
+}
+
+/// What is bound to a statement's placeholders.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Bound {
+    pub(crate) positional: BTreeMap<usize, Value>,
+    pub(crate) named: BTreeMap<String, Value>,
+    /// Whether something was bound in a way that does not tell to what.
+    pub(crate) unsure: bool,
+}
+
+/// A statement that is ready.
+#[derive(Clone, Debug, PartialEq)]
+struct Handle {
+    texts: Vec<Folded>,
+    file: usize,
+    at: usize,
+    bound: Bound,
+    /// The runs of it.
+    runs: Vec<usize>,
+}
+
+/// What branches may leave different.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct State {
+    /// Variables; fields as `this.name`.
+    variables: BTreeMap<String, Value>,
+    handles: Vec<Handle>,
+    /// What a cursor has run last.
+    cursors: BTreeMap<String, Vec<usize>>,
+}
+
+/// How a statement ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Flow {
+    /// Nothing behind it runs.
+    ends: bool,
+    /// The transaction is given up.
+    aborts: bool,
+    /// What is behind it may not run, and what is before it counts.
+    may_leave: bool,
+}
+
+/// A function on the way in.
+#[derive(Clone, Debug)]
+struct Frame {
+    function: Option<usize>,
+    file: usize,
+    class: Option<String>,
+    returns: Vec<Value>,
+}
+
+/// What is found out beside it about all functions.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Functions that were followed into from another, or were handed over.
+    pub(crate) joined: BTreeSet<usize>,
+    /// Functions that were called and not followed into.
+    pub(crate) called: BTreeSet<usize>,
+    /// The names of what is called with SQL, and with something else, in the place of SQL.
+    pub(crate) forwarded: BTreeSet<String>,
+    pub(crate) forwarded_otherwise: BTreeSet<String>,
+    /// Where the texts begin that were run, or told as not understood.
+    pub(crate) texts: BTreeSet<(usize, u32)>,
+    /// Handlers of requests, and what they are called.
+    pub(crate) routes: BTreeMap<usize, String>,
+}
+
+/// Who follows.
+pub(crate) struct Walk<'p, 's> {
+    project: &'p Project<'p>,
+    seen: &'s mut Seen,
+    state: State,
+    frames: Vec<Frame>,
+    steps: Vec<Vec<WalkedStep>>,
+    out: Walked,
+    scalars: u32,
+    loops: usize,
+    depth: usize,
+    work: usize,
+    /// Whether what is found is thrown away.
+    trial: usize,
+    /// Whether constants are evaluated, and nothing runs.
+    constants: bool,
+    gave_up: bool,
+    /// Every statement that was made ready, as it was then.
+    made: Vec<Handle>,
+    /// Which of them have run, or have left the function, which may then be what runs them.
+    done: BTreeSet<usize>,
+    /// The states in which loops were left.
+    exits: Vec<Vec<State>>,
+    /// Whether the transaction was rolled back in this branch.
+    aborted: bool,
+    /// Whether the transaction was committed in this statement.
+    committed: bool,
+}
+
+impl<'p, 's> Walk<'p, 's> {
+    pub(crate) fn new(project: &'p Project<'p>, seen: &'s mut Seen) -> Walk<'p, 's> {
+        Walk {
+            project,
+            seen,
+            state: State::default(),
+            frames: Vec::new(),
+            steps: vec![Vec::new()],
+            out: Walked::default(),
+            scalars: 0,
+            loops: 0,
+            depth: 0,
+            work: 0,
+            trial: 0,
+            constants: false,
+            gave_up: false,
+            made: Vec::new(),
+            done: BTreeSet::new(),
+            exits: Vec::new(),
+            aborted: false,
+            committed: false,
+        }
+    }
+
+    /// A function by itself.
+    pub(crate) fn function(mut self, at: usize) -> Walked {
+        let declared = &self.project.functions[at];
+        for parameter in &declared.function.parameters {
+            let number = is_number(&parameter.of_type);
+            let value = self.scalar(&parameter.name, Vec::new(), number);
+            self.state.variables.insert(parameter.name.clone(), value);
+        }
+        self.frames.push(Frame {
+            function: Some(at),
+            file: declared.file,
+            class: declared.class.clone(),
+            returns: Vec::new(),
+        });
+        self.annotations(declared.function);
+        self.block(&declared.function.body);
+        self.finish()
+    }
+
+    /// What stands outside of functions.
+    pub(crate) fn module(mut self, file: usize) -> Walked {
+        self.frames.push(Frame {
+            function: None,
+            file,
+            class: None,
+            returns: Vec::new(),
+        });
+        let project = self.project;
+        self.block(&project.sources[file].module.body);
+        self.finish()
+    }
+
+    /// The values that a file gives to names outside of functions.
+    pub(crate) fn constants(mut self, file: usize) -> Vec<(Option<String>, String, Value)> {
+        self.constants = true;
+        self.frames.push(Frame {
+            function: None,
+            file,
+            class: None,
+            returns: Vec::new(),
+        });
+        let mut found = Vec::new();
+        let project = self.project;
+        self.constants_in(&project.sources[file].module.body, &mut found);
+        found
+    }
+
+    fn finish(mut self) -> Walked {
+        let mut steps = std::mem::take(&mut self.steps).swap_remove(0);
+        self.settle(&mut steps);
+        self.out.steps = steps;
+        self.out
+    }
+
+    /// What was made ready and not run by anybody who was seen runs where it was made ready.
+    fn settle(&mut self, steps: &mut Vec<WalkedStep>) {
+        let mut at = 0;
+        while at < steps.len() {
+            match &mut steps[at] {
+                WalkedStep::Ready(number) => {
+                    let number = *number;
+                    let handle = self
+                        .state
+                        .handles
+                        .get(number)
+                        .or_else(|| self.made.get(number));
+                    let left = handle.cloned().filter(|_| !self.done.contains(&number));
+                    let new = left.map(|handle| {
+                        let runs =
+                            self.runs_of(&handle.texts, &handle.bound, handle.file, handle.at);
+                        self.step_of(&runs, handle.file, handle.at)
+                    });
+                    match new.flatten() {
+                        Some(step) => steps[at] = step,
+                        None => {
+                            steps.remove(at);
+                            continue;
+                        }
+                    }
+                }
+                WalkedStep::Either(branches) => {
+                    let mut own = std::mem::take(branches);
+                    for branch in &mut own {
+                        self.settle(&mut branch.steps);
+                    }
+                    own.retain(|branch| !branch.steps.is_empty());
+                    if own.is_empty() {
+                        steps.remove(at);
+                        continue;
+                    }
+                    steps[at] = WalkedStep::Either(own);
+                }
+                WalkedStep::Repeat(inner) => {
+                    let mut own = std::mem::take(inner);
+                    self.settle(&mut own);
+                    if own.is_empty() {
+                        steps.remove(at);
+                        continue;
+                    }
+                    steps[at] = WalkedStep::Repeat(own);
+                }
+                WalkedStep::Run(_) => {}
+            }
+            at += 1;
+        }
+    }
+
+    fn frame(&self) -> &Frame {
+        // There is one from the first line on.
+        &self.frames[self.frames.len() - 1]
+    }
+
+    fn file(&self) -> usize {
+        self.frame().file
+    }
+
+    /// A value of its own.
+    fn scalar(&mut self, shown: &str, read: Vec<Read>, number: bool) -> Value {
+        Value::Scalar(self.plain(shown, read, number))
+    }
+
+    fn plain(&mut self, shown: &str, read: Vec<Read>, number: bool) -> Scalar {
+        self.scalars += 1;
+        let mut shown: String = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        if shown.chars().count() > 48 {
+            shown = shown.chars().take(47).collect();
+            shown.push('…');
+        }
+        Scalar {
+            id: self.scalars,
+            shown,
+            varies: self.loops > 0,
+            read,
+            number,
+        }
+    }
+
+    /// A piece of the file that is followed.
+    fn source(&self, range: &std::ops::Range<usize>) -> &'p str {
+        let text = &self.project.sources[self.file()].text;
+        text.get(range.clone()).unwrap_or_default()
+    }
+
+    fn push(&mut self, step: WalkedStep) {
+        let last = self.steps.len() - 1;
+        self.steps[last].push(step);
+    }
+
+    /// Something that is run and not known.
+    fn unresolved(&mut self, unresolved: Unresolved) {
+        if self.trial == 0
+            && !self
+                .out
+                .unresolved
+                .iter()
+                .any(|u| u.file == unresolved.file && u.range == unresolved.range)
+        {
+            self.out.unresolved.push(unresolved);
+        }
+    }
+
+    /// Gives up what is followed, once.
+    fn give_up(&mut self, reason: &str, range: &std::ops::Range<usize>) {
+        if !std::mem::replace(&mut self.gave_up, true) {
+            let unresolved = Unresolved {
+                file: self.file(),
+                range: range.clone(),
+                reason: reason.to_owned(),
+                head: String::new(),
+            };
+            // Also on trial: nothing is followed behind it.
+            self.out.unresolved.push(unresolved);
+        }
+    }
+
+    /// What a variable is after either of two branches.
+    fn join(&mut self, name: &str, left: &Value, right: &Value) -> Value {
+        if left == right {
+            return left.clone();
+        }
+        match (left, right) {
+            (Value::Text(a), Value::Text(b)) => {
+                if let Some(both) = crate::fold::either(a, b) {
+                    return Value::Text(both);
+                }
+            }
+            (Value::Handle(a), Value::Handle(b)) => return Value::Handle(union(a, b)),
+            (Value::Rows(a), Value::Rows(b)) => return Value::Rows(union(a, b)),
+            (Value::Nothing, other) | (other, Value::Nothing) => {
+                if matches!(
+                    other,
+                    Value::Rows(_) | Value::Handle(_) | Value::Function(_)
+                ) {
+                    return other.clone();
+                }
+            }
+            (Value::List(a), Value::List(b)) if a.len() == b.len() => {
+                let pairs: Vec<Value> = a
+                    .iter()
+                    .zip(b)
+                    .map(|(a, b)| self.join(name, a, b))
+                    .collect();
+                return Value::List(pairs);
+            }
+            _ => {}
+        }
+        let mut read = left.read();
+        read.extend(right.read());
+        if let (Value::Text(texts), other) | (other, Value::Text(texts)) = (left, right) {
+            // The text, or what is not known.
+            let hole = match other {
+                Value::Scalar(scalar) => scalar.clone(),
+                _ => self.plain(name, read.clone(), false),
+            };
+            let other = [Folded::hole(hole, self.file(), 0)];
+            if let Some(both) = crate::fold::either(texts, &other) {
+                return Value::Text(both);
+            }
+        }
+        self.scalar(name, read, false)
+    }
+
+    fn join_states(&mut self, left: State, right: State) -> State {
+        let mut joined = State::default();
+        for (name, value) in &left.variables {
+            let value = match right.variables.get(name) {
+                Some(other) => self.join(name, value, other),
+                None => value.clone(),
+            };
+            joined.variables.insert(name.clone(), value);
+        }
+        for (name, value) in right.variables {
+            joined.variables.entry(name).or_insert(value);
+        }
+        let count = left.handles.len().max(right.handles.len());
+        for at in 0..count {
+            let handle = match (left.handles.get(at), right.handles.get(at)) {
+                (Some(a), Some(b)) => self.join_handles(a, b),
+                (Some(one), None) | (None, Some(one)) => one.clone(),
+                (None, None) => continue,
+            };
+            joined.handles.push(handle);
+        }
+        joined.cursors = left.cursors;
+        for (name, runs) in right.cursors {
+            let known = joined.cursors.entry(name).or_default();
+            *known = union(known, &runs);
+        }
+        joined
+    }
+
+    fn join_handles(&mut self, a: &Handle, b: &Handle) -> Handle {
+        if a == b {
+            return a.clone();
+        }
+        let mut joined = a.clone();
+        joined.runs = union(&a.runs, &b.runs);
+        joined.bound = self.join_bound(&a.bound, &b.bound);
+        joined
+    }
+
+    fn join_bound(&mut self, a: &Bound, b: &Bound) -> Bound {
+        let mut joined = a.clone();
+        joined.unsure |= b.unsure;
+        for (at, value) in &b.positional {
+            let value = match a.positional.get(at) {
+                Some(own) => self.join("?", own, value),
+                None => value.clone(),
+            };
+            joined.positional.insert(*at, value);
+        }
+        for (name, value) in &b.named {
+            let value = match a.named.get(name) {
+                Some(own) => self.join(name, own, value),
+                None => value.clone(),
+            };
+            joined.named.insert(name.clone(), value);
+        }
+        joined
+    }
+}
+
+fn union(a: &[usize], b: &[usize]) -> Vec<usize> {
+    let mut both = a.to_vec();
+    both.extend(b.iter().filter(|n| !a.contains(n)));
+    both
+}
+
+/// Whether values of a type are numbers, written as SQL has them.
+fn is_number(of_type: &str) -> bool {
+    let name = of_type
+        .trim()
+        .trim_start_matches([':', '?', ' '])
+        .to_ascii_lowercase();
+    matches!(
+        name.as_str(),
+        "int"
+            | "long"
+            | "short"
+            | "byte"
+            | "integer"
+            | "double"
+            | "float"
+            | "number"
+            | "bigint"
+            | "int64"
+            | "int32"
+            | "int16"
+            | "uint"
+            | "uint32"
+            | "uint64"
+            | "float64"
+            | "float32"
+            | "bigdecimal"
+            | "decimal"
+    )
+}

@@ -1,0 +1,660 @@
+//! Statements that run, and what they come to.
+
+use super::{
+    Bound, Branch, Handle, RUNS_MAX, Run, Walk, WalkedStep,
+    call::{Call, start},
+};
+use crate::{
+    names,
+    outline::{Control, Outline},
+    syntax::{Expression, ExpressionKind},
+    value::{Folded, Read, Value},
+};
+
+impl Walk<'_, '_> {
+    /// A call that makes a statement ready, binds to one, or runs one.
+    pub(super) fn of_statement(
+        &mut self,
+        call: &Call<'_>,
+        receiver: Option<&Value>,
+        values: &[Value],
+    ) -> Option<Value> {
+        let name = call.name;
+        // A field may hold a statement by its text.
+        let receiver = match receiver {
+            Some(Value::Text(texts))
+                if texts.iter().any(Folded::is_sql)
+                    && (names::binds(name) || names::executes(name)) =>
+            {
+                let handle = self.ready(texts.clone(), Bound::default(), call);
+                if let Some(path) = call.on.and_then(Expression::path) {
+                    self.state.variables.insert(path, handle.clone());
+                }
+                Some(handle)
+            }
+            Some(other) => Some(other.clone()),
+            None => None,
+        };
+        if let Some(Value::Handle(handles)) = &receiver {
+            return self.on_handles(call, handles, values);
+        }
+        // A statement handed over.
+        let given = values.iter().position(|v| matches!(v, Value::Handle(_)));
+        if let Some(at) = given
+            && let Value::Handle(handles) = &values[at]
+        {
+            if names::binds(name) {
+                self.bind(call, handles, values, at + 1);
+                return Some(values[at].clone());
+            }
+            if names::prepares(name) {
+                return Some(values[at].clone());
+            }
+            if name.to_ascii_lowercase().contains("close")
+                || name.starts_with("new ")
+                || names::tells(name, call.callee)
+                || names::collects(name)
+            {
+                return Some(values[at].clone());
+            }
+            if name.ends_with("bind_result") {
+                self.give_to_references(call, handles);
+                return Some(Value::Nothing);
+            }
+            if name.contains("fetch")
+                || name.contains("result")
+                || name.contains("affected")
+                || name.contains("num_rows")
+            {
+                let runs = self.runs_so_far(handles);
+                return Some(Value::Rows(runs));
+            }
+            let bound = self.bound_by(call, values, at + 1);
+            return Some(self.run_handles(handles, bound, call));
+        }
+        let (at, texts, beside) = self.text_in(call, values)?;
+        if !names::may_run(name) {
+            if names::tells(name, call.callee) {
+                self.mark(&texts);
+                return None;
+            }
+            if names::collects(name) {
+                return None;
+            }
+        }
+        if self.constants {
+            return Some(Value::Text(texts));
+        }
+        if let Some(control) = texts.first().and_then(|t| Control::of(&t.head())) {
+            return self.control(control, &texts);
+        }
+        if !texts.iter().any(Folded::is_sql) {
+            return None;
+        }
+        self.seen.forwarded.insert(name.to_owned());
+        // In JPA these are words about objects.
+        if name == "createQuery"
+            && call
+                .on
+                .and_then(|on| on.last_name())
+                .is_some_and(is_entity_manager)
+        {
+            self.mark(&texts);
+            let reason =
+                "createQuery() is in the words of the mapper's objects, not of tables".to_owned();
+            self.not_known(call, reason, String::new());
+            return Some(self.computed(values, call.whole));
+        }
+        let mut bound = self.bound_by(call, values, at + 1);
+        if let Some(beside) = beside {
+            match beside {
+                Value::List(list) => bound.positional.extend(list.into_iter().enumerate()),
+                Value::Map(pairs) => bound.named.extend(pairs),
+                _ => bound.unsure = true,
+            }
+        }
+        if names::prepares(name) {
+            return Some(self.ready(texts, bound, call));
+        }
+        let many = name.to_ascii_lowercase();
+        if many.contains("many") || many.contains("batch") {
+            // For each of many.
+            bound.unsure = true;
+            self.loops += 1;
+            self.steps.push(Vec::new());
+            let found = self.run(&texts, bound, call.whole.range.start);
+            let inner = self.steps.pop().unwrap_or_default();
+            self.loops -= 1;
+            self.push(WalkedStep::Repeat(inner));
+            return Some(found);
+        }
+        let found = self.run(&texts, bound, call.whole.range.start);
+        if let (Some(path), Value::Rows(runs)) = (call.on.and_then(Expression::path), &found) {
+            self.state.cursors.insert(path, runs.clone());
+        }
+        Some(found)
+    }
+
+    /// The argument that is SQL: which, its texts, and the values that stand beside it in one object.
+    fn text_in(
+        &self,
+        call: &Call<'_>,
+        values: &[Value],
+    ) -> Option<(usize, Vec<Folded>, Option<Value>)> {
+        for (at, value) in values.iter().enumerate() {
+            match value {
+                Value::Text(texts) => {
+                    let control = texts
+                        .first()
+                        .is_some_and(|t| Control::of(&t.head()).is_some());
+                    if texts.iter().any(Folded::is_sql) || control && names::may_run(call.name) {
+                        return Some((at, texts.clone(), None));
+                    }
+                }
+                Value::Map(pairs) => {
+                    let of = |names: &[&str]| {
+                        let found = pairs.iter().find(|(key, _)| names.contains(&key.as_str()));
+                        found.map(|(_, value)| value.clone())
+                    };
+                    if let Some(Value::Text(texts)) = of(&["text", "sql", "query", "statement"])
+                        && texts.iter().any(Folded::is_sql)
+                    {
+                        return Some((
+                            at,
+                            texts,
+                            of(&["values", "params", "bindings", "replacements", "bind"]),
+                        ));
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn control(&mut self, control: Control, texts: &[Folded]) -> Option<Value> {
+        self.mark(texts);
+        match control {
+            Control::Commit => self.committed = true,
+            Control::Rollback => self.aborted = true,
+            Control::Aside => {
+                let declares = |text: &&Folded| {
+                    let head = text.head().trim_start().to_ascii_lowercase();
+                    let whole = text
+                        .pieces
+                        .iter()
+                        .all(|p| matches!(p, crate::value::Piece::Known { .. }));
+                    whole && (head.starts_with("create") || head.starts_with("alter"))
+                };
+                if self.trial == 0 {
+                    let file = self.file();
+                    let found = texts.iter().filter(declares);
+                    self.out
+                        .declared
+                        .extend(found.map(|text| (file, text.clone())));
+                }
+            }
+        }
+        Some(Value::Nothing)
+    }
+
+    /// A statement made ready.
+    fn ready(&mut self, texts: Vec<Folded>, bound: Bound, call: &Call<'_>) -> Value {
+        if self.constants {
+            return Value::Text(texts);
+        }
+        self.mark(&texts);
+        self.refill();
+        let number = self.made.len();
+        let handle = Handle {
+            texts,
+            file: self.file(),
+            at: start(call) as usize,
+            bound,
+            runs: Vec::new(),
+        };
+        self.made.push(handle.clone());
+        self.state.handles.push(handle);
+        self.push(WalkedStep::Ready(number));
+        Value::Handle(vec![number])
+    }
+
+    fn runs_so_far(&self, handles: &[usize]) -> Vec<usize> {
+        let of = |number: &usize| self.state.handles.get(*number).map(|h| h.runs.clone());
+        handles.iter().filter_map(of).flatten().collect()
+    }
+
+    fn on_handles(
+        &mut self,
+        call: &Call<'_>,
+        handles: &[usize],
+        values: &[Value],
+    ) -> Option<Value> {
+        let name = call.name;
+        let lower = name.to_ascii_lowercase();
+        let ran = !self.runs_so_far(handles).is_empty();
+        if lower.contains("bind_result") || lower == "bindcolumn" {
+            self.give_to_references(call, handles);
+            return Some(Value::Nothing);
+        }
+        if lower == "bindparams" || names::binds(name) {
+            self.bind(call, handles, values, 0);
+            return Some(Value::Handle(handles.to_vec()));
+        }
+        let reads = lower.starts_with("fetch")
+            || lower.starts_with("get") && lower != "get"
+            || lower == "scan";
+        let gathers = matches!(
+            lower.as_str(),
+            "mapto" | "list" | "one" | "first" | "map" | "all" | "then"
+        );
+        if ran && (reads || gathers) {
+            let runs = self.runs_so_far(handles);
+            let rows = Value::Rows(runs);
+            return self.of_rows(call, Some(&rows), values).or(Some(rows));
+        }
+        if names::executes(name) {
+            let mut bound = self.bound_by(call, values, 0);
+            if lower == "map" || lower == "mapto" || lower == "then" {
+                bound = Bound::default();
+            }
+            if lower == "addbatch" {
+                self.loops += 1;
+                self.steps.push(Vec::new());
+                let found = self.run_handles(handles, bound, call);
+                let inner = self.steps.pop().unwrap_or_default();
+                self.loops -= 1;
+                self.push(WalkedStep::Repeat(inner));
+                return Some(found);
+            }
+            if lower == "executebatch" && ran {
+                return Some(Value::Nothing);
+            }
+            return Some(self.run_handles(handles, bound, call));
+        }
+        if lower.contains("close") || lower.contains("rowcount") || lower.contains("affected") {
+            let runs = self.runs_so_far(handles);
+            return Some(Value::Rows(runs));
+        }
+        Some(Value::Handle(handles.to_vec()))
+    }
+
+    fn run_handles(&mut self, handles: &[usize], bound: Bound, call: &Call<'_>) -> Value {
+        let mut all = Vec::new();
+        let mut branches: Vec<Branch> = Vec::new();
+        let file = self.file();
+        for number in handles {
+            let Some(handle) = self.state.handles.get(*number).cloned() else {
+                continue;
+            };
+            let mut own = handle.bound.clone();
+            own.unsure |= bound.unsure;
+            own.positional.extend(bound.positional.clone());
+            own.named.extend(bound.named.clone());
+            if handles.len() > 1 {
+                own.unsure = true;
+            }
+            let runs = self.runs_of(&handle.texts, &own, handle.file, handle.at);
+            if self.trial == 0 {
+                self.done.insert(*number);
+            }
+            if let Some(state) = self.state.handles.get_mut(*number) {
+                state.runs.clone_from(&runs);
+            }
+            if let Some(step) = self.step_of(&runs, handle.file, handle.at) {
+                let at = start(call) as usize;
+                branches.push(Branch {
+                    file,
+                    at,
+                    steps: vec![step],
+                });
+            }
+            all.extend(runs);
+        }
+        match branches.len() {
+            0 => {}
+            1 => {
+                let Branch { steps, .. } = branches.swap_remove(0);
+                steps.into_iter().for_each(|step| self.push(step));
+            }
+            _ => self.push(WalkedStep::Either(branches)),
+        }
+        Value::Rows(all)
+    }
+
+    /// `setInt(1, n)`, `bindValue(':n', n)`, `bind_param("i", n)`, `setParameter("n", n)`.
+    fn bind(&mut self, call: &Call<'_>, handles: &[usize], values: &[Value], from: usize) {
+        let lower = call.name.to_ascii_lowercase();
+        let mut bound = Bound::default();
+        let given: Vec<(&Expression, &Value)> = call
+            .arguments
+            .iter()
+            .map(|a| &a.value)
+            .zip(values)
+            .skip(from)
+            .collect();
+        let by_name = call.arguments.iter().any(|a| a.name.is_some());
+        if lower.ends_with("bind_param") {
+            for (at, (_, value)) in given.iter().skip(1).enumerate() {
+                bound.positional.insert(at, (*value).clone());
+            }
+            bound.unsure = call.arguments.iter().any(|a| a.spread);
+        } else if by_name
+            || lower == "bindparams"
+            || lower == "params"
+            || lower == "bindmap"
+            || lower == "bindbean"
+        {
+            bound = self.bound_by(call, values, from);
+        } else {
+            match given.as_slice() {
+                [
+                    (
+                        Expression {
+                            kind: ExpressionKind::Number(n),
+                            ..
+                        },
+                        _,
+                    ),
+                    (_, value),
+                    ..,
+                ] => {
+                    match n
+                        .parse::<usize>()
+                        .ok()
+                        .and_then(|n| n.checked_sub(usize::from(lower != "bind")))
+                    {
+                        Some(at) => {
+                            bound.positional.insert(at, (*value).clone());
+                        }
+                        None => bound.unsure = true,
+                    }
+                }
+                [(_, Value::Text(key)), (_, value), ..] if key.len() == 1 => {
+                    let key = key[0].shown();
+                    bound.named.insert(
+                        key.trim_start_matches([':', '@', '$']).to_owned(),
+                        (*value).clone(),
+                    );
+                }
+                [(_, Value::Map(_)), ..] => bound = self.bound_by(call, values, from),
+                [_, _, ..] => bound.unsure = true,
+                // `setFetchSize(1)` and its like.
+                _ => return,
+            }
+        }
+        for number in handles {
+            if let Some(handle) = self.state.handles.get_mut(*number) {
+                handle.bound.unsure |= bound.unsure || handles.len() > 1;
+                handle.bound.positional.extend(bound.positional.clone());
+                handle.bound.named.extend(bound.named.clone());
+            }
+        }
+    }
+
+    /// Variables that are given the columns of a result.
+    fn give_to_references(&mut self, call: &Call<'_>, handles: &[usize]) {
+        let runs = self.runs_so_far(handles);
+        let targets: Vec<&Expression> = call
+            .arguments
+            .iter()
+            .map(|a| &a.value)
+            .filter(|v| !matches!(v.kind, ExpressionKind::Text(_)))
+            .collect();
+        let skip = usize::from(!matches!(call.callee.kind, ExpressionKind::Member(..)));
+        for (at, target) in targets.into_iter().skip(skip).enumerate() {
+            let value = self.column(&runs, "", Some(at), target);
+            self.assign(target, value);
+        }
+    }
+
+    /// What is asked of rows: a column, or other rows.
+    pub(super) fn of_rows(
+        &mut self,
+        call: &Call<'_>,
+        receiver: Option<&Value>,
+        values: &[Value],
+    ) -> Option<Value> {
+        let lower = call.name.to_ascii_lowercase();
+        let cursor = call
+            .on
+            .and_then(Expression::path)
+            .and_then(|path| self.state.cursors.get(&path).cloned());
+        let runs = match (receiver, cursor) {
+            (Some(Value::Rows(runs)), _) => runs.clone(),
+            (_, Some(runs))
+                if lower.contains("fetch") || lower == "scan" || lower.contains("rowcount") =>
+            {
+                runs
+            }
+            _ => {
+                // `mysqli_fetch_assoc($result)`.
+                let given = values.iter().find_map(|v| match v {
+                    Value::Rows(runs) => Some(runs.clone()),
+                    _ => None,
+                });
+                let reads = lower.contains("fetch")
+                    || lower.contains("num_rows")
+                    || lower.contains("affected");
+                given.filter(|_| reads)?
+            }
+        };
+        if lower.contains("scan") {
+            let mut at = 0;
+            for argument in call.arguments {
+                if let ExpressionKind::Reference(target) = &argument.value.kind {
+                    let value = self.column(&runs, "", Some(at), target);
+                    self.assign(target, value);
+                    at += 1;
+                }
+            }
+            return Some(Value::Nothing);
+        }
+        let gets = lower.starts_with("get") && !values.is_empty();
+        if gets
+            || matches!(
+                lower.as_str(),
+                "fetchcolumn"
+                    | "scalar"
+                    | "scalar_one"
+                    | "scalar_one_or_none"
+                    | "fetchval"
+                    | "pluck"
+            )
+        {
+            let argument = call.arguments.first();
+            let name = match values.first() {
+                Some(Value::Text(texts)) if texts.len() == 1 => texts[0].shown(),
+                _ => String::new(),
+            };
+            let number = match argument.map(|a| &a.value.kind) {
+                Some(ExpressionKind::Number(n)) => n
+                    .parse::<usize>()
+                    .ok()
+                    .map(|n| n.saturating_sub(usize::from(gets))),
+                None => Some(0),
+                _ => None,
+            };
+            return Some(self.column(&runs, &name, number, call.whole));
+        }
+        for value in values {
+            if let Value::Function(at) = value {
+                let inner = Call {
+                    whole: call.whole,
+                    callee: call.callee,
+                    arguments: &[],
+                    name: call.name,
+                    on: None,
+                };
+                let at = *at;
+                if !self.frames.iter().any(|f| f.function == Some(at)) {
+                    let rows = Value::Rows(runs.clone());
+                    self.repeat(&mut |walk: &mut Self| {
+                        walk.follow(at, std::slice::from_ref(&rows), &inner);
+                    });
+                }
+            }
+        }
+        Some(Value::Rows(runs))
+    }
+
+    /// A column of what some statements come to: by its name, or by its number.
+    pub(super) fn column(
+        &mut self,
+        runs: &[usize],
+        name: &str,
+        number: Option<usize>,
+        value: &Expression,
+    ) -> Value {
+        let mut read = Vec::new();
+        for run in runs {
+            let Some(known) = self.out.runs.get(*run) else {
+                continue;
+            };
+            let outline = Outline::of(&known.text.shown());
+            let column = match number {
+                Some(at) => outline.columns.get(at).cloned(),
+                None => outline
+                    .columns
+                    .iter()
+                    .find(|c| c.eq_ignore_ascii_case(name))
+                    .cloned(),
+            };
+            let column = column.or_else(|| {
+                (outline.all && !name.is_empty() && !is_of_rows(name)).then(|| name.to_owned())
+            });
+            read.push(Read {
+                run: *run,
+                plain: column.is_some(),
+                column,
+            });
+        }
+        let is_column = read.iter().any(|r| r.column.is_some());
+        // `rows`, `rows[0]`: still what was read.
+        let of_rows = matches!(
+            value.kind,
+            ExpressionKind::Member(..) | ExpressionKind::Index(..)
+        );
+        let row = number.is_some() && of_rows && !is_fetched(value);
+        if !is_column && (of_rows || name.is_empty() || is_of_rows(name)) || row {
+            return Value::Rows(runs.to_vec());
+        }
+        let shown = match name.is_empty() {
+            false => name.to_owned(),
+            true => read
+                .iter()
+                .find_map(|r| r.column.clone())
+                .unwrap_or_else(|| self.source(&value.range).to_owned()),
+        };
+        self.scalar(&shown, read, false)
+    }
+
+    /// Runs one of these texts here.
+    pub(super) fn run(&mut self, texts: &[Folded], bound: Bound, at: usize) -> Value {
+        let file = self.file();
+        let runs = self.runs_of(texts, &bound, file, at);
+        if let Some(step) = self.step_of(&runs, file, at) {
+            self.push(step);
+        }
+        Value::Rows(runs)
+    }
+
+    /// The runs of these texts, one for each.
+    pub(super) fn runs_of(
+        &mut self,
+        texts: &[Folded],
+        bound: &Bound,
+        file: usize,
+        at: usize,
+    ) -> Vec<usize> {
+        self.mark(texts);
+        let mut runs = Vec::new();
+        for text in texts {
+            if self.out.runs.len() >= RUNS_MAX {
+                self.give_up("more statements run here than are followed", &(at..at));
+                break;
+            }
+            runs.push(self.out.runs.len());
+            let (text, bound) = (text.clone(), bound.clone());
+            self.out.runs.push(Run {
+                text,
+                file,
+                at,
+                bound,
+            });
+        }
+        runs
+    }
+
+    pub(super) fn step_of(&self, runs: &[usize], file: usize, at: usize) -> Option<WalkedStep> {
+        match runs {
+            [] => None,
+            [one] => Some(WalkedStep::Run(*one)),
+            several => {
+                let branch = |run: &usize| Branch {
+                    file,
+                    at,
+                    steps: vec![WalkedStep::Run(*run)],
+                };
+                Some(WalkedStep::Either(several.iter().map(branch).collect()))
+            }
+        }
+    }
+
+    /// These texts are accounted for.
+    pub(super) fn mark(&mut self, texts: &[Folded]) {
+        for piece in texts.iter().flat_map(|t| &t.pieces) {
+            if let crate::value::Piece::Known { file, places, .. } = piece
+                && let Some(place) = places.first()
+            {
+                self.seen.texts.insert((*file, *place));
+            }
+        }
+    }
+}
+
+/// Names that rows have beside their columns.
+fn is_of_rows(name: &str) -> bool {
+    matches!(
+        name,
+        "rows"
+            | "rowCount"
+            | "length"
+            | "rowcount"
+            | "data"
+            | "affectedRows"
+            | "insertId"
+            | "lastrowid"
+            | "changes"
+            | "lastInsertRowid"
+            | "num_rows"
+            | "affected_rows"
+            | "fields"
+            | "count"
+            | "then"
+            | "err"
+            | "error"
+    )
+}
+
+/// Whether a row was fetched, so that what is asked by a number is a column.
+fn is_fetched(value: &Expression) -> bool {
+    match &value.kind {
+        ExpressionKind::Index(of, _) => {
+            let name = of.last_name().unwrap_or_default().to_ascii_lowercase();
+            name.contains("fetchone")
+                || name.contains("fetch_row")
+                || name.contains("row") && !name.contains("rows")
+                || name == "result"
+        }
+        _ => true,
+    }
+}
+
+fn is_entity_manager(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name == "em"
+        || name.ends_with("entitymanager")
+        || name.ends_with("session")
+        || name == "manager"
+}

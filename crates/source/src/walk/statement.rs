@@ -1,0 +1,505 @@
+//! Statements: branches, loops, ways out.
+
+use super::{Branch, Flow, LOOPS_MAX, State, Walk, WalkedStep};
+use crate::{
+    guard::Guard,
+    syntax::{Expression, ExpressionKind, Function, Statement, StatementKind},
+    value::Value,
+};
+
+impl Walk<'_, '_> {
+    /// Statements one behind the other. What may not be come to stands in a branch.
+    pub(super) fn block(&mut self, statements: &[Statement]) -> Flow {
+        let mut whole = Flow::default();
+        let mut nested = Vec::new();
+        for statement in statements {
+            if self.gave_up {
+                break;
+            }
+            if whole.may_leave && nested.len() < 64 {
+                // A branch that what follows stands in; a second one where there is none yet in the first.
+                let empty = !nested.is_empty() && self.steps.last().is_some_and(Vec::is_empty);
+                if !empty {
+                    self.steps.push(Vec::new());
+                    nested.push(statement.range.start);
+                }
+                whole.may_leave = false;
+            }
+            let flow = self.statement(statement);
+            whole.may_leave |= flow.may_leave;
+            if flow.ends {
+                whole.ends = true;
+                whole.aborts = flow.aborts;
+                // What stands behind it is never come to, but for functions and labels.
+                break;
+            }
+        }
+        whole.may_leave |= !nested.is_empty();
+        for at in nested.into_iter().rev() {
+            let inner = self.steps.pop().unwrap_or_default();
+            self.either(vec![(at, inner)]);
+        }
+        whole
+    }
+
+    /// One of these branches, or none.
+    pub(super) fn either(&mut self, branches: Vec<(usize, Vec<WalkedStep>)>) {
+        let file = self.file();
+        let branches: Vec<Branch> = branches
+            .into_iter()
+            .filter(|(_, steps)| !steps.is_empty())
+            .map(|(at, steps)| Branch { file, at, steps })
+            .collect();
+        if !branches.is_empty() {
+            self.push(WalkedStep::Either(branches));
+        }
+    }
+
+    /// Statements in a branch of their own: their steps, the state behind them, and how they end.
+    fn branch(&mut self, from: &State, statements: &[Statement]) -> (Vec<WalkedStep>, State, Flow) {
+        self.state = from.clone();
+        self.refill();
+        let outer = std::mem::replace(&mut self.aborted, false);
+        self.steps.push(Vec::new());
+        let mut flow = self.block(statements);
+        let steps = self.steps.pop().unwrap_or_default();
+        flow.aborts |= std::mem::replace(&mut self.aborted, outer);
+        (steps, std::mem::take(&mut self.state), flow)
+    }
+
+    fn statement(&mut self, statement: &Statement) -> Flow {
+        match &statement.kind {
+            StatementKind::Expression(value) => {
+                self.evaluate(value);
+                Flow {
+                    may_leave: std::mem::take(&mut self.committed),
+                    ..Flow::default()
+                }
+            }
+            StatementKind::If {
+                condition,
+                then,
+                otherwise,
+            } => self.condition(statement, condition, then, otherwise),
+            StatementKind::Cases {
+                value,
+                cases,
+                exhaustive,
+            } => {
+                if let Some(value) = value {
+                    self.evaluate(value);
+                }
+                let mut all: Vec<&[Statement]> = cases.iter().map(Vec::as_slice).collect();
+                if !exhaustive {
+                    all.push(&[]);
+                }
+                let at: Vec<usize> = all
+                    .iter()
+                    .map(|case| {
+                        case.first()
+                            .map_or(statement.range.start, |s| s.range.start)
+                    })
+                    .collect();
+                self.exits.push(Vec::new());
+                let mut flow = self.branches(&all, &at);
+                // Who leaves a case goes on behind the last.
+                flow.ends &= !self.come_out();
+                flow
+            }
+            StatementKind::Loop { before, body } => {
+                for value in before {
+                    self.evaluate(value);
+                }
+                self.repeat(&mut |walk: &mut Self| {
+                    walk.exits.push(Vec::new());
+                    walk.block(body);
+                    walk.come_out();
+                });
+                Flow {
+                    may_leave: leaves(body),
+                    ..Flow::default()
+                }
+            }
+            StatementKind::Try {
+                body,
+                handlers,
+                finally,
+            } => self.attempt(statement, body, handlers, finally),
+            StatementKind::Return(value) => {
+                let value = match value {
+                    Some(value) => self.evaluate(value),
+                    None => Value::Nothing,
+                };
+                let last = self.frames.len() - 1;
+                self.frames[last].returns.push(value);
+                Flow {
+                    ends: true,
+                    ..Flow::default()
+                }
+            }
+            StatementKind::Throw(value) => {
+                if let Some(value) = value {
+                    self.evaluate(value);
+                }
+                Flow {
+                    ends: true,
+                    aborts: true,
+                    may_leave: false,
+                }
+            }
+            StatementKind::Leave => {
+                let state = self.state.clone();
+                if let Some(exits) = self.exits.last_mut() {
+                    exits.push(state);
+                }
+                Flow {
+                    ends: true,
+                    ..Flow::default()
+                }
+            }
+            StatementKind::Block(inner) => self.block(inner),
+            StatementKind::Other(inner) => self.branches(
+                &[inner, &[]],
+                &[statement.range.start, statement.range.start],
+            ),
+            StatementKind::Function(function) => {
+                self.declare(function);
+                Flow::default()
+            }
+            // What is broken is told for the whole file.
+            StatementKind::Class { .. } | StatementKind::Broken => Flow::default(),
+        }
+    }
+
+    /// The states in which a loop, or its turn, was left, beside that at its end; whether there are any.
+    fn come_out(&mut self) -> bool {
+        let exits = self.exits.pop().unwrap_or_default();
+        let any = !exits.is_empty();
+        for exit in exits {
+            let state = std::mem::take(&mut self.state);
+            self.state = self.join_states(state, exit);
+        }
+        self.refill();
+        any
+    }
+
+    fn declare(&mut self, function: &Function) {
+        let at = self.project.function_at(self.file(), function.range.start);
+        if let Some(at) = at
+            && self.frame().function.is_some()
+        {
+            self.state
+                .variables
+                .insert(function.name.clone(), Value::Function(at));
+        }
+    }
+
+    fn condition(
+        &mut self,
+        statement: &Statement,
+        condition: &Expression,
+        then: &[Statement],
+        otherwise: &[Statement],
+    ) -> Flow {
+        let guard = self.guards(condition);
+        let first = self.out.runs.len();
+        let at = |inner: &[Statement]| {
+            inner
+                .first()
+                .map_or(statement.range.start, |s| s.range.start)
+        };
+        let places = [at(then), at(otherwise)];
+        let flows = self.both(&[then, otherwise], &places);
+        if self.trial == 0 {
+            let (file, last) = (self.file(), self.out.runs.len());
+            for (comparison, negated) in guard {
+                self.out.guards.push(Guard {
+                    comparison,
+                    negated,
+                    file,
+                    range: condition.range.clone(),
+                    shown: self.source(&condition.range).to_owned(),
+                    then_ends: flows[0].ends,
+                    otherwise_ends: flows[1].ends,
+                    inside: first..last,
+                });
+            }
+        }
+        combined(&flows)
+    }
+
+    /// One of these runs.
+    fn branches(&mut self, all: &[&[Statement]], places: &[usize]) -> Flow {
+        combined(&self.both(all, places))
+    }
+
+    fn both(&mut self, all: &[&[Statement]], places: &[usize]) -> Vec<Flow> {
+        let from = self.state.clone();
+        let mut joined: Option<State> = None;
+        let mut flows = Vec::new();
+        let mut steps = Vec::new();
+        for (statements, at) in all.iter().zip(places) {
+            let (inner, state, flow) = self.branch(&from, statements);
+            steps.push((*at, inner));
+            flows.push(flow);
+            if flow.ends {
+                // What it has made ready stays known.
+                continue;
+            }
+            joined = Some(match joined {
+                Some(other) => self.join_states(other, state),
+                None => state,
+            });
+        }
+        self.state = joined.unwrap_or(from);
+        self.refill();
+        self.either(steps);
+        flows
+    }
+
+    /// What runs any number of times: once to see what it changes, once as it is the other times.
+    pub(super) fn repeat(&mut self, body: &mut dyn FnMut(&mut Self)) {
+        let before = self.state.clone();
+        let deep = self.loops >= LOOPS_MAX;
+        self.loops += 1;
+        if !deep {
+            self.on_trial(body);
+        }
+        let after = std::mem::replace(&mut self.state, before.clone());
+        for (name, value) in &before.variables {
+            let changed = deep || after.variables.get(name) != Some(value);
+            let is_fixed = matches!(value, Value::Handle(_) | Value::Function(_));
+            if changed && !is_fixed {
+                // Whatever it was computed from in earlier turns may not be there any more by its number.
+                let value = self.scalar(name, Vec::new(), false);
+                self.state.variables.insert(name.clone(), value);
+            }
+        }
+        for number in 0..self.state.handles.len() {
+            let own = self.state.handles[number].bound.clone();
+            let other = after.handles.get(number).map(|h| h.bound.clone());
+            if other.as_ref() != Some(&own) || deep {
+                self.state.handles[number].bound.unsure = true;
+            }
+        }
+        self.refill();
+        self.steps.push(Vec::new());
+        body(self);
+        let inner = self.steps.pop().unwrap_or_default();
+        self.loops -= 1;
+        let inside = std::mem::take(&mut self.state);
+        self.state = self.join_states(before, inside);
+        if !inner.is_empty() {
+            self.push(WalkedStep::Repeat(inner));
+        }
+    }
+
+    /// Something that is done for the state that it leaves alone.
+    fn on_trial(&mut self, body: &mut dyn FnMut(&mut Self)) {
+        let (runs, made) = (self.out.runs.len(), self.made.len());
+        let returns: Vec<usize> = self.frames.iter().map(|f| f.returns.len()).collect();
+        self.trial += 1;
+        self.steps.push(Vec::new());
+        body(self);
+        self.steps.pop();
+        self.trial -= 1;
+        self.out.runs.truncate(runs);
+        self.made.truncate(made);
+        for (frame, length) in self.frames.iter_mut().zip(returns) {
+            frame.returns.truncate(length);
+        }
+    }
+
+    fn attempt(
+        &mut self,
+        statement: &Statement,
+        body: &[Statement],
+        handlers: &[Vec<Statement>],
+        finally: &[Statement],
+    ) -> Flow {
+        let from = self.state.clone();
+        let at = |inner: &[Statement]| {
+            inner
+                .first()
+                .map_or(statement.range.start, |s| s.range.start)
+        };
+        // Where an exception is caught and nothing given up, what has run counts and the rest does not.
+        let mut swallowed = false;
+        for handler in handlers {
+            let from = from.clone();
+            self.on_trial(&mut |walk: &mut Self| {
+                let (_, _, flow) = walk.branch(&from, handler);
+                swallowed |= !flow.aborts;
+            });
+        }
+        self.state = from.clone();
+        self.refill();
+        let flow = match swallowed {
+            false => self.block(body),
+            true => {
+                let mut opened = Vec::new();
+                let mut whole = Flow::default();
+                for inner in body {
+                    let empty = self.steps.last().is_some_and(Vec::is_empty) && !opened.is_empty();
+                    if !empty {
+                        self.steps.push(Vec::new());
+                        opened.push(inner.range.start);
+                    }
+                    let flow = self.block(std::slice::from_ref(inner));
+                    whole.may_leave |= flow.may_leave;
+                    if flow.ends {
+                        whole.ends = true;
+                        whole.aborts = flow.aborts;
+                        break;
+                    }
+                }
+                for at in opened.into_iter().rev() {
+                    let inner = self.steps.pop().unwrap_or_default();
+                    self.either(vec![(at, inner)]);
+                }
+                // Who throws in here is caught.
+                whole.ends &= !whole.aborts;
+                whole.aborts = false;
+                whole
+            }
+        };
+        // A handler may find anything done or not.
+        let mut state = std::mem::take(&mut self.state);
+        let before = self.join_states(from, state.clone());
+        let mut steps = Vec::new();
+        for handler in handlers {
+            let (inner, other, flow) = self.branch(&before, handler);
+            steps.push((at(handler), inner));
+            if !flow.ends {
+                state = self.join_states(state, other);
+            }
+        }
+        self.either(steps);
+        self.state = state;
+        self.refill();
+        let last = self.block(finally);
+        Flow {
+            ends: flow.ends || last.ends,
+            aborts: flow.aborts,
+            may_leave: flow.may_leave
+                || last.may_leave
+                || swallowed && handlers.iter().any(|h| leaves(h)),
+        }
+    }
+
+    /// What names stand for outside of functions.
+    pub(super) fn constants_in(
+        &mut self,
+        statements: &[Statement],
+        found: &mut Vec<(Option<String>, String, Value)>,
+    ) {
+        for statement in statements {
+            match &statement.kind {
+                StatementKind::Expression(value) => {
+                    if let ExpressionKind::Assign { target, value, .. } = &value.kind
+                        && let Some(path) = target.path()
+                    {
+                        let name = path.rsplit('.').next().unwrap_or(&path).to_owned();
+                        let value = self.evaluate(value);
+                        let class = self.frame().class.clone();
+                        self.state.variables.insert(name.clone(), value.clone());
+                        if let Value::Map(pairs) = &value {
+                            // `const queries = {find: "…"}`, `exports = {find: "…"}`.
+                            let exported = name == "exports";
+                            for (key, value) in pairs {
+                                let of = (!exported).then(|| name.clone());
+                                found.push((of, key.clone(), value.clone()));
+                            }
+                        }
+                        found.push((class, name, value));
+                    }
+                }
+                StatementKind::Block(inner) | StatementKind::Other(inner) => {
+                    self.constants_in(inner, found);
+                }
+                StatementKind::Class { name, body } => {
+                    let last = self.frames.len() - 1;
+                    let outer = self.frames[last].class.replace(name.clone());
+                    let kept = self.state.variables.clone();
+                    self.constants_in(body, found);
+                    self.state.variables = kept;
+                    self.frames[last].class = outer;
+                }
+                // What functions give to fields counts, whoever runs them.
+                StatementKind::Function(function) => self.fields_in(&function.body, found),
+                _ => {}
+            }
+        }
+    }
+
+    fn fields_in(
+        &mut self,
+        statements: &[Statement],
+        found: &mut Vec<(Option<String>, String, Value)>,
+    ) {
+        for statement in statements {
+            match &statement.kind {
+                StatementKind::Expression(value) => {
+                    if let ExpressionKind::Assign {
+                        target,
+                        value,
+                        operator,
+                    } = &value.kind
+                        && let Some(path) = target.path()
+                        && let Some(("this" | "self" | "cls", name)) = path.split_once('.')
+                    {
+                        let mut given = self.evaluate(value);
+                        if operator.is_some() {
+                            given = self.scalar(name, Vec::new(), false);
+                        }
+                        let class = self.frame().class.clone();
+                        found.push((class, name.to_owned(), given));
+                    }
+                }
+                StatementKind::If {
+                    then, otherwise, ..
+                } => {
+                    self.fields_in(then, found);
+                    self.fields_in(otherwise, found);
+                }
+                StatementKind::Block(inner)
+                | StatementKind::Other(inner)
+                | StatementKind::Loop { body: inner, .. } => self.fields_in(inner, found),
+                StatementKind::Try { body, finally, .. } => {
+                    self.fields_in(body, found);
+                    self.fields_in(finally, found);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// How branches end, one of which runs.
+fn combined(flows: &[Flow]) -> Flow {
+    Flow {
+        ends: flows.iter().all(|f| f.ends),
+        aborts: flows.iter().all(|f| f.aborts),
+        may_leave: flows.iter().any(|f| f.may_leave || f.ends && !f.aborts),
+    }
+}
+
+/// Whether a RETURN stands in there.
+fn leaves(statements: &[Statement]) -> bool {
+    statements.iter().any(|statement| match &statement.kind {
+        StatementKind::Return(_) => true,
+        StatementKind::If {
+            then, otherwise, ..
+        } => leaves(then) || leaves(otherwise),
+        StatementKind::Cases { cases, .. } => cases.iter().any(|case| leaves(case)),
+        StatementKind::Loop { body, .. }
+        | StatementKind::Block(body)
+        | StatementKind::Other(body) => leaves(body),
+        StatementKind::Try {
+            body,
+            handlers,
+            finally,
+        } => leaves(body) || leaves(finally) || handlers.iter().any(|h| leaves(h)),
+        _ => false,
+    })
+}
