@@ -67,7 +67,7 @@ use rustc_hash::FxHashMap;
 
 use self::attempt::{Attempt, Phase};
 use self::causal::AWAIT;
-use self::message::{Message, Refusal, Stamped};
+use self::message::{Message, Stamped};
 use self::participant::{Context, Participant};
 use self::quorum::RETRY;
 use self::stability::Stability;
