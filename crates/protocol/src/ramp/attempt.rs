@@ -112,6 +112,8 @@ pub(super) struct View {
     pub(super) partition: PartitionId,
     /// Whose snapshot it is: the owner's, or in quorum operation the copy's that was read.
     pub(super) copy: NodeId,
+    /// In quorum operation: how long its first rows took, at most.
+    pub(super) took: Ticks,
     pub(super) snapshot: CommitSequence,
     pub(super) reads: Reads,
     pub(super) includes: Includes,
@@ -211,6 +213,8 @@ pub(super) struct Part {
     pub(super) copy: NodeId,
     /// In quorum operation: the round that is not answered.
     pub(super) round: Option<Box<Round>>,
+    /// In quorum operation: how long the last round took.
+    pub(super) took: Ticks,
     pub(super) reads: Reads,
     /// Which of the reads are of guards.
     pub(super) guards: SmallVec<[u32; 2]>,

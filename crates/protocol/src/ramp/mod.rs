@@ -187,6 +187,8 @@ pub struct RampNode {
     awaiting: Option<Timestamp>,
     /// Whether the timer is set that looks for reads that were not answered in time.
     retrying: bool,
+    /// Copies with which reads of quorums could not go on, and since when: they may lag.
+    stale: Vec<(NodeId, Ticks)>,
     /// Decisions that no participant was told of, and until when these may find out themselves.
     unsent: VecDeque<(Ticks, TransactionId)>,
     /// How far the next one is, in millionths.
@@ -209,6 +211,7 @@ impl fmt::Debug for RampNode {
             .field("terminating", &self.terminating)
             .field("awaiting", &self.awaiting)
             .field("retrying", &self.retrying)
+            .field("stale", &self.stale)
             .field("unsent", &(&self.unsent, self.unsent_share))
             .field("sticky", &self.sticky)
             .finish_non_exhaustive()
@@ -303,6 +306,7 @@ impl RampNode {
             terminating: false,
             awaiting: None,
             retrying: false,
+            stale: Vec::new(),
             unsent: VecDeque::new(),
             unsent_share: 0,
             sticky: options.sticky.then(Box::default),

@@ -166,6 +166,9 @@ impl RampNode {
             if node == own {
                 let vote = self.participant.bind(&mut self.context, *prepare);
                 self.handle_intent_vote(transaction, own, vote, out);
+                if !matches!(self.phase_of(transaction), Some(Phase::Intending(_))) {
+                    return; // Withdrawn: who is asked after that is not told.
+                }
             } else {
                 self.send(node, Message::Prepare(prepare), out);
             }

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 pub(super) use self::doubt::{Doubt, LookUp, deny, end_look_ups, settled};
 
 use super::RampNode;
-use super::attempt::{Attempt, Batch, Includes, Part, Phase, touches};
+use super::attempt::{Attempt, Batch, Includes, Part, Phase, View, touches};
 use super::message::{At, Message, Refusal, Required, Slots, Stamped};
 use super::prepare_f::Intent;
 use super::record::RampRecord;
@@ -27,6 +27,13 @@ pub(super) const RETRY: TimerId = TimerId(4);
 /// Who reads on in a copy waits for it so many times as long as who may ask another.
 const PATIENCE: u64 = 8;
 
+/// And so many times as long as its first rows took.
+const SLOWER: u64 = 4;
+
+/// For how long another copy is asked first in the place of one with which a read could not go on, in times of
+/// what a copy is waited for.
+const STALE: u64 = 64;
+
 /// A round of reads of one partition that is not answered.
 #[derive(Clone, Debug)]
 pub(super) struct Round {
@@ -34,9 +41,11 @@ pub(super) struct Round {
     require: Vec<Required>,
     /// What some copy has said to have been written there, among what is read, where metadata do not say it.
     wrote: SmallVec<[Timestamp; 2]>,
+    /// When it began.
+    began: Ticks,
     /// When a copy was asked last.
     since: Ticks,
-    /// Who was asked.
+    /// Who was asked: whoever was longest ago comes first.
     asked: SmallVec<[NodeId; 3]>,
 }
 
@@ -70,8 +79,10 @@ impl Part {
     }
 
     /// Its rows come from this node. What is known of another copy's snapshot says nothing of this one's.
-    pub(super) fn comes_from(&mut self, node: NodeId) {
-        self.round = None;
+    pub(super) fn comes_from(&mut self, node: NodeId, now: Ticks) {
+        if let Some(round) = self.round.take() {
+            self.took = self.took.max(now.since(round.began));
+        }
         if self.copy != node {
             self.copy = node;
             self.includes = Includes::default();
@@ -87,8 +98,42 @@ pub(super) fn is_answered(owed: &mut [Owed], partition: PartitionId) {
     }
 }
 
+/// Whether an attempt waits for the copy of a snapshot that is fixed.
+pub(super) fn waits_for_fixed(owed: &[Owed], views: &[View]) -> bool {
+    let mut owed = owed.iter().filter(|owed| !owed.is_late);
+    owed.any(|owed| views.iter().any(|view| view.partition == owed.partition))
+}
+
 /// Reads.
 impl RampNode {
+    /// A read cannot go on, and begins anew. The copies that it was fixed to may lag behind what others have
+    /// shown, and nobody but its writer would tell them: others come first for a while.
+    pub(super) fn cannot_read(
+        &mut self,
+        transaction: TransactionId,
+        attempt: Option<&Attempt>,
+        reason: AbortReason,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let lags = matches!(reason, AbortReason::Fractured | AbortReason::Restarted);
+        if let (Some(_), Some(attempt), true) = (self.options.quorum, attempt, lags) {
+            let now = self.context.now;
+            for view in &attempt.views {
+                self.stale.retain(|(copy, _)| *copy != view.copy);
+                self.stale.push((view.copy, now));
+            }
+        }
+        self.abort(transaction, reason, out);
+    }
+
+    /// Since when reads could not go on with a copy, if that is not long ago.
+    pub(super) fn stale_since(&self, copy: NodeId) -> Option<Ticks> {
+        let after = self.options.quorum?;
+        let mut stale = self.stale.iter();
+        let (_, since) = stale.find(|(stale, _)| *stale == copy)?;
+        (self.context.now.since(*since).0 < after.0.saturating_mul(STALE)).then_some(*since)
+    }
+
     /// Begins a round of one partition: asks the copy that was read there, or the near one.
     pub(super) fn ask_for(
         &mut self,
@@ -121,6 +166,7 @@ impl RampNode {
         part.round = Some(Box::new(Round {
             require,
             wrote,
+            began: self.context.now,
             since: self.context.now,
             asked: SmallVec::new(),
         }));
@@ -158,9 +204,8 @@ impl RampNode {
             (None, _) => At::Newest,
         };
         round.since = self.context.now;
-        if !round.asked.contains(&copy) {
-            round.asked.push(copy);
-        }
+        round.asked.retain(|asked| *asked != copy);
+        round.asked.push(copy);
         let (_, known) = attempt.began.as_ref().expect("set before the first read");
         if copy != self.topology.owner(self.partition) {
             let get = Message::Get {
@@ -189,13 +234,16 @@ impl RampNode {
             self.count_denied(settled);
             return Err(Refusal::NotHere);
         }
-        part.comes_from(copy);
+        part.comes_from(copy, self.context.now);
         let answered = batch.asked.extract_if(.., |(on, _)| *on == partition);
         let required = answered.map(|(_, commit)| commit);
         let required: SmallVec<[_; 8]> = required.filter(|one| !absent.contains(one)).collect();
         let renewed = part.accept(&mut attempt.seen, known, required.into_iter(), got);
         self.counters.repairs += u64::from(renewed);
         is_answered(&mut attempt.owed, partition);
+        if !waits_for_fixed(&attempt.owed, &attempt.views) {
+            batch.fixed_since = None;
+        }
         batch.waiting -= 1;
         self.count_denied(settled);
         Ok(())
@@ -221,8 +269,14 @@ impl RampNode {
         let copies = copies.map(|owners| owners[partition.index()]);
         let free: SmallVec<[NodeId; 4]> = copies.filter(|copy| !owes(copy)).collect();
         let was_asked = |copy: &NodeId| part.round.as_ref().is_some_and(|r| r.asked.contains(copy));
-        let (again, new): (SmallVec<[NodeId; 4]>, SmallVec<[NodeId; 4]>) =
+        let (mut again, new): (SmallVec<[NodeId; 4]>, SmallVec<[NodeId; 4]>) =
             free.into_iter().partition(was_asked);
+        // Whoever was asked longest ago: one that has not got it may never get it.
+        let asked_at = |copy: &NodeId| {
+            let mut asked = part.round.iter().flat_map(|round| &round.asked);
+            asked.position(|asked| asked == copy)
+        };
+        again.sort_by_key(asked_at);
         // The own copy answers at once, and need not be asked twice in a row.
         let own = self.topology.owner(self.partition);
         let again = again
@@ -253,7 +307,7 @@ impl RampNode {
         for &index in parts {
             let asked = self.ask_next(transaction, &mut attempt, &mut batch, index, out);
             if let Err(refusal) = asked {
-                return self.abort(transaction, refusal.into(), out);
+                return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
             }
         }
         if batch.waiting == 0 {
@@ -349,12 +403,15 @@ impl RampNode {
                 continue;
             };
             let silent = |since: Ticks, times: u64| now.since(since).0 >= after.0 * times;
-            if batch
-                .fixed_since
-                .is_some_and(|since| silent(since, PATIENCE))
-            {
-                self.attempts.remove(&transaction);
-                self.abort(transaction, AbortReason::Restarted, out);
+            // Where answers take longer, so does patience.
+            let views = attempt.iter().flat_map(|attempt| &attempt.views);
+            let took = views.map(|view| view.took).max().unwrap_or_default();
+            let has_fallen_silent = |since: Ticks| {
+                silent(since, PATIENCE) && now.since(since).0 >= took.0.saturating_mul(SLOWER)
+            };
+            if batch.fixed_since.is_some_and(has_fallen_silent) {
+                let attempt = self.attempts.remove(&transaction);
+                self.cannot_read(transaction, attempt.as_deref(), AbortReason::Restarted, out);
                 continue;
             }
             waits = true;

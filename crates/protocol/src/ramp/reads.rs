@@ -1,14 +1,14 @@
 //! The rounds of reads of the transactions that run at a node (ramp.txt, Algorithm 1, GET_ALL).
 
 use anabranch_storage::ItemTag;
-use anabranch_types::{NodeId, PartitionId, Timestamp};
+use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use smallvec::SmallVec;
 
 use super::RampNode;
 use super::attempt::{Attempt, Batch, Includes, Part, Phase, Reads, View, touches};
 use super::message::{At, Evidence, Got, Known, Message, Refusal, Required, Stamped, UpTo};
 use super::past::Seen;
-use super::quorum::{deny, end_look_ups, is_answered, settled};
+use super::quorum::{deny, end_look_ups, is_answered, settled, waits_for_fixed};
 use super::sticky::is_taken_over;
 use crate::{AbortReason, Outbox, PartitionRead, Reply, Topology, TransactionId};
 
@@ -70,7 +70,8 @@ impl RampNode {
         let own = self.partition;
         let here = self.owner(own);
         let local = reads.iter().all(|read| read.partition == own)
-            && attempt.views.iter().all(|view| view.copy == here);
+            && attempt.views.iter().all(|view| view.copy == here)
+            && (!attempt.views.is_empty() || self.stale_since(here).is_none());
         if local {
             self.read_here(transaction, attempt, reads, out);
         } else {
@@ -101,6 +102,7 @@ impl RampNode {
             attempt.views.push(View {
                 partition: self.partition,
                 copy: self.owner(self.partition),
+                took: Ticks(0),
                 snapshot: got.snapshot,
                 reads: Reads::default(),
                 includes: Includes::default(),
@@ -143,7 +145,7 @@ impl RampNode {
                 turn => turn,
             };
             if let Err(refusal) = self.ask(transaction, &mut attempt, &mut batch, at, &[], out) {
-                return self.abort(transaction, refusal.into(), out);
+                return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
             }
         }
         if batch.waiting == 0 {
@@ -278,11 +280,11 @@ impl RampNode {
         let got = match result {
             Ok(got) => got,
             Err(refusal) => {
-                self.attempts.remove(&transaction);
+                let attempt = self.attempts.remove(&transaction);
                 if let Refusal::Forgotten(known) = &refusal {
                     self.context.stability.heard_known(known);
                 }
-                return self.abort(transaction, refusal.into(), out);
+                return self.cannot_read(transaction, attempt.as_deref(), refusal.into(), out);
             }
         };
         batch.waiting -= 1;
@@ -300,7 +302,7 @@ impl RampNode {
         let reach = got.reach;
         match part {
             Some(part) => {
-                part.comes_from(from);
+                part.comes_from(from, self.context.now);
                 is_answered(&mut attempt.owed, partition);
                 let first = part.got.is_none();
                 let (_, known) = attempt.began.as_ref().expect("set before the first read");
@@ -320,6 +322,9 @@ impl RampNode {
                 view.includes.learn(required, got.lacking);
                 view.includes.reach = view.includes.reach.max(reach);
             }
+        }
+        if !waits_for_fixed(&attempt.owed, &attempt.views) {
+            batch.fixed_since = None;
         }
         end_look_ups(batch, &attempt.views, &attempt.doubts);
         if batch.waiting == 0 {
@@ -363,7 +368,7 @@ impl RampNode {
                     out,
                 );
                 if let Err(refusal) = repaired {
-                    return self.abort(transaction, refusal.into(), out);
+                    return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
                 }
             }
             if batch.waiting > 0 {
@@ -545,6 +550,7 @@ impl RampNode {
                 None => attempt.views.push(View {
                     partition: part.partition,
                     copy: part.copy,
+                    took: part.took,
                     snapshot: got.snapshot,
                     reads: part.reads,
                     includes: part.includes,
@@ -678,6 +684,7 @@ fn parts(topology: &Topology, attempt: &Attempt, reads: Vec<PartitionRead>) -> V
             partition,
             copy: view.map_or_else(|| topology.owner(partition), |view| view.copy),
             round: None,
+            took: Ticks(0),
             reads: Reads::with_capacity(run.len()),
             guards: SmallVec::new(),
             fixed: view.map(|view| view.snapshot),

@@ -2,7 +2,7 @@
 //! partition 0, and 3, 4 and 5 of partition 1; a client's near copies are those with its node's number modulo 3.
 
 use anabranch_protocol::ramp::{RampNode, RampOptions};
-use anabranch_protocol::{AbortReason, Request};
+use anabranch_protocol::{AbortReason, Reply, Request};
 use anabranch_types::{NodeId, Ticks};
 
 use crate::prepare_f::{deliver_among, deliver_but, is_at_rest, node, prepared, write};
@@ -130,6 +130,69 @@ fn who_has_not_got_it_is_asked_again() {
     round(&mut cluster, R, NodeId(4));
     assert_eq!(registers(cluster.take_reply(reader)), [7, 7]);
     cluster.request(reader, Request::Commit(Vec::new()));
+    assert!(is_at_rest(&mut cluster));
+}
+
+/// Of two copies that have not got all that is required, each is asked again: the first one may never get it.
+#[test]
+fn who_was_asked_longest_ago_is_asked_first() {
+    const V: NodeId = NodeId(2);
+    let mut cluster = copies();
+    decided(&mut cluster, [3, 5]);
+    write(&mut cluster, V, 8);
+    for node in [1, 4, 5] {
+        round(&mut cluster, V, NodeId(node));
+    }
+    cluster.deliver(V, R);
+    // Node 4 never hears of the first one, 3 not yet of the second, and 5 is silent.
+    let withheld = [
+        (NodeId(0), NodeId(4)),
+        (NodeId(2), NodeId(3)),
+        (NodeId(1), NodeId(5)),
+    ];
+    let reader = cluster.begin(R);
+    cluster.request(reader, Request::Read(read_both()));
+    deliver_but(&mut cluster, &withheld);
+    assert!(!cluster.has_reply(reader), "nobody has both");
+    let withheld = [(NodeId(0), NodeId(4)), (NodeId(1), NodeId(5))];
+    for _ in 0..4 {
+        cluster.advance(PATIENCE);
+        deliver_but(&mut cluster, &withheld);
+    }
+    assert_eq!(registers(cluster.take_reply(reader)), [8, 8]);
+    cluster.request(reader, Request::Commit(Vec::new()));
+    assert!(is_at_rest(&mut cluster));
+}
+
+/// The near copy of the other partition never hears of what the own one shows. Whoever has rows of it cannot go
+/// on, and begins with another copy the next time.
+#[test]
+fn who_reads_on_gets_past_a_copy_that_lags() {
+    let mut cluster = copies();
+    decided(&mut cluster, [3, 5]);
+    let withheld = [(NodeId(0), NodeId(4))];
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let reader = cluster.begin(R);
+        let [here, there]: [_; 2] = read_both().try_into().expect("two reads");
+        cluster.request(reader, Request::Read(vec![there]));
+        deliver_but(&mut cluster, &withheld);
+        let mut seen = registers(cluster.take_reply(reader));
+        cluster.request(reader, Request::Read(vec![here]));
+        deliver_but(&mut cluster, &withheld);
+        let reply = cluster.take_reply(reader);
+        if let Some(Reply::Aborted(reason)) = &reply {
+            assert_eq!(*reason, AbortReason::Fractured);
+            assert!(attempts < 6, "nobody brings it to node 4");
+            continue;
+        }
+        seen.extend(registers(reply));
+        assert_eq!(seen, [7, 7]);
+        cluster.request(reader, Request::Commit(Vec::new()));
+        break;
+    }
+    assert!(attempts > 1, "the near copy is asked first");
     assert!(is_at_rest(&mut cluster));
 }
 

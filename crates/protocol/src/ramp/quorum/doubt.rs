@@ -188,7 +188,8 @@ impl RampNode {
         };
         let clusters = self.topology.everywhere();
         let copies = clusters.map(|owners| owners[part.partition.index()]);
-        let best = copies.min_by_key(|copy| (denies(copy), *copy != part.copy));
+        let stale = |copy: &NodeId| self.stale_since(*copy);
+        let best = copies.min_by_key(|copy| (denies(copy), stale(copy), *copy != part.copy));
         best.unwrap_or(part.copy)
     }
 
@@ -322,7 +323,7 @@ impl RampNode {
                 if let Refusal::Forgotten(known) = &refusal {
                     self.context.stability.heard_known(known);
                 }
-                return self.abort(transaction, refusal.into(), out);
+                return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
             }
         }
         self.read_on(transaction, attempt, batch, out);
@@ -381,7 +382,7 @@ impl RampNode {
         for index in late {
             let asked = self.look_up_next(transaction, &mut attempt, &mut batch, index, out);
             if let Err(refusal) = asked {
-                return self.abort(transaction, refusal.into(), out);
+                return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
             }
         }
         self.read_on(transaction, attempt, batch, out);
