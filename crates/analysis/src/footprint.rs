@@ -258,15 +258,6 @@ impl<'a> Footprint<'a> {
         statements.find(|s| s.id == statement)
     }
 
-    /// A statement of a type, if it is there once: a procedure that is called twice has all of its twice.
-    pub(crate) fn only_statement(
-        &self,
-        owner: usize,
-        statement: StatementId,
-    ) -> Option<&'a StatementSummary> {
-        only(self.types[owner].summary, statement)
-    }
-
     /// The name of a type.
     pub(crate) fn type_name(&self, owner: usize) -> &str {
         &self.types[owner].summary.name
@@ -373,14 +364,6 @@ fn is_known(catalog: &Catalog, access: &TableAccess) -> bool {
         && access.conditions.iter().all(|c| fits(c.column))
 }
 
-/// The statement of this number, if it is there once. What is there twice, a call of a procedure each, may
-/// be either where it is named.
-fn only(summary: &TransactionSummary, statement: StatementId) -> Option<&StatementSummary> {
-    let mut found = summary.statements.iter().filter(|s| s.id == statement);
-    let first = found.next()?;
-    found.next().is_none().then_some(first)
-}
-
 /// Follows a column that was read to what the reading statement demands it to equal, through joins:
 /// of all that it equals, the term that says most.
 fn resolve(summary: &TransactionSummary, term: &Term) -> Term {
@@ -393,7 +376,11 @@ fn resolve(summary: &TransactionSummary, term: &Term) -> Term {
     }) = equal.get(next).cloned()
     {
         next += 1;
-        let found = only(summary, statement).and_then(|s| s.accesses.get(access));
+        let found = summary
+            .statements
+            .iter()
+            .find(|s| s.id == statement)
+            .and_then(|s| s.accesses.get(access));
         let conditions = found.into_iter().flat_map(|a| &a.conditions);
         for condition in conditions {
             let equals = condition.column == column && condition.comparison == Comparison::Equal;

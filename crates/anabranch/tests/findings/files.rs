@@ -151,3 +151,43 @@ fn what_is_no_text_too_long_or_empty_is_refused() {
         &["--file-mb-max"],
     );
 }
+
+#[test]
+fn weights_are_read_from_a_file_and_held_against_the_transactions() {
+    let folder = scratch("weights");
+    let file = folder.join("mix.json");
+    let asked = |format: &'static str| {
+        let mut asked = vec!["analyze", "examples/tpcw", "--guarantee", "serializable"];
+        asked.extend(["--no-counterexamples", "--format", format]);
+        asked.extend(["--weights", text(&file)]);
+        asked
+    };
+    std::fs::write(&file, r#"{"get_cart": 20, "do_buy_confirm": 3}"#).unwrap();
+    let ran = anabranch(&asked("json"));
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    let read: Value = serde_json::from_str(&ran.out).expect("it is JSON");
+    let types = read["partitioning"]["types"].as_array().expect("types");
+    for (name, weight) in [("get_cart", 20), ("do_buy_confirm", 3), ("get_name", 1)] {
+        let of = types.iter().find(|t| t["transaction"] == name);
+        assert_eq!(of.expect(name)["weight"], weight, "{name}");
+    }
+    let ran = anabranch(&asked("text"));
+    assert!(ran.out.contains("By weight: "), "{}", ran.out);
+    assert!(ran.out.contains("Operation partitioning"), "{}", ran.out);
+    for (weights, said) in [
+        (r#"{"nobody": 1}"#, "there is no transaction type nobody"),
+        (
+            r#"{"get_cart": "often"}"#,
+            "the weight of get_cart is \"often\"",
+        ),
+        ("[", "it is no JSON object"),
+    ] {
+        std::fs::write(&file, weights).unwrap();
+        refused_in_one_line(&asked("text"), &[text(&file), said]);
+    }
+    let missing = folder.join("missing.json");
+    let asked = ["analyze", "examples/tpcw", "--weights", text(&missing)];
+    refused_in_one_line(&asked, &["missing.json"]);
+    let asked = ["analyze", "examples/tpcw", "--choices-max", "many"];
+    refused(&asked, &["a whole number"]);
+}

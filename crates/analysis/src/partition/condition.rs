@@ -154,8 +154,8 @@ impl<'a> Caller<'a> {
 
     /// The statement, if a call runs it once at most.
     fn runs_once(&self, statement: StatementId) -> Option<&'a StatementSummary> {
-        let found = self.footprint.only_statement(self.owner, statement)?;
-        (!found.in_loop).then_some(found)
+        let found = self.footprint.statement(self.owner, statement);
+        found.filter(|s| !s.in_loop)
     }
 }
 
@@ -261,7 +261,7 @@ impl Condition {
                     access,
                     column: of,
                 } => {
-                    let reading = caller.footprint.only_statement(caller.owner, *read)?;
+                    let reading = caller.footprint.statement(caller.owner, *read)?;
                     let found = reading.accesses.get(*access)?;
                     let table = caller.footprint.table(found.table);
                     let described = table.columns.get(of.index())?;

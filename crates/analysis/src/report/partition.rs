@@ -101,8 +101,8 @@ impl Told<'_> {
             OperationClass::Commutative => {
                 "nothing: it runs at once, and no other server hears of it"
             }
-            OperationClass::Local if of.parameters.is_empty() && !of.generates => {
-                "nothing: it runs at once on what its server has"
+            OperationClass::Local if of.parameters.is_empty() => {
+                "nothing: it runs at once where it is called"
             }
             OperationClass::Local => {
                 "nothing on its server, where it runs at once; elsewhere a redirection"
@@ -137,18 +137,17 @@ impl Told<'_> {
             let shares: Vec<String> = CLASSES.iter().map(share).collect();
             let _ = write!(text, " By weight: {}.", shares.join(", "));
         }
+        let kept = found.conflicts.iter().filter(|c| c.is_kept).count();
         let _ = write!(
             text,
-            " {} of {} by keys that are equal; the others cost {} with one parameter a type.",
-            match found.conflicts.iter().filter(|c| c.is_kept).count() {
-                1 => "1 stays on one server".to_owned(),
-                n => format!("{n} stay on one server"),
-            },
+            " {kept} of {} {} on one server, by keys that are equal; the others cost {} with one \
+             parameter a type.",
             count(
                 found.conflicts.len(),
                 "pair that conflicts",
                 "pairs that conflict"
             ),
+            if kept == 1 { "stays" } else { "stay" },
             found.cost
         );
         text.push_str(match found.is_exhaustive {
@@ -346,6 +345,14 @@ fn fill(class: OperationClass) -> &'static str {
     }
 }
 
+/// The same, to be read on white.
+fn ink(class: OperationClass) -> &'static str {
+    match class {
+        OperationClass::Local | OperationClass::LocalOrGlobal => "#8a5a00",
+        other => fill(other),
+    }
+}
+
 /// The classes' shares of all calls, as a bar.
 fn put_bar(found: &Partitioning, out: &mut String) {
     let total: u64 = CLASSES.iter().map(|c| found.weight(*c)).sum();
@@ -397,7 +404,7 @@ fn put_pairs(told: Told<'_>, out: &mut String) {
              text-anchor=\"middle\" font-size=\"10\">{}</text>",
             margin - 8,
             20 + owner * CELL + CELL - 5,
-            fill(told.found.types[owner].class),
+            ink(told.found.types[owner].class),
             escaped(told.name(owner)),
             owner + 1,
             margin + owner * CELL + CELL / 2,
