@@ -8,7 +8,7 @@ use anabranch_analysis::{Guarantee, Plan, Topology};
 use anabranch_engine::PlannedApplication;
 use anabranch_sql::application::Application;
 use anabranch_sql::diagnostic::{self, Diagnostic};
-use anabranch_sql::script::Script;
+use anabranch_sql::script::{Client, Script};
 use anabranch_sql::source::SourceFile;
 
 /// Why an application cannot be had from files.
@@ -180,8 +180,21 @@ pub fn compile(files: Vec<SourceFile>) -> Result<Application, ApplicationError> 
 /// # Errors
 /// Diagnostics, rendered, where nothing is left.
 pub fn read_script(files: Vec<SourceFile>) -> Result<Script, ApplicationError> {
-    let failed = rendering(&files);
-    anabranch_sql::script::read(files).map_err(failed)
+    read_script_with(files, Vec::new(), Vec::new())
+}
+
+/// The same with what programs run; see [`anabranch_sql::script::read_with`].
+///
+/// # Errors
+/// As [`read_script`].
+pub fn read_script_with(
+    files: Vec<SourceFile>,
+    programs: Vec<SourceFile>,
+    clients: Vec<Client>,
+) -> Result<Script, ApplicationError> {
+    let all: Vec<SourceFile> = files.iter().chain(&programs).cloned().collect();
+    let failed = rendering(&all);
+    anabranch_sql::script::read_with(files, programs, clients).map_err(failed)
 }
 
 /// How diagnostics in these files are told.

@@ -238,6 +238,7 @@ fn what_a_cut_text_writes_is_known_by_its_beginning() {
 function f(db, where) { db.query("DELETE FROM b WHERE " + where); }
 function g(db, where) { db.query("SELECT n FROM b WHERE " + where); }
 function h(db, where) { db.query("DELETE FROM b" + where); }
+function k(db, id) { db.query("DELETE FROM c WHERE id = $1", [id]); }
 "#,
     )]);
     let deleted = |name: &str| {

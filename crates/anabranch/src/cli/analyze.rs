@@ -80,10 +80,11 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
                 .as_ref()
                 .map(|search| report::counterexample::render(&plan, search, &replayed_by));
             say!(
-                "{}{}{}{}",
+                "{}{}{}{}{}",
                 report::text::render(&plan, catalog, summaries),
                 shown.unwrap_or_default(),
                 report::left_out::render(&read.left_out, catalog),
+                report::probable::render(&read.probable, catalog),
                 known
                     .as_ref()
                     .map_or_else(String::new, |b| compared(b, &found)),
@@ -100,6 +101,7 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
                     .map(|search| (search, &replayed_by as &ReplayedBy<'_>)),
                 known.as_ref().map(|baseline| (baseline, found.as_slice())),
                 &read.left_out,
+                &read.probable,
             )
         )?,
         Format::Sarif => say!(
@@ -115,6 +117,7 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
                 replayed_by: &replayed_by,
                 findings: &found,
                 left_out: &read.left_out,
+                probable: &read.probable,
                 baseline: known.as_ref(),
             };
             say!("{}", page.render())?

@@ -8,9 +8,13 @@ use std::path::{Component, Path, PathBuf};
 use anabranch_analysis::partition::weights;
 use anabranch_analysis::{Guarantee, Limits, Options, Plan, Topology, analyze_with};
 use anabranch_bench::application;
-use anabranch_sql::script::{self, Script};
+use anabranch_source::Program;
+use anabranch_sql::Span;
+use anabranch_sql::diagnostic::Diagnostic;
+use anabranch_sql::script::{self, LeftOut, Script};
 use clap::{Args, ValueEnum};
 
+use super::program;
 use super::shell::quoted;
 use super::text::read_text;
 
@@ -20,10 +24,14 @@ const MEGABYTE: u64 = 1_000_000;
 /// The longest file that is read where nobody says otherwise.
 const MEGABYTES_MAX: u64 = application::FILE_BYTES_MAX / MEGABYTE;
 
+/// The most source files that are read where nobody says otherwise.
+const SOURCE_FILES_MAX: u32 = 20_000;
+
 #[derive(Debug, Args)]
 pub(crate) struct InputArguments {
     /// SQL files, or folders of them: tables, assertions, procedures, named queries, transactions from
-    /// BEGIN to COMMIT, loose statements
+    /// BEGIN to COMMIT, loose statements. Or an application's source (Java, Python, Go, JavaScript,
+    /// TypeScript, PHP), or a folder of it: the SQL that it runs
     #[arg(required = true, value_name = "FILES")]
     paths: Vec<PathBuf>,
     /// Tables and procedures that the files rely on
@@ -39,6 +47,9 @@ pub(crate) struct InputArguments {
     /// The longest file to read, in MB
     #[arg(long, value_name = "MB", default_value_t = MEGABYTES_MAX, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     file_mb_max: u64,
+    /// The most source files to read
+    #[arg(long, value_name = "FILES", default_value_t = SOURCE_FILES_MAX, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    source_files_max: u32,
     /// What every committed state has to satisfy
     #[arg(long, value_enum, default_value_t = GuaranteeArgument::Invariants)]
     guarantee: GuaranteeArgument,
@@ -115,13 +126,44 @@ impl InputArguments {
     /// As [`InputArguments::read`].
     pub(crate) fn script(&self) -> Result<Script, Box<dyn Error>> {
         let relative = |paths: &[PathBuf]| paths.iter().map(|p| relative(p)).collect::<Vec<_>>();
-        let mut paths = relative(&self.schema);
-        paths.extend(relative(&self.paths));
         let bytes_max = self.file_mb_max * MEGABYTE;
+        let limits = program::Limits {
+            bytes_max,
+            files_max: self.source_files_max as usize,
+        };
+        let found = program::find(&relative(&self.paths), limits)?;
+        let is_program = !found.programs.is_empty() || !found.left_out.is_empty();
+        let mut paths = relative(&self.schema);
+        paths.extend(found.sql);
         let mut files = application::read_sources_up_to(&paths, bytes_max)?;
         let beside = application::read_sources_up_to(&relative(&self.invariants), bytes_max)?;
         files.extend(beside.iter().map(script::invariants));
-        let read = application::read_script(files.clone())?;
+        let Program {
+            mut clients,
+            declarations,
+            broken,
+        } = anabranch_source::read(&found.programs);
+        files.extend(declarations);
+        clients
+            .iter_mut()
+            .for_each(|client| client.shift(files.len()));
+        let mut read = application::read_script_with(files.clone(), found.programs, clients)?;
+        read.has_clients |= is_program;
+        read.left_out.extend(found.left_out);
+        read.left_out.extend(broken.into_iter().map(|broken| {
+            let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+            let span = Span {
+                file: u16::try_from(files.len() + broken.file).unwrap_or(u16::MAX),
+                start: place(broken.range.start),
+                end: place(broken.range.end),
+            };
+            let message = "the source is broken here, or nests too deeply";
+            LeftOut {
+                diagnostic: Diagnostic::new("42601", message, span),
+                meaning: "what it runs, if anything, is not considered".to_owned(),
+                transaction: None,
+            }
+        }));
         if !read.left_out.is_empty() && !read.has_clients && !self.leave_out {
             // What is written for anabranch alone has to be right.
             application::compile(files)?;
@@ -130,7 +172,7 @@ impl InputArguments {
         if catalog.tables.is_empty() && read.summaries.is_empty() {
             let paths: Vec<String> = self.paths.iter().map(|p| p.display().to_string()).collect();
             return Err(format!(
-                "error: there is nothing to analyse in {}: no table and no procedure is declared",
+                "error: there is nothing to analyse in {}: no table and no procedure is declared, and no SQL is run",
                 paths.join(", ")
             )
             .into());
@@ -163,6 +205,9 @@ impl InputArguments {
         }
         if self.file_mb_max != MEGABYTES_MAX {
             let _ = write!(text, " --file-mb-max {}", self.file_mb_max);
+        }
+        if self.source_files_max != SOURCE_FILES_MAX {
+            let _ = write!(text, " --source-files-max {}", self.source_files_max);
         }
         if self.guarantee == GuaranteeArgument::Serializable {
             text.push_str(" --guarantee serializable");

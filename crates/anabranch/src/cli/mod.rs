@@ -8,6 +8,7 @@ mod demo;
 mod explain;
 mod input;
 pub(crate) mod output;
+mod program;
 mod progress;
 mod replay;
 mod reproduce;

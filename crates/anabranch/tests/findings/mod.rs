@@ -1,6 +1,7 @@
 //! What needs coordination, as code scanning and pull requests ask for it, and against a baseline.
 
 mod files;
+mod programs;
 
 use std::path::Path;
 

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use anabranch_sql::catalog::Catalog;
-use anabranch_sql::script::LeftOut;
+use anabranch_sql::script::{LeftOut, Probable};
 use anabranch_sql::source::Span;
 use anabranch_sql::summary::TransactionSummary;
 use anabranch_types::markup::{escaped, page};
@@ -17,6 +17,7 @@ use super::json::{class_name, merge_name};
 use super::left_out::told;
 use super::notes::{affected, count, mark, notes, placed, routed, sign, summary, unaffected};
 use super::partition::{Told, put_html};
+use super::probable;
 use crate::explore::{Counterexample, Search};
 use crate::plan::{Confluence, Edge, MergePolicy, Plan, Verdict};
 use crate::rule::rule;
@@ -57,6 +58,8 @@ pub struct Page<'a> {
     pub findings: &'a [Finding<'a>],
     /// What of the files is not understood.
     pub left_out: &'a [LeftOut],
+    /// Rules that programs probably rely on.
+    pub probable: &'a [Probable],
     /// What is known to, if that was given.
     pub baseline: Option<&'a Baseline>,
 }
@@ -86,6 +89,7 @@ impl Page<'_> {
         self.put_placements(&mut body);
         self.put_merges(&mut body);
         self.put_left_out(&mut body);
+        self.put_probable(&mut body);
         page("What has to be coordinated", STYLE, &header, &body)
     }
 
@@ -355,6 +359,33 @@ impl Page<'_> {
                 escaped(&place),
                 escaped(told.message),
                 escaped(told.meaning)
+            );
+        }
+        out.push_str("</table></div>\n</section>\n");
+    }
+
+    fn put_probable(&self, out: &mut String) {
+        if self.probable.is_empty() {
+            return;
+        }
+        let _ = writeln!(
+            out,
+            "<section>\n<h2>Probable invariants</h2>\n<p>{}</p>\n<div class=\"scroll\"><table>\n\
+             <tr><th>rule</th><th>confidence</th><th>where</th><th>why</th></tr>",
+            escaped(probable::MEANING)
+        );
+        for one in self.probable {
+            let told = probable::told(one, self.catalog);
+            let place = format!("{}:{}:{}", told.file, told.line, told.column);
+            let _ = writeln!(
+                out,
+                "<tr><td>{}</td><td>{}</td><td>{} in {}: <code>{}</code></td><td>{}</td></tr>",
+                escaped(told.rule),
+                told.confidence,
+                escaped(&place),
+                escaped(told.transaction),
+                escaped(told.guard),
+                escaped(told.why)
             );
         }
         out.push_str("</table></div>\n</section>\n");

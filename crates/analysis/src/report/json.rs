@@ -2,7 +2,7 @@
 //! not change within a version, more may be added.
 
 use anabranch_sql::catalog::Catalog;
-use anabranch_sql::script::LeftOut;
+use anabranch_sql::script::{LeftOut, Probable};
 use anabranch_sql::summary::{StatementId, TransactionSummary};
 use anabranch_types::Placement;
 use serde::Serialize;
@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::counterexample::ReplayedBy;
 use super::findings::{Baseline, Finding, Fingerprint};
 use super::left_out::{Told, told};
+use super::probable;
 use crate::explore::{Counterexample, Search};
 use crate::plan::{
     Confluence, CoordinationClass, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan,
@@ -35,6 +36,7 @@ struct Report<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     against_baseline: Option<Comparison<'a>>,
     left_out: Vec<Told<'a>>,
+    probable_invariants: Vec<probable::Told<'a>>,
 }
 
 #[derive(Serialize)]
@@ -159,6 +161,7 @@ pub fn render(
     counterexamples: Option<(&Search, &ReplayedBy<'_>)>,
     baseline: Option<(&Baseline, &[Finding<'_>])>,
     left_out: &[LeftOut],
+    probable: &[Probable],
 ) -> String {
     let partitioned = plan
         .partitioning
@@ -223,6 +226,10 @@ pub fn render(
             gone: known.gone(found),
         }),
         left_out: left_out.iter().map(|left| told(left, catalog)).collect(),
+        probable_invariants: probable
+            .iter()
+            .map(|one| probable::told(one, catalog))
+            .collect(),
     };
     // The report is plain data with string keys: it cannot fail to serialize.
     let mut text = serde_json::to_string_pretty(&report).unwrap_or_default();

@@ -10,6 +10,7 @@ pub mod json;
 pub mod left_out;
 mod notes;
 pub mod partition;
+pub mod probable;
 pub mod sarif;
 pub mod sessions;
 pub mod text;

@@ -92,8 +92,16 @@ fn check(report: &Value) -> Vec<String> {
 
 fn report(app: &Application, guarantee: Guarantee) -> Value {
     let plan = app.plan_for(guarantee);
-    serde_json::from_str(&render(&plan, &app.catalog, &app.types, None, None, &[]))
-        .expect("the report is JSON")
+    serde_json::from_str(&render(
+        &plan,
+        &app.catalog,
+        &app.types,
+        None,
+        None,
+        &[],
+        &[],
+    ))
+    .expect("the report is JSON")
 }
 
 #[test]

@@ -540,7 +540,8 @@ impl Reader {
             .max()
             .unwrap_or(0);
         for unknown in unknown {
-            summaries.push(unknown.summary(catalog, &lost, &mut numbers));
+            let declares = catalog.procedures.len() > known.len();
+            summaries.push(unknown.summary(catalog, &lost, declares, &mut numbers));
         }
         for trigger in triggers {
             unknown::fire(trigger, catalog, &lost, &mut summaries, &mut numbers);

@@ -53,18 +53,19 @@ enum Reach {
 }
 
 impl Unknown {
-    /// All that it may do. `lost` are declarations that are left out, `numbers` the next statement's
-    /// number.
+    /// All that it may do. `lost` are declarations that are left out, `declares` is whether routines are
+    /// declared beside what clients run, `numbers` the next statement's number.
     pub(super) fn summary(
         &self,
         catalog: &Catalog,
         lost: &[&str],
+        declares: bool,
         numbers: &mut u32,
     ) -> TransactionSummary {
         let mut statements = Vec::new();
         for Text { text, cut } in &self.statements {
             let reaches = match cut {
-                true => cut_reach(text, catalog, lost),
+                true => cut_reach(text, catalog, lost, declares),
                 false => vec![reach(text, catalog, lost, self.whole, Some(&self.name))],
             };
             for reach in reaches {
@@ -190,7 +191,7 @@ fn reach(text: &str, catalog: &Catalog, lost: &[&str], whole: bool, own: Option<
 
 /// What a statement may reach of which only the beginning is known. What it writes is known where the
 /// beginning names it; what it reads may be anything.
-fn cut_reach(head: &str, catalog: &Catalog, lost: &[&str]) -> Vec<Reach> {
+fn cut_reach(head: &str, catalog: &Catalog, lost: &[&str], declares: bool) -> Vec<Reach> {
     let everything: Vec<TableId> = catalog.schema.tables.iter().map(|t| t.id).collect();
     let known: Vec<String> = words(head).take(3).collect();
     let word = |at: usize| known.get(at).map_or("", String::as_str);
@@ -202,7 +203,7 @@ fn cut_reach(head: &str, catalog: &Catalog, lost: &[&str]) -> Vec<Reach> {
     };
     // What follows may call a routine, which may write.
     let routines = lost.iter().any(|text| routine(text).is_some());
-    if routines || !catalog.procedures.is_empty() {
+    if routines || declares {
         return vec![Reach::Any(everything)];
     }
     let Some(at) = at else {

@@ -1,0 +1,215 @@
+//! An application's source on the command line: which files of a folder are read, and which are left out.
+//!
+//! A folder that holds source of a known language is walked through, with the SQL in it. What others have put
+//! there (`node_modules`, `vendor`), what is built, and what is hidden is passed over. A link to a folder is
+//! followed once. A source file that cannot be read as text is left out and told.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anabranch_source::Language;
+use anabranch_sql::SourceFile;
+use anabranch_sql::diagnostic::Diagnostic;
+use anabranch_sql::script::LeftOut;
+
+/// Folders that no application has its own source in.
+const PASSED_OVER: [&str; 12] = [
+    "node_modules",
+    "bower_components",
+    "vendor",
+    "third_party",
+    "site-packages",
+    "__pycache__",
+    "venv",
+    "target",
+    "build",
+    "dist",
+    "out",
+    "coverage",
+];
+
+/// How deep folders may lie in one another.
+const DEPTH_MAX: usize = 64;
+
+/// What paths on the command line come to.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Files of SQL, and folders that hold nothing else.
+    pub(super) sql: Vec<PathBuf>,
+    pub(super) programs: Vec<SourceFile>,
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+/// What is bounded of what is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// The longest file, in bytes.
+    pub(super) bytes_max: u64,
+    /// The most source files.
+    pub(super) files_max: usize,
+}
+
+/// Looks what the paths are.
+///
+/// # Errors
+/// When a folder cannot be listed, or holds more than is read.
+pub(super) fn find(paths: &[PathBuf], limits: Limits) -> Result<Found, String> {
+    let mut found = Found::default();
+    let mut read = BTreeSet::new();
+    for path in paths {
+        if path.is_dir() {
+            let mut inside = Inside {
+                limits,
+                ..Inside::default()
+            };
+            inside.walk(path, 0)?;
+            if inside.programs.is_empty() {
+                // Files as databases have them: what is beside them is somebody else's.
+                found.sql.push(path.clone());
+                continue;
+            }
+            inside
+                .sql
+                .sort_by_key(|file| (!is_schema(file), file.clone()));
+            found.sql.append(&mut inside.sql);
+            for file in inside.programs {
+                found.program(&file, limits, &mut read)?;
+            }
+        } else if is_source(path) {
+            found.program(path, limits, &mut read)?;
+        } else {
+            found.sql.push(path.clone());
+        }
+    }
+    Ok(found)
+}
+
+fn is_schema(file: &Path) -> bool {
+    file.file_name() == Some("schema.sql".as_ref())
+}
+
+fn is_source(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| Language::of(name).is_some() && !name.ends_with(".min.js"))
+}
+
+impl Found {
+    fn program(
+        &mut self,
+        path: &Path,
+        limits: Limits,
+        read: &mut BTreeSet<PathBuf>,
+    ) -> Result<(), String> {
+        // A file that is given twice is one.
+        if let Ok(whole) = path.canonicalize()
+            && !read.insert(whole)
+        {
+            return Ok(());
+        }
+        if self.programs.len() >= limits.files_max {
+            return Err(format!(
+                "error: there are more than {} source files: analyze a part of them, or let more be read \
+                 (--source-files-max)",
+                limits.files_max
+            ));
+        }
+        let shown = path.strip_prefix(".").unwrap_or(path);
+        match text(path, limits.bytes_max) {
+            Ok(text) => {
+                let file = SourceFile::new(shown.display().to_string(), text);
+                self.programs.push(file);
+            }
+            Err(why) => self.left_out.push(LeftOut {
+                diagnostic: Diagnostic {
+                    code: "22021",
+                    message: format!("{}: {why}", shown.display()),
+                    span: None,
+                    help: None,
+                },
+                meaning: "what it runs is not considered".to_owned(),
+                transaction: None,
+            }),
+        }
+        Ok(())
+    }
+}
+
+fn text(path: &Path, bytes_max: u64) -> Result<String, String> {
+    let described = fs::metadata(path).map_err(|error| error.to_string())?;
+    if described.len() > bytes_max {
+        return Err(format!(
+            "it is {} MB long, and files of up to {} MB are read (--file-mb-max)",
+            described.len().div_ceil(1_000_000),
+            bytes_max / 1_000_000
+        ));
+    }
+    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    if bytes.contains(&0) {
+        return Err("it is binary".to_owned());
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let offset = error.utf8_error().valid_up_to();
+        format!("it is not UTF-8 text: the byte at offset {offset} does not fit")
+    })
+}
+
+#[derive(Default)]
+struct Inside {
+    sql: Vec<PathBuf>,
+    programs: Vec<PathBuf>,
+    folders: BTreeSet<PathBuf>,
+    limits: Limits,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            bytes_max: u64::MAX,
+            files_max: usize::MAX,
+        }
+    }
+}
+
+impl Inside {
+    fn walk(&mut self, folder: &Path, depth: usize) -> Result<(), String> {
+        let cannot =
+            |error: std::io::Error| format!("error: cannot read {}: {error}", folder.display());
+        let whole = folder.canonicalize().map_err(cannot)?;
+        if depth > DEPTH_MAX || !self.folders.insert(whole) {
+            return Ok(());
+        }
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(folder).map_err(cannot)? {
+            paths.push(entry.map_err(cannot)?.path());
+        }
+        paths.sort();
+        for path in paths {
+            let name = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .unwrap_or_default();
+            if path.is_dir() {
+                let passed_over = name.starts_with('.') || PASSED_OVER.contains(&name);
+                if !passed_over {
+                    self.walk(&path, depth + 1)?;
+                }
+            } else if path.is_file() {
+                if is_source(&path) {
+                    self.programs.push(path);
+                } else if name.ends_with(".sql") && !name.ends_with(".down.sql") {
+                    self.sql.push(path);
+                }
+            }
+            if self.programs.len().max(self.sql.len()) > self.limits.files_max {
+                return Err(format!(
+                    "error: {} holds more than {} files: analyze a part of it, or let more be read \
+                     (--source-files-max)",
+                    folder.display(),
+                    self.limits.files_max
+                ));
+            }
+        }
+        Ok(())
+    }
+}
