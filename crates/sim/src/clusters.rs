@@ -15,7 +15,7 @@ use crate::protocols::Simulated;
 pub enum ClustersError {
     /// Prepare-F or quorums, and no other cluster to prepare in.
     Alone,
-    /// Quorums, and another copy would be asked at once.
+    /// Quorums, and another copy would be asked at once, or never.
     Impatient,
     /// No write could be acknowledged.
     TooFew {
@@ -24,6 +24,8 @@ pub enum ClustersError {
         /// How many there are.
         clusters: u16,
     },
+    /// Prepare-F and quorums.
+    Both,
     /// What does not go together with several clusters.
     Beside {
         /// The option.
@@ -48,13 +50,17 @@ impl std::fmt::Display for ClustersError {
             ),
             ClustersError::Impatient => f.write_str(
                 "a copy has to be given some time to answer before another one is asked: let \
-                 --quorum be at least 1, in microseconds",
+                 --quorum be at least 1 microsecond, and at most an hour (3600000000)",
             ),
             ClustersError::TooFew { failures, clusters } => write!(
                 f,
                 "what is to survive the loss of {failures} clusters has to be in {}, and there are \
                  {clusters}: let fewer be lost, or give more clusters",
                 u32::from(*failures) + 1
+            ),
+            ClustersError::Both => f.write_str(
+                "Prepare-F shows what all clusters have, quorums what a majority of the copies has: give \
+                 --prepare-f or --quorum",
             ),
             ClustersError::Beside { option } => {
                 write!(f, "{option} does not go together with several clusters")
@@ -68,6 +74,9 @@ impl std::fmt::Display for ClustersError {
         }
     }
 }
+
+/// The longest that a copy may be waited for before another one is asked, in microseconds: an hour.
+const PATIENCE_US_MAX: u64 = 3_600_000_000;
 
 /// Refuses what several clusters cannot do, before anything runs.
 pub(crate) fn check(case: &Case, prepared: &Prepared) -> Result<(), CaseError> {
@@ -93,12 +102,18 @@ pub(crate) fn check(case: &Case, prepared: &Prepared) -> Result<(), CaseError> {
             protocol: case.protocol.name(),
         });
     }
-    if case.extras.quorum == Some(0) {
+    let bearable = |patience: u64| (1..=PATIENCE_US_MAX).contains(&patience);
+    if case
+        .extras
+        .quorum
+        .is_some_and(|patience| !bearable(patience))
+    {
         return refuse(ClustersError::Impatient);
     }
-    let both = case.extras.prepare_f.is_some() && case.extras.quorum.is_some();
-    let beside: [(&'static str, bool); 6] = [
-        ("Prepare-F beside --quorum", both),
+    if case.extras.prepare_f.is_some() && case.extras.quorum.is_some() {
+        return refuse(ClustersError::Both);
+    }
+    let beside: [(&'static str, bool); 5] = [
         ("--replicas", case.replicas > 1),
         ("--causal", case.extras.causal),
         ("--one-phase", case.extras.one_phase),

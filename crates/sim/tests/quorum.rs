@@ -195,11 +195,21 @@ fn what_quorums_cannot_do_is_refused() {
     );
     let locking = refused(|case| case.protocol = ProtocolName::Locking);
     assert!(matches!(locking, CaseError::NoRamp { .. }), "{locking}");
-    let impatient = refused(|case| case.extras.quorum = Some(0));
-    let at_once = matches!(impatient, CaseError::Clusters(ClustersError::Impatient));
-    assert!(at_once, "{impatient}");
-    let beside: [fn(&mut Case); 4] = [
-        |case| case.extras.prepare_f = Some(1),
+    let patience: [fn(&mut Case); 2] = [
+        |case| case.extras.quorum = Some(0),
+        |case| case.extras.quorum = Some(u64::MAX),
+    ];
+    for change in patience {
+        let error = refused(change);
+        let is_told = matches!(error, CaseError::Clusters(ClustersError::Impatient));
+        assert!(is_told, "{error}");
+    }
+    let both = refused(|case| case.extras.prepare_f = Some(1));
+    assert!(
+        matches!(both, CaseError::Clusters(ClustersError::Both)),
+        "{both}"
+    );
+    let beside: [fn(&mut Case); 3] = [
         |case| case.extras.causal = true,
         |case| case.extras.one_phase = true,
         |case| {

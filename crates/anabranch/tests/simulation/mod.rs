@@ -114,7 +114,7 @@ fn what_clusters_cannot_do_is_refused() {
         (&["--quorum", "0"], &["at least 1, in microseconds"]),
         (
             &["--quorum", "--prepare-f", "1"],
-            &["Prepare-F beside --quorum"],
+            &["give --prepare-f or --quorum"],
         ),
         (&["--prepare-f", "3"], &["has to be in 4", "there are 3"]),
         (
