@@ -97,7 +97,7 @@ pub(super) const MODES: &[Mode] = &[
     },
     Mode {
         name: "quorum",
-        arguments: &["--clusters", "3", "--quorum", "5000"],
+        arguments: &["--clusters", "3", "--quorum=5000"],
         workloads: BLIND,
         protocols: RAMPS,
         levels: LEVELS,
