@@ -2,6 +2,7 @@
 
 mod diagrams;
 mod histories;
+mod outputs;
 mod plans;
 
 use serde_json::Value;

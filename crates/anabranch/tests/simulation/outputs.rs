@@ -1,0 +1,72 @@
+//! Files that are written: each its own, and none that is read.
+
+use crate::{anabranch, refused_in_one_line, scratch, text};
+
+#[test]
+fn two_outputs_in_one_file_are_refused() {
+    let folder = scratch("one-file");
+    let (file, same) = (folder.join("run"), folder.join(".").join("run"));
+    let files = ["--json", text(&file), "--history", text(&same)];
+    let sim = [&["sim", "register"][..], &files].concat();
+    let bench = [&["bench", "ycsb"][..], &files].concat();
+    for arguments in [sim, bench] {
+        let because = ["--json", "--history", "both write", "another file"];
+        refused_in_one_line(&arguments, &because);
+    }
+    assert_eq!(
+        std::fs::read_dir(&folder).unwrap().count(),
+        0,
+        "nothing was written"
+    );
+    let nowhere = ["--json", "/dev/null", "--history", "/dev/null"];
+    let sim = ["sim", "register", "--transactions", "20"];
+    assert_eq!(anabranch(&[&sim[..], &nowhere].concat()).code, 0);
+}
+
+#[test]
+fn what_is_read_is_not_written_over() {
+    let folder = scratch("input-as-output");
+    let sim = ["sim", "register", "--transactions", "20", "--faults"];
+    let (plan, history) = (folder.join("plan"), folder.join("history.jsonl"));
+    let files = ["--plan", text(&plan), "--history", text(&history)];
+    let first = [&sim[..], &["mild"], &files].concat();
+    assert_eq!(anabranch(&first).code, 0);
+    let matrix = folder.join("matrix");
+    std::fs::write(&matrix, "0 9\n9 0\n").unwrap();
+    let wide = format!("wan:{}", text(&matrix));
+    let kept = || [&plan, &history, &matrix].map(|file| std::fs::read(file).unwrap());
+    let before = kept();
+    let same = folder.join(".").join("plan");
+    let over: [(&str, Vec<&str>); 3] = [
+        (
+            "--json",
+            [&sim[..], &[text(&plan), "--json", text(&same)]].concat(),
+        ),
+        (
+            "--diagram",
+            vec![
+                "sim",
+                "register",
+                "--net",
+                &wide,
+                "--diagram",
+                text(&matrix),
+            ],
+        ),
+        (
+            "--svg",
+            vec![
+                "check",
+                text(&history),
+                "--model",
+                "causal",
+                "--svg",
+                text(&history),
+            ],
+        ),
+    ];
+    for (option, arguments) in over {
+        refused_in_one_line(&arguments, &[option, "is read", "another file"]);
+    }
+    assert_eq!(kept(), before);
+}
