@@ -228,6 +228,12 @@ fn serializability_is_a_finding_of_its_own() {
         let told = format!("{name} needs coordination for serializability");
         assert!(ran.out.contains(&told), "{}", ran.out);
     }
+    let page = |more: &[&str]| {
+        anabranch(&[&["analyze", text(&file), "--format", "html"], more].concat()).out
+    };
+    let whole = page(&asked[2..]);
+    assert!(whole.contains("Everything is ordered") && !whole.contains("nobody waits for anybody"));
+    assert!(!page(&[]).contains("Everything is ordered"));
 }
 
 #[test]

@@ -64,6 +64,11 @@ pub struct Page<'a> {
     pub baseline: Option<&'a Baseline>,
 }
 
+/// What stands above the graph where every row that is touched is a guard.
+const EVERYTHING: &str = "<p>Everything is ordered (<code>--guarantee serializable</code>): every row that \
+     is read or written is a guard, and types wait for each other wherever they conflict, as the section on \
+     operation partitioning tells. Edges are here for what the invariants alone demand.</p>\n";
+
 impl Page<'_> {
     /// The page.
     pub fn render(&self) -> String {
@@ -100,7 +105,10 @@ impl Page<'_> {
         }
         let edges = plan.edges();
         out.push_str("<section>\n<h2>The coordination graph</h2>\n");
+        let everything = self.plan.partitioning.is_some();
         out.push_str(match edges.is_empty() {
+            // Serializability: what the invariants demand is the least of it.
+            _ if everything => EVERYTHING,
             true => "<p>No transaction type has to be ordered against another one.</p>\n",
             false => {
                 "<p>An edge joins types whose calls have to be ordered against each other, for the sake \
@@ -233,6 +241,9 @@ impl Page<'_> {
             .filter(|e| !e.verdicts.is_empty())
             .collect();
         out.push_str("<section>\n<h2>Types and invariants</h2>\n");
+        if self.plan.partitioning.is_some() {
+            out.push_str("<p>What the invariants alone demand; serializability orders more.</p>\n");
+        }
         if !rows.is_empty() {
             out.push_str(
                 "<p><span class=\"yes\">✓</span> holds without coordination, <span class=\"no\">✗</span> \
