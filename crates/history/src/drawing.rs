@@ -472,7 +472,7 @@ fn place(blocks: &mut [Block], gap: f64) {
         }
         let clear = |a: &Block, b: &Block| {
             let (dx, dy) = (a.centre.0 - b.centre.0, a.centre.1 - b.centre.1);
-            dx.abs() >= (a.width + b.width) / 2.0 + GAP_X * 0.6
+            dx.abs() >= (a.width + b.width) / 2.0 + gap
                 || dy.abs() >= (a.height + b.height) / 2.0 + GAP_Y
         };
         let all = (0..count).all(|a| (0..a).all(|b| clear(&blocks[a], &blocks[b])));
