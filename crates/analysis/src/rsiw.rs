@@ -86,6 +86,10 @@ fn writes_only(footprint: &Footprint<'_>, owner: usize) -> bool {
 }
 
 /// Whether what it does to a table that is written replaces whole rows, whatever they were.
+///
+/// Each action is looked at by itself, and [`read_subsets`] asks for all of a table's: whoever inserts
+/// beside an update is refused here, and so is whoever deletes, so the rows that are updated are there for
+/// good or never.
 fn replaces(footprint: &Footprint<'_>, action: &Action) -> bool {
     let access = &action.access;
     let (table, facts) = (footprint.table(access.table), footprint.facts(access.table));
@@ -106,11 +110,10 @@ fn replaces(footprint: &Footprint<'_>, action: &Action) -> bool {
         Role::Insert => {
             let statement = footprint.statement(action.owner, action.statement);
             let always = statement.is_some_and(|statement| !statement.may_leave_out);
-            let stays = facts.deleters.is_empty() && facts.updaters.iter().all(Vec::is_empty);
+            let stays = facts.updaters.iter().all(Vec::is_empty);
             pure && always && stays
         }
         Role::Update => {
-            let there = facts.inserters.is_empty() && facts.deleters.is_empty();
             let by_key = !access.filtered_otherwise
                 && access.columns_read.iter().all(is_key)
                 && access
@@ -119,7 +122,7 @@ fn replaces(footprint: &Footprint<'_>, action: &Action) -> bool {
                     .all(|c| is_key(&c.column) && is_known(&c.term));
             let mut changed = (0..).map(ColumnIndex).zip(&facts.updaters);
             let whole = changed.all(|(column, by)| by.is_empty() || action.write(column).is_some());
-            pure && there && by_key && whole
+            pure && by_key && whole
         }
     }
 }

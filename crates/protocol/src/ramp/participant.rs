@@ -5,6 +5,7 @@ mod doubt;
 mod evidence;
 mod invariants;
 mod past;
+mod shown;
 mod termination;
 mod written;
 
@@ -26,12 +27,13 @@ use super::message::{At, Got, Known, Participants, Prepare, Refusal, Required, S
 use super::misnamed;
 use super::past::Past;
 use super::record::RampRecord;
-use super::siblings::{Metadata, Siblings, Sketch, Trace};
+use super::siblings::{Metadata, Siblings, Trace};
 use super::stability::Stability;
 use crate::record::Journal;
 use crate::{AbortReason, Record, TransactionId};
 
 use self::invariants::{in_doubt, missing_row};
+use self::shown::ShownBy;
 pub(super) use self::termination::{Overdue, Standing};
 use self::written::write_prepared;
 
@@ -116,18 +118,6 @@ struct Kept {
     wanted: Wanted,
 }
 
-/// A transaction over several partitions in the order in which one node's were shown here.
-#[derive(Clone, Debug)]
-struct Shown {
-    sequence: CommitSequence,
-    commit: Timestamp,
-    /// The highest commit timestamp up to here.
-    commit_max: Timestamp,
-    trace: Trace,
-    /// Of what it wrote here.
-    sketch: Sketch,
-}
-
 /// A vote for yes.
 #[derive(Clone, Copy, Debug)]
 struct Promise {
@@ -174,7 +164,7 @@ pub(super) struct Participant {
     /// comes again, or another participant asks.
     repeats: BTreeMap<Timestamp, Repeat>,
     /// By coordinator: the keys of `recent` in order of installation.
-    shown: Vec<VecDeque<Shown>>,
+    shown: Vec<ShownBy>,
     /// By coordinator: the highest commit timestamp ever in `shown`. Most readers know more of most
     /// coordinators than that, and so pass over them at a glance.
     shown_max: Vec<Timestamp>,
@@ -238,7 +228,7 @@ impl Participant {
             prepared: FxHashMap::default(),
             recent: FxHashMap::default(),
             repeats: BTreeMap::new(),
-            shown: (0..nodes).map(|_| VecDeque::new()).collect(),
+            shown: vec![ShownBy::default(); nodes],
             shown_max: vec![Timestamp::ZERO; nodes],
             settled: CommitSequence::LOADED,
             forgotten: vec![Timestamp::ZERO; nodes],

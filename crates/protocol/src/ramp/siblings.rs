@@ -203,21 +203,12 @@ pub(super) struct Sketch(u128);
 impl Sketch {
     /// Of what a transaction wrote on one partition.
     pub(super) fn of_writes(tags: &[ItemTag]) -> Sketch {
-        let bits = tags
-            .iter()
-            .map(|tag| bit(*tag, 0) | bit(ItemTag::unknown(tag.table()), 1));
-        Sketch(bits.fold(0, |all, bit| all | bit))
+        Sketch(entries_of_writes(tags).fold(0, |all, entry| all | bit(entry)))
     }
 
     /// Of what was read on one partition: ranges, and points with it, by their tags.
     pub(super) fn of_reads(tags: &[ItemTag]) -> Sketch {
-        let bits = tags.iter().map(|tag| match tag.is_unknown() {
-            // Whatever was written in the table may be in the range.
-            true => bit(*tag, 1),
-            // The item, or some item of the table.
-            false => bit(*tag, 0) | bit(ItemTag::unknown(tag.table()), 0),
-        });
-        Sketch(bits.fold(0, |all, bit| all | bit))
+        Sketch(entries_of_reads(tags).fold(0, |all, entry| all | bit(entry)))
     }
 
     /// Whether what was written may be among what was read; if not, it is not.
@@ -226,10 +217,27 @@ impl Sketch {
     }
 }
 
-/// One of 128 bits. `kind` tells tags of items (0) from "anything of the table" (1).
-fn bit(tag: ItemTag, kind: u64) -> u128 {
+/// One of 128 bits.
+fn bit((tag, kind): (ItemTag, u64)) -> u128 {
     let mixed = (tag.to_bits() ^ kind).wrapping_mul(INCREMENT);
     1 << (mixed >> 57)
+}
+
+/// What a write set has among [`entries_of_reads`]. Of the two parts, the second tells tags of items (0)
+/// from "anything of the table" (1).
+pub(super) fn entries_of_writes(tags: &[ItemTag]) -> impl Iterator<Item = (ItemTag, u64)> {
+    let both = |tag: &ItemTag| [(*tag, 0), (ItemTag::unknown(tag.table()), 1)];
+    tags.iter().flat_map(both)
+}
+
+/// Entries of which one is among [`entries_of_writes`] of whoever wrote some of what was read.
+pub(super) fn entries_of_reads(tags: &[ItemTag]) -> impl Iterator<Item = (ItemTag, u64)> {
+    tags.iter().flat_map(|tag| match tag.is_unknown() {
+        // Whatever was written in the table may be in the range.
+        true => [(*tag, 1); 2],
+        // The item, or some item of the table.
+        false => [(*tag, 0), (ItemTag::unknown(tag.table()), 0)],
+    })
 }
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ impl Participant {
 
     /// What a transaction wrote that was shown here at this sequence.
     fn shown_at(&self, commit: Timestamp, sequence: CommitSequence) -> &[ItemTag] {
-        let shown = &self.shown[commit.node().index()];
+        let shown = self.shown[commit.node().index()].all();
         let at = shown.binary_search_by_key(&sequence, |shown| shown.sequence);
         shown[at.expect("what is recent was shown")]
             .trace

@@ -1,11 +1,10 @@
 //! The numbered invariants that an owner can see, and what is told where one is found broken.
 
-use std::collections::VecDeque;
-
 use anabranch_storage::CommitSequence;
 use anabranch_types::{EffectError, Timestamp};
 
-use super::{Participant, Shown};
+use super::Participant;
+use super::shown::Shown;
 use crate::ramp::stability::Stability;
 
 impl Participant {
@@ -30,7 +29,7 @@ impl Participant {
         }
         for shown in &self.shown {
             let (mut sequence, mut commit_max) = (CommitSequence::LOADED, Timestamp::ZERO);
-            for next in shown {
+            for next in shown.all() {
                 commit_max = commit_max.max(next.commit);
                 let remembered = self.recent.get(&next.commit).map(|recent| recent.sequence);
                 if next.sequence <= sequence
@@ -46,7 +45,7 @@ impl Participant {
                     "RAMP-I2: {sequence} is remembered and was not installed"
                 ));
             }
-            if let Some(oldest) = shown.front()
+            if let Some(oldest) = shown.all().front()
                 && stability.is_settled(oldest.commit)
             {
                 return Err(format!(
@@ -54,10 +53,10 @@ impl Participant {
                 ));
             }
         }
-        for newest in self.shown.iter().filter_map(VecDeque::back) {
+        for newest in self.shown.iter().filter_map(|shown| shown.all().back()) {
             self.check_past(newest)?;
         }
-        let shown: usize = self.shown.iter().map(VecDeque::len).sum();
+        let shown: usize = self.shown.iter().map(|shown| shown.all().len()).sum();
         if self.recent.len() != shown {
             return Err("RAMP-I2: more is remembered than was shown".to_string());
         }

@@ -47,6 +47,7 @@ impl Participant {
             return Err(Refusal::BelowFloor);
         }
         let written = self.shown.iter().any(|shown| {
+            let shown = shown.all();
             let after = shown.partition_point(|shown| shown.sequence <= snapshot);
             let between = shown.range(after..);
             let mut between = between.take_while(|shown| shown.sequence <= up_to.sequence);

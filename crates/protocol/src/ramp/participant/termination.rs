@@ -98,7 +98,7 @@ impl Participant {
     /// As what a transaction of this name is shown here, if it is not forgotten. Seldom asked, so it
     /// is looked for.
     fn shown_as(&self, prepared: Timestamp) -> Option<Required> {
-        let mut shown = self.shown.iter().flat_map(|shown| shown.iter().rev());
+        let mut shown = self.shown.iter().flat_map(|shown| shown.all().iter().rev());
         let shown = shown.find(|shown| shown.trace.siblings.timestamp == prepared);
         let mut repeats = self.repeats.iter();
         let commit = shown.map(|shown| shown.commit).or_else(|| {

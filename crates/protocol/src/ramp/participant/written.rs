@@ -3,7 +3,8 @@
 use anabranch_storage::{ChangeImage, SlotValues};
 use anabranch_types::{Activity, Effect, Ticks, Timestamp};
 
-use super::{Context, Kept, Participant, Prepared, Promise, Recent, Repeat, Shown};
+use super::shown::{Shown, ShownBy};
+use super::{Context, Kept, Participant, Prepared, Promise, Recent, Repeat};
 use crate::ramp::holds::Wanted;
 use crate::ramp::message::{Required, Slots};
 use crate::ramp::record::{KnownRecord, PreparedRecord, RampRecord, RecentRecord};
@@ -233,7 +234,7 @@ impl Participant {
             Some(Recent { slots, .. }) => slots.clone(),
             None => Slots::new(),
         };
-        let all = self.shown.iter().flatten();
+        let all = self.shown.iter().flat_map(ShownBy::all);
         let recent = all.map(|shown| RecentRecord {
             sequence: shown.sequence,
             commit: shown.commit,
