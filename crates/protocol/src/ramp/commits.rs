@@ -47,10 +47,10 @@ impl RampNode {
             if !works.is_empty() && past.named.len() > self.options.past_max as usize {
                 return self.abort(transaction, AbortReason::Conflict, out);
             }
+            if let Some(error) = past.outruns(&self.context) {
+                return self.abort(transaction, AbortReason::Failed(error), out);
+            }
             if let Some(newest) = past.newest() {
-                if let Some(error) = self.context.refuses_clock(newest, newest.node()) {
-                    return self.abort(transaction, AbortReason::Failed(error), out);
-                }
                 self.context.clock.observe(newest);
             }
         }

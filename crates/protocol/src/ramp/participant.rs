@@ -416,6 +416,9 @@ impl Participant {
     ) -> Result<(Timestamp, Slots), AbortReason> {
         if let Some(past) = &past {
             self.show_past(context, past);
+            if let Some(error) = past.outruns(context) {
+                return Err(AbortReason::Failed(error));
+            }
         }
         if let Some(place) = work.place {
             context.clock.observe(place);

@@ -14,11 +14,12 @@
 use std::sync::Arc;
 
 use anabranch_storage::CommitSequence;
-use anabranch_types::{PartitionId, Timestamp};
+use anabranch_types::{EffectError, PartitionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::attempt::Includes;
 use super::message::{Evidence, Required};
+use super::participant::Context;
 use super::siblings::Siblings;
 use super::stability::Known;
 
@@ -98,6 +99,13 @@ impl Past {
     /// The highest commit timestamp that it names.
     pub(super) fn newest(&self) -> Option<Timestamp> {
         self.named.last().map(|named| named.commit)
+    }
+
+    /// Why a transaction that follows this cannot get its timestamp from this node: its clock would have to
+    /// follow one that is too far ahead (CAUSAL-I5).
+    pub(super) fn outruns(&self, context: &Context) -> Option<EffectError> {
+        let newest = self.newest()?;
+        context.refuses_clock(newest, newest.node())
     }
 
     /// Whether all that it names is known to be shown everywhere.

@@ -276,3 +276,44 @@ fn what_was_committed_far_ahead_is_not_followed() {
     let clock = clocks(&mut cluster, &[C2]);
     assert!(clock < minutes(50).as_micros(), "{clock} us");
 }
+
+/// The same where the coordinator's clock may follow, and that of the one owner to whom it sends what it
+/// writes may not: the owner would give it a timestamp below what it follows (CAUSAL-I5).
+#[test]
+fn what_was_committed_far_ahead_is_not_followed_by_an_owner() {
+    const Z: NodeId = NodeId(4);
+    let options = RampOptions {
+        causal: true,
+        ..RampOptions::default()
+    };
+    let mut cluster = cluster_with(5, Ticks::from_millis(500), options);
+    let minutes = |minutes: u64| Ticks::from_millis(minutes * 60_000);
+    cluster.skew[C1.index()] = minutes(100);
+    for node in [X, Y, C2] {
+        cluster.skew[node.index()] = minutes(50);
+    }
+    let writer = cluster.begin(C1);
+    cluster.request(writer, Request::Commit(set_both(1)));
+    prepare(&mut cluster, C1, &[X, Y]);
+    let reader = cluster.begin(C2);
+    cluster.deliver(C1, X);
+    cluster.request(reader, Request::Read(vec![read_item(0, 0)]));
+    cluster.deliver(C2, X);
+    while cluster.under_way(X, C2) > 0 {
+        cluster.deliver(X, C2);
+    }
+    assert_eq!(registers(cluster.take_reply(reader)), [1]);
+    let follows = vec![on(Z.0, vec![update(SET, Z.0, 0, 2)])];
+    cluster.request(reader, Request::Commit(follows));
+    while cluster.under_way(C2, Z) > 0 {
+        cluster.deliver(C2, Z);
+    }
+    while cluster.under_way(Z, C2) > 0 {
+        cluster.deliver(Z, C2);
+    }
+    far_ahead(cluster.take_reply(reader), "set n2's clock right");
+    cluster.deliver_all();
+    assert!(cluster.nodes.iter().all(RampNode::is_idle));
+    let clock = clocks(&mut cluster, &[Z]);
+    assert!(clock < minutes(50).as_micros(), "{clock} us");
+}

@@ -72,6 +72,12 @@ impl Participant {
         let Some(past) = &shown.trace.past else {
             return Ok(());
         };
+        if past.newest().is_some_and(|newest| newest >= shown.commit) {
+            return Err(format!(
+                "CAUSAL-I5: {} has no higher timestamp than what it follows",
+                shown.commit
+            ));
+        }
         for named in &*past.named {
             let is_prepared = self.prepared.contains_key(&named.siblings.timestamp);
             let later = (self.recent.get(&named.commit))
