@@ -14,6 +14,7 @@
 //! * [`reproduce`]: the papers' figures, found again.
 
 pub mod application;
+pub mod applications;
 pub mod calibrate;
 pub mod conditions;
 pub mod embedded;

@@ -187,8 +187,8 @@ pub struct RampNode {
     awaiting: Option<Timestamp>,
     /// Whether the timer is set that looks for reads that were not answered in time.
     retrying: bool,
-    /// Copies with which reads of quorums could not go on, and since when: they may lag.
-    stale: Vec<(NodeId, Ticks)>,
+    /// Copies with which reads of quorums could not go on, or that were silent, and since when: others come first.
+    avoided: Vec<(NodeId, Ticks)>,
     /// Decisions that no participant was told of, and until when these may find out themselves.
     unsent: VecDeque<(Ticks, TransactionId)>,
     /// How far the next one is, in millionths.
@@ -211,7 +211,7 @@ impl fmt::Debug for RampNode {
             .field("terminating", &self.terminating)
             .field("awaiting", &self.awaiting)
             .field("retrying", &self.retrying)
-            .field("stale", &self.stale)
+            .field("avoided", &self.avoided)
             .field("unsent", &(&self.unsent, self.unsent_share))
             .field("sticky", &self.sticky)
             .finish_non_exhaustive()
@@ -306,7 +306,7 @@ impl RampNode {
             terminating: false,
             awaiting: None,
             retrying: false,
-            stale: Vec::new(),
+            avoided: Vec::new(),
             unsent: VecDeque::new(),
             unsent_share: 0,
             sticky: options.sticky.then(Box::default),

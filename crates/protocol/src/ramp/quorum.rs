@@ -30,9 +30,9 @@ const PATIENCE: u64 = 8;
 /// And so many times as long as its first rows took.
 const SLOWER: u64 = 4;
 
-/// For how long another copy is asked first in the place of one with which a read could not go on, in times of
-/// what a copy is waited for.
-const STALE: u64 = 64;
+/// For how long another copy is asked first in the place of one with which a read could not go on, or that was
+/// silent, in times of what a copy is waited for.
+const AVOIDED: u64 = 64;
 
 /// A round of reads of one partition that is not answered.
 #[derive(Clone, Debug)]
@@ -117,21 +117,25 @@ impl RampNode {
     ) {
         let lags = matches!(reason, AbortReason::Fractured | AbortReason::Restarted);
         if let (Some(_), Some(attempt), true) = (self.options.quorum, attempt, lags) {
-            let now = self.context.now;
             for view in &attempt.views {
-                self.stale.retain(|(copy, _)| *copy != view.copy);
-                self.stale.push((view.copy, now));
+                self.avoid(view.copy);
             }
         }
         self.abort(transaction, reason, out);
     }
 
-    /// Since when reads could not go on with a copy, if that is not long ago.
-    pub(super) fn stale_since(&self, copy: NodeId) -> Option<Ticks> {
+    /// Others than this copy come first for a while.
+    fn avoid(&mut self, copy: NodeId) {
+        self.avoided.retain(|(avoided, _)| *avoided != copy);
+        self.avoided.push((copy, self.context.now));
+    }
+
+    /// Since when others than this copy come first, if they still do.
+    pub(super) fn avoided_since(&self, copy: NodeId) -> Option<Ticks> {
         let after = self.options.quorum?;
-        let mut stale = self.stale.iter();
-        let (_, since) = stale.find(|(stale, _)| *stale == copy)?;
-        (self.context.now.since(*since).0 < after.0.saturating_mul(STALE)).then_some(*since)
+        let mut avoided = self.avoided.iter();
+        let (_, since) = avoided.find(|(avoided, _)| *avoided == copy)?;
+        (self.context.now.since(*since).0 < after.0.saturating_mul(AVOIDED)).then_some(*since)
     }
 
     /// Begins a round of one partition: asks the copy that was read there, or the near one.
@@ -269,8 +273,9 @@ impl RampNode {
         let copies = copies.map(|owners| owners[partition.index()]);
         let free: SmallVec<[NodeId; 4]> = copies.filter(|copy| !owes(copy)).collect();
         let was_asked = |copy: &NodeId| part.round.as_ref().is_some_and(|r| r.asked.contains(copy));
-        let (mut again, new): (SmallVec<[NodeId; 4]>, SmallVec<[NodeId; 4]>) =
+        let (mut again, mut new): (SmallVec<[NodeId; 4]>, SmallVec<[NodeId; 4]>) =
             free.into_iter().partition(was_asked);
+        new.sort_by_key(|copy| self.avoided_since(*copy));
         // Whoever was asked longest ago: one that has not got it may never get it.
         let asked_at = |copy: &NodeId| {
             let mut asked = part.round.iter().flat_map(|round| &round.asked);
@@ -421,6 +426,9 @@ impl RampNode {
             };
             let parts = (0..).zip(&batch.parts).filter(|(_, part)| late(part));
             let parts: SmallVec<[usize; 4]> = parts.map(|(index, _)| index).collect();
+            let last = |index: &usize| batch.parts[*index].round.as_ref()?.asked.last().copied();
+            let silent: SmallVec<[NodeId; 4]> = parts.iter().filter_map(last).collect();
+            silent.into_iter().for_each(|copy| self.avoid(copy));
             if !parts.is_empty() {
                 self.counters.other_copies += parts.len() as u64;
                 self.ask_others(transaction, &parts, out);

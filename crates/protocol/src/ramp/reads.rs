@@ -71,7 +71,7 @@ impl RampNode {
         let here = self.owner(own);
         let local = reads.iter().all(|read| read.partition == own)
             && attempt.views.iter().all(|view| view.copy == here)
-            && (!attempt.views.is_empty() || self.stale_since(here).is_none());
+            && (!attempt.views.is_empty() || self.avoided_since(here).is_none());
         if local {
             self.read_here(transaction, attempt, reads, out);
         } else {

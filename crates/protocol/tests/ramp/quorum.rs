@@ -227,6 +227,47 @@ fn a_silent_copy_is_not_waited_for() {
     assert!(is_at_rest(&mut cluster));
 }
 
+/// A near copy that has been silent is not asked first for a while: one read waits for it, and not each.
+#[test]
+fn a_silent_copy_is_waited_for_once_in_a_while() {
+    let mut cluster = copies();
+    let read = |cluster: &mut Cluster<RampNode>| {
+        let reader = cluster.begin(R);
+        cluster.request(reader, Request::Read(vec![read_item(1, 0)]));
+        (reader, cluster.under_way(R, NodeId(4)))
+    };
+    let (first, _) = read(&mut cluster);
+    cluster.advance(PATIENCE);
+    round(&mut cluster, R, NodeId(3));
+    assert_eq!(registers(cluster.take_reply(first)), [0]);
+    // Node 4 still has what it was asked first.
+    for _ in 0..3 {
+        let (next, at_the_silent) = read(&mut cluster);
+        assert_eq!(at_the_silent, 1, "nothing more is asked of it");
+        let answered = [NodeId(3), NodeId(5)].map(|copy| {
+            let asked = cluster.under_way(R, copy) > 0;
+            if asked {
+                round(&mut cluster, R, copy);
+            }
+            asked
+        });
+        assert!(answered.contains(&true));
+        assert_eq!(registers(cluster.take_reply(next)), [0]);
+        cluster.request(next, Request::Commit(Vec::new()));
+    }
+    assert_eq!(cluster.counters().other_copies, 1, "one has waited");
+    // After a while it is asked again.
+    cluster.advance(Ticks(PATIENCE.0 * 64));
+    let (later, at_the_near) = read(&mut cluster);
+    assert_eq!(at_the_near, 2);
+    cluster.deliver_all();
+    assert_eq!(registers(cluster.take_reply(later)), [0]);
+    for transaction in [first, later] {
+        cluster.request(transaction, Request::Commit(Vec::new()));
+    }
+    assert!(is_at_rest(&mut cluster));
+}
+
 /// The copy that was silent answers R in the middle of its second round: it knows nothing of what R has met since.
 #[test]
 fn an_answer_of_the_first_round_is_none_of_the_second() {

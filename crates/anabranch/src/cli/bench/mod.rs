@@ -1,5 +1,6 @@
 //! `anabranch bench …`
 
+mod analyze;
 mod check;
 mod summary;
 pub(crate) mod tpcc;
@@ -49,6 +50,9 @@ enum Workload {
     /// How long the checkers take for a generated history
     #[command(allow_negative_numbers = true)]
     Check(check::CheckArguments),
+    /// How long the analyser takes for a made-up application, and for one more type of TPC-C
+    #[command(allow_negative_numbers = true)]
+    Analyze(analyze::AnalyzeArguments),
 }
 
 /// What all experiments on the embedded cluster are given.
@@ -244,6 +248,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Verdict, Box<dyn Error>>
         Workload::Tpcc(arguments) => tpcc::run(arguments),
         Workload::Ycsb(arguments) => ycsb::run(arguments),
         Workload::Check(arguments) => check::run(arguments),
+        Workload::Analyze(arguments) => analyze::run(arguments),
     }
 }
 

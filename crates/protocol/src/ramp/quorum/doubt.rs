@@ -188,8 +188,8 @@ impl RampNode {
         };
         let clusters = self.topology.everywhere();
         let copies = clusters.map(|owners| owners[part.partition.index()]);
-        let stale = |copy: &NodeId| self.stale_since(*copy);
-        let best = copies.min_by_key(|copy| (denies(copy), stale(copy), *copy != part.copy));
+        let avoided = |copy: &NodeId| self.avoided_since(*copy);
+        let best = copies.min_by_key(|copy| (denies(copy), avoided(copy), *copy != part.copy));
         best.unwrap_or(part.copy)
     }
 
@@ -267,7 +267,8 @@ impl RampNode {
         let copies = self.topology.everywhere();
         let copies = copies.map(|owners| owners[partition.index()]);
         let left = copies.filter(|copy| !look_up.asked.contains(copy));
-        let next = left.min_by_key(|copy| (*copy == look_up.read, *copy != own));
+        let avoided = |copy: &NodeId| self.avoided_since(*copy);
+        let next = left.min_by_key(|copy| (*copy == look_up.read, avoided(copy), *copy != own));
         let Some(next) = next else {
             return Ok(());
         };

@@ -1,0 +1,210 @@
+//! How long the analyser takes: a made-up application of so many statements is read and analysed, and one
+//! more type is added to TPC-C.
+//!
+//! A made-up application is no real one. It has what makes real ones long to analyse: a table for every
+//! forty statements, foreign keys, unique names, bounds, rows found by their key and by others' keys, and
+//! types that share tables.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use anabranch_analysis::explore::{Effort, Explorer};
+use anabranch_analysis::plan::CoordinationClass;
+use anabranch_analysis::{Guarantee, Topology, analyze};
+use anabranch_sql::diagnostic::Diagnostic;
+use anabranch_sql::script;
+use anabranch_sql::source::SourceFile;
+use anabranch_types::SplitMix64;
+
+/// Statements of a procedure.
+const STATEMENTS_EACH: usize = 3;
+/// Statements for each table.
+const STATEMENTS_A_TABLE: usize = 40;
+/// How often what takes milliseconds is measured; the median counts.
+const REPEATS: usize = 21;
+
+/// One more type for TPC-C: a customer's balance is looked at and changed.
+const ONE_MORE: &str = "
+CREATE PROCEDURE goodwill(w integer, d integer, c integer, amount numeric) LANGUAGE plpgsql AS $$
+DECLARE
+    was numeric;
+BEGIN
+    SELECT c_balance INTO was FROM customer WHERE c_w_id = w AND c_d_id = d AND c_id = c;
+    UPDATE customer SET c_balance = c_balance + amount WHERE c_w_id = w AND c_d_id = d AND c_id = c;
+    UPDATE district SET d_ytd = d_ytd + amount WHERE d_w_id = w AND d_id = d;
+    UPDATE warehouse SET w_ytd = w_ytd + amount WHERE w_id = w;
+END; $$;
+";
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// How many statements there were: what was asked for, rounded up to whole procedures.
+    pub statements: usize,
+    /// Tables.
+    pub tables: usize,
+    /// Transaction types.
+    pub types: usize,
+    /// Bytes of SQL.
+    pub bytes: usize,
+    /// Parsing and compiling it.
+    pub read: Duration,
+    /// A plan under which invariants hold.
+    pub invariants: Duration,
+    /// A plan under which transactions are serializable.
+    pub serializable: Duration,
+    /// Looking for counterexamples to the first plan's verdicts, within the usual limits.
+    pub counterexamples: Duration,
+    /// Types of the first plan that need coordination: neither none nor all, if it says anything.
+    pub ordered: usize,
+    /// Adding one type to TPC-C: its SQL and TPC-C's, from the text to the plan.
+    pub one_more: Duration,
+    /// The part of it that is analysis alone.
+    pub one_more_analysis: Duration,
+}
+
+/// Makes up an application of so many statements, and measures.
+///
+/// # Errors
+/// What is wrong with its SQL; there should be nothing.
+pub fn measure(
+    seed: u64,
+    statements: usize,
+    tpcc: &[SourceFile],
+    progress: &mut dyn FnMut(&str),
+) -> Result<Measured, Vec<Diagnostic>> {
+    let (text, tables, types) = made_up(seed, statements);
+    let bytes = text.len();
+    progress("reading");
+    let (read, script) = timed(|| script::read(vec![SourceFile::new("made-up.sql", text)]));
+    let script = script?;
+    let (catalog, summaries) = (script.application.catalog(), &script.summaries);
+    progress("analysing");
+    let [(invariants, plan), (serializable, _)] = [Guarantee::Invariants, Guarantee::Serializable]
+        .map(|guarantee| timed(|| analyze(catalog, summaries, Topology::default(), guarantee)));
+    progress("looking for counterexamples");
+    let (counterexamples, _) =
+        timed(|| Explorer::new(&script.application, &plan).search(seed, Effort::default()));
+    let ordered = plan.entries.iter();
+    let ordered = ordered.filter(|entry| entry.class != CoordinationClass::Free);
+    let ordered = ordered.count();
+
+    progress("adding a type to TPC-C");
+    let mut files = tpcc.to_vec();
+    files.push(SourceFile::new("one-more.sql", ONE_MORE));
+    let mut whole = Vec::with_capacity(REPEATS);
+    let mut analysis = Vec::with_capacity(REPEATS);
+    for _ in 0..REPEATS {
+        let files = files.clone();
+        let start = Instant::now();
+        let script = script::read(files)?;
+        let (took, _) = timed(|| {
+            let catalog = script.application.catalog();
+            let guarantee = Guarantee::Invariants;
+            analyze(catalog, &script.summaries, Topology::default(), guarantee)
+        });
+        whole.push(start.elapsed());
+        analysis.push(took);
+    }
+    Ok(Measured {
+        statements: types * STATEMENTS_EACH,
+        tables,
+        types,
+        bytes,
+        read,
+        invariants,
+        serializable,
+        counterexamples,
+        ordered,
+        one_more: median(whole),
+        one_more_analysis: median(analysis),
+    })
+}
+
+fn timed<T>(what: impl FnOnce() -> T) -> (Duration, T) {
+    let start = Instant::now();
+    let result = what();
+    (start.elapsed(), result)
+}
+
+fn median(mut all: Vec<Duration>) -> Duration {
+    all.sort_unstable();
+    all[all.len() / 2]
+}
+
+/// An application, and how many tables and transaction types it has.
+fn made_up(seed: u64, statements: usize) -> (String, usize, usize) {
+    let mut random = SplitMix64::new(seed);
+    let tables = (statements / STATEMENTS_A_TABLE).max(4);
+    let types = statements.div_ceil(STATEMENTS_EACH);
+    let mut text = String::new();
+    for table in 0..tables {
+        let parent = match table % 2 {
+            1 => format!("REFERENCES t{} (id)", random.below(table as u64)),
+            _ => String::new(),
+        };
+        let unique = if table % 3 == 0 { "UNIQUE" } else { "" };
+        let bound = match table % 4 {
+            0 => "CHECK (amount >= 0)",
+            _ => "",
+        };
+        let _ = writeln!(
+            text,
+            "CREATE TABLE t{table} (id bigint PRIMARY KEY, parent bigint NOT NULL {parent}, name text {unique}, \
+             amount bigint NOT NULL {bound}, n integer NOT NULL, state text);\n\
+             CREATE INDEX t{table}_parent ON t{table} (parent);"
+        );
+    }
+    for number in 0..types {
+        let [a, b] = [0; 2].map(|_| random.below(tables as u64));
+        let mut choices = [
+            format!("UPDATE t{a} SET amount = amount + p_x, n = n + 1 WHERE id = p_id;"),
+            format!("UPDATE t{b} SET amount = amount - p_x WHERE id = p_other;"),
+            format!(
+                "INSERT INTO t{a} (id, parent, name, amount, n, state) \
+                 VALUES (p_id, p_other, p_name, p_x, 0, 'new');"
+            ),
+            format!("UPDATE t{b} SET state = p_name WHERE parent = p_other AND state = 'new';"),
+            format!("DELETE FROM t{a} WHERE id = p_id;"),
+        ];
+        random.shuffle(&mut choices);
+        let [first, second, ..] = &choices;
+        let _ = writeln!(
+            text,
+            "CREATE PROCEDURE p{number}(p_id bigint, p_other bigint, p_x bigint, p_name text)\n\
+             LANGUAGE plpgsql AS $$\nDECLARE\n    v bigint;\nBEGIN\n    \
+             SELECT amount INTO v FROM t{b} WHERE id = p_other;\n    {first}\n    {second}\nEND; $$;"
+        );
+    }
+    (text, tables, types)
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_workload::tpcc::FILES;
+
+    use super::*;
+
+    /// All of it is understood, so that all of it is analysed.
+    #[test]
+    fn what_is_made_up_is_understood() {
+        let (text, tables, types) = made_up(1, 240);
+        let read = script::read(vec![SourceFile::new("made-up.sql", text)]);
+        let script = read.expect("it is SQL");
+        assert!(script.left_out.is_empty(), "{:?}", script.left_out);
+        assert_eq!(script.summaries.len(), types);
+        assert_eq!(script.application.catalog().tables.len(), tables);
+        assert_eq!((types, tables), (80, 6));
+        let statements = script.summaries.iter().map(|s| s.statements.len());
+        assert_eq!(statements.sum::<usize>(), 240);
+        assert_eq!(made_up(1, 240).0, made_up(1, 240).0, "a seed gives one");
+    }
+
+    #[test]
+    fn one_more_type_joins_tpcc() {
+        let sources = FILES.map(|(name, text)| SourceFile::new(name, text));
+        let measured = measure(1, 60, &sources, &mut |_| ()).expect("it is SQL");
+        assert!(0 < measured.ordered && measured.ordered < measured.types);
+        assert!(measured.one_more > measured.one_more_analysis);
+    }
+}
