@@ -36,7 +36,7 @@ pub(super) struct Intent {
     pub(super) siblings: Option<Arc<Siblings>>,
     /// Who has prepared it, durably.
     pub(super) prepared: SmallVec<[NodeId; 8]>,
-    /// Who has refused what its client had been told of, since it was asked last.
+    /// Who has refused it since it was asked last.
     pub(super) refused: SmallVec<[NodeId; 2]>,
     /// The client has been answered, or there is none any more.
     pub(super) is_told: bool,
@@ -185,7 +185,7 @@ impl RampNode {
         self.options.binds() && self.attempts.values().any(|attempt| refused(attempt))
     }
 
-    /// Asks those again that have refused what has been promised.
+    /// Asks those again that have refused what is not withdrawn for it.
     pub(super) fn offer_what_was_refused(&mut self, out: &mut Outbox<Stamped>) {
         if !self.has_refused_intents() {
             return;
@@ -232,12 +232,17 @@ impl RampNode {
                     None => self.go_on(transaction, out),
                 }
             }
-            // It has been promised: whoever refuses is asked again.
-            Err(_) if intent.is_told || intent.is_decided => {
-                intent.refused.push(from);
-                self.terminate_later(out);
+            Err(reason) => {
+                if !intent.refused.contains(&from) {
+                    intent.refused.push(from);
+                }
+                let is_promised = intent.is_told || intent.is_decided;
+                match is_promised || self.may_find_majorities(transaction) {
+                    // Whoever refuses is asked again.
+                    true => self.terminate_later(out),
+                    false => self.withdraw(transaction, from, reason, out),
+                }
             }
-            Err(reason) => self.withdraw(transaction, from, reason, out),
         }
     }
 
@@ -295,7 +300,7 @@ impl RampNode {
         self.commit_again(transaction, None, out);
     }
 
-    /// An owner refuses it, and nobody has been told that it is there: it is forgotten everywhere.
+    /// Too many owners refuse it, and nobody has been told that it is there: it is forgotten everywhere.
     fn withdraw(
         &mut self,
         transaction: TransactionId,

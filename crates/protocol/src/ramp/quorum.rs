@@ -468,6 +468,17 @@ impl RampNode {
         }
     }
 
+    /// Whether a transaction that some copies have refused may be prepared by a majority of each partition's all
+    /// the same.
+    pub(super) fn may_find_majorities(&self, transaction: TransactionId) -> bool {
+        let Some(Phase::Intending(intent)) = self.phase_of(transaction) else {
+            return false;
+        };
+        let all = self.owners_of(intent);
+        let left = all.filter(|node| !intent.refused.contains(node));
+        self.options.quorum.is_some() && self.has_majorities(intent, &left.collect::<Vec<_>>())
+    }
+
     /// Whether these are a majority of the copies of each partition that a transaction writes.
     fn has_majorities(&self, intent: &Intent, nodes: &[NodeId]) -> bool {
         let copies = self.topology.elsewhere.len() + 1;

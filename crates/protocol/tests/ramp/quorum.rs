@@ -17,6 +17,9 @@ pub(crate) const W: NodeId = NodeId(0);
 /// Whose near copies are the nodes 1 and 4.
 pub(crate) const R: NodeId = NodeId(1);
 
+/// Further ahead than a clock may be.
+const FAR: Ticks = Ticks::from_millis(2 * 3_600_000);
+
 fn options() -> RampOptions {
     RampOptions {
         quorum: Some(PATIENCE),
@@ -317,36 +320,53 @@ fn who_reads_on_in_a_copy_that_falls_silent_is_restarted() {
     assert!(is_at_rest(&mut cluster));
 }
 
-/// A copy whose clock is far behind refuses. Before it is decided that ends the transaction everywhere; after
-/// that it is asked again, until its clock is right.
+/// A copy whose clock is far behind refuses. As long as a majority may accept that stops nobody: it is asked again,
+/// until its clock is right, before the decision and after it.
 #[test]
-fn a_refusal_counts_before_the_decision_alone() {
-    let far = Ticks::from_millis(2 * 3_600_000);
+fn a_minority_that_refuses_stops_nobody() {
     let mut cluster = copies();
     for node in [0, 1, 3, 4] {
-        cluster.skew[node] = far;
+        cluster.skew[node] = FAR;
     }
-    let first = write(&mut cluster, W, 7);
-    prepare(&mut cluster, &[1, 5]);
-    assert!(matches!(
-        reason(cluster.take_reply(first)),
-        AbortReason::Failed(_)
-    ));
+    for (value, first) in [(7, [1, 2, 5]), (8, [5, 1, 3])] {
+        let writer = write(&mut cluster, W, value);
+        prepare(&mut cluster, &first);
+        assert!(!cluster.has_reply(writer));
+        deliver_among(&mut cluster, &[0, 1, 3, 4].map(NodeId));
+        assert!(is_committed(cluster.take_reply(writer)), "{value}");
+    }
     cluster.deliver_all();
-    assert_eq!(prepared(&cluster), [0; 6]);
-    assert!(cluster.nodes.iter().all(RampNode::is_idle));
-    let second = write(&mut cluster, W, 8);
-    deliver_among(&mut cluster, &[0, 1, 3, 4].map(NodeId));
-    assert!(is_committed(cluster.take_reply(second)));
-    cluster.deliver_all();
-    assert!(!cluster.nodes[0].is_idle(), "two copies have refused it");
+    assert!(!cluster.nodes[0].is_idle(), "two copies have refused both");
     for node in [2, 5] {
-        cluster.skew[node] = far;
+        cluster.skew[node] = FAR;
     }
     assert!(is_at_rest(&mut cluster));
     for node in (0..6).map(NodeId) {
         assert_eq!(look(&mut cluster, node), [8, 8]);
     }
+}
+
+/// A majority of one partition's copies refuses, whatever the other's do: it ends everywhere.
+#[test]
+fn a_majority_that_refuses_ends_it() {
+    let mut cluster = copies();
+    for node in [0, 1, 3] {
+        cluster.skew[node] = FAR;
+    }
+    let writer = write(&mut cluster, W, 7);
+    prepare(&mut cluster, &[1, 3, 5]);
+    assert!(!cluster.has_reply(writer), "one of three has refused");
+    prepare(&mut cluster, &[2]);
+    assert!(
+        !cluster.has_reply(writer),
+        "one of three, and one of the other three"
+    );
+    prepare(&mut cluster, &[4]);
+    let refused = reason(cluster.take_reply(writer));
+    assert!(matches!(refused, AbortReason::Failed(_)), "{refused:?}");
+    cluster.deliver_all();
+    assert_eq!(prepared(&cluster), [0; 6]);
+    assert!(cluster.nodes.iter().all(RampNode::is_idle));
 }
 
 /// The coordinator dies before its transaction is decided, or after its client was told, and comes back: it goes
