@@ -8,6 +8,9 @@
 //! ```
 //!
 //! A matrix of latencies travels with the case, so that the file is enough to replay it.
+//!
+//! A fault plan alone begins with `{"anabranch_plan":1}` and ends alike. One that somebody writes by hand may have
+//! neither: then it is what its lines say.
 
 use anabranch_protocol::ramp::FilterSize;
 use serde::{Deserialize, Serialize};
@@ -18,8 +21,18 @@ use crate::fault::{FaultPlan, PlanError, in_line};
 use crate::latency::Network;
 use crate::protocols::{Extras, ProtocolName, Termination};
 
-/// The version of the form that this program reads and writes.
+/// The version of a case's form that this program reads and writes.
 const VERSION: u32 = 2;
+
+/// The version of a plan's form.
+const PLAN_VERSION: u32 = 1;
+
+/// What the first line of a plan says.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanHeader {
+    anabranch_plan: u32,
+}
 
 /// What the first line says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,12 +132,7 @@ impl CaseFile {
             }),
         };
         let header = serde_json::to_string(&header).expect("a header is plain data");
-        let faults = case.plan.faults.len();
-        let end = Ending {
-            end: Counts { faults },
-        };
-        let end = serde_json::to_string(&end).expect("a count is plain data");
-        format!("{header}\n{}{end}\n", case.plan.to_lines())
+        format!("{header}\n{}", with_end(&case.plan))
     }
 
     /// Reads what [`CaseFile::to_text`] writes.
@@ -135,34 +143,8 @@ impl CaseFile {
         let at = |line, reason: String| PlanError { line, reason };
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
         let header: Header = serde_json::from_str(first).map_err(|error| at(1, in_line(&error)))?;
-        if header.anabranch_case != VERSION {
-            let reason = format!(
-                "version {} of the form; this program reads version {VERSION}",
-                header.anabranch_case
-            );
-            return Err(at(1, reason));
-        }
-        let lines = text.trim_end().lines().count();
-        let (faults, last) = match rest.trim_end().rsplit_once('\n') {
-            Some((faults, last)) => (faults, last),
-            None => ("", rest.trim_end()),
-        };
-        let ending: Ending = serde_json::from_str(last).map_err(|_| {
-            at(
-                lines,
-                "the case is cut short: it does not end here".to_owned(),
-            )
-        })?;
-        let plan =
-            FaultPlan::from_lines(faults).map_err(|error| at(error.line + 1, error.reason))?;
-        if plan.faults.len() != ending.end.faults {
-            let reason = format!(
-                "the case has {} of its {} faults",
-                plan.faults.len(),
-                ending.end.faults
-            );
-            return Err(at(lines, reason));
-        }
+        known(header.anabranch_case, VERSION)?;
+        let plan = ended(text, rest, "case")?;
         let network = match &header.network {
             None => Network::lan(),
             Some(matrix) => Network::matrix(&matrix.name, &matrix.text)
@@ -189,17 +171,77 @@ impl CaseFile {
         })
     }
 
-    /// The fault plan of a file of either form: a case, or a plan alone.
+    /// A fault plan alone, as a file's text.
+    pub fn plan_to_text(plan: &FaultPlan) -> String {
+        let header = PlanHeader {
+            anabranch_plan: PLAN_VERSION,
+        };
+        let header = serde_json::to_string(&header).expect("a number is plain data");
+        format!("{header}\n{}", with_end(plan))
+    }
+
+    /// The fault plan of a file of any form: a case, a plan alone, or nothing but faults, one a line.
     ///
     /// # Errors
     /// The first line that does not fit.
     pub fn plan_from_text(text: &str) -> Result<FaultPlan, PlanError> {
         if text.trim_start().starts_with("{\"anabranch_case\"") {
             CaseFile::from_text(text).map(|file| file.case.plan)
+        } else if text.trim_start().starts_with("{\"anabranch_plan\"") {
+            let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+            let header: PlanHeader = serde_json::from_str(first).map_err(|error| PlanError {
+                line: 1,
+                reason: in_line(&error),
+            })?;
+            known(header.anabranch_plan, PLAN_VERSION)?;
+            ended(text, rest, "plan")
         } else {
             FaultPlan::from_lines(text)
         }
     }
+}
+
+/// Refuses another version of a form than this.
+fn known(version: u32, read: u32) -> Result<(), PlanError> {
+    if version == read {
+        return Ok(());
+    }
+    Err(PlanError {
+        line: 1,
+        reason: format!("version {version} of the form; this program reads version {read}"),
+    })
+}
+
+/// Faults, and the line that ends them.
+fn with_end(plan: &FaultPlan) -> String {
+    let faults = plan.faults.len();
+    let end = Ending {
+        end: Counts { faults },
+    };
+    let end = serde_json::to_string(&end).expect("a count is plain data");
+    format!("{}{end}\n", plan.to_lines())
+}
+
+/// The faults of a text whose second line is the first of `rest`, up to the line that ends them.
+fn ended(text: &str, rest: &str, what: &str) -> Result<FaultPlan, PlanError> {
+    let line = text.trim_end().lines().count();
+    let wrong = |reason| Err(PlanError { line, reason });
+    let (faults, last) = match rest.trim_end().rsplit_once('\n') {
+        Some((faults, last)) => (faults, last),
+        None => ("", rest.trim_end()),
+    };
+    let Ok(ending) = serde_json::from_str::<Ending>(last) else {
+        return wrong(format!("the {what} is cut short: it does not end here"));
+    };
+    let plan = FaultPlan::from_lines(faults).map_err(|error| PlanError {
+        line: error.line + 1,
+        reason: error.reason,
+    })?;
+    let (found, told) = (plan.faults.len(), ending.end.faults);
+    if found != told {
+        return wrong(format!("the {what} has {found} of its {told} faults"));
+    }
+    Ok(plan)
 }
 
 #[cfg(test)]
@@ -280,6 +322,17 @@ mod tests {
             let error = CaseFile::from_text(&short).unwrap_err();
             assert!(error.reason.contains("cut short"), "{kept}: {error}");
         }
+        // Nor is a plan that was.
+        let plan = CaseFile::plan_to_text(&file.case.plan);
+        assert_eq!(CaseFile::plan_from_text(&plan).unwrap(), file.case.plan);
+        let of_plan: Vec<&str> = plan.lines().collect();
+        for kept in 1..of_plan.len() {
+            let error = CaseFile::plan_from_text(&of_plan[..kept].join("\n")).unwrap_err();
+            assert!(error.reason.contains("cut short"), "{kept}: {error}");
+        }
+        let newer = plan.replace("\"anabranch_plan\":1", "\"anabranch_plan\":2");
+        let error = CaseFile::plan_from_text(&newer).unwrap_err();
+        assert_eq!(error.line, 1, "{error}");
         // A line that is missing in the middle is missed as well.
         let mut torn = lines.clone();
         torn.remove(2);

@@ -329,7 +329,7 @@ fn one(
     let run = file.case.run_recorded(prepared, recorder).map_err(said)?;
     let (report, recorder) = (run.report, run.diagram);
     if let Some(path) = &arguments.plan {
-        write_file(path, file.case.plan.to_lines())?;
+        write_file(path, CaseFile::plan_to_text(&file.case.plan))?;
     }
     let seconds = start.elapsed().as_secs_f64();
     let mut drawn = None;

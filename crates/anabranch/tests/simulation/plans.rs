@@ -54,8 +54,17 @@ fn a_drawn_plan_runs_again_from_its_file() {
             .lines()
             .map(|line| serde_json::from_str(line).expect("each line is JSON"))
             .collect();
-        assert_eq!(first["asked"]["plan"], Value::from(lines), "{case:?}");
+        let (faults, end) = lines[1..].split_at(lines.len() - 2);
+        assert_eq!(lines[0]["anabranch_plan"], 1, "{case:?}");
+        assert_eq!(end[0]["end"]["faults"], faults.len(), "{case:?}");
+        assert_eq!(first["asked"]["plan"], Value::from(faults), "{case:?}");
     }
+    // What was cut off where a line ends is no other plan.
+    std::fs::write(&file, "{\"anabranch_plan\":1}\n").expect("the file can be written");
+    refused_in_one_line(
+        &["sim", "register", "--faults", text(&file)],
+        &["line 1", "the plan is cut short"],
+    );
     refused(
         &["sim", "register", "--seeds", "0..2", "--plan", text(&file)],
         &["--plan", "--seeds", "cannot be used with"],
