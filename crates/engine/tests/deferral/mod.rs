@@ -2,7 +2,7 @@
 //! nobody else is kept from the row in between.
 
 use anabranch_engine::{AttemptOutcome, NodeOptions};
-use anabranch_types::{Effect, Value};
+use anabranch_types::{Effect, TableId, Value};
 
 use crate::support::{args, under_each, under_each_with};
 
@@ -78,6 +78,13 @@ fn the_result_is_used_and_nobody_is_kept_from_the_row() {
             assert!(written.iter().all(
                 |effect| matches!(effect, Effect::Update { arguments, .. } if arguments.iter().all(small))
             ));
+            // A row whose presence was acted on has to be there when it is evaluated, and only that; whether
+            // guards see to it as well is the plan's affair.
+            let goods = written.iter().filter(|effect| effect.table() == TableId(0));
+            let must_be_there = |effect: &&Effect| matches!(effect, Effect::Update { outputs, .. } if outputs.is_some());
+            assert_eq!(goods.clone().count(), 10);
+            assert!(goods.copied().all(|effect| must_be_there(&effect)));
+            assert_eq!(written.iter().copied().filter(must_be_there).count(), 10);
         });
     }
 }
