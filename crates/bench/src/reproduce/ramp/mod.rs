@@ -175,7 +175,7 @@ impl Effort {
         transactions: 100_000,
         millis_max: 2_000,
         servers: &[10, 25, 50, 100, 200],
-        transactions_each: 600,
+        transactions_each: 4_000,
         draws: 1_000_000,
     };
 
@@ -200,7 +200,7 @@ impl Effort {
         transactions: 40_000,
         millis_max: 500,
         servers: &[10, 100],
-        transactions_each: 300,
+        transactions_each: 2_400,
         draws: 200_000,
         ..Effort::FULL
     };

@@ -18,8 +18,8 @@ const PROTOCOLS: [ProtocolName; 4] = [
 
 /// Cores of each server.
 const CORES: u16 = 2;
-/// Clients of each.
-const CLIENTS: u32 = 192;
+/// Clients of each: as many as keep its cores busy.
+const CLIENTS: u32 = 768;
 /// Items of each.
 const ITEMS: u32 = 2_000;
 
