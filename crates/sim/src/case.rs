@@ -514,6 +514,7 @@ impl Case {
             planned: Arc::clone(&prepared.planned),
             topology: Arc::new(Topology::one_each(prepared.nodes)),
             clusters: self.clusters,
+            commutes: self.clusters > 1 && clusters::commutes(prepared),
             placement,
             protocol: self.protocol,
             filter: self.filter,

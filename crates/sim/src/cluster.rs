@@ -226,7 +226,7 @@ impl<P: Simulated> Cluster<P> {
             recorder: None,
             recording: watch
                 .history
-                .then(|| Recording::of_clusters(shared.clusters)),
+                .then(|| Recording::of_clusters(shared.clusters, shared.commutes)),
             model: shared
                 .processor
                 .as_ref()

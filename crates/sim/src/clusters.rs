@@ -1,7 +1,8 @@
 //! Several clusters, each with all of the data (ramp.txt §6.1): which cases there can be, and whether
 //! the clusters have come to the same rows.
 
-use anabranch_sql::summary::{Role, TableAccess, WriteClass};
+use anabranch_sql::merging::ColumnPolicy;
+use anabranch_sql::summary::{ColumnWrite, Role, TableAccess, WriteClass};
 use anabranch_storage::Store;
 
 use crate::case::{Case, CaseError, NODES_MAX, Prepared};
@@ -69,7 +70,7 @@ impl std::fmt::Display for ClustersError {
                 f,
                 "\"{procedure}\" {what}, which would have to be ordered across clusters: run this \
                  workload in one cluster (its nodes may have --replicas), or one that only assigns \
-                 columns of rows that are there, such as register or ycsb"
+                 columns of rows that are there (register, ycsb), or merges them (tally; not with --quorum)"
             ),
         }
     }
@@ -126,14 +127,15 @@ pub(crate) fn check(case: &Case, prepared: &Prepared) -> Result<(), CaseError> {
     if let Some((option, _)) = beside.into_iter().find(|(_, on)| *on) {
         return refuse(ClustersError::Beside { option });
     }
-    match ordered(prepared) {
+    match ordered(prepared, case.extras.quorum.is_none()) {
         Some(error) => refuse(error),
         None => Ok(()),
     }
 }
 
-/// A procedure of the workload that needs an order, if there is one.
-fn ordered(prepared: &Prepared) -> Option<ClustersError> {
+/// A procedure of the workload that needs an order, if there is one. `merges` is whether clusters add up, or
+/// compare, what others have done to a row.
+fn ordered(prepared: &Prepared, merges: bool) -> Option<ClustersError> {
     let planned = &prepared.planned;
     let names = prepared.workload.procedures();
     let refuse = |procedure: &str, what| {
@@ -154,7 +156,7 @@ fn ordered(prepared: &Prepared) -> Option<ClustersError> {
         let summary = summaries.iter().find(|summary| summary.name == *name);
         let statements = summary.into_iter().flat_map(|summary| &summary.statements);
         for access in statements.flat_map(|statement| &statement.accesses) {
-            if let Some(what) = orders(access) {
+            if let Some(what) = orders(prepared, access, merges) {
                 return refuse(name, what);
             }
         }
@@ -162,15 +164,40 @@ fn ordered(prepared: &Prepared) -> Option<ClustersError> {
     None
 }
 
-fn orders(access: &TableAccess) -> Option<&'static str> {
-    let assigns = |class: &WriteClass| matches!(class, WriteClass::Assign(_));
+fn orders(prepared: &Prepared, access: &TableAccess, merges: bool) -> Option<&'static str> {
+    let application = &prepared.planned.application;
+    let merged = |write: &ColumnWrite| match application.policy(access.table, write.column) {
+        Some(ColumnPolicy::LastWriter) => matches!(write.class, WriteClass::Assign(_)),
+        Some(_) => merges,
+        None => false,
+    };
     match access.role {
         Role::Read => None,
         Role::Insert => Some("inserts rows"),
         Role::Delete => Some("deletes rows"),
-        Role::Update if access.writes.iter().all(|write| assigns(&write.class)) => None,
+        Role::Update if access.writes.iter().all(merged) => None,
         Role::Update => Some("computes columns from the row"),
     }
+}
+
+/// Whether procedures of the workload do more to columns than assign them.
+pub(crate) fn commutes(prepared: &Prepared) -> bool {
+    let application = &prepared.planned.application;
+    let names = prepared.workload.procedures();
+    let summaries = application.summaries().iter();
+    let summaries = summaries.filter(|summary| names.contains(&summary.name.as_str()));
+    let accesses = summaries
+        .flat_map(|summary| &summary.statements)
+        .flat_map(|s| &s.accesses);
+    accesses
+        .filter(|access| access.role == Role::Update)
+        .any(|access| {
+            let policy = |write: &ColumnWrite| application.policy(access.table, write.column);
+            access
+                .writes
+                .iter()
+                .any(|write| policy(write) != Some(ColumnPolicy::LastWriter))
+        })
 }
 
 impl<P: Simulated> Cluster<P> {

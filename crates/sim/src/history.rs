@@ -47,10 +47,23 @@ pub struct Recording {
     attempts: Vec<Attempt>,
     /// Whether a node was lost, and with it what it had not told.
     has_lost: bool,
-    /// Whether there are several clusters. What was installed is told by one of them, and reads in the
+    clusters: Clusters,
+    /// With the cluster.
+    installed: Vec<(u16, PartitionId, Installed)>,
+}
+
+/// Whose versions there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Clusters {
+    /// There is one cluster.
+    #[default]
+    One,
+    /// Of several, all of which show the same versions of a row, one tells what was installed; reads in the
     /// others have no place in its order.
-    has_clusters: bool,
-    installed: Vec<(PartitionId, Installed)>,
+    Alike,
+    /// So many, each of which makes versions of its own from what all have done. So each has items of its
+    /// own, and what it takes over is a transaction of its own.
+    Apart(u16),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,10 +81,14 @@ struct Attempt {
 }
 
 impl Recording {
-    /// Of a run with so many clusters, each of which has everything.
-    pub(crate) fn of_clusters(clusters: u16) -> Recording {
+    /// Of a run with so many clusters, each of which has everything; `apart` if their versions differ.
+    pub(crate) fn of_clusters(clusters: u16, apart: bool) -> Recording {
         Recording {
-            has_clusters: clusters > 1,
+            clusters: match (clusters, apart) {
+                (1, _) => Clusters::One,
+                (_, false) => Clusters::Alike,
+                (clusters, true) => Clusters::Apart(clusters),
+            },
             ..Recording::default()
         }
     }
@@ -111,10 +128,22 @@ impl Recording {
         }
     }
 
-    /// What a store has installed.
+    /// What a store has installed, where there is one cluster.
     pub fn installed(&mut self, partition: PartitionId, installed: Vec<Installed>) {
-        let each = installed.into_iter().map(|one| (partition, one));
-        self.installed.extend(each);
+        self.installed_in(0, partition, installed);
+    }
+
+    /// What a store of a cluster has installed.
+    pub(crate) fn installed_in(
+        &mut self,
+        cluster: u16,
+        partition: PartitionId,
+        installed: Vec<Installed>,
+    ) {
+        if cluster == 0 || matches!(self.clusters, Clusters::Apart(_)) {
+            let each = installed.into_iter().map(|one| (cluster, partition, one));
+            self.installed.extend(each);
+        }
     }
 
     /// Everything as a history.
@@ -137,25 +166,40 @@ impl Recording {
         mut take: impl FnMut(Transaction),
     ) -> Vec<String> {
         self.attempts.sort_by_key(|attempt| attempt.ended);
-        let joining = Joining::new(planned, &self.installed, self.has_clusters);
+        let apart = match self.clusters {
+            Clusters::Apart(clusters) => clusters,
+            _ => 1,
+        };
+        let joinings: Vec<Joining<'_>> = (0..apart)
+            .map(|cluster| Joining::new(planned, &self.installed, self.clusters, cluster))
+            .collect();
         let mut violations = Vec::new();
         let mut committed: FxHashSet<Timestamp> = FxHashSet::default();
         for attempt in &self.attempts {
             if let AttemptOutcome::Committed(timestamp) = attempt.record.outcome {
                 committed.insert(timestamp);
-                violations.extend(joining.not_installed(&attempt.record, timestamp));
+                for joining in &joinings {
+                    violations.extend(joining.not_installed(&attempt.record, timestamp));
+                }
             }
-            take(joining.transaction(attempt));
+            let cluster = usize::from(attempt.record.transaction.node.0 % apart);
+            take(joinings[cluster].transaction(attempt));
         }
-        let orphans = joining.order.iter();
-        for timestamp in orphans.filter(|timestamp| !committed.contains(timestamp)) {
-            // Who is lost may have committed without having told anybody.
-            if !self.has_lost {
-                violations.push(format!(
-                    "{timestamp} was installed, and no transaction has committed as it"
-                ));
+        for joining in &joinings {
+            violations.extend(joining.installed_again());
+            for timestamp in &joining.order {
+                let is_own = timestamp.node().0 % apart == joining.cluster;
+                let is_known = committed.contains(timestamp);
+                // Who is lost may have committed without having told anybody.
+                if !is_known && !self.has_lost {
+                    violations.push(format!(
+                        "{timestamp} was installed, and no transaction has committed as it"
+                    ));
+                }
+                if !is_known || !is_own {
+                    take(joining.orphan(*timestamp));
+                }
             }
-            take(joining.orphan(*timestamp));
         }
         violations
     }
@@ -236,10 +280,8 @@ impl<P: Simulated> Cluster<P> {
                 let installed = node.protocol().store().installed().iter();
                 // What was found again in a log has been told by the life that installed it.
                 let new = installed.filter(|one| one.sequence > lives.found_until());
-                if number.is_multiple_of(self.clusters) {
-                    let partition = PartitionId(number / self.clusters);
-                    recording.installed(partition, new.cloned().collect());
-                }
+                let (cluster, partition) = (number % self.clusters, number / self.clusters);
+                recording.installed_in(cluster, PartitionId(partition), new.cloned().collect());
                 let open = node.open_attempts();
                 if !open.is_empty() {
                     recording.lost(open, self.now);
@@ -265,7 +307,9 @@ type Item = (PartitionId, TableId, Key);
 /// What joins attempts with what was installed.
 struct Joining<'r> {
     planned: &'r PlannedApplication,
-    has_clusters: bool,
+    clusters: Clusters,
+    /// Whose installations these are, where each cluster has its own.
+    cluster: u16,
     /// By commit timestamp, with the partition.
     written: FxHashMap<Timestamp, Vec<(PartitionId, &'r Installed)>>,
     /// The timestamps, in order of first installation.
@@ -277,17 +321,19 @@ struct Joining<'r> {
 impl<'r> Joining<'r> {
     fn new(
         planned: &'r PlannedApplication,
-        installed: &'r [(PartitionId, Installed)],
-        has_clusters: bool,
+        installed: &'r [(u16, PartitionId, Installed)],
+        clusters: Clusters,
+        cluster: u16,
     ) -> Joining<'r> {
         let mut joining = Joining {
             planned,
-            has_clusters,
+            clusters,
+            cluster,
             written: FxHashMap::default(),
             order: Vec::new(),
             deleted: FxHashMap::default(),
         };
-        for (partition, one) in installed {
+        for (_, partition, one) in installed.iter().filter(|(of, ..)| *of == cluster) {
             let written = joining.written.entry(one.timestamp).or_default();
             if written.is_empty() {
                 joining.order.push(one.timestamp);
@@ -326,6 +372,27 @@ impl<'r> Joining<'r> {
             .collect()
     }
 
+    /// What was taken over more than once.
+    fn installed_again(&self) -> Vec<String> {
+        let Clusters::Apart(_) = self.clusters else {
+            return Vec::new();
+        };
+        let again = |timestamp: &&Timestamp| {
+            let all = self.written[*timestamp].iter();
+            let partitions: FxHashSet<PartitionId> = all.clone().map(|(at, _)| *at).collect();
+            partitions.len() < all.len()
+        };
+        let found = self.order.iter().filter(again);
+        found
+            .map(|timestamp| {
+                format!(
+                    "STICKY-I5: {timestamp} was installed more than once in cluster {}",
+                    self.cluster
+                )
+            })
+            .collect()
+    }
+
     fn transaction(&self, attempt: &Attempt) -> Transaction {
         let record = &attempt.record;
         let mut operations: Vec<Operation> = Vec::new();
@@ -340,7 +407,7 @@ impl<'r> Joining<'r> {
         if let AttemptOutcome::Committed(timestamp) = record.outcome {
             let writes = self.writes(timestamp);
             if !writes.is_empty() {
-                version = Some(record::version_name(timestamp));
+                version = Some(self.version_name(timestamp));
                 stamp = Some(timestamp.to_bits());
                 operations.extend(writes);
             }
@@ -372,9 +439,13 @@ impl<'r> Joining<'r> {
 
     /// What was installed and no attempt answers for.
     fn orphan(&self, timestamp: Timestamp) -> Transaction {
+        let id = match self.clusters {
+            Clusters::Apart(_) => format!("installed {timestamp} in {}", self.cluster),
+            _ => format!("installed {timestamp}"),
+        };
         Transaction {
-            id: format!("installed {timestamp}"),
-            version: Some(record::version_name(timestamp)),
+            id,
+            version: Some(self.version_name(timestamp)),
             stamp: Some(timestamp.to_bits()),
             outcome: Outcome::Unknown,
             operations: self.writes(timestamp),
@@ -386,7 +457,7 @@ impl<'r> Joining<'r> {
         let installed = self.written.get(&timestamp).into_iter().flatten();
         let changes = installed.flat_map(|(partition, one)| {
             let at = Some(Place {
-                partition: partition.0,
+                partition: self.place_of(*partition),
                 sequence: one.sequence.0,
             });
             one.changes.iter().map(move |change| (at, change))
@@ -421,21 +492,22 @@ impl<'r> Joining<'r> {
         if *self.planned.execution.router.placement(table) == Placement::Replicated {
             return None;
         }
-        let sequence = recorded.state.sequence().filter(|_| !self.has_clusters);
+        let alone = self.clusters == Clusters::One;
+        let sequence = recorded.state.sequence().filter(|_| alone);
         let at = sequence.map(|sequence| Place {
-            partition: partition.0,
+            partition: self.place_of(partition),
             sequence,
         });
         match (read, recorded.answer.answer()) {
             (Read::Point { key, .. }, answer) => {
                 let version = match (recorded.versions.last(), answer) {
-                    (Some(version), _) => named(*version),
+                    (Some(version), _) => self.named(*version),
                     (None, Fetched::Point(None)) => {
                         let item = (partition, table, key.clone());
                         let deletions = self.deleted.get(&item).into_iter().flatten();
                         let state = recorded.state;
                         let before = deletions.filter(|(at, by)| state.includes(*at, *by));
-                        before.max().and_then(|(_, version)| named(*version))
+                        before.max().and_then(|(_, version)| self.named(*version))
                     }
                     (None, _) => None,
                 };
@@ -459,7 +531,7 @@ impl<'r> Joining<'r> {
                 let found = rows.iter().zip(&recorded.versions);
                 let found = found.map(|((key, _), version)| record::Read {
                     item: self.item(table, key),
-                    version: named(*version),
+                    version: self.named(*version),
                     value: None,
                     at,
                 });
@@ -498,15 +570,39 @@ impl<'r> Joining<'r> {
     }
 
     fn item(&self, table: TableId, key: &Key) -> String {
-        record::item_name(&self.planned.schema().table(table).name, key.as_bytes())
+        record::item_name(&self.space(table, None), key.as_bytes())
+    }
+
+    /// Where a partition's order of installation is told from those of others: by its node's number.
+    fn place_of(&self, partition: PartitionId) -> u16 {
+        match self.clusters {
+            Clusters::Apart(clusters) => partition.0 * clusters + self.cluster,
+            _ => partition.0,
+        }
+    }
+
+    fn version_name(&self, version: Timestamp) -> String {
+        let name = record::version_name(version);
+        match self.clusters {
+            Clusters::Apart(_) => format!("{name} in {}", self.cluster),
+            _ => name,
+        }
+    }
+
+    fn named(&self, version: Timestamp) -> Option<VersionName> {
+        (version != Timestamp::ZERO).then(|| VersionName::of(self.version_name(version)))
     }
 
     /// A table's own space, or that of an index of it.
     fn space(&self, table: TableId, index: Option<IndexId>) -> String {
         let schema = self.planned.schema().table(table);
+        let name = match self.clusters {
+            Clusters::Apart(_) => format!("{} in {}", schema.name, self.cluster),
+            _ => schema.name.clone(),
+        };
         match index {
-            None => schema.name.clone(),
-            Some(index) => format!("{}.{}", schema.name, schema.indexes[index.index()].name),
+            None => name,
+            Some(index) => format!("{name}.{}", schema.indexes[index.index()].name),
         }
     }
 }
@@ -526,10 +622,6 @@ fn bounds(
         (Some(last), false) => (lower, Some(last + "00")),
         (Some(last), true) => (last, upper),
     }
-}
-
-fn named(version: Timestamp) -> Option<VersionName> {
-    (version != Timestamp::ZERO).then(|| VersionName::of(record::version_name(version)))
 }
 
 fn name(record: &AttemptRecord) -> String {

@@ -700,10 +700,9 @@ impl<P: Simulated> Cluster<P> {
             }
         }
         let now = rows_of(store);
-        if let Some(recording) = &mut self.recording
-            && node.is_multiple_of(self.clusters)
-        {
-            recording.installed(PartitionId(node / self.clusters), kept);
+        if let Some(recording) = &mut self.recording {
+            let partition = PartitionId(node / self.clusters);
+            recording.installed_in(node % self.clusters, partition, kept);
         }
         if now != rows {
             let differs = |(item, row): &(&(TableId, Key), &Row)| now.get(item) != Some(row);

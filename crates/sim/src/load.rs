@@ -127,6 +127,7 @@ impl Load {
             planned: Arc::clone(&prepared.planned),
             topology: Arc::new(Topology::one_each(prepared.nodes)),
             clusters: 1,
+            commutes: false,
             placement: ReplicaPlacement::new(prepared.nodes, 1).map_err(CaseError::Replicas)?,
             protocol: self.protocol,
             filter: FilterSize::default(),

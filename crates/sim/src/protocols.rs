@@ -231,6 +231,9 @@ pub struct Shared {
     pub topology: Arc<Topology>,
     /// How many clusters there are, each with all partitions: node *n* is in cluster *n* modulo that.
     pub clusters: u16,
+    /// Whether procedures do more than assign: then a version is what a cluster has made of a row, and each
+    /// has its own.
+    pub commutes: bool,
     /// Where replicas are.
     pub placement: ReplicaPlacement,
     /// Which protocol, for those that come in several forms.
@@ -367,7 +370,7 @@ impl Simulated for RampNode {
             },
             Message::Await { .. } => Label::other("Await"),
             Message::Stable => Label::other("Stable"),
-            Message::Forward(_) => Label::other("Forward"),
+            Message::Forward { .. } => Label::other("Forward"),
             Message::Forwarded { .. } => Label::other("Forwarded"),
             Message::Inquire {
                 transaction,

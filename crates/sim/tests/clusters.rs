@@ -108,6 +108,24 @@ fn ycsb_under_prepare_f() {
 }
 
 #[test]
+fn tally_under_prepare_f() {
+    sweep("tally", ProtocolName::RampFast, 24, false);
+}
+
+#[test]
+fn tally_under_sticky_clusters_fast() {
+    sweep("tally", ProtocolName::RampFast, 40, true);
+}
+#[test]
+fn tally_under_sticky_clusters_small() {
+    sweep("tally", ProtocolName::RampSmall, 20, true);
+}
+#[test]
+fn tally_under_sticky_clusters_hybrid() {
+    sweep("tally", ProtocolName::RampHybrid, 20, true);
+}
+
+#[test]
 fn register_under_sticky_clusters_fast() {
     sweep("register", ProtocolName::RampFast, 40, true);
 }
@@ -299,6 +317,11 @@ fn what_several_clusters_cannot_do_is_refused() {
             other => panic!("{workload}: {other:?}"),
         }
     }
+    let by_quorum = refused("tally", |case| {
+        case.extras.prepare_f = None;
+        case.extras.quorum = Some(20_000);
+    });
+    assert!(matches!(by_quorum, ClustersError::Ordered { .. }));
     let beside = |change| matches!(refused("register", change), ClustersError::Beside { .. });
     assert!(beside(|case| case.replicas = 2));
     assert!(beside(|case| case.extras.causal = true));

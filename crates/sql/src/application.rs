@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use anabranch_types::{DataType, Row, RowPrograms, Schema, TableId, Value};
+use anabranch_types::{ColumnIndex, DataType, Row, RowPrograms, Schema, TableId, Value};
 
 use crate::{
     TransactionError,
@@ -16,6 +16,7 @@ use crate::{
     diagnostic::Diagnostic,
     execute::Run,
     expression::{Frame, Source, Surroundings},
+    merging::ColumnPolicy,
     plan::statement::Statement,
     procedure::{
         CompiledProcedure,
@@ -179,6 +180,12 @@ impl Application {
     /// The row programs of its UPDATEs.
     pub fn programs(&self) -> Arc<dyn RowPrograms> {
         self.programs.clone()
+    }
+
+    /// How what its procedures write to a column merges, where copies install it in different orders;
+    /// `None` if they do not agree.
+    pub fn policy(&self, table: TableId, column: ColumnIndex) -> Option<ColumnPolicy> {
+        self.programs.policy(table, column)
     }
 
     /// Its tables, as the rooms below see them.

@@ -22,6 +22,7 @@ mod execute;
 mod explain;
 pub mod expression;
 mod interval;
+pub mod merging;
 pub mod parse;
 mod plan;
 mod procedure;

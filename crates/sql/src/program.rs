@@ -7,8 +7,8 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use anabranch_types::{
-    Applied, ColumnIndex, ColumnSet, DataType, EffectError, ProgramId, Row, RowPrograms, StoredInt,
-    TableSchema, Value,
+    Applied, ColumnIndex, ColumnSet, DataType, EffectError, Merging, ProgramId, Row, RowPrograms,
+    StoredInt, TableId, TableSchema, Value,
 };
 use smallvec::SmallVec;
 
@@ -21,6 +21,7 @@ use crate::{
         registers::{REGISTERS, Register, RowCells},
     },
     interval,
+    merging::{ColumnPolicy, Policies},
 };
 
 /// All programs of an application, by [`ProgramId`]: those of its procedures, then those of
@@ -28,6 +29,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     fixed: Vec<Arc<Program>>,
+    /// What the fixed ones agree on. Later ones have to fit in.
+    policies: Policies,
     later: RwLock<Vec<Arc<Program>>>,
 }
 
@@ -43,6 +46,9 @@ pub(crate) struct Program {
     /// Columns whose new value does not depend on the row.
     assigned: ColumnSet,
     may_violate: bool,
+    /// Whether its UPDATE has another program, which computes what this one is given: it runs where the
+    /// other one cannot be left to the row's owner, and says nothing of how the columns merge.
+    pub(crate) stands_in: bool,
     /// Whether each column is set to what does not depend on the row, or moved by it.
     pub(crate) only_moves: bool,
     /// The assignments once more, where all are of integers.
@@ -80,9 +86,15 @@ impl Programs {
                 .unwrap_or_else(PoisonError::into_inner),
         );
         Programs {
+            policies: Policies::agreed(fixed.iter().map(|program| &**program)),
             fixed,
             later: RwLock::default(),
         }
+    }
+
+    /// How what is written to a column merges, if all programs agree on it.
+    pub(crate) fn policy(&self, table: TableId, column: ColumnIndex) -> Option<ColumnPolicy> {
+        self.policies.of(table, column)
     }
 
     fn with<R>(&self, program: ProgramId, run: impl FnOnce(&Arc<Program>) -> R) -> R {
@@ -154,8 +166,14 @@ impl Program {
             checks,
             assigned,
             may_violate,
+            stands_in: false,
             only_moves,
         }
+    }
+
+    /// Whether a CHECK or the statement looks at the row that it makes.
+    pub(crate) fn is_looked_at(&self) -> bool {
+        !self.checks.is_empty() || !self.outputs.is_empty()
     }
 
     fn apply(&self, row: &Row, arguments: &[Value], skip: ColumnSet) -> Result<Applied, Failure> {
@@ -261,19 +279,8 @@ impl RowPrograms for Programs {
         self.with(program, |p| p.may_violate)
     }
 
-    fn is_blind(&self, program: ProgramId) -> bool {
-        self.with(program, |program| {
-            let writes = |column: &ColumnIndex| {
-                let mut assignments = program.assignments.iter();
-                assignments.any(|(written, _)| written == column)
-            };
-            let mut unique = program.schema.indexes.iter().filter(|index| index.unique);
-            let mut all = program.assignments.iter();
-            program.checks.is_empty()
-                && program.outputs.is_empty()
-                && !unique.any(|index| index.columns.iter().any(writes))
-                && all.all(|(_, expression)| !reads_row(expression))
-        })
+    fn merging(&self, program: ProgramId) -> Option<Merging> {
+        self.with(program, |program| self.policies.merging(program))
     }
 
     fn fit_together(&self, row: &Row, programs: &[(ProgramId, &[Value])]) -> bool {

@@ -12,8 +12,8 @@ use std::time::Instant;
 use anabranch_storage::{Commit, CommitSequence, SlotValues, Store, StoreSettings};
 use anabranch_types::{
     Applied, ColumnIndex, ColumnSchema, ColumnSet, DataType, Decimal, Effect, EffectError, IndexId,
-    IndexSchema, Key, KeyRange, NodeId, NumericBounds, ProgramId, Read, Row, RowBuilder, RowLayout,
-    RowPrograms, Schema, SplitMix64, TableId, TableSchema, Ticks, Timestamp, Value,
+    IndexSchema, Key, KeyRange, Merging, NodeId, NumericBounds, ProgramId, Read, Row, RowBuilder,
+    RowLayout, RowPrograms, Schema, SplitMix64, TableId, TableSchema, Ticks, Timestamp, Value,
 };
 use smallvec::{SmallVec, smallvec};
 
@@ -221,8 +221,8 @@ impl RowPrograms for Programs {
         false
     }
 
-    fn is_blind(&self, _: ProgramId) -> bool {
-        false
+    fn merging(&self, _: ProgramId) -> Option<Merging> {
+        None
     }
 
     fn fit_together(&self, _: &Row, _: &[(ProgramId, &[Value])]) -> bool {

@@ -145,6 +145,19 @@ pub struct EffectError {
     pub constraint: Option<String>,
 }
 
+/// How what a program writes comes together with what other transactions write, where copies of a row
+/// install them in different orders and none of them may refuse (ramp.txt §3.1 leaves the merge function
+/// open; last writer wins is its default).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merging {
+    /// It only assigns, and whoever has the highest place stands. Run twice at one place it does what it
+    /// does when it is run once.
+    LastWriter,
+    /// It also adds to columns, or takes them to the greatest or the least of what they were and a value.
+    /// Rows are the same in whatever order such programs have run, if each has run once.
+    Commuting,
+}
+
 /// The row programs of an application: `sql` compiles one or two for each UPDATE statement. They
 /// are pure: the same row and arguments give the same result on every machine.
 pub trait RowPrograms: Send + Sync {
@@ -171,10 +184,11 @@ pub trait RowPrograms: Send + Sync {
     /// a transaction over several partitions must hold the row between prepare and commit.
     fn may_violate(&self, program: ProgramId) -> bool;
 
-    /// Whether the program does nothing but assign what does not depend on the row, to columns that no
-    /// CHECK looks at and that are in no unique index, and returns nothing. So it is refused for its arguments, or not at all (but for a
-    /// row that would become too long).
-    fn is_blind(&self, program: ProgramId) -> bool;
+    /// How the program merges with every other one of the application, whatever row it meets: `None` if the
+    /// order matters, if a CHECK or a unique index looks at what it writes, or if it returns something. It
+    /// is refused for its arguments, or not at all (but for a row that would become too long, and for a sum
+    /// that leaves its type's range).
+    fn merging(&self, program: ProgramId) -> Option<Merging>;
 
     /// Whether these programs can run on a row in any order, each at most once, without one that
     /// fails: what transactions that are prepared side by side promise each other. Each of them

@@ -5,6 +5,7 @@
 //! * [`tpcc`]: the order-entry benchmark TPC-C.
 //! * [`register`], [`counter`], [`bank`]: three small applications, each around one thing that a
 //!   protocol may get wrong, whose every answer can be judged by itself.
+//! * [`tally`]: columns that merge in any order.
 //! * [`replies`]: one more, about what only a history tells: that a reply was seen and its comment missed.
 //! * [`ycsb`]: reads and writes of single items, several at a time, as the papers' benchmarks have them.
 //! * [`smallbank`] and [`payroll`]: two examples from the literature.
@@ -15,6 +16,7 @@ pub mod payroll;
 pub mod register;
 pub mod replies;
 pub mod smallbank;
+pub mod tally;
 pub mod tpcc;
 pub mod workload;
 pub mod ycsb;

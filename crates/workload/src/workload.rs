@@ -73,8 +73,9 @@ pub struct Place {
 }
 
 /// The workloads that [`by_name`] knows.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 9] = [
     "register",
+    "tally",
     "replies",
     "ycsb",
     "counter",
@@ -89,6 +90,7 @@ pub const NAMES: [&str; 8] = [
 pub fn by_name(name: &str, nodes: u16) -> Option<Arc<dyn Workload>> {
     Some(match name {
         "register" => Arc::new(crate::register::Register::new(nodes)),
+        "tally" => Arc::new(crate::tally::Tally::new(nodes)),
         "replies" => Arc::new(crate::replies::Replies::new(nodes)),
         "ycsb" => Arc::new(crate::ycsb::Ycsb::new(nodes)),
         "counter" => Arc::new(crate::counter::Counter::new(nodes)),

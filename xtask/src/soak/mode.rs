@@ -15,8 +15,11 @@ pub(super) struct Mode {
 const RAMPS: &[&str] = &["ramp-fast", "ramp-small", "ramp-hybrid"];
 const PROTOCOLS: &[&str] = &["ramp-fast", "ramp-small", "ramp-hybrid", "locking"];
 
-/// Those that assign columns of rows that are there, which is all that several clusters run.
+/// Those that assign columns of rows that are there, which is all that copies run.
 const BLIND: &[&str] = &["register", "ycsb"];
+
+/// Those whose columns merge in any order, which is what clusters run that take over from each other.
+const MERGING: &[&str] = &["register", "ycsb", "tally"];
 
 const LEVELS: &[&str] = &["none", "mild", "absence", "storm"];
 
@@ -27,6 +30,7 @@ pub(super) const MODES: &[Mode] = &[
         arguments: &[],
         workloads: &[
             "register",
+            "tally",
             "replies",
             "ycsb",
             "counter",
@@ -77,21 +81,21 @@ pub(super) const MODES: &[Mode] = &[
     Mode {
         name: "sticky",
         arguments: &["--clusters", "2"],
-        workloads: BLIND,
+        workloads: MERGING,
         protocols: RAMPS,
         levels: LEVELS,
     },
     Mode {
         name: "sticky-roaming",
         arguments: &["--clusters", "3", "--roaming"],
-        workloads: BLIND,
+        workloads: MERGING,
         protocols: RAMPS,
         levels: &["storm"],
     },
     Mode {
         name: "prepare-f",
         arguments: &["--clusters", "3", "--prepare-f", "1"],
-        workloads: BLIND,
+        workloads: MERGING,
         protocols: RAMPS,
         levels: LEVELS,
     },

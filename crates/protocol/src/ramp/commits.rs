@@ -331,6 +331,9 @@ impl RampNode {
                 place: deciding.place,
             }))));
         }
+        if let Some((sticky, place)) = self.sticky.as_mut().zip(deciding.place) {
+            sticky.decided(place);
+        }
         let forwards = std::mem::take(&mut deciding.forwards);
         self.forward(commit, forwards, out);
         deciding.waiting = deciding.others.len();
@@ -453,6 +456,9 @@ impl RampNode {
             }));
         }
         if deciding.answers_nobody {
+            if let Some(place) = deciding.place {
+                self.shows(place, out);
+            }
             return;
         }
         let session = self.session(deciding.past.as_deref(), None);

@@ -99,6 +99,9 @@ impl Durable for RampNode {
         for forward in self.sticky.iter().flat_map(|sticky| sticky.outgoing()) {
             ramp(RampRecord::Forward(Box::new(forward.clone())));
         }
+        for taken in self.sticky.iter().flat_map(|sticky| sticky.taken()) {
+            ramp(RampRecord::Taken(taken));
+        }
         for record in self.participant.checkpoint_prepared() {
             ramp(RampRecord::Prepared(Box::new(record)));
         }
@@ -135,6 +138,9 @@ impl RampNode {
                     let past = trace.past.clone();
                     self.context.stability.decided_alone(timestamp, past);
                 }
+                if let Some((sticky, place)) = self.sticky.as_mut().zip(place) {
+                    sticky.shown(place);
+                }
                 let place = place.unwrap_or(timestamp);
                 (self.participant).replay_shown(timestamp, place, Some(changes), trace);
             }
@@ -153,6 +159,11 @@ impl RampNode {
                     sticky.replay_forwarded(place);
                 }
             }
+            RampRecord::Taken(taken) => {
+                if let Some(sticky) = &mut self.sticky {
+                    sticky.replay_taken(taken);
+                }
+            }
             RampRecord::Intent(record) => self.replay_intent(*record),
             RampRecord::Withdrawn { transaction, name } => {
                 self.attempts.remove(&transaction);
@@ -166,10 +177,15 @@ impl RampNode {
                 if let Some(reach) = &reach {
                     self.context.stability.replay_reach(reach);
                 }
-                if self.attempts.remove(&transaction).is_none() {
+                let Some(attempt) = self.attempts.remove(&transaction) else {
                     return Err(ReplayError(format!(
                         "{transaction:?} ends, and was not decided"
                     )));
+                };
+                if let Phase::Committing(deciding) = &attempt.phase
+                    && let Some((sticky, place)) = self.sticky.as_mut().zip(deciding.place)
+                {
+                    sticky.shown(place);
                 }
                 self.context.stability.done(commit);
             }
@@ -213,6 +229,9 @@ impl RampNode {
             place,
         } = record;
         let commit = decided.commit;
+        if let Some((sticky, place)) = self.sticky.as_mut().zip(place) {
+            sticky.decided(place);
+        }
         let at = place.unwrap_or(commit);
         self.participant.replay_shown(commit, at, changes, trace);
         let others: Participants = others.into();

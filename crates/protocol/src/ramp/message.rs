@@ -121,7 +121,12 @@ pub enum Message {
     },
     /// From one cluster to the node of the same partition in another (ramp.txt §6.1): this has committed
     /// here, and is to be committed there. Answered by Forwarded.
-    Forward(Box<Forward>),
+    Forward {
+        /// What.
+        forward: Box<Forward>,
+        /// Everything that the sender has decided below this is shown in the receiver's cluster.
+        lowest: Timestamp,
+    },
     /// The answer to Forward: the cluster shows it.
     Forwarded {
         /// What.

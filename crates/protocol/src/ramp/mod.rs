@@ -457,7 +457,9 @@ impl RampNode {
             }
             Message::Stable => {}
             Message::Await { commit } => self.handle_await(from, commit, out),
-            Message::Forward(forward) => self.handle_forward(from, *forward, out),
+            Message::Forward { forward, lowest } => {
+                self.handle_forward(from, *forward, lowest, out)
+            }
             Message::Forwarded { place } => self.handle_forwarded(from, place),
             Message::Inquire {
                 transaction,

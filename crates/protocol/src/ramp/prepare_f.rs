@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use anabranch_types::{Effect, EffectError, NodeId, PartitionId, Timestamp};
+use anabranch_types::{Effect, EffectError, Merging, NodeId, PartitionId, Timestamp};
 use smallvec::SmallVec;
 
 use super::RampNode;
@@ -105,11 +105,19 @@ impl RampNode {
                     Effect::Update {
                         outputs: Some(_), ..
                     } => "an update cannot return what it has made",
-                    Effect::Update { program, .. } if !self.participant.is_blind(*program) => {
-                        "an update can only assign values that do not depend on the row, to columns \
-                         that no CHECK looks at"
-                    }
-                    Effect::Update { .. } => continue,
+                    Effect::Update { program, .. } => match self.participant.merging(*program) {
+                        Some(Merging::LastWriter) => continue,
+                        // Copies of a register are brought up to date by its newest writer alone.
+                        Some(Merging::Commuting) if self.options.quorum.is_some() => {
+                            "under quorums an update can only assign values that do not depend on the row"
+                        }
+                        Some(Merging::Commuting) => continue,
+                        None => {
+                            "an update can only assign values that do not depend on the row, add them, or \
+                             keep the greatest or the least, where every update of the column does the \
+                             same and no CHECK looks at it"
+                        }
+                    },
                 };
                 return Some(refused(what));
             }

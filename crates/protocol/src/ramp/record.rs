@@ -85,6 +85,8 @@ pub enum RampRecord {
     },
     /// Of a checkpoint: what is known of committed transactions.
     Known(Box<KnownRecord>),
+    /// Of a checkpoint, of sticky clusters: what has been taken over from a node of another one.
+    Taken(TakenRecord),
 }
 
 impl RampRecord {
@@ -143,6 +145,19 @@ pub struct DecidedRecord {
     pub past: Option<Arc<Past>>,
     /// Its place among the writers of a register, if another cluster has given it one.
     pub place: Option<Timestamp>,
+}
+
+/// See [`RampRecord::Taken`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TakenRecord {
+    /// Who has decided it there.
+    pub from: NodeId,
+    /// Everything below this is shown here.
+    pub below: Timestamp,
+    /// What is decided here and not shown everywhere, by place, ascending.
+    pub decided: Vec<Timestamp>,
+    /// What is shown of the rest.
+    pub shown: Vec<Timestamp>,
 }
 
 /// See [`RampRecord::Intent`].

@@ -10,17 +10,18 @@
 //! where in which order. The page `docs/protocols/ramp-sticky.md` says what holds and why.
 //!
 //! What is to be forwarded is written down with the decision, and sent again to a node that has come
-//! back, until it says that its cluster shows it. It may so be taken over twice; that changes nothing,
-//! since it only assigns.
+//! back, until it says that its cluster shows it. It is taken over once, however often it comes: the place
+//! is written down with the decision to take it over, and remembered until the sender says that it will not
+//! send it any more.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use anabranch_types::{Effect, NodeId, PartitionId, Ticks, Timestamp};
 use smallvec::SmallVec;
 
 use super::RampNode;
 use super::message::{Forward, Message, Stamped};
-use super::record::RampRecord;
+use super::record::{RampRecord, TakenRecord};
 use crate::{Outbox, PartitionEffects, Record, TimerId, TransactionId};
 
 /// The timer that lets a node try again what it could not take over.
@@ -38,6 +39,33 @@ pub(super) struct Sticky {
     incoming: BTreeMap<u64, Incoming>,
     /// What could not be taken over at once, and when it is tried again.
     again: VecDeque<(Ticks, Incoming)>,
+    /// By node that forwards: what this cluster has of it.
+    taken: BTreeMap<NodeId, Taken>,
+}
+
+/// What has been taken over of what a node of another cluster has decided.
+#[derive(Clone, Debug, Default)]
+struct Taken {
+    /// Everything below this is shown here, as far as it was ever forwarded here.
+    below: Timestamp,
+    /// Decided here, and not shown everywhere.
+    decided: BTreeSet<Timestamp>,
+    /// Shown.
+    shown: BTreeSet<Timestamp>,
+}
+
+impl Taken {
+    fn shows(&self, place: Timestamp) -> bool {
+        place < self.below || self.shown.contains(&place)
+    }
+
+    /// What lies below will not be forwarded again but by somebody who does not know that it is shown.
+    fn forget_below(&mut self, lowest: Timestamp) {
+        if lowest > self.below {
+            self.below = lowest;
+            self.shown = self.shown.split_off(&lowest);
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -73,6 +101,66 @@ impl Sticky {
         let again = self.again.iter().map(|(_, incoming)| incoming);
         let mut known = self.incoming.values().chain(again);
         known.any(|incoming| incoming.from == from && incoming.forward.place == place)
+            || self.has_decided(place)
+    }
+
+    /// Whether this cluster will show what has this place elsewhere, or does.
+    fn has_decided(&self, place: Timestamp) -> bool {
+        let taken = self.taken.get(&place.node());
+        taken.is_some_and(|taken| taken.decided.contains(&place) || taken.shows(place))
+    }
+
+    /// This cluster will show it, whatever happens.
+    pub(super) fn decided(&mut self, place: Timestamp) {
+        self.taken
+            .entry(place.node())
+            .or_default()
+            .decided
+            .insert(place);
+    }
+
+    /// This cluster shows it.
+    pub(super) fn shown(&mut self, place: Timestamp) {
+        let taken = self.taken.entry(place.node()).or_default();
+        taken.decided.remove(&place);
+        if !taken.shows(place) {
+            taken.shown.insert(place);
+        }
+    }
+
+    /// What has been taken over, to be written into a checkpoint.
+    pub(super) fn taken(&self) -> impl Iterator<Item = TakenRecord> {
+        self.taken.iter().map(|(from, taken)| TakenRecord {
+            from: *from,
+            below: taken.below,
+            decided: taken.decided.iter().copied().collect(),
+            shown: taken.shown.iter().copied().collect(),
+        })
+    }
+
+    /// The same, as it was written down.
+    pub(super) fn replay_taken(&mut self, record: TakenRecord) {
+        let taken = self.taken.entry(record.from).or_default();
+        taken.forget_below(record.below);
+        taken.decided.extend(record.decided);
+        taken.shown.extend(record.shown);
+    }
+
+    /// How many places are remembered of what has been taken over.
+    pub(super) fn remembered(&self) -> usize {
+        let each = self.taken.values();
+        each.map(|taken| taken.decided.len() + taken.shown.len())
+            .sum()
+    }
+
+    /// Up to where, exclusively, a node shows everything that is forwarded here. It stays so: what is
+    /// decided later has a place above all that the clock has shown.
+    fn lowest_for(&self, node: NodeId) -> Timestamp {
+        let mut waiting = self
+            .outgoing
+            .iter()
+            .filter(|(_, out)| out.waiting.contains(&node));
+        waiting.next().map_or(Timestamp::ZERO, |(place, _)| *place)
     }
 }
 
@@ -82,6 +170,12 @@ pub(super) fn is_taken_over(transaction: TransactionId) -> bool {
 }
 
 impl RampNode {
+    /// How many transactions of other clusters this node remembers to have taken over: those that may be
+    /// forwarded again.
+    pub fn remembered(&self) -> usize {
+        self.sticky.as_ref().map_or(0, |sticky| sticky.remembered())
+    }
+
     /// Who has this node's partition in the other clusters.
     fn counterparts(&self) -> SmallVec<[NodeId; 4]> {
         let others = self.topology.elsewhere.iter();
@@ -125,7 +219,12 @@ impl RampNode {
         let (waiting, forward) = (outgoing.waiting.clone(), outgoing.forward.clone());
         for node in waiting {
             if only.is_none_or(|only| only == node) {
-                self.send(node, Message::Forward(Box::new(forward.clone())), out);
+                let lowest = self.sticky.as_ref().map(|sticky| sticky.lowest_for(node));
+                let message = Message::Forward {
+                    forward: Box::new(forward.clone()),
+                    lowest: lowest.unwrap_or(Timestamp::ZERO),
+                };
+                self.send(node, message, out);
             }
         }
     }
@@ -158,22 +257,37 @@ impl RampNode {
         }
     }
 
-    /// Another cluster has committed this.
+    /// Another cluster has committed this; it knows that this one shows all that it has committed below
+    /// `lowest`.
     pub(super) fn handle_forward(
         &mut self,
         from: NodeId,
         forward: Forward,
+        lowest: Timestamp,
         out: &mut Outbox<Stamped>,
     ) {
+        let place = forward.place;
+        if let Some(sticky) = &mut self.sticky {
+            let taken = sticky.taken.entry(place.node()).or_default();
+            taken.forget_below(lowest);
+            if taken.shows(place) {
+                return self.send(from, Message::Forwarded { place }, out);
+            }
+        }
+        self.consider(Incoming { from, forward }, out);
+    }
+
+    /// Takes it over, unless it is under way, or too early.
+    fn consider(&mut self, incoming: Incoming, out: &mut Outbox<Stamped>) {
+        let Incoming { from, forward } = &incoming;
         let known = self.context.clock.last().max(self.context.now.as_micros());
         let ahead = forward.place.logical().saturating_sub(known);
         let Some(sticky) = &self.sticky else {
             return;
         };
-        if sticky.knows(from, forward.place) {
+        if sticky.knows(*from, forward.place) {
             return; // It is under way.
         }
-        let incoming = Incoming { from, forward };
         match ahead <= self.options.ahead_max.as_micros() {
             true => self.take_over(incoming, out),
             // It would take this cluster's clocks along.
@@ -209,16 +323,27 @@ impl RampNode {
 
     /// This cluster shows it.
     pub(super) fn taken_over(&mut self, transaction: TransactionId, out: &mut Outbox<Stamped>) {
-        if let Some(Incoming { from, forward }) = self.end_attempt(transaction) {
-            self.counters.taken_over += 1;
-            let place = forward.place;
-            self.send(from, Message::Forwarded { place }, out);
+        if let Some(Incoming { forward, .. }) = self.end_attempt(transaction) {
+            self.shows(forward.place, out);
         }
     }
 
-    /// It was aborted here: it is tried again, for as long as it takes.
+    /// This cluster shows what has this place in another one, whose node is told so.
+    pub(super) fn shows(&mut self, place: Timestamp, out: &mut Outbox<Stamped>) {
+        if let Some(sticky) = &mut self.sticky {
+            sticky.shown(place);
+            self.counters.taken_over += 1;
+            self.send(place.node(), Message::Forwarded { place }, out);
+        }
+    }
+
+    /// It was aborted here: it is tried again, for as long as it takes; unless it was decided, and somebody
+    /// has not done as he had promised: then it is in doubt for ever.
     pub(super) fn not_taken_over(&mut self, transaction: TransactionId, out: &mut Outbox<Stamped>) {
-        if let Some(incoming) = self.end_attempt(transaction) {
+        if let Some(incoming) = self.end_attempt(transaction)
+            && let Some(sticky) = &self.sticky
+            && !sticky.has_decided(incoming.forward.place)
+        {
             self.try_later(incoming, out);
         }
     }
@@ -251,7 +376,7 @@ impl RampNode {
         }
         sticky.again = later;
         for (_, incoming) in due {
-            self.handle_forward(incoming.from, incoming.forward, out);
+            self.consider(incoming, out);
         }
     }
 }

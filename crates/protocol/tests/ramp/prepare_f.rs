@@ -11,7 +11,7 @@ use anabranch_protocol::{
 use anabranch_types::{NodeId, Ticks, Timestamp};
 
 use crate::inexact;
-use crate::stories::{is_committed, read_both, reason, registers, set_both};
+use crate::stories::{counts, is_committed, read_both, reason, registers, set_both};
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 
@@ -84,6 +84,18 @@ pub(crate) fn look(cluster: &mut Cluster<RampNode>, at: NodeId, clusters: u16) -
     let own = [0, 1].map(|partition| owner(partition, at.0 % clusters, clusters));
     deliver_among(cluster, &own);
     let seen = registers(cluster.take_reply(reader));
+    cluster.request(reader, Request::Commit(Vec::new()));
+    assert!(is_committed(cluster.take_reply(reader)));
+    seen
+}
+
+/// The same, of what has been added.
+pub(crate) fn look_counts(cluster: &mut Cluster<RampNode>, at: NodeId, clusters: u16) -> Vec<i64> {
+    let reader = cluster.begin(at);
+    cluster.request(reader, Request::Read(read_both()));
+    let own = [0, 1].map(|partition| owner(partition, at.0 % clusters, clusters));
+    deliver_among(cluster, &own);
+    let seen = counts(cluster.take_reply(reader));
     cluster.request(reader, Request::Commit(Vec::new()));
     assert!(is_committed(cluster.take_reply(reader)));
     seen
@@ -391,11 +403,10 @@ fn what_a_cluster_could_refuse_is_refused_by_name() {
         guards: vec![0],
         ..on(0, vec![update(SET, 0, 0, 1)])
     }];
-    let cases: [(Vec<PartitionEffects>, &str); 6] = [
+    let cases: [(Vec<PartitionEffects>, &str); 5] = [
         (alone(insert(0, 1, 1, 1)), "inserted"),
         (alone(delete(0, 1)), "deleted"),
         (alone(draw(0, 0, 0)), "return"),
-        (alone(update(ADD, 0, 0, 1)), "assign"),
         (alone(update(TAKE, 0, 0, 1)), "assign"),
         (guard, "guards"),
     ];
@@ -412,6 +423,35 @@ fn what_a_cluster_could_refuse_is_refused_by_name() {
     }
     assert_eq!(cluster.counters().messages, 0);
     assert!(cluster.nodes.iter().all(RampNode::is_idle));
+}
+
+/// What is added comes to the same in every cluster, and once, also if a coordinator that has come back asks
+/// for all of it again.
+#[test]
+fn sums_are_the_same_everywhere() {
+    for metadata in every() {
+        let mut cluster = clusters(2, 0, metadata);
+        cluster.keep_logs();
+        let add = |amount| {
+            [0, 1]
+                .map(|part| on(part, vec![update(ADD, part, 0, amount)]))
+                .to_vec()
+        };
+        for (at, amount) in [(0, 3), (1, 5), (0, -1)] {
+            let writer = cluster.begin(owner(0, at, 2));
+            cluster.request(writer, Request::Commit(add(amount)));
+        }
+        cluster.deliver_all();
+        cluster.come_back(NodeId(0), node(0, 2, options(0, metadata), 0));
+        assert!(is_at_rest(&mut cluster), "{metadata:?}");
+        for at in 0..4 {
+            assert_eq!(
+                look_counts(&mut cluster, NodeId(at), 2),
+                [7, 7],
+                "{metadata:?}"
+            );
+        }
+    }
 }
 
 /// A Prepare that comes again, long after all is over, is answered and leaves nothing.

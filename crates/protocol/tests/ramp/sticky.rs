@@ -6,7 +6,8 @@ use anabranch_protocol::{AbortReason, Durable, Reply, Request};
 use anabranch_types::{NodeId, Ticks};
 
 use crate::prepare_f::{
-    AFTER, TOO_FAR, WINDOW, deliver_among, every, is_at_rest, look, node, owner, prepared, write,
+    AFTER, TOO_FAR, WINDOW, deliver_among, every, is_at_rest, look, look_counts, node, owner,
+    prepared, write,
 };
 use crate::stories::{is_committed, set_both};
 use crate::support::cluster::Cluster;
@@ -163,7 +164,7 @@ fn one_partition_is_forwarded_by_its_owner() {
 }
 
 /// What is decided is forwarded by the next life of who has decided it, from its log or a checkpoint;
-/// and taken over twice by who forgets that it has, which changes nothing.
+/// and taken over once, by whoever dies in between.
 #[test]
 fn whoever_dies_the_other_cluster_gets_it() {
     for (checkpoint, dies) in [(false, 0), (true, 0), (false, 1), (true, 1)] {
@@ -190,11 +191,110 @@ fn whoever_dies_the_other_cluster_gets_it() {
         for at in ALL {
             assert_eq!(look(&mut cluster, at, 2), [7, 7], "{what}");
         }
-        // When all know that all have it, nobody forwards it any more.
+        // When all know that all have it, nobody takes it over any more.
         cluster.come_back(a, fresh(0));
         let before = cluster.counters().taken_over;
         assert!(is_at_rest(&mut cluster), "{what}");
-        assert!(cluster.counters().taken_over <= before + 1, "{what}");
+        assert_eq!(cluster.counters().taken_over, before, "{what}");
+    }
+}
+
+/// What is added is added once in each cluster, whoever dies after which message and comes back, from its log
+/// or from a checkpoint.
+#[test]
+fn what_is_added_is_added_once() {
+    let mut deaths = 0;
+    for (checkpoint, dies, parts) in [false, true].iter().flat_map(|checkpoint| {
+        let each = ALL
+            .iter()
+            .flat_map(|dies| [vec![0], vec![0, 1]].map(|parts| (*dies, parts)));
+        each.map(|(dies, parts)| (*checkpoint, dies, parts))
+    }) {
+        for after in 0..40 {
+            let mut cluster = clusters(Metadata::Fast);
+            cluster.keep_logs();
+            let a = owner(0, 0, 2);
+            let adds = parts
+                .iter()
+                .map(|part| on(*part, vec![update(ADD, *part, 0, 3)]));
+            let writer = cluster.begin(a);
+            cluster.request(writer, Request::Commit(adds.collect()));
+            let mut delivered = 0;
+            while delivered < after
+                && let Some((from, to)) = cluster.busy_links().first().copied()
+            {
+                cluster.deliver(from, to);
+                delivered += 1;
+            }
+            if checkpoint {
+                let mut log = Vec::new();
+                cluster.nodes[dies.index()].checkpoint(&mut |record| log.push(record));
+                cluster.logs[dies.index()] = log;
+            }
+            cluster.come_back(dies, fresh(dies.0));
+            let what = format!("{dies} after {delivered}, checkpoint {checkpoint}, of {parts:?}");
+            assert!(is_at_rest(&mut cluster), "{what}");
+            let added = look_counts(&mut cluster, HERE[0], 2);
+            assert!(added[0] == 0 || added[0] == 3, "{what}: {added:?}");
+            for at in ALL {
+                assert_eq!(look_counts(&mut cluster, at, 2), added, "{what}");
+            }
+            deaths += 1;
+            if delivered < after {
+                break;
+            }
+        }
+    }
+    assert!(deaths > 100, "{deaths}");
+}
+
+/// A Forward that was on its way for long, and comes after all that it belongs to is over and forgotten, adds
+/// nothing; and what is remembered to see that does not grow.
+#[test]
+fn what_was_taken_over_long_ago_is_known_again() {
+    let mut cluster = clusters(Metadata::Fast);
+    let (a, b) = (owner(0, 0, 2), owner(0, 1, 2));
+    let mut first = None;
+    for _ in 0..20 {
+        let writer = cluster.begin(a);
+        let add = on(0, vec![update(ADD, 0, 0, 1)]);
+        cluster.request(writer, Request::Commit(vec![add]));
+        first = first.or_else(|| cluster.peek(a, b));
+        assert!(is_at_rest(&mut cluster));
+        assert!(cluster.nodes[b.index()].remembered() <= 2);
+    }
+    let answers = cluster.counters().taken_over;
+    cluster.say(a, b, first.expect("it was forwarded"));
+    assert!(is_at_rest(&mut cluster));
+    assert_eq!(look_counts(&mut cluster, b, 2), [20, 0]);
+    assert_eq!(cluster.counters().taken_over, answers);
+}
+
+/// One that another cluster does not show yet is taken over after later ones that it does.
+#[test]
+fn what_is_late_is_taken_over_all_the_same() {
+    let mut cluster = clusters(Metadata::Fast);
+    let (a, b) = (owner(0, 0, 2), owner(0, 1, 2));
+    let add = |cluster: &mut Cluster<RampNode>, parts: &[u16]| {
+        let writer = cluster.begin(a);
+        let adds = parts
+            .iter()
+            .map(|part| on(*part, vec![update(ADD, *part, 0, 1)]));
+        cluster.request(writer, Request::Commit(adds.collect()));
+        deliver_among(cluster, &HERE);
+        assert!(is_committed(cluster.take_reply(writer)));
+    };
+    // The first waits for an owner there, the second for nobody.
+    add(&mut cluster, &[0, 1]);
+    cluster.deliver(a, b);
+    add(&mut cluster, &[0]);
+    cluster.deliver(a, b);
+    cluster.deliver(b, a);
+    add(&mut cluster, &[0]);
+    cluster.deliver(a, b);
+    assert!(is_at_rest(&mut cluster));
+    for at in ALL {
+        assert_eq!(look_counts(&mut cluster, at, 2), [3, 1]);
     }
 }
 
@@ -233,7 +333,7 @@ fn what_another_cluster_could_refuse_is_refused_by_name() {
     for (effect, words) in [
         (insert(0, 1, 1, 1), "inserted"),
         (delete(0, 1), "deleted"),
-        (update(ADD, 0, 0, 1), "assign"),
+        (update(TAKE, 0, 0, 1), "assign"),
     ] {
         let writer = cluster.begin(NodeId(0));
         let mut effects = set_both(1);

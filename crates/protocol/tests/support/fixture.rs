@@ -12,8 +12,8 @@ use anabranch_protocol::{PartitionEffects, PartitionRead};
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{
     Access, Applied, ColumnIndex, ColumnSchema, ColumnSet, DataType, Effect, EffectError, Fetched,
-    IndexId, IndexSchema, Key, KeyRange, PartitionId, Patch, ProgramId, Read, Row, RowLayout,
-    RowPrograms, Schema, SlotId, TableId, TableSchema, Ticks, Value,
+    IndexId, IndexSchema, Key, KeyRange, Merging, PartitionId, Patch, ProgramId, Read, Row,
+    RowLayout, RowPrograms, Schema, SlotId, TableId, TableSchema, Ticks, Value,
 };
 
 /// The table of registers and counters.
@@ -174,8 +174,12 @@ impl RowPrograms for Programs {
         program == TAKE
     }
 
-    fn is_blind(&self, program: ProgramId) -> bool {
-        program == SET
+    fn merging(&self, program: ProgramId) -> Option<Merging> {
+        match program {
+            SET => Some(Merging::LastWriter),
+            ADD => Some(Merging::Commuting),
+            _ => None,
+        }
     }
 
     fn fit_together(&self, row: &Row, programs: &[(ProgramId, &[Value])]) -> bool {

@@ -146,14 +146,13 @@ impl Binder<'_> {
         let schema = crate::constraint::schema_of(&self.catalog.schema, table);
         let checks = &context.constraints.of(table).checks;
         let assigned: Vec<ColumnIndex> = assignments.iter().map(|(column, _)| *column).collect();
-        let program =
-            context
-                .programs
-                .add(Program::assigning(schema.clone(), &assigned, checks))?;
         let moves = assigned
             .iter()
             .any(|column| schema.primary_key.contains(column));
         let deferred = self.deferred(table, &list, &assignments, returning.as_deref(), context)?;
+        let mut assigning = Program::assigning(schema.clone(), &assigned, checks);
+        assigning.stands_in = deferred.is_some();
+        let program = context.programs.add(assigning)?;
         let uniques = assignments.iter().map(|(_, e)| e.uniques()).sum();
         let (steps, stride) = self.target_steps(list);
         let place = self.place;

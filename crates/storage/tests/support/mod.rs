@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anabranch_types::{
     Applied, ColumnIndex, ColumnSchema, ColumnSet, DataType, EffectError, IndexId, IndexSchema,
-    Key, ProgramId, Row, RowLayout, RowPrograms, Schema, TableId, TableSchema, Value,
+    Key, Merging, ProgramId, Row, RowLayout, RowPrograms, Schema, TableId, TableSchema, Value,
 };
 use smallvec::smallvec;
 
@@ -136,8 +136,8 @@ impl RowPrograms for Programs {
         program == REFUSE
     }
 
-    fn is_blind(&self, _: ProgramId) -> bool {
-        false
+    fn merging(&self, _: ProgramId) -> Option<Merging> {
+        None
     }
 
     fn fit_together(&self, _: &Row, _: &[(ProgramId, &[Value])]) -> bool {

@@ -1,15 +1,15 @@
 //! What an owner does under Prepare-F: it prepares what its coordinator may have answered for already.
 
-use anabranch_types::{ProgramId, Timestamp};
+use anabranch_types::{Merging, ProgramId, Timestamp};
 
 use super::{Context, Participant};
 use crate::AbortReason;
 use crate::ramp::message::{Prepare, Required};
 
 impl Participant {
-    /// Whether a program can be refused by no owner that would not refuse it whatever the row.
-    pub(in crate::ramp) fn is_blind(&self, program: ProgramId) -> bool {
-        self.programs.is_blind(program)
+    /// How what a program writes merges with what others write, if it does.
+    pub(in crate::ramp) fn merging(&self, program: ProgramId) -> Option<Merging> {
+        self.programs.merging(program)
     }
 
     /// Prepares what every cluster is to prepare under one timestamp. Asked again, by a coordinator that

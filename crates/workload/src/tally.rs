@@ -1,0 +1,122 @@
+//! Groups of tallies, counted for together: columns that merge in any order.
+
+use std::sync::Arc;
+
+use anabranch_engine::PlannedApplication;
+use anabranch_types::Value;
+use fastrand::Rng;
+
+use crate::workload::{Caller, Operation, Place, RowSink, Workload, shown};
+
+/// Tallies of a group; they lie on different partitions.
+const GROUP: i64 = 3;
+
+/// The application of `examples/tally/`.
+#[derive(Clone, Copy, Debug)]
+pub struct Tally {
+    /// How many groups there are. Few, and transactions meet often.
+    pub groups: i64,
+}
+
+impl Tally {
+    /// Two groups a node.
+    pub fn new(nodes: u16) -> Tally {
+        Tally {
+            groups: 2 * i64::from(nodes),
+        }
+    }
+}
+
+impl Workload for Tally {
+    fn name(&self) -> &'static str {
+        "tally"
+    }
+
+    fn files(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            (
+                "examples/tally/schema.sql",
+                include_str!("../../../examples/tally/schema.sql"),
+            ),
+            (
+                "examples/tally/procedures.sql",
+                include_str!("../../../examples/tally/procedures.sql"),
+            ),
+        ]
+    }
+
+    fn procedures(&self) -> &'static [&'static str] {
+        &["count_group", "read_tallies", "tallies_in_turn"]
+    }
+
+    fn rows(&self, _: u64, take: &mut RowSink<'_>) {
+        let columns = ["id", "total", "most", "least", "latest"];
+        for id in 0..self.groups * GROUP {
+            let row = [id, 0, 0, 0, 0].map(Value::Int);
+            take("tallies", &columns, &row);
+        }
+    }
+
+    fn caller(&self, seed: u64, place: Place, _: &PlannedApplication) -> Box<dyn Caller> {
+        Box::new(TallyCaller {
+            rng: Rng::with_seed(seed),
+            groups: self.groups,
+            count: i64::from(place.client) << 32,
+        })
+    }
+
+    fn judge(&self, operation: &Operation, rows: &[Vec<Value>]) -> Result<(), String> {
+        if operation.procedure == 0 {
+            return Ok(());
+        }
+        match rows {
+            [row] if row.len() % 2 == 0 && !row.is_empty() => {
+                match row.chunks(2).find(|pair| pair[0] != pair[1]) {
+                    None => Ok(()),
+                    Some(_) => Err(format!(
+                        "a group of tallies shows {}, which should be pairs of the same: a part of \
+                         somebody's effects",
+                        shown(rows)
+                    )),
+                }
+            }
+            _ => Err(format!("pairs of tallies are {}", shown(rows))),
+        }
+    }
+
+    fn refuses(&self, _: &str) -> bool {
+        false
+    }
+}
+
+struct TallyCaller {
+    rng: Rng,
+    groups: i64,
+    count: i64,
+}
+
+impl Caller for TallyCaller {
+    fn next(&mut self) -> Operation {
+        let first = self.rng.i64(0..self.groups) * GROUP;
+        let group = || Value::Array((first..first + GROUP).map(Value::Int).collect());
+        let (procedure, arguments): (usize, Arc<[Value]>) = match self.rng.u8(0..10) {
+            0..=4 => {
+                self.count += 1;
+                let amount = self.rng.i64(-1_000..1_000);
+                (
+                    0,
+                    Arc::new([group(), Value::Int(amount), Value::Int(self.count)]),
+                )
+            }
+            5..=7 => (1, Arc::new([group()])),
+            _ => {
+                let second = first + self.rng.i64(1..GROUP);
+                (2, Arc::new([Value::Int(first), Value::Int(second)]))
+            }
+        };
+        Operation {
+            procedure,
+            arguments,
+        }
+    }
+}
