@@ -107,7 +107,7 @@ impl RampNode {
                     } => "an update cannot return what it has made",
                     Effect::Update { program, .. } => match self.participant.merging(*program) {
                         Some(Merging::LastWriter) => continue,
-                        // Copies of a register are brought up to date by its newest writer alone.
+                        // Copies that have added different things lag in ways that no page argues about.
                         Some(Merging::Commuting) if self.options.quorum.is_some() => {
                             "under quorums an update can only assign values that do not depend on the row"
                         }
