@@ -270,10 +270,12 @@ fn what_was_taken_over_long_ago_is_known_again() {
     assert_eq!(cluster.counters().taken_over, answers);
 }
 
-/// One that another cluster does not show yet is taken over after later ones that it does.
+/// One that another cluster does not show yet is taken over after later ones that it does, also if the first
+/// attempt at it fails meanwhile.
 #[test]
 fn what_is_late_is_taken_over_all_the_same() {
     let mut cluster = clusters(Metadata::Fast);
+    cluster.keep_logs();
     let (a, b) = (owner(0, 0, 2), owner(0, 1, 2));
     let add = |cluster: &mut Cluster<RampNode>, parts: &[u16]| {
         let writer = cluster.begin(a);
@@ -292,6 +294,7 @@ fn what_is_late_is_taken_over_all_the_same() {
     cluster.deliver(b, a);
     add(&mut cluster, &[0]);
     cluster.deliver(a, b);
+    cluster.come_back(THERE[1], fresh(3));
     assert!(is_at_rest(&mut cluster));
     for at in ALL {
         assert_eq!(look_counts(&mut cluster, at, 2), [3, 1]);
