@@ -415,10 +415,10 @@ impl Participant {
         past: Option<Arc<Past>>,
     ) -> Result<(Timestamp, Slots), AbortReason> {
         if let Some(past) = &past {
+            // What is shown takes the clock along as well: only then is it known how far ahead the rest is.
             self.show_past(context, past);
-            if let Some(error) = past.outruns(context) {
-                return Err(AbortReason::Failed(error));
-            }
+            past.take_clock_along(context)
+                .map_err(AbortReason::Failed)?;
         }
         if let Some(place) = work.place {
             context.clock.observe(place);
