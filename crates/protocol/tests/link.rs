@@ -352,6 +352,35 @@ fn a_silent_peer_costs_a_bounded_queue_and_ever_fewer_packets() {
     world.heal();
 }
 
+/// Three packets are lost. The oldest is sent again, alone; what else was under way counts as lost with it, and
+/// follows as soon as that one is acknowledged, without another wait.
+#[test]
+fn what_was_lost_with_the_oldest_packet_follows_it_at_once() {
+    let (a, b) = (NodeId(0), NodeId(1));
+    let mut world = World::new(0, 2, TIGHT);
+    world.send(a, b).expect("there is room");
+    world.heal();
+    for _ in 0..TIGHT.window {
+        world.send(a, b).expect("there is room");
+    }
+    world.flush(a);
+    assert_eq!(world.network.drain(..).count(), 3);
+    world.tick(TIGHT.resend_after);
+    let again = world.network.iter().map(|(_, _, packet)| &packet.messages);
+    let again: Vec<usize> = again.map(Vec::len).collect();
+    assert_eq!(again, [TIGHT.packet_max]);
+    world.deliver(0, false);
+    world.flush(b);
+    world.deliver(0, false);
+    world.flush(a);
+    while !world.network.is_empty() {
+        world.deliver(0, false);
+    }
+    let arrived = world.nodes[b.index()].links.counters().delivered;
+    assert_eq!(arrived, 1 + TIGHT.window as u64);
+    world.heal();
+}
+
 #[test]
 fn a_seed_runs_the_same_twice() {
     assert_eq!(sweep(7, true), sweep(7, true));

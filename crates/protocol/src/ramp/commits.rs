@@ -47,11 +47,8 @@ impl RampNode {
             if !works.is_empty() && past.named.len() > self.options.past_max as usize {
                 return self.abort(transaction, AbortReason::Conflict, out);
             }
-            if let Some(error) = past.outruns(&self.context) {
+            if let Err(error) = past.take_clock_along(&mut self.context) {
                 return self.abort(transaction, AbortReason::Failed(error), out);
-            }
-            if let Some(newest) = past.newest() {
-                self.context.clock.observe(newest);
             }
         }
         if self.options.binds() && !works.is_empty() {

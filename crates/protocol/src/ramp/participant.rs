@@ -415,10 +415,10 @@ impl Participant {
         past: Option<Arc<Past>>,
     ) -> Result<(Timestamp, Slots), AbortReason> {
         if let Some(past) = &past {
+            // What is shown takes the clock along as well: only then is it known how far ahead the rest is.
             self.show_past(context, past);
-            if let Some(error) = past.outruns(context) {
-                return Err(AbortReason::Failed(error));
-            }
+            past.take_clock_along(context)
+                .map_err(AbortReason::Failed)?;
         }
         if let Some(place) = work.place {
             context.clock.observe(place);
@@ -875,13 +875,8 @@ impl Participant {
                 }
                 Effect::Delete { .. } => wanted.items.push((item(), Mode::Delete)),
             }
-            let unique = self
-                .store
-                .schema(table)
-                .indexes
-                .iter()
-                .any(|index| index.unique);
-            if unique && !matches!(effect, Effect::Delete { .. }) {
+            let mut indexes = self.store.schema(table).indexes.iter();
+            if indexes.any(|index| index.unique) && self.may_take_key(effect) {
                 wanted.want_table(table, Mode::Unique);
             }
         }
@@ -906,6 +901,15 @@ impl Participant {
             }
         }
         wanted
+    }
+
+    /// Whether an effect on a table with a unique secondary index may take a key of it.
+    fn may_take_key(&self, effect: &Effect) -> bool {
+        match effect {
+            Effect::Insert { .. } => true,
+            Effect::Update { program, .. } => !self.programs.is_blind(*program),
+            Effect::Delete { .. } => false,
+        }
     }
 }
 

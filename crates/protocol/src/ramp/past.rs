@@ -101,11 +101,22 @@ impl Past {
         self.named.last().map(|named| named.commit)
     }
 
-    /// Why a transaction that follows this cannot get its timestamp from this node: its clock would have to
-    /// follow one that is too far ahead (CAUSAL-I5).
-    pub(super) fn outruns(&self, context: &Context) -> Option<EffectError> {
-        let newest = self.newest()?;
-        context.refuses_clock(newest, newest.node())
+    /// Takes this node's clock along, so that what follows this gets a timestamp above all that it names
+    /// (CAUSAL-I5).
+    ///
+    /// # Errors
+    /// The clock would have to follow one that is too far ahead.
+    pub(super) fn take_clock_along(&self, context: &mut Context) -> Result<(), EffectError> {
+        let Some(newest) = self.newest() else {
+            return Ok(());
+        };
+        match context.refuses_clock(newest, newest.node()) {
+            Some(error) => Err(error),
+            None => {
+                context.clock.observe(newest);
+                Ok(())
+            }
+        }
     }
 
     /// Whether all that it names is known to be shown everywhere.

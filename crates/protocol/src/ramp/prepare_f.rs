@@ -136,13 +136,18 @@ impl RampNode {
         self.owners_of(intent).filter(|node| *node != own).collect()
     }
 
-    /// Asks those to prepare that are not known to have, or one of them.
+    /// Asks those to prepare that are not known to have, or one of them. Who is asked has not refused: it is asked
+    /// no second time before it has answered, so what it answers last is the last that it is told.
     pub(super) fn offer(
         &mut self,
         transaction: TransactionId,
         only: Option<NodeId>,
         out: &mut Outbox<Stamped>,
     ) {
+        if let Some(intent) = self.intent_mut(transaction) {
+            let is_asked = |node: &NodeId| only.is_none_or(|only| only == *node);
+            intent.refused.retain(|node| !is_asked(node));
+        }
         let Some(Phase::Intending(intent)) = self.phase_of(transaction) else {
             return;
         };

@@ -490,7 +490,7 @@ impl RampNode {
         })
     }
 
-    fn intent_mut(&mut self, transaction: TransactionId) -> Option<&mut Intent> {
+    pub(super) fn intent_mut(&mut self, transaction: TransactionId) -> Option<&mut Intent> {
         match &mut self.attempts.get_mut(&transaction)?.phase {
             Phase::Intending(intent) => Some(intent),
             _ => None,

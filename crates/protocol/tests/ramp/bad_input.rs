@@ -317,3 +317,51 @@ fn what_was_committed_far_ahead_is_not_followed_by_an_owner() {
     let clock = clocks(&mut cluster, &[Z]);
     assert!(clock < minutes(50).as_micros(), "{clock} us");
 }
+
+/// The owner has prepared some of what is followed, and its clock comes to follow the rest only by showing that. What
+/// is committed there lies above all of it (CAUSAL-I5).
+#[test]
+fn what_is_shown_first_takes_the_clock_along_for_the_rest() {
+    const Z: NodeId = NodeId(4);
+    const V: NodeId = NodeId(5);
+    let options = RampOptions {
+        causal: true,
+        ..RampOptions::default()
+    };
+    let mut cluster = cluster_with(6, Ticks::from_millis(500), options);
+    let minutes = |minutes: u64| Ticks::from_millis(minutes * 60_000);
+    cluster.skew[C1.index()] = minutes(100);
+    for node in [X, Y, C2] {
+        cluster.skew[node.index()] = minutes(50);
+    }
+    // Z has prepared it by a clock that is 50 minutes behind what it is decided by.
+    let first = cluster.begin(V);
+    let effects = [0, Z.0].map(|part| on(part, vec![update(SET, part, 1, 1)]));
+    cluster.request(first, Request::Commit(effects.to_vec()));
+    prepare(&mut cluster, V, &[X, Z]);
+    let newest = cluster.begin(C1);
+    cluster.request(newest, Request::Commit(set_both(2)));
+    prepare(&mut cluster, C1, &[X, Y]);
+    for coordinator in [V, C1] {
+        cluster.deliver(coordinator, X);
+    }
+    let follower = cluster.begin(C2);
+    let reads = vec![read_item(0, 0), read_item(0, 1)];
+    cluster.request(follower, Request::Read(reads));
+    cluster.deliver(C2, X);
+    while cluster.under_way(X, C2) > 0 {
+        cluster.deliver(X, C2);
+    }
+    assert_eq!(registers(cluster.take_reply(follower)), [2, 1]);
+    let follows = vec![on(Z.0, vec![update(SET, Z.0, 0, 3)])];
+    cluster.request(follower, Request::Commit(follows));
+    cluster.deliver(C2, Z);
+    cluster.deliver_all();
+    let at = |reply| match reply {
+        Some(Reply::Committed { timestamp, .. }) => timestamp,
+        other => panic!("not committed: {other:?}"),
+    };
+    let followed = at(cluster.take_reply(newest));
+    assert!(followed < at(cluster.take_reply(follower)));
+    assert!(is_at_rest(&mut cluster));
+}

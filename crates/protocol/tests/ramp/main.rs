@@ -12,6 +12,7 @@ mod prepare_f;
 mod quorum;
 mod random;
 mod readers;
+mod refusals;
 mod sticky;
 mod stories;
 #[path = "../support/mod.rs"]

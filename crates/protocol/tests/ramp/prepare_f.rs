@@ -38,6 +38,13 @@ pub(crate) fn node(number: u16, clusters: u16, options: RampOptions, rows: i64) 
     RampNode::new(NodeId(number), topology, store, programs(), options)
 }
 
+/// The same, where a unique secondary index of `item` says once more what its primary key says.
+pub(crate) fn node_with_unique_index(number: u16, clusters: u16, options: RampOptions) -> RampNode {
+    let topology = Arc::new(Topology::clusters(clusters, 2, number % clusters));
+    let store = store_with_unique_index(number / clusters, 8, WINDOW);
+    RampNode::new(NodeId(number), topology, store, programs(), options)
+}
+
 fn clusters(count: u16, failures: u16, metadata: Metadata) -> Cluster<RampNode> {
     let nodes = 0..2 * count;
     let options = options(failures, metadata);
@@ -366,6 +373,25 @@ fn what_is_refused_in_time_is_withdrawn() {
     }
 }
 
+/// The coordinator's own partition refuses, in the middle of asking: nobody is asked after that, since nobody
+/// would be told that all is over.
+#[test]
+fn nobody_is_asked_after_the_own_owner_has_refused() {
+    for (own, valid) in [(0, 1), (1, 0)] {
+        let mut cluster = clusters(2, 1, Metadata::Fast);
+        let mut effects = [(own, REGISTER_MAX + 1), (valid, 7)];
+        effects.sort_unstable();
+        let effects = effects.map(|(part, value)| on(part, vec![update(SET, part, 0, value)]));
+        let writer = cluster.begin(owner(own, 0, 2));
+        cluster.request(writer, Request::Commit(effects.to_vec()));
+        let why = reason(cluster.take_reply(writer));
+        assert!(matches!(why, AbortReason::Failed(error) if error.code == "22003"));
+        cluster.deliver_all();
+        assert_eq!(prepared(&cluster), [0; 4], "{own} refuses");
+        assert!(cluster.nodes.iter().all(RampNode::is_idle), "{own} refuses");
+    }
+}
+
 /// One that comes after the answer changes nothing: who refuses is asked until it does not.
 #[test]
 fn what_is_refused_too_late_is_asked_for_again() {
@@ -393,6 +419,25 @@ fn what_is_refused_too_late_is_asked_for_again() {
     cluster.advance(TOO_FAR);
     assert!(is_at_rest(&mut cluster));
     assert_eq!(look(&mut cluster, NodeId(1), 2), [7, 7]);
+}
+
+/// Each of two clusters has prepared what its client was told of, on a table with a unique index that neither of
+/// them touches. If such writers excluded each other, each cluster would refuse for ever what the other one has.
+#[test]
+fn clusters_that_write_beside_a_unique_index_do_not_wait_for_each_other() {
+    let node = |number| node_with_unique_index(number, 2, options(0, Metadata::Fast));
+    let mut cluster = Cluster::new((0..4).map(node).collect());
+    let writers = [(0, 7), (1, 8)].map(|(at, value)| write(&mut cluster, NodeId(at), value));
+    for own in [[0, 2], [1, 3]] {
+        deliver_among(&mut cluster, &own.map(NodeId));
+    }
+    for writer in writers {
+        assert!(is_committed(cluster.take_reply(writer)));
+    }
+    assert!(is_at_rest(&mut cluster));
+    for node in (0..4).map(NodeId) {
+        assert_eq!(look(&mut cluster, node, 2), [8, 8], "{node}");
+    }
 }
 
 /// What another cluster could refuse is refused at once, and leaves nothing.

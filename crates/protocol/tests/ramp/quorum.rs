@@ -2,10 +2,12 @@
 //! partition 0, and 3, 4 and 5 of partition 1; a client's near copies are those with its node's number modulo 3.
 
 use anabranch_protocol::ramp::{RampNode, RampOptions};
-use anabranch_protocol::{AbortReason, Reply, Request};
+use anabranch_protocol::{AbortReason, Reply, Request, TransactionId};
 use anabranch_types::{NodeId, Ticks};
 
-use crate::prepare_f::{deliver_among, deliver_but, is_at_rest, node, prepared, write};
+use crate::prepare_f::{
+    AFTER, deliver_among, deliver_but, is_at_rest, node, node_with_unique_index, prepared, write,
+};
 use crate::stories::{is_committed, read_both, reason, registers, round};
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
@@ -320,6 +322,29 @@ fn who_reads_on_in_a_copy_that_falls_silent_is_restarted() {
     assert!(is_at_rest(&mut cluster));
 }
 
+/// A copy whose first rows took long is waited for four times as long: it is slow, and not silent.
+#[test]
+fn who_reads_on_in_a_slow_copy_has_more_patience() {
+    let mut cluster = copies();
+    let reader = cluster.begin(R);
+    cluster.request(reader, Request::Read(vec![read_item(1, 0)]));
+    for _ in 0..5 {
+        cluster.advance(PATIENCE);
+    }
+    round(&mut cluster, R, NodeId(4));
+    assert_eq!(registers(cluster.take_reply(reader)), [0]);
+    cluster.request(reader, Request::Read(vec![read_item(1, 1)]));
+    for time in 1..20 {
+        cluster.advance(PATIENCE);
+        assert!(!cluster.has_reply(reader), "{time} times as long");
+    }
+    for _ in 0..2 {
+        cluster.advance(PATIENCE);
+    }
+    assert_eq!(reason(cluster.take_reply(reader)), AbortReason::Restarted);
+    assert!(is_at_rest(&mut cluster));
+}
+
 /// A copy whose clock is far behind refuses. As long as a majority may accept that stops nobody: it is asked again,
 /// until its clock is right, before the decision and after it.
 #[test]
@@ -364,6 +389,78 @@ fn a_majority_that_refuses_ends_it() {
     prepare(&mut cluster, &[4]);
     let refused = reason(cluster.take_reply(writer));
     assert!(matches!(refused, AbortReason::Failed(_)), "{refused:?}");
+    cluster.deliver_all();
+    assert_eq!(prepared(&cluster), [0; 6]);
+    assert!(cluster.nodes.iter().all(RampNode::is_idle));
+}
+
+/// Two write a table with a unique index that neither of them touches, each at its own copy first, and the third copy
+/// is away: if they excluded each other, neither could have a majority before that returns.
+#[test]
+fn writers_beside_a_unique_index_do_not_wait_for_a_copy_that_is_away() {
+    let node = |number| node_with_unique_index(number, 3, options());
+    let mut cluster = Cluster::new((0..6).map(node).collect());
+    let writers = [(W, 7), (R, 8)].map(|(at, value)| write(&mut cluster, at, value));
+    deliver_among(&mut cluster, &[0, 1, 3, 4].map(NodeId));
+    for writer in writers {
+        assert!(is_committed(cluster.take_reply(writer)));
+    }
+    assert!(is_at_rest(&mut cluster));
+    for node in (0..6).map(NodeId) {
+        assert_eq!(look(&mut cluster, node), [8, 8], "{node}");
+    }
+}
+
+/// The clocks of W and of these copies are ahead, further than the others follow. R's copy has refused, comes back,
+/// and is asked again.
+fn refused_and_asked_again(ahead: &[usize]) -> (Cluster<RampNode>, TransactionId) {
+    let mut cluster = copies();
+    cluster.keep_logs();
+    for node in ahead {
+        cluster.skew[*node] = FAR;
+    }
+    let writer = write(&mut cluster, W, 7);
+    prepare(&mut cluster, &[1]);
+    cluster.come_back(R, node(1, 3, options(), 0));
+    cluster.deliver(R, W);
+    assert!(!cluster.has_reply(writer), "one of three has refused");
+    (cluster, writer)
+}
+
+/// A copy that has refused comes back with its clock set right, and accepts. It is one that accepts from then on, so
+/// that with another one that refuses there is a majority all the same.
+#[test]
+fn who_accepts_has_not_refused() {
+    let (mut cluster, writer) = refused_and_asked_again(&[0, 3, 4]);
+    cluster.skew[R.index()] = FAR;
+    deliver_among(&mut cluster, &[W, R]);
+    prepare(&mut cluster, &[2]);
+    assert!(!cluster.has_reply(writer), "two of three have accepted");
+    deliver_among(&mut cluster, &[0, 1, 3, 4].map(NodeId));
+    assert!(is_committed(cluster.take_reply(writer)));
+    for node in [2, 5] {
+        cluster.skew[node] = FAR;
+    }
+    assert!(is_at_rest(&mut cluster));
+    for node in (0..6).map(NodeId) {
+        assert_eq!(look(&mut cluster, node), [7, 7]);
+    }
+}
+
+/// It refuses once more, and that ends the transaction. It is not asked a second time meanwhile, since it had refused
+/// in its former life: by then its clock may be right, and nobody tells it that all is over.
+#[test]
+fn who_is_asked_as_it_comes_back_is_asked_once() {
+    let (mut cluster, writer) = refused_and_asked_again(&[0, 3]);
+    cluster.advance(AFTER);
+    prepare(&mut cluster, &[2]);
+    cluster.deliver(W, R);
+    while cluster.under_way(R, W) > 0 {
+        cluster.deliver(R, W);
+    }
+    let refused = reason(cluster.take_reply(writer));
+    assert!(matches!(refused, AbortReason::Failed(_)), "{refused:?}");
+    cluster.skew[R.index()] = FAR;
     cluster.deliver_all();
     assert_eq!(prepared(&cluster), [0; 6]);
     assert!(cluster.nodes.iter().all(RampNode::is_idle));

@@ -196,6 +196,23 @@ fn where_all_have_prepared_it_they_wait_and_nobody_else_does() {
     assert_eq!(look(&mut cluster, C2, None), [4, 4]);
 }
 
+/// Who asks in vain waits twice as long before it asks again: whoever is away finds few questions when it returns.
+#[test]
+fn who_asks_in_vain_asks_ever_more_seldom() {
+    let mut cluster = cluster();
+    let writer = cluster.begin(C1);
+    cluster.request(writer, Request::Commit(set_both(1)));
+    prepare(&mut cluster, C1, &[X, Y]);
+    let mut asked = Vec::new();
+    for _ in 0..16 {
+        pass(&mut cluster, AFTER, C1);
+        asked.push(cluster.under_way(X, C1));
+    }
+    assert_eq!(asked, [1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 5]);
+    assert!(is_at_rest(&mut cluster));
+    assert!(is_committed(cluster.take_reply(writer)));
+}
+
 /// The coordinator's own partition shows it, and is lost with its coordinator: nobody else can say.
 /// When it returns, everybody shows it.
 #[test]

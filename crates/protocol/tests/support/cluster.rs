@@ -266,16 +266,19 @@ impl<P: Protocol> Cluster<P> {
             let earlier = self.replies.insert(transaction, reply);
             assert!(earlier.is_none(), "{transaction:?} is answered twice");
         }
-        self.timers.extend(
-            outbox
-                .timers
-                .drain(..)
-                .map(|(at, timer)| (at.since(skew), node, timer)),
-        );
+        self.set_timers(node, &mut outbox);
         self.outbox = outbox;
         if let Err(broken) = self.nodes[node.index()].check_invariants() {
             panic!("{node} after a step: {broken}\n{}", self.transcript());
         }
+    }
+
+    /// Timers run by the clock of the node that has set them.
+    fn set_timers(&mut self, node: NodeId, outbox: &mut Outbox<P::Message>) {
+        let skew = self.skew[node.index()];
+        let timers = outbox.timers.drain(..);
+        self.timers
+            .extend(timers.map(|(at, timer)| (at.since(skew), node, timer)));
     }
 }
 
@@ -306,6 +309,7 @@ impl<P: Durable> Cluster<P> {
         }
         self.links
             .retain(|(from, to), _| *from != node && *to != node);
+        self.timers.retain(|(_, of, _)| *of != node);
         self.unheard.retain(|(_, to)| *to != node);
         let count = self.nodes.len() as u16;
         let others = (0..count).map(NodeId).filter(|other| *other != node);
@@ -314,11 +318,13 @@ impl<P: Durable> Cluster<P> {
         self.sequences[node.index()] += 1_000;
         self.nodes[node.index()] = fresh;
         let mut outbox = std::mem::take(&mut self.outbox);
-        self.nodes[node.index()].recover(self.now, &mut outbox);
+        let skew = self.skew[node.index()];
+        self.nodes[node.index()].recover(self.now + skew, &mut outbox);
         self.logs[node.index()].append(&mut outbox.records);
         for (to, message) in outbox.messages.drain(..) {
             self.links.entry((node, to)).or_default().push_back(message);
         }
+        self.set_timers(node, &mut outbox);
         self.outbox = outbox;
         if let Err(broken) = self.nodes[node.index()].check_invariants() {
             panic!("{node} has come back: {broken}");

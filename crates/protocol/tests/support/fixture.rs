@@ -23,7 +23,7 @@ pub const ENTRY: TableId = TableId(1);
 /// `entry`'s index on `(part, owner)`.
 pub const BY_OWNER: IndexId = IndexId(0);
 
-/// `register = $1`
+/// `register = $1`, up to [`REGISTER_MAX`].
 pub const SET: ProgramId = ProgramId(0);
 /// `count = count + $1`, in a domain that ends at [`COUNT_MAX`].
 pub const ADD: ProgramId = ProgramId(1);
@@ -31,6 +31,9 @@ pub const ADD: ProgramId = ProgramId(1);
 pub const NEXT: ProgramId = ProgramId(2);
 /// `count = count - $1` under `CHECK (count >= 0)`
 pub const TAKE: ProgramId = ProgramId(3);
+
+/// What a register is set to at most. More is refused whatever the row.
+pub const REGISTER_MAX: i64 = 1 << 40;
 
 /// The end of a counter's domain, above and below.
 pub const COUNT_MAX: i64 = 2_000_000;
@@ -41,7 +44,22 @@ const ID: ColumnIndex = ColumnIndex(1);
 
 /// A store with items `0..items` of one partition, all zero.
 pub fn store(part: u16, items: i64, window: Ticks) -> Store {
-    let mut store = Store::new(&schema(), StoreSettings { window });
+    store_of(&schema(), part, items, window)
+}
+
+/// The same, where a unique secondary index of `item` says once more what its primary key says.
+pub fn store_with_unique_index(part: u16, items: i64, window: Ticks) -> Store {
+    let by_id = IndexSchema {
+        id: IndexId(0),
+        name: "item_by_id".to_string(),
+        columns: vec![ColumnIndex(0), ColumnIndex(1)],
+        unique: true,
+    };
+    store_of(&schema_with(vec![by_id]), part, items, window)
+}
+
+fn store_of(schema: &Arc<Schema>, part: u16, items: i64, window: Ticks) -> Store {
+    let mut store = Store::new(schema, StoreSettings { window });
     for id in 0..items {
         let row = item_row(part, id, 0, 0);
         store
@@ -53,6 +71,10 @@ pub fn store(part: u16, items: i64, window: Ticks) -> Store {
 
 /// The two tables.
 pub fn schema() -> Arc<Schema> {
+    schema_with(Vec::new())
+}
+
+fn schema_with(item_indexes: Vec<IndexSchema>) -> Arc<Schema> {
     let table = |id, name: &str, columns: &[(&str, DataType)], indexes| {
         let columns: Vec<ColumnSchema> = columns
             .iter()
@@ -90,7 +112,7 @@ pub fn schema() -> Arc<Schema> {
                     ("register", Int8),
                     ("count", Int8),
                 ],
-                vec![],
+                item_indexes,
             ),
             table(
                 ENTRY,
@@ -143,7 +165,11 @@ impl RowPrograms for Programs {
                 constraint: Some("count".into()),
             });
         }
-        if column == COUNT && value.abs() > COUNT_MAX {
+        let is_out = match program {
+            SET => value > REGISTER_MAX,
+            _ => value.abs() > COUNT_MAX,
+        };
+        if is_out {
             return Err(EffectError {
                 code: "22003",
                 message: "bigint out of range".into(),

@@ -1,0 +1,365 @@
+//! Random schedules in which owners refuse: clocks are set ahead, further than others follow, and back, while nodes
+//! die and come back. Whoever reads sees each write whole or not at all, and none that was taken back; when all clocks
+//! agree, nothing is left prepared, and all copies are alike.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
+use anabranch_protocol::{
+    AbortReason, Durable, PartitionEffects, PartitionRead, Reply, Request, Session, Topology,
+    TransactionId,
+};
+use anabranch_types::{NodeId, Ticks, Timestamp};
+
+use crate::prepare_f::{AFTER, TOO_FAR, WINDOW, every};
+use crate::quorum::PATIENCE;
+use crate::stories::registers;
+use crate::support::cluster::Cluster;
+use crate::support::fixture::*;
+use crate::support::random::Random;
+
+const TURNS: u64 = 600;
+
+/// What is written in copies of several partitions, and how.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    copies: u16,
+    partitions: u16,
+    options: RampOptions,
+}
+
+impl Shape {
+    fn node(&self, number: u16, rows: i64) -> RampNode {
+        let topology = Topology::clusters(self.copies, self.partitions, number % self.copies);
+        let store = store(number / self.copies, rows, WINDOW);
+        RampNode::new(
+            NodeId(number),
+            Arc::new(topology),
+            store,
+            programs(),
+            self.options,
+        )
+    }
+
+    fn nodes(&self) -> u16 {
+        self.copies * self.partitions
+    }
+}
+
+/// What has happened to writes, by the value that they alone have written everywhere.
+#[derive(Debug, Default)]
+struct Fates {
+    committed: BTreeMap<i64, Timestamp>,
+    taken_back: BTreeSet<i64>,
+    read: u64,
+    died: u64,
+}
+
+struct Schedule {
+    shape: Shape,
+    cluster: Cluster<RampNode>,
+    random: Random,
+    /// How far ahead a clock may be that is set wrong: ever further, so that those that have followed refuse again.
+    epoch: u64,
+    /// What is written next.
+    next: i64,
+    /// What a client has seen that has committed last.
+    session: Session,
+    writers: BTreeMap<TransactionId, i64>,
+    /// What each has been given so far.
+    readers: BTreeMap<TransactionId, Vec<i64>>,
+    fates: Fates,
+    what: String,
+}
+
+impl Schedule {
+    fn new(shape: Shape, seed: u64) -> Schedule {
+        let nodes = (0..shape.nodes()).map(|number| shape.node(number, 2));
+        let mut cluster = Cluster::new(nodes.collect());
+        cluster.keep_logs();
+        Schedule {
+            shape,
+            cluster,
+            random: Random::new(seed),
+            epoch: 1,
+            next: (seed * 10_000) as i64,
+            session: Session::default(),
+            writers: BTreeMap::new(),
+            readers: BTreeMap::new(),
+            fates: Fates::default(),
+            what: format!("seed {seed} of {shape:?}"),
+        }
+    }
+
+    fn any(&mut self) -> NodeId {
+        NodeId(self.random.below(u64::from(self.shape.nodes())) as u16)
+    }
+
+    fn turn(&mut self) {
+        match self.random.below(100) {
+            0..6 => self.write(),
+            6..14 => {
+                let node = self.any();
+                let reader = self.cluster.begin(node);
+                self.readers.insert(reader, Vec::new());
+                if self.random.percent(50) {
+                    let follow = Request::Follow(self.session.clone());
+                    self.cluster.request(reader, follow);
+                }
+                self.read(reader);
+            }
+            14..24 => {
+                let time = Ticks(self.random.below(AFTER.0 / 3));
+                self.cluster.advance(time);
+            }
+            24..29 => {
+                let node = self.any();
+                let ahead = self.random.below(self.epoch + 1);
+                self.cluster.skew[node.index()] = Ticks(TOO_FAR.0 * ahead);
+            }
+            29 => self.epoch += 1,
+            30 if self.random.percent(40) => self.restart(),
+            31 => self.checkpoint(),
+            _ => {
+                let busy = self.cluster.busy_links();
+                if !busy.is_empty() {
+                    let (from, to) = busy[self.random.below(busy.len() as u64) as usize];
+                    // Some links are slower than others.
+                    if (from.0 + 3 * to.0) % 4 > 0 || self.random.percent(10) {
+                        self.cluster.deliver(from, to);
+                    }
+                }
+            }
+        }
+        self.take_replies();
+    }
+
+    /// Writes one value on all partitions, or another row of one.
+    fn write(&mut self) {
+        let node = self.any();
+        let writer = self.cluster.begin(node);
+        if self.random.percent(75) {
+            return self.write_all(writer);
+        }
+        let part = self.random.below(u64::from(self.shape.partitions)) as u16;
+        let effects = vec![on(part, vec![update(SET, part, 1, self.next)])];
+        self.next += 1;
+        self.cluster.request(writer, Request::Commit(effects));
+        self.cluster.take_reply(writer);
+    }
+
+    fn write_all(&mut self, writer: TransactionId) {
+        let value = self.next;
+        self.next += 1;
+        let parts = 0..self.shape.partitions;
+        let effects = parts.map(|part| on(part, vec![update(SET, part, 0, value)]));
+        let effects: Vec<PartitionEffects> = effects.collect();
+        self.writers.insert(writer, value);
+        self.cluster.request(writer, Request::Commit(effects));
+    }
+
+    /// Reads some of the partitions that are left.
+    fn read(&mut self, reader: TransactionId) {
+        let from = self.readers[&reader].len() as u16;
+        let left = u64::from(self.shape.partitions - from);
+        let count = 1 + self.random.below(left) as u16;
+        let reads: Vec<PartitionRead> = (from..from + count).map(|p| read_item(p, 0)).collect();
+        self.cluster.request(reader, Request::Read(reads));
+    }
+
+    /// A node dies, and comes back. What it was asked for has no answer.
+    fn restart(&mut self) {
+        let node = self.any();
+        self.writers.retain(|writer, _| writer.node != node);
+        self.readers.retain(|reader, _| reader.node != node);
+        let fresh = self.shape.node(node.0, 0);
+        self.cluster.come_back(node, fresh);
+        self.fates.died += 1;
+    }
+
+    /// A node writes down all that it knows in the place of its log.
+    fn checkpoint(&mut self) {
+        let node = self.any();
+        let log = &mut self.cluster.logs[node.index()];
+        log.clear();
+        self.cluster.nodes[node.index()].checkpoint(&mut |record| log.push(record));
+    }
+
+    fn take_replies(&mut self) {
+        let writers: Vec<TransactionId> = self.writers.keys().copied().collect();
+        for writer in writers {
+            let Some(reply) = self.cluster.take_reply(writer) else {
+                continue;
+            };
+            let value = self.writers.remove(&writer).expect("it was found there");
+            match reply {
+                Reply::Committed {
+                    timestamp, session, ..
+                } => {
+                    self.fates.committed.insert(value, timestamp);
+                    self.session = session;
+                }
+                Reply::Aborted(AbortReason::InDoubt) => {}
+                Reply::Aborted(_) => {
+                    self.fates.taken_back.insert(value);
+                }
+                other => panic!("{}: {other:?}", self.what),
+            }
+        }
+        let readers: Vec<TransactionId> = self.readers.keys().copied().collect();
+        for reader in readers {
+            match self.cluster.take_reply(reader) {
+                None => {}
+                Some(Reply::Aborted(_)) => {
+                    self.readers.remove(&reader);
+                }
+                reply => self.was_given(reader, registers(reply)),
+            }
+        }
+    }
+
+    fn was_given(&mut self, reader: TransactionId, rows: Vec<i64>) {
+        let seen = self.readers.get_mut(&reader).expect("it reads");
+        seen.extend(rows);
+        let alike = seen.iter().all(|value| *value == seen[0]);
+        assert!(alike, "{}: {reader:?} reads {seen:?}", self.what);
+        let value = seen[0];
+        assert!(
+            !self.fates.taken_back.contains(&value),
+            "{}: {reader:?} reads {value}, which was taken back",
+            self.what
+        );
+        if seen.len() < usize::from(self.shape.partitions) {
+            return self.read(reader);
+        }
+        self.readers.remove(&reader);
+        self.fates.read += 1;
+        if self.random.percent(30) {
+            return self.write_all(reader);
+        }
+        self.cluster.request(reader, Request::Commit(Vec::new()));
+        if let Some(Reply::Committed { session, .. }) = self.cluster.take_reply(reader) {
+            self.session = session;
+        }
+    }
+
+    /// All clocks agree, and everything arrives.
+    fn comes_to_rest(&mut self) {
+        for skew in &mut self.cluster.skew {
+            *skew = Ticks(TOO_FAR.0 * (self.epoch + 1));
+        }
+        for _ in 0..100 {
+            self.cluster.deliver_all();
+            self.take_replies();
+            self.cluster.advance(AFTER);
+            if self.cluster.nodes.iter().all(RampNode::is_idle) {
+                return;
+            }
+        }
+        let prepared: Vec<usize> = self.cluster.nodes.iter().map(RampNode::prepared).collect();
+        panic!("{}: not at rest, prepared {prepared:?}", self.what);
+    }
+
+    /// What each copy shows, and that it is the last that was written.
+    fn look(&mut self) {
+        // By then nobody is passed over for having been silent.
+        self.cluster.advance(Ticks(PATIENCE.0 * 100));
+        self.cluster.deliver_all();
+        let (copies, partitions) = (self.shape.copies, self.shape.partitions);
+        let mut shown = BTreeSet::new();
+        for number in 0..self.shape.nodes() {
+            let part = number / copies;
+            let rows = [0, 1].map(|row| read_item(part, row));
+            let (rows, reader) = (rows.to_vec(), self.cluster.begin(NodeId(number)));
+            let rows = registers(Some(self.cluster.ask(reader, Request::Read(rows))));
+            self.cluster.request(reader, Request::Abort);
+            shown.insert((part, rows[1]));
+            shown.insert((partitions, rows[0]));
+        }
+        let expected = usize::from(partitions) + 1;
+        assert_eq!(shown.len(), expected, "{}: {shown:?}", self.what);
+        let (_, last) = shown.last().expect("there are some");
+        let Some(at) = self.fates.committed.get(last) else {
+            return; // Its coordinator has died, or it is what was loaded.
+        };
+        let newest = self.fates.committed.values().max();
+        assert_eq!(Some(at), newest, "{}: {last} is no last write", self.what);
+    }
+}
+
+/// Runs seeds over between two and five copies, or one; tells what has become of all writes.
+fn sweep(seeds: Range<u64>, one: bool, options: impl Fn(u16, &mut Random) -> RampOptions) -> Fates {
+    let mut all = Fates::default();
+    for seed in seeds {
+        let mut random = Random::new(seed);
+        let copies = if one { 1 } else { 2 + random.below(4) as u16 };
+        let shape = Shape {
+            copies,
+            partitions: 1 + u16::from(one) + random.below(3) as u16,
+            options: options(copies, &mut random),
+        };
+        let mut schedule = Schedule::new(shape, seed);
+        for _ in 0..TURNS {
+            schedule.turn();
+        }
+        schedule.comes_to_rest();
+        schedule.look();
+        let fates = schedule.fates;
+        all.committed.extend(fates.committed);
+        all.taken_back.extend(fates.taken_back);
+        all.read += fates.read;
+        all.died += fates.died;
+    }
+    all
+}
+
+fn has_seen_everything(fates: &Fates) {
+    let (committed, taken_back) = (fates.committed.len(), fates.taken_back.len());
+    let (read, died) = (fates.read, fates.died);
+    assert!(
+        committed > 100 && taken_back > 20 && read > 100 && died > 20,
+        "{committed} committed, {taken_back} taken back, {read} read, {died} died"
+    );
+}
+
+fn any_metadata(random: &mut Random) -> Metadata {
+    let every: Vec<Metadata> = every().collect();
+    every[random.below(every.len() as u64) as usize]
+}
+
+#[test]
+fn copies_that_refuse_leave_nothing_behind() {
+    let fates = sweep(0..60, false, |_, random| RampOptions {
+        quorum: Some(PATIENCE),
+        terminate_after: Some(AFTER),
+        metadata: any_metadata(random),
+        ..RampOptions::default()
+    });
+    has_seen_everything(&fates);
+}
+
+#[test]
+fn clusters_that_refuse_leave_nothing_behind() {
+    let fates = sweep(1_000..1_060, false, |copies, random| RampOptions {
+        prepare_f: Some(random.below(u64::from(copies)) as u16),
+        terminate_after: Some(AFTER),
+        metadata: any_metadata(random),
+        ..RampOptions::default()
+    });
+    has_seen_everything(&fates);
+}
+
+/// The same in one cluster, where whoever is asked votes, and a yes of all decides.
+#[test]
+fn owners_that_refuse_leave_nothing_behind() {
+    let fates = sweep(2_000..2_060, true, |_, random| RampOptions {
+        terminate_after: Some(AFTER),
+        metadata: any_metadata(random),
+        causal: random.percent(60),
+        one_phase: random.percent(30),
+        ..RampOptions::default()
+    });
+    has_seen_everything(&fates);
+}
