@@ -89,6 +89,47 @@ fn the_result_is_used_and_nobody_is_kept_from_the_row() {
     }
 }
 
+/// The same where nothing is returned, and a procedure only asks whether there was a row.
+#[test]
+fn a_row_that_was_found_has_to_be_there() {
+    let sql = "
+        CREATE TABLE goods (id integer PRIMARY KEY, sold integer NOT NULL);
+        CREATE PROCEDURE sell(p_id integer, p_count integer) LANGUAGE plpgsql AS $$
+        BEGIN
+            UPDATE goods SET sold = sold + p_count WHERE id = p_id;
+            IF NOT FOUND THEN
+                RAISE EXCEPTION 'no goods %', p_id USING ERRCODE = 'APP02';
+            END IF;
+        END;
+        $$;";
+    let rows = [(0, args([1, 0]).to_vec())];
+    for partitions in 1..=2 {
+        let options = NodeOptions {
+            records: true,
+            ..NodeOptions::default()
+        };
+        under_each_with(sql, partitions, &rows, options, |cluster| {
+            assert_eq!(cluster.planned().plan.entries[0].deferred.len(), 1);
+            for node in 0..partitions {
+                cluster.begin(node, "sell", &args([1, 3]));
+            }
+            assert!(cluster.run().values().all(|outcome| outcome.result.is_ok()));
+            let attempts = cluster.attempts().iter();
+            let effects = attempts
+                .flat_map(|attempt| &attempt.effects)
+                .flat_map(|on| &on.effects);
+            let effects: Vec<&Effect> = effects.collect();
+            assert!(effects.len() >= usize::from(partitions));
+            for effect in effects {
+                assert!(
+                    matches!(effect, Effect::Update { outputs, .. } if outputs.is_some()),
+                    "{effect:?}"
+                );
+            }
+        });
+    }
+}
+
 #[test]
 fn a_row_that_is_not_there_is_not_found() {
     for partitions in 1..=2 {

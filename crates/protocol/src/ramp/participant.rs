@@ -903,11 +903,12 @@ impl Participant {
         wanted
     }
 
-    /// Whether an effect on a table with a unique secondary index may take a key of it.
+    /// Whether an effect on a table with a unique secondary index may take a key of it. What merges with
+    /// every other program writes no column of it.
     fn may_take_key(&self, effect: &Effect) -> bool {
         match effect {
             Effect::Insert { .. } => true,
-            Effect::Update { program, .. } => !self.programs.is_blind(*program),
+            Effect::Update { program, .. } => self.programs.merging(*program).is_none(),
             Effect::Delete { .. } => false,
         }
     }
