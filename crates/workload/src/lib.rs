@@ -12,6 +12,7 @@
 
 pub mod bank;
 pub mod counter;
+mod group;
 pub mod payroll;
 pub mod register;
 pub mod replies;

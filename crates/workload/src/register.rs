@@ -6,10 +6,8 @@ use anabranch_engine::PlannedApplication;
 use anabranch_types::Value;
 use fastrand::Rng;
 
+use crate::group::{GROUP, GroupCaller};
 use crate::workload::{Caller, Operation, Place, RowSink, Workload, pair, shown};
-
-/// Registers of a group; they lie on different partitions.
-const GROUP: i64 = 3;
 
 /// The application of `examples/register/`.
 #[derive(Clone, Copy, Debug)]
@@ -60,11 +58,12 @@ impl Workload for Register {
     }
 
     fn caller(&self, seed: u64, place: Place, _: &PlannedApplication) -> Box<dyn Caller> {
-        Box::new(RegisterCaller {
-            rng: Rng::with_seed(seed),
-            groups: self.groups,
-            value: i64::from(place.client) << 32,
-        })
+        Box::new(GroupCaller::new(
+            seed,
+            place.client,
+            self.groups,
+            |_, group, number| Arc::new([group, Value::Int(number)]),
+        ))
     }
 
     fn judge(&self, operation: &Operation, rows: &[Vec<Value>]) -> Result<(), String> {
@@ -158,34 +157,6 @@ impl Caller for Writer {
         Operation {
             procedure: 0,
             arguments: Arc::new([ids, Value::Int(self.value)]),
-        }
-    }
-}
-
-struct RegisterCaller {
-    rng: Rng,
-    groups: i64,
-    value: i64,
-}
-
-impl Caller for RegisterCaller {
-    fn next(&mut self) -> Operation {
-        let first = self.rng.i64(0..self.groups) * GROUP;
-        let group = || Value::Array((first..first + GROUP).map(Value::Int).collect());
-        let (procedure, arguments): (usize, Arc<[Value]>) = match self.rng.u8(0..10) {
-            0..=4 => {
-                self.value += 1;
-                (0, Arc::new([group(), Value::Int(self.value)]))
-            }
-            5..=7 => (1, Arc::new([group()])),
-            _ => {
-                let second = first + self.rng.i64(1..GROUP);
-                (2, Arc::new([Value::Int(first), Value::Int(second)]))
-            }
-        };
-        Operation {
-            procedure,
-            arguments,
         }
     }
 }

@@ -4,12 +4,9 @@ use std::sync::Arc;
 
 use anabranch_engine::PlannedApplication;
 use anabranch_types::Value;
-use fastrand::Rng;
 
+use crate::group::{GROUP, GroupCaller};
 use crate::workload::{Caller, Operation, Place, RowSink, Workload, shown};
-
-/// Tallies of a group; they lie on different partitions.
-const GROUP: i64 = 3;
 
 /// The application of `examples/tally/`.
 #[derive(Clone, Copy, Debug)]
@@ -58,11 +55,15 @@ impl Workload for Tally {
     }
 
     fn caller(&self, seed: u64, place: Place, _: &PlannedApplication) -> Box<dyn Caller> {
-        Box::new(TallyCaller {
-            rng: Rng::with_seed(seed),
-            groups: self.groups,
-            count: i64::from(place.client) << 32,
-        })
+        Box::new(GroupCaller::new(
+            seed,
+            place.client,
+            self.groups,
+            |rng, group, number| {
+                let amount = rng.i64(-1_000..1_000);
+                Arc::new([group, Value::Int(amount), Value::Int(number)])
+            },
+        ))
     }
 
     fn judge(&self, operation: &Operation, rows: &[Vec<Value>]) -> Result<(), String> {
@@ -86,37 +87,5 @@ impl Workload for Tally {
 
     fn refuses(&self, _: &str) -> bool {
         false
-    }
-}
-
-struct TallyCaller {
-    rng: Rng,
-    groups: i64,
-    count: i64,
-}
-
-impl Caller for TallyCaller {
-    fn next(&mut self) -> Operation {
-        let first = self.rng.i64(0..self.groups) * GROUP;
-        let group = || Value::Array((first..first + GROUP).map(Value::Int).collect());
-        let (procedure, arguments): (usize, Arc<[Value]>) = match self.rng.u8(0..10) {
-            0..=4 => {
-                self.count += 1;
-                let amount = self.rng.i64(-1_000..1_000);
-                (
-                    0,
-                    Arc::new([group(), Value::Int(amount), Value::Int(self.count)]),
-                )
-            }
-            5..=7 => (1, Arc::new([group()])),
-            _ => {
-                let second = first + self.rng.i64(1..GROUP);
-                (2, Arc::new([Value::Int(first), Value::Int(second)]))
-            }
-        };
-        Operation {
-            procedure,
-            arguments,
-        }
     }
 }

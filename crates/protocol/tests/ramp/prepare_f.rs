@@ -86,26 +86,23 @@ pub(crate) fn deliver_but(cluster: &mut Cluster<RampNode>, slow: &[(NodeId, Node
 
 /// What a client of the node reads while nothing is delivered but within its cluster.
 pub(crate) fn look(cluster: &mut Cluster<RampNode>, at: NodeId, clusters: u16) -> Vec<i64> {
-    let reader = cluster.begin(at);
-    cluster.request(reader, Request::Read(read_both()));
-    let own = [0, 1].map(|partition| owner(partition, at.0 % clusters, clusters));
-    deliver_among(cluster, &own);
-    let seen = registers(cluster.take_reply(reader));
-    cluster.request(reader, Request::Commit(Vec::new()));
-    assert!(is_committed(cluster.take_reply(reader)));
-    seen
+    registers(Some(looked(cluster, at, clusters)))
 }
 
 /// The same, of what has been added.
 pub(crate) fn look_counts(cluster: &mut Cluster<RampNode>, at: NodeId, clusters: u16) -> Vec<i64> {
+    counts(Some(looked(cluster, at, clusters)))
+}
+
+fn looked(cluster: &mut Cluster<RampNode>, at: NodeId, clusters: u16) -> Reply {
     let reader = cluster.begin(at);
     cluster.request(reader, Request::Read(read_both()));
     let own = [0, 1].map(|partition| owner(partition, at.0 % clusters, clusters));
     deliver_among(cluster, &own);
-    let seen = counts(cluster.take_reply(reader));
+    let seen = cluster.take_reply(reader);
     cluster.request(reader, Request::Commit(Vec::new()));
     assert!(is_committed(cluster.take_reply(reader)));
-    seen
+    seen.expect("its cluster answers")
 }
 
 pub(crate) fn prepared(cluster: &Cluster<RampNode>) -> Vec<usize> {
