@@ -136,15 +136,17 @@ impl Schedule {
         self.take_replies();
     }
 
-    /// Writes one value on all partitions, or another row of one.
+    /// Writes one value on all partitions, or another row of some.
     fn write(&mut self) {
         let node = self.any();
         let writer = self.cluster.begin(node);
         if self.random.percent(75) {
             return self.write_all(writer);
         }
-        let part = self.random.below(u64::from(self.shape.partitions)) as u16;
-        let effects = vec![on(part, vec![update(SET, part, 1, self.next)])];
+        let partitions = self.shape.partitions;
+        let parts = self.random.below(u64::from(partitions)) as u16..partitions;
+        let effects = parts.map(|part| on(part, vec![update(SET, part, 1, self.next)]));
+        let effects = effects.collect();
         self.next += 1;
         self.cluster.request(writer, Request::Commit(effects));
         self.cluster.take_reply(writer);
