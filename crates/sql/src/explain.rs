@@ -76,6 +76,7 @@ fn headline(statement: &Statement) -> String {
         StatementKind::Insert(insert) => format!("Insert on {}", insert.schema.name),
         StatementKind::Update(update) => format!("Update on {}", update.schema.name),
         StatementKind::Delete(delete) => format!("Delete on {}", delete.schema.name),
+        StatementKind::Merge(_) => "Merge (it does not run)".into(),
     }
 }
 
@@ -103,6 +104,11 @@ pub(crate) fn statement(out: &mut String, statement: &Statement, variables: &[St
         StatementKind::Delete(delete) => {
             names.sources.push(sources(&delete.steps, delete.stride));
             steps(out, &delete.steps, 1, &mut names);
+        }
+        StatementKind::Merge(clauses) => {
+            for clause in clauses {
+                line(out, 1, &headline(clause));
+            }
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Files as clients keep them: named queries, groups, transactions and loose statements; and what is left
 //! out of them.
 
-use anabranch_sql::script::{Script, invariants, read};
-use anabranch_sql::summary::{ResultUse, Role, Term};
+use std::collections::BTreeSet;
+
+use anabranch_sql::script::{Script, forget_order, invariants, read};
+use anabranch_sql::summary::{Comparison, ResultUse, Role, Term};
 use anabranch_sql::{SourceFile, render};
 
 const SCHEMA: &str = "CREATE TABLE author (id bigint PRIMARY KEY, name text NOT NULL, n integer);
@@ -112,7 +114,7 @@ DELETE FROM author WHERE name=:name AND id::text <> '?';
 #[test]
 fn what_is_not_understood_may_do_anything_to_what_it_names() {
     let script = script(&["-- name: Upsert :exec
-INSERT INTO book (id, writer) VALUES ($1, $2) ON DUPLICATE KEY UPDATE writer = 2;
+INSERT INTO book SET id = $1, writer = $2;
 -- name: Peek :one
 SELECT frobnicate(id) FROM author;
 -- name: Wipe :exec
@@ -194,6 +196,56 @@ DELETE FROM book WHERE id = $1;
         accesses.any(|a| a.table.0 == table && a.role == Role::Delete)
     };
     assert!(deletes(0) && deletes(1));
+}
+
+#[test]
+fn policies_and_bodies_in_other_languages_may_do_anything() {
+    let script = script(&["CREATE POLICY mine ON author USING (name = current_user);
+CREATE FUNCTION raw(a integer) RETURNS integer LANGUAGE c AS 'lib', 'raw';
+SELECT n FROM author WHERE id = $1;
+SELECT left_n FROM book WHERE id = $1;
+"]);
+    let of = |name: &str| {
+        let found = script.summaries.iter().find(|s| s.name == name);
+        let summary = found.expect("it is there");
+        let accesses = summary.statements.iter().flat_map(|s| &s.accesses);
+        let deleted = accesses
+            .filter(|a| a.role == Role::Delete)
+            .map(|a| a.table.0);
+        (
+            summary.unknown.is_some(),
+            deleted.collect::<BTreeSet<u16>>(),
+        )
+    };
+    assert_eq!(of("q0.sql:3"), (true, [0, 1].into()));
+    assert_eq!(of("q0.sql:4"), (false, [].into()));
+    assert_eq!(of("raw"), (true, [0, 1].into()));
+}
+
+#[test]
+fn an_order_that_is_another_elsewhere_tells_nothing() {
+    let mut script = script(&["SELECT n FROM author WHERE name < 'm' AND name <> 'a' AND n < 3;"]);
+    let columns = [("author".to_owned(), "name".to_owned())].into();
+    forget_order(&mut script, &columns);
+    let access = &script.summaries[0].statements[0].accesses[0];
+    let told: Vec<_> = access
+        .conditions
+        .iter()
+        .map(|c| (c.column.0, c.comparison))
+        .collect();
+    assert_eq!(told, [(1, Comparison::NotEqual), (2, Comparison::Less)]);
+    assert!(access.filtered_otherwise);
+}
+
+#[test]
+fn rows_of_a_dump_are_no_transactions() {
+    let script = script(&["-- PostgreSQL database dump
+INSERT INTO author VALUES (1, 'a; b', 2);
+INSERT INTO author VALUES (2, 'b', 2);
+"]);
+    assert!(script.summaries.is_empty());
+    let told = &script.left_out[0].diagnostic.message;
+    assert!(told.starts_with("2 INSERTs are of a dump"), "{told}");
 }
 
 #[test]

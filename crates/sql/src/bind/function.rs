@@ -35,7 +35,12 @@ impl Binder<'_> {
     /// Functions with a syntax of their own.
     pub(crate) fn special_function(&mut self, syntax: &Expr) -> Bind<Bound> {
         match syntax {
-            Expr::Function(function) => self.function(function, syntax),
+            Expr::Function(function) => {
+                let bare = matches!(function.args, ast::FunctionArguments::None);
+                let name = function.name.to_string().to_lowercase();
+                let found = bare.then(|| self.bare_function(&name, syntax)).flatten();
+                found.unwrap_or_else(|| self.function(function, syntax))
+            }
             Expr::Ceil {
                 expr,
                 field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime),

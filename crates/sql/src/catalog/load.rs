@@ -24,6 +24,7 @@ use crate::{
         split::{StatementTokens, statements},
         statement::{cursor_of, declaration},
     },
+    script::Translated,
     source::{SourceFile, Span},
 };
 
@@ -35,8 +36,16 @@ const DIAGNOSTICS_MAX: usize = 50;
 /// # Errors
 /// Everything that is wrong with them, as far as it can be told at once, in order of place.
 pub fn load(files: Vec<SourceFile>) -> Result<Catalog, Vec<Diagnostic>> {
+    load_translated(files, &[])
+}
+
+/// The same where some files, by their number, are read in other words than they are written in.
+pub(crate) fn load_translated(
+    files: Vec<SourceFile>,
+    translated: &[Option<Translated>],
+) -> Result<Catalog, Vec<Diagnostic>> {
     let mut loader = Loader::default();
-    let lexed = loader.lex(&files);
+    let lexed = loader.lex(&files, translated);
     let mut declared = Vec::new();
     for (file, tokens, text_end) in &lexed {
         for statement in statements(tokens, *text_end) {
@@ -69,7 +78,11 @@ type Lexed<'a> = (&'a SourceFile, Vec<Token>, Span);
 type Declared<'a> = (&'a SourceFile, StatementTokens<'a>, Declaration);
 
 impl Loader {
-    fn lex<'a>(&mut self, files: &'a [SourceFile]) -> Vec<Lexed<'a>> {
+    fn lex<'a>(
+        &mut self,
+        files: &'a [SourceFile],
+        translated: &[Option<Translated>],
+    ) -> Vec<Lexed<'a>> {
         let mut lexed = Vec::new();
         for (number, file) in files.iter().enumerate() {
             let (Ok(number), Ok(end)) = (u16::try_from(number), u32::try_from(file.text.len()))
@@ -84,10 +97,18 @@ impl Loader {
                 self.errors.push(error);
                 break;
             };
-            let text = Text {
-                file: number,
-                text: &file.text,
-                places: Places::From(0),
+            let other = translated.get(usize::from(number)).and_then(Option::as_ref);
+            let text = match other {
+                None => Text {
+                    file: number,
+                    text: &file.text,
+                    places: Places::From(0),
+                },
+                Some(Translated { text, places }) => Text {
+                    file: number,
+                    text,
+                    places: Places::Each(places),
+                },
             };
             let (mut tokens, error) = lex(text);
             if let Some(error) = error {

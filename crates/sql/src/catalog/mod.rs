@@ -17,6 +17,7 @@ use sqlparser::ast;
 use crate::source::{SourceFile, Span};
 
 pub use load::load;
+pub(crate) use load::load_translated;
 pub use lookup::describe;
 
 /// Everything that an application declares, in order of declaration.

@@ -101,12 +101,11 @@ pub(crate) fn sql_statement(cursor: Cursor<'_>) -> Parsed<(ast::Statement, Span)
 
 /// Refuses by their first word those statements that no body may hold.
 pub(crate) fn refuse(cursor: &Cursor<'_>) -> Parsed<()> {
-    const REFUSED: [(&str, &str); 20] = [
+    const REFUSED: [(&str, &str); 19] = [
         ("create", "declare it outside of the procedure"),
         ("alter", "declare it outside of the procedure"),
         ("drop", "declare it outside of the procedure"),
         ("truncate", "use DELETE"),
-        ("merge", "use INSERT … ON CONFLICT, or IF FOUND"),
         ("copy", "use INSERT"),
         ("call", "write its statements here"),
         ("do", "write its statements here"),
@@ -143,9 +142,9 @@ pub(crate) fn refuse(cursor: &Cursor<'_>) -> Parsed<()> {
 
 /// Refuses what `sqlparser` took for another kind of statement.
 pub(crate) fn allow(statement: &ast::Statement, span: Span) -> Parsed<()> {
-    use ast::Statement::{Delete, Insert, Query, Update};
+    use ast::Statement::{Delete, Insert, Merge, Query, Update};
     match statement {
-        Query(_) | Insert(_) | Update(_) | Delete(_) => Ok(()),
+        Query(_) | Insert(_) | Update(_) | Delete(_) | Merge(_) => Ok(()),
         _ => Err(
             Diagnostic::unsupported("this statement in a procedure", span)
                 .help("use SELECT, INSERT, UPDATE and DELETE"),

@@ -31,6 +31,8 @@ pub(crate) enum StatementKind {
     Insert(Box<Insert>),
     Update(Box<Update>),
     Delete(Box<Delete>),
+    /// MERGE: its clauses as statements of their own. It is told to the analyser, and does not run.
+    Merge(Vec<Statement>),
 }
 
 /// INSERT.

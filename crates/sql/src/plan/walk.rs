@@ -27,6 +27,9 @@ pub(crate) fn statement<'s>(statement: &'s Statement, visit: &mut dyn FnMut(&'s 
             steps(&delete.steps, visit);
             delete.returning.iter().flatten().for_each(visit);
         }
+        StatementKind::Merge(clauses) => clauses
+            .iter()
+            .for_each(|clause| self::statement(clause, visit)),
     }
 }
 

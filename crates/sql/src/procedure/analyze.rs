@@ -861,7 +861,7 @@ impl CompiledProcedure {
                 may_leave_out: matches!(
                     &site.statement.kind,
                     StatementKind::Insert(insert) if insert.conflict.is_some()
-                ),
+                ) || matches!(&site.statement.kind, StatementKind::Merge(_)),
                 inserts_one: matches!(
                     &site.statement.kind,
                     StatementKind::Insert(insert) if inserts_one(insert)

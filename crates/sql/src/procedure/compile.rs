@@ -860,6 +860,7 @@ pub(crate) fn any_statement(
         ast::Statement::Insert(insert) => binder.insert(insert, shared),
         ast::Statement::Update(update) => binder.update(update, shared),
         ast::Statement::Delete(delete) => binder.delete(delete),
+        ast::Statement::Merge(merge) => binder.merge(merge, shared),
         other => {
             let text = other.to_string();
             let first: Vec<&str> = text.split_whitespace().take(2).collect();

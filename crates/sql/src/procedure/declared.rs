@@ -337,6 +337,8 @@ impl DryRun<'_> {
             StatementKind::Delete(delete) => {
                 self.steps(id, &delete.steps, delete.stride, knowledge)
             }
+            // It does not run.
+            StatementKind::Merge(_) => {}
         }
     }
 

@@ -633,6 +633,10 @@ impl<T: Transaction> Run<'_, T> {
             StatementKind::Insert(insert) => self.insert(insert).await?,
             StatementKind::Update(update) => self.update(update, deferral).await?,
             StatementKind::Delete(delete) => self.delete(delete).await?,
+            StatementKind::Merge(_) => {
+                let message = "MERGE is analysed, and does not run: write INSERT … ON CONFLICT, or UPDATE and INSERT";
+                return Err(failure("0A000", message).into());
+            }
         };
         Ok((changed.rows, changed.count))
     }

@@ -8,7 +8,11 @@ use sqlparser::ast;
 
 use anabranch_types::DataType;
 
-use super::{Place, Reader, unknown::Text as UnknownText};
+use super::{
+    Place, Reader,
+    mysql::{self, Translated},
+    unknown::Text as UnknownText,
+};
 use crate::{
     application::Application,
     catalog::{Block, Parameter, ParameterMode, Procedure, Returns, Statement},
@@ -364,6 +368,16 @@ impl Reader {
         written: &Written<'_>,
         types: &mut Vec<Option<DataType>>,
     ) -> Result<(Statement, Span), Diagnostic> {
+        let (text, places, span) = (written.text, written.places, written.place);
+        let translated = mysql::statement(text, places, base.catalog(), span)?;
+        let written = match &translated {
+            None => written,
+            Some(Translated { text, places }) => &Written {
+                text,
+                places,
+                ..*written
+            },
+        };
         let source = &self.files[written.file];
         let number = u16::try_from(written.file).unwrap_or(u16::MAX);
         let original = |span: Span| {

@@ -13,6 +13,8 @@ pub(super) struct Grouped {
     pub(super) declarations: Vec<Range<usize>>,
     /// Transactions.
     pub(super) groups: Vec<Group>,
+    /// INSERTs of a dump: its rows.
+    pub(super) rows: Vec<Range<usize>>,
 }
 
 /// The statements of one transaction.
@@ -52,6 +54,7 @@ enum Kind {
 /// The declarations and the transactions of a file; `taken` are names that are given already.
 pub(super) fn group(file: &SourceFile, taken: &mut BTreeSet<String>) -> Grouped {
     let text = &*file.text;
+    let is_dump = is_dump(text);
     let mut grouped = Grouped::default();
     let mut open = Open::No;
     let mut label: Option<String> = None;
@@ -72,6 +75,14 @@ pub(super) fn group(file: &SourceFile, taken: &mut BTreeSet<String>) -> Grouped 
             }
             Piece::Statement { lead, range } => (lead, range),
         };
+        if is_dump
+            && words(&text[range.clone()])
+                .next()
+                .is_some_and(|w| w == "insert" || w == "replace")
+        {
+            grouped.rows.push(range);
+            continue;
+        }
         let kind = kind(
             &text[range.clone()],
             matches!(open, Open::No | Open::Named(_)),
@@ -119,6 +130,19 @@ pub(super) fn group(file: &SourceFile, taken: &mut BTreeSet<String>) -> Grouped 
     }
     close(&mut grouped, open);
     grouped
+}
+
+/// Whether a file is what a dump wrote: by its first comments.
+fn is_dump(text: &str) -> bool {
+    let head = &text[..boundary(text, 400)];
+    head.lines().any(|line| {
+        let dumps = [
+            "-- MySQL dump",
+            "-- MariaDB dump",
+            "-- PostgreSQL database dump",
+        ];
+        dumps.iter().any(|dump| line.starts_with(dump))
+    })
 }
 
 fn begun(name: String) -> Group {

@@ -10,6 +10,8 @@
 mod client;
 mod group;
 mod invariants;
+mod mysql;
+mod order;
 mod placeholder;
 mod scan;
 mod unknown;
@@ -22,12 +24,13 @@ use anabranch_types::DataType;
 
 use crate::{
     application::Application,
-    catalog::{Block, Catalog, Parameter, ParameterMode, Procedure, Returns, load},
+    catalog::{Block, Catalog, Parameter, ParameterMode, Procedure, Returns, load_translated},
     diagnostic::Diagnostic,
     source::{SourceFile, Span},
     summary::{Deferral, ResultUse, TransactionSummary},
 };
 use group::{Group, group, unique};
+use mysql::Peculiar;
 use placeholder::{Parameters, rewrite};
 use unknown::Unknown;
 
@@ -35,6 +38,8 @@ pub use client::{
     Client, ClientParameter, ClientStatement, Confidence, Probable, Step, Unresolved,
 };
 pub use invariants::invariants;
+pub(crate) use mysql::Translated;
+pub use order::{Columns, forget_order};
 pub use placeholder::{Placeholder, substitute};
 
 /// What was read.
@@ -150,9 +155,20 @@ pub fn read_with(
     let mut taken = BTreeSet::new();
     let mut declarations = Vec::new();
     let mut written = Vec::new();
+    let mut rows = Vec::new();
+    let is_mysql = files.iter().any(|file| mysql::speaks(&file.text));
+    let plain = |file: SourceFile| SourceFile {
+        text: mysql::plain(&file.text).into(),
+        ..file
+    };
+    let files: Vec<SourceFile> = match is_mysql {
+        true => files.into_iter().map(plain).collect(),
+        false => files,
+    };
     for (file, source) in files.iter().enumerate() {
         let grouped = group(source, &mut taken);
         let place = |range| Place { file, range };
+        rows.extend(dumped(file, &grouped.rows));
         declarations.extend(grouped.declarations.into_iter().map(place));
         let of_file = |group| Written::Script { file, group };
         written.extend(grouped.groups.into_iter().map(of_file));
@@ -168,9 +184,11 @@ pub fn read_with(
         declarations,
         dropped: Vec::new(),
         first: Vec::new(),
+        peculiar: is_mysql.then(Peculiar::default),
     };
     let base = reader.base()?;
     let mut left_out: Vec<(Place, LeftOut)> = reader.told(&base);
+    left_out.extend(rows);
     let mut unknown: Vec<Unknown> = reader.routines();
     let triggers = reader.triggers();
     let mut known: Vec<(Written, Procedure)> = Vec::new();
@@ -250,13 +268,34 @@ struct Reader {
     dropped: Vec<(usize, Diagnostic)>,
     /// What was wrong at first.
     first: Vec<Diagnostic>,
+    /// What MySQL's files say beside what is declared.
+    peculiar: Option<Peculiar>,
+}
+
+/// Rows that a dump holds, told as left out.
+fn dumped(file: usize, rows: &[Range<usize>]) -> Option<(Place, LeftOut)> {
+    let place = Place {
+        file,
+        range: rows.first()?.clone(),
+    };
+    let message = match rows.len() {
+        1 => "this INSERT is of a dump".to_owned(),
+        more => format!("{more} INSERTs are of a dump, this one first"),
+    };
+    let left = LeftOut {
+        diagnostic: Diagnostic::new("0A000", message, place.span()),
+        meaning: "they are rows, and no transactions".to_owned(),
+        transaction: None,
+    };
+    Some((place, left))
 }
 
 impl Reader {
     /// What is declared, as far as it can be read.
     fn base(&mut self) -> Result<Application, Vec<Diagnostic>> {
         loop {
-            let loaded = load(self.declared()).and_then(|mut catalog| {
+            let (declared, translated) = self.declared();
+            let loaded = load_translated(declared, &translated).and_then(|mut catalog| {
                 catalog.files.clone_from(&self.files);
                 Application::compile(catalog)
             });
@@ -291,7 +330,10 @@ impl Reader {
     }
 
     /// The files with blanks in the place of what declares nothing, or is left out.
-    fn declared(&self) -> Vec<SourceFile> {
+    fn declared(&mut self) -> (Vec<SourceFile>, Vec<Option<Translated>>) {
+        if self.peculiar.is_some() {
+            return self.translated();
+        }
         let mut kept: Vec<Vec<bool>> = Vec::new();
         for file in &self.files[..self.scripts] {
             kept.push(vec![false; file.text.len()]);
@@ -318,7 +360,37 @@ impl Reader {
             }
             SourceFile::new(file.name.clone(), text)
         };
-        self.files.iter().zip(&kept).map(blank).collect()
+        let blank = self.files.iter().zip(&kept).map(blank).collect();
+        (blank, Vec::new())
+    }
+
+    /// The files, and what they declare in PostgreSQL's words.
+    fn translated(&mut self) -> (Vec<SourceFile>, Vec<Option<Translated>>) {
+        let kept = || {
+            let declarations = self.declarations.iter().enumerate();
+            declarations.filter(|(at, _)| !self.dropped.iter().any(|(dropped, _)| dropped == at))
+        };
+        let mut peculiar = Peculiar {
+            declared: kept()
+                .filter_map(|(_, place)| mysql::declares(self.text(place)))
+                .collect(),
+            ..Peculiar::default()
+        };
+        let mut translated = vec![Some(Translated::default()); self.scripts];
+        for (_, place) in kept() {
+            let text = self.text(place);
+            let told = mysql::declaration(text, place.range.start, &mut peculiar);
+            if let Some(Some(of_file)) = translated.get_mut(place.file) {
+                of_file.text.push_str(&told.text);
+                of_file.places.extend(told.places);
+            }
+        }
+        for (of_file, file) in translated.iter_mut().zip(&self.files) {
+            let end = u32::try_from(file.text.len()).unwrap_or(u32::MAX);
+            of_file.iter_mut().for_each(|t| t.places.push(end));
+        }
+        self.peculiar = Some(peculiar);
+        (self.files[..self.scripts].to_vec(), translated)
     }
 
     fn text(&self, place: &Place) -> &str {
@@ -528,6 +600,9 @@ impl Reader {
             }
         }
         let catalog: &Catalog = application.catalog();
+        if let Some(peculiar) = &self.peculiar {
+            peculiar.correct(&mut summaries, catalog);
+        }
         let lost: Vec<&str> = self
             .dropped
             .iter()

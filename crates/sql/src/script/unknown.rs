@@ -178,7 +178,7 @@ fn reach(text: &str, catalog: &Catalog, lost: &[&str], whole: bool, own: Option<
     let writes = WRITING.iter().any(|word| names(word)) || names("into") && !whole;
     let mut lost_tables = lost.iter().filter_map(|text| declared(text));
     let of_lost = lost_tables.any(|(kind, name)| kind == "table" && names(&name));
-    if ELSEWHERE.iter().any(|word| names(word)) || calls {
+    if whole && is_foreign(text) || ELSEWHERE.iter().any(|word| names(word)) || calls {
         Reach::Any(everything())
     } else if !writes {
         Reach::Reads(tables)
@@ -187,6 +187,18 @@ fn reach(text: &str, catalog: &Catalog, lost: &[&str], whole: bool, own: Option<
     } else {
         Reach::Any(tables)
     }
+}
+
+/// Whether a routine is in a language whose words do not tell what it does.
+fn is_foreign(text: &str) -> bool {
+    let words: Vec<String> = words(text).collect();
+    let mut languages = words.windows(2).filter(|pair| pair[0] == "language");
+    let known = |name: &str| name == "sql" || name == "plpgsql";
+    let quoted = || {
+        let text = text.to_lowercase();
+        text.contains("'sql'") || text.contains("'plpgsql'")
+    };
+    languages.any(|pair| !known(&pair[1]) && !quoted())
 }
 
 /// What a statement may reach of which only the beginning is known. What it writes is known where the
@@ -220,7 +232,7 @@ fn cut_reach(head: &str, catalog: &Catalog, lost: &[&str], declares: bool) -> Ve
 
 /// What a declaration declares: the kind in lower case, and the name.
 fn declared(text: &str) -> Option<(String, String)> {
-    const SKIPPED: [&str; 14] = [
+    const SKIPPED: [&str; 15] = [
         "create",
         "or",
         "replace",
@@ -235,6 +247,7 @@ fn declared(text: &str) -> Option<(String, String)> {
         "exists",
         "constraint",
         "concurrently",
+        "foreign",
     ];
     let mut words = words(text).filter(|word| !SKIPPED.contains(&word.as_str()));
     let kind = words.next()?;
@@ -249,14 +262,21 @@ fn declared(text: &str) -> Option<(String, String)> {
 pub(super) fn routine(text: &str) -> Option<String> {
     let (kind, name) = declared(text)?;
     let trigger = words(text).any(|word| word == "trigger");
-    let is_routine = kind == "function" || kind == "procedure";
+    // MySQL's events run by themselves.
+    let is_routine = ["function", "procedure", "event"].contains(&kind.as_str());
     (is_routine && !trigger).then_some(name)
 }
 
 /// Whether a text declares something that runs when somebody else writes.
 pub(super) fn is_trigger(text: &str) -> bool {
     is_cascade(text)
+        || is_policy(text)
         || matches!(declared(text), Some((kind, _)) if kind == "trigger" || kind == "rule")
+}
+
+/// Whether a text says which rows of a table there are for whom.
+fn is_policy(text: &str) -> bool {
+    matches!(declared(text), Some((kind, _)) if kind == "policy")
 }
 
 /// Whether a text gives a table a foreign key whose actions write.
@@ -288,7 +308,7 @@ pub(super) fn meaning(text: &str, catalog: &Catalog) -> String {
         "function" | "procedure" if is_trigger_function(text) => {
             format!("what {name} does counts wherever a trigger runs it")
         }
-        "function" | "procedure" => {
+        "function" | "procedure" | "event" => {
             format!("{name} is taken to do anything to the tables that it names")
         }
         "trigger" | "rule" => match on_table(text, catalog) {
@@ -297,6 +317,13 @@ pub(super) fn meaning(text: &str, catalog: &Catalog) -> String {
                 catalog.schema.table(table).name
             ),
             None => "transactions that write are taken to do anything to every table".to_owned(),
+        },
+        "policy" => match on_table(text, catalog) {
+            Some(table) => format!(
+                "transactions that use {} are taken to do anything to every table",
+                catalog.schema.table(table).name
+            ),
+            None => "transactions are taken to do anything to every table".to_owned(),
         },
         "assertion" => format!("{name} has no verdict, and is not enforced"),
         "index" => format!("if {name} makes something unique, that has no verdict"),
@@ -369,7 +396,8 @@ pub(super) fn fire(
     };
     for summary in summaries {
         let mut accesses = summary.statements.iter().flat_map(|s| &s.accesses);
-        let fires = accesses.any(|a| a.role != Role::Read && concerns(a.table));
+        let reads_count = is_policy(trigger);
+        let fires = accesses.any(|a| (reads_count || a.role != Role::Read) && concerns(a.table));
         if fires {
             let span = summary.span;
             let reach = Reach::Any(tables.clone());
@@ -379,7 +407,7 @@ pub(super) fn fire(
             summary.may_end_early = true;
             summary.keeps.clear();
             let why = || {
-                "what runs with it, a trigger or a foreign key's action, is not understood"
+                "what runs with it, a trigger, a policy or a foreign key's action, is not understood"
                     .to_owned()
             };
             summary.unknown.get_or_insert_with(why);

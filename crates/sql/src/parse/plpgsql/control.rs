@@ -51,7 +51,9 @@ impl Body<'_, '_> {
                 self.cursor.next();
                 Ok(Statement::Null)
             }
-            "select" | "insert" | "update" | "delete" | "with" | "values" | "table" => self.sql(),
+            "select" | "insert" | "update" | "delete" | "merge" | "with" | "values" | "table" => {
+                self.sql()
+            }
             "execute" => Err(Diagnostic::unsupported("EXECUTE", start).help(
                 "write the statement itself: what a procedure reads and writes must be known \
                  beforehand",

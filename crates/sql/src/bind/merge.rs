@@ -1,0 +1,241 @@
+//! MERGE, for the analyser: what each of its clauses would do as a statement of its own.
+//!
+//! `WHEN MATCHED` is an UPDATE or DELETE of the target that joins the source; `WHEN NOT MATCHED` an INSERT of what the
+//! source has and the target has not; `WHEN NOT MATCHED BY SOURCE` an UPDATE or DELETE of what the source has
+//! not. A clause comes to a row only if those before it of its kind did not: their conditions are part of its own.
+//!
+//! Nothing here runs it: to do so clause by clause, each would have to see the rows as they were before all.
+
+use sqlparser::{
+    ast::{
+        self, Expr, MergeAction, MergeClauseKind, MergeInsertKind, MergeUpdateKind, SelectItem,
+        SetExpr, TableFactor, TableWithJoins,
+    },
+    dialect::PostgreSqlDialect,
+    parser::Parser,
+};
+
+use super::{Bind, Binder, RawAccess, RawWrite, modify::Shared, term::RawTerm};
+use crate::{
+    diagnostic::Diagnostic,
+    plan::statement::{Statement, StatementKind},
+};
+
+/// The kinds of clauses that a row may come to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum When {
+    Matched,
+    NotMatched,
+    NotMatchedBySource,
+}
+
+impl Binder<'_> {
+    /// MERGE.
+    pub(crate) fn merge(&mut self, merge: &ast::Merge, shared: &Shared<'_>) -> Bind<Statement> {
+        let place = self.place;
+        let unsupported = |what: &str| Err(Diagnostic::unsupported(what, place));
+        if merge.output.is_some() {
+            return unsupported("RETURNING of a MERGE");
+        }
+        if !matches!(&merge.table, TableFactor::Table { args: None, .. }) {
+            return unsupported("this target of a MERGE");
+        }
+        let mut before: Vec<(When, Option<Expr>)> = Vec::new();
+        let mut clauses = Vec::new();
+        for clause in &merge.clauses {
+            let when = match clause.clause_kind {
+                MergeClauseKind::Matched => When::Matched,
+                MergeClauseKind::NotMatched | MergeClauseKind::NotMatchedByTarget => {
+                    When::NotMatched
+                }
+                MergeClauseKind::NotMatchedBySource => When::NotMatchedBySource,
+            };
+            let mut conditions = vec![match when {
+                When::Matched => (*merge.on).clone(),
+                When::NotMatched => not_in(&merge.table, &merge.on),
+                When::NotMatchedBySource => not_in(&merge.source, &merge.on),
+            }];
+            for (_, earlier) in before.iter().filter(|(of, _)| *of == when) {
+                match earlier {
+                    Some(condition) => {
+                        let condition = Box::new(Expr::Nested(Box::new(condition.clone())));
+                        conditions.push(Expr::IsNotTrue(condition));
+                    }
+                    None => return unsupported("a clause of MERGE that no row comes to"),
+                }
+            }
+            conditions.extend(clause.predicate.clone());
+            before.push((when, clause.predicate.clone()));
+            let statement = match &clause.action {
+                MergeAction::DoNothing { .. } => continue,
+                MergeAction::Update(update) => {
+                    let MergeUpdateKind::Set(assignments) = &update.kind else {
+                        return unsupported("UPDATE SET * of a MERGE");
+                    };
+                    if update.update_predicate.is_some() || update.delete_predicate.is_some() {
+                        return unsupported("WHERE in a clause of MERGE");
+                    }
+                    let ast::Statement::Update(mut statement) =
+                        parsed("UPDATE t SET c = 0 FROM s WHERE true")
+                    else {
+                        unreachable!("it is written so")
+                    };
+                    statement.table = relation(&merge.table);
+                    statement.assignments = assignments.clone();
+                    statement.selection = all_of(conditions);
+                    statement.from = (when == When::Matched)
+                        .then(|| ast::UpdateTableFromKind::AfterSet(vec![relation(&merge.source)]));
+                    self.update(&statement, shared)?
+                }
+                MergeAction::Delete { .. } => {
+                    let ast::Statement::Delete(mut statement) =
+                        parsed("DELETE FROM t USING s WHERE true")
+                    else {
+                        unreachable!("it is written so")
+                    };
+                    statement.from = ast::FromTable::WithFromKeyword(vec![relation(&merge.table)]);
+                    statement.selection = all_of(conditions);
+                    statement.using =
+                        (when == When::Matched).then(|| vec![relation(&merge.source)]);
+                    self.delete(&statement)?
+                }
+                MergeAction::Insert(insert) => {
+                    if insert.insert_predicate.is_some() {
+                        return unsupported("WHERE in a clause of MERGE");
+                    }
+                    let statement = inserting(merge, insert, conditions);
+                    let Some(statement) = statement else {
+                        return unsupported("this INSERT of a MERGE");
+                    };
+                    self.insert(&statement, shared)?
+                }
+            };
+            clauses.push(statement);
+        }
+        if clauses.is_empty() {
+            return unsupported("a MERGE that changes nothing");
+        }
+        let mut accesses = Vec::new();
+        for clause in &mut clauses {
+            let first = accesses.len();
+            accesses.extend(
+                clause
+                    .accesses
+                    .drain(..)
+                    .map(|access| shifted(access, first)),
+            );
+        }
+        Ok(Statement {
+            kind: StatementKind::Merge(clauses),
+            columns: Vec::new(),
+            accesses,
+            terms: Vec::new(),
+            span: place,
+        })
+    }
+}
+
+/// What the source has and the target has not, inserted.
+fn inserting(
+    merge: &ast::Merge,
+    insert: &ast::MergeInsertExpr,
+    conditions: Vec<Expr>,
+) -> Option<ast::Insert> {
+    let TableFactor::Table { name, .. } = &merge.table else {
+        return None;
+    };
+    let MergeInsertKind::Values(values) = &insert.kind else {
+        return None;
+    };
+    let [row] = values.rows.as_slice() else {
+        return None;
+    };
+    let is_default = |value: &Expr| matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && name.value == "default");
+    let mut columns = insert.columns.clone();
+    let mut values: Vec<Expr> = row.iter().cloned().collect();
+    if values.iter().any(is_default) {
+        if columns.len() != values.len() {
+            return None;
+        }
+        // What is not named gets its default, too.
+        let mut named = values.iter().map(|value| !is_default(value));
+        columns.retain(|_| named.next().unwrap_or(true));
+        values.retain(|value| !is_default(value));
+    }
+    let ast::Statement::Insert(mut statement) =
+        parsed("INSERT INTO t (c) SELECT 0 FROM s WHERE true")
+    else {
+        return None;
+    };
+    statement.table = ast::TableObject::TableName(name.clone());
+    statement.columns = columns;
+    let SetExpr::Select(select) = &mut *statement.source.as_mut()?.body else {
+        return None;
+    };
+    select.projection = values.into_iter().map(SelectItem::UnnamedExpr).collect();
+    select.from = vec![relation(&merge.source)];
+    select.selection = all_of(conditions);
+    Some(statement)
+}
+
+/// Whether no row of a table satisfies a condition.
+fn not_in(table: &TableFactor, condition: &Expr) -> Expr {
+    let ast::Statement::Query(mut query) = parsed("SELECT 1 FROM t WHERE true") else {
+        unreachable!("it is written so")
+    };
+    if let SetExpr::Select(select) = &mut *query.body {
+        select.from = vec![relation(table)];
+        select.selection = Some(condition.clone());
+    }
+    Expr::Exists {
+        subquery: query,
+        negated: true,
+    }
+}
+
+/// A statement to be filled in.
+fn parsed(template: &str) -> ast::Statement {
+    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, template);
+    parsed
+        .ok()
+        .and_then(|mut list| list.pop())
+        .expect("templates can be parsed")
+}
+
+fn relation(factor: &TableFactor) -> TableWithJoins {
+    TableWithJoins {
+        relation: factor.clone(),
+        joins: Vec::new(),
+    }
+}
+
+fn all_of(conditions: Vec<Expr>) -> Option<Expr> {
+    let nested = conditions.into_iter().map(|e| Expr::Nested(Box::new(e)));
+    nested.reduce(|left, right| Expr::BinaryOp {
+        left: Box::new(left),
+        op: ast::BinaryOperator::And,
+        right: Box::new(right),
+    })
+}
+
+/// An access of a clause as one of the whole statement, behind `first` others.
+fn shifted(mut access: RawAccess, first: usize) -> RawAccess {
+    let shift = |term: &mut RawTerm| match term {
+        RawTerm::Column { access, .. } => *access += first,
+        RawTerm::Aggregate {
+            access: Some(access),
+            ..
+        } => *access += first,
+        _ => {}
+    };
+    for (_, _, term) in &mut access.conditions {
+        shift(term);
+    }
+    for (_, write) in &mut access.writes {
+        match write {
+            RawWrite::Assign(term) | RawWrite::Add { term, .. } => shift(term),
+            RawWrite::OfRow { .. } | RawWrite::OfData => {}
+        }
+    }
+    access
+}

@@ -1,0 +1,264 @@
+//! Statements in forms that only MySQL has, in PostgreSQL's words.
+//!
+//! | MySQL | here |
+//! |---|---|
+//! | `INSERT IGNORE INTO t …` | `INSERT INTO t … ON CONFLICT DO NOTHING` |
+//! | `… ON DUPLICATE KEY UPDATE n = n + VALUES(n)` | `… ON CONFLICT (key) DO UPDATE SET n = t.n + excluded.n` |
+//! | `REPLACE INTO t …` | the same, of all columns, where no foreign key refers to `t` |
+//! | `LIMIT a, b` | `LIMIT b OFFSET a` |
+//! | `LOCK IN SHARE MODE`, `IFNULL(…)` | `FOR SHARE`, `coalesce(…)` |
+//!
+//! MySQL looks at every unique key of the table. Where there is more than one that could be taken, nothing says which
+//! row would be changed, and the statement is left out.
+
+use anabranch_types::{ColumnIndex, TableSchema};
+
+use super::Translated;
+use super::tokens::{Token, Writer, begin, closing, tokens};
+use crate::{
+    catalog::{Catalog, ColumnDefault},
+    diagnostic::Diagnostic,
+    script::scan::Part,
+    source::Span,
+};
+
+/// A statement in PostgreSQL's words; None where it is in them already. `places` are the bytes of the file that those
+/// of `text` come from.
+///
+/// # Errors
+/// Why there are no such words.
+pub(in crate::script) fn statement(
+    text: &str,
+    places: &[u32],
+    catalog: &Catalog,
+    span: Span,
+) -> Result<Option<Translated>, Diagnostic> {
+    let all = tokens(text);
+    let ignores = begin(&all, &["insert", "ignore"]);
+    let replaces = begin(&all, &["replace", "into"]);
+    let duplicate = duplicate(&all);
+    let mut writer = Writer::new(text, 0);
+    let mut changed = ignores || replaces || duplicate.is_some();
+    let body = match (ignores, replaces) {
+        (true, _) => {
+            writer.say("INSERT ", 0);
+            &all[2..]
+        }
+        (_, true) => {
+            writer.say("INSERT ", 0);
+            &all[1..]
+        }
+        _ => &all[..],
+    };
+    let end = duplicate.map_or(body.len(), |at| at - (all.len() - body.len()));
+    let mut at = 0;
+    while at < end {
+        let rest = &body[at..end];
+        let used = only_mysqls(rest, &mut writer);
+        changed |= used > 0;
+        if used == 0 {
+            writer.copy_one(body, at);
+        }
+        at += used.max(1);
+    }
+    if !changed {
+        return Ok(None);
+    }
+    let last = all.last().map_or(0, |t| t.end);
+    if let Some(at) = duplicate {
+        let target = target(&all, catalog, span)?;
+        let key = target.key(span)?;
+        writer.say(
+            &format!(" ON CONFLICT ({key}) DO UPDATE SET "),
+            all[at].start,
+        );
+        target.assignments(&all[at + 4..], &mut writer);
+    } else if replaces {
+        let target = target(&all, catalog, span)?;
+        let key = target.key(span)?;
+        let referred = catalog.tables.iter().flat_map(|t| &t.foreign_keys);
+        if referred.clone().any(|key| key.parent == target.schema.id) {
+            let message = "REPLACE INTO a table that foreign keys refer to is not supported";
+            return Err(Diagnostic::new("0A000", message, span)
+                .help("it deletes the row that is there: write DELETE and INSERT, or ON DUPLICATE KEY UPDATE"));
+        }
+        let set = target
+            .schema
+            .columns
+            .iter()
+            .map(|c| format!("\"{0}\" = excluded.\"{0}\"", c.name));
+        // What the row is found by stays.
+        let set: Vec<String> = set
+            .filter(|set| !key.split(", ").any(|k| set.starts_with(k)))
+            .collect();
+        if set.is_empty() {
+            writer.say(" ON CONFLICT DO NOTHING", last);
+        } else {
+            let set = set.join(", ");
+            writer.say(&format!(" ON CONFLICT ({key}) DO UPDATE SET {set}"), last);
+        }
+    } else if ignores {
+        writer.say(" ON CONFLICT DO NOTHING", last);
+    }
+    // Places of this text are places of the file.
+    let end = places.last().copied().unwrap_or_default();
+    let of_file = |at: &u32| places.get(*at as usize).copied().unwrap_or(end);
+    let mut out = writer.out;
+    out.places = out.places.iter().map(of_file).chain([end]).collect();
+    Ok(Some(out))
+}
+
+/// Where ON DUPLICATE KEY UPDATE begins.
+fn duplicate(all: &[Token<'_>]) -> Option<usize> {
+    let words = ["on", "duplicate", "key", "update"];
+    (0..all.len()).find(|at| begin(&all[*at..], &words))
+}
+
+/// Writes what only MySQL has, where it comes next; how many tokens that takes.
+fn only_mysqls(rest: &[Token<'_>], writer: &mut Writer<'_>) -> usize {
+    let at = rest[0].start;
+    if begin(rest, &["lock", "in", "share", "mode"]) {
+        writer.say("FOR SHARE ", at);
+        return 4;
+    }
+    if rest[0].is("ifnull") && rest.get(1).is_some_and(|t| t.is_sign('(')) {
+        writer.say("coalesce", at);
+        return 1;
+    }
+    if rest[0].is("limit") {
+        let first = amount(&rest[1..]);
+        let comma = rest.get(1 + first).is_some_and(|t| t.is_sign(','));
+        let second = amount(rest.get(2 + first..).unwrap_or_default());
+        if first > 0 && comma && second > 0 {
+            writer.say("LIMIT ", at);
+            writer.copy(&rest[2 + first..2 + first + second]);
+            writer.say("OFFSET ", at);
+            writer.copy(&rest[1..=first]);
+            return 2 + first + second;
+        }
+    }
+    0
+}
+
+/// How many tokens a number or a placeholder takes.
+fn amount(rest: &[Token<'_>]) -> usize {
+    let word = |at: usize| matches!(rest.get(at).map(|t| t.part), Some(Part::Word(_)));
+    match rest.first() {
+        Some(token) if token.is_sign('$') && word(1) => 2,
+        Some(_) if word(0) => 1,
+        _ => 0,
+    }
+}
+
+/// The table that an INSERT is into.
+struct Target<'c> {
+    schema: &'c TableSchema,
+    defaults: &'c [ColumnDefault],
+    /// The columns that are named; all where none are.
+    columns: Vec<String>,
+}
+
+fn target<'c>(
+    all: &[Token<'_>],
+    catalog: &'c Catalog,
+    span: Span,
+) -> Result<Target<'c>, Diagnostic> {
+    let wrong = || Diagnostic::new("42P01", "the table of this INSERT is not known", span);
+    let into = all.iter().position(|t| t.is("into")).ok_or_else(wrong)?;
+    let name = all.get(into + 1).and_then(Token::name).ok_or_else(wrong)?;
+    let at = catalog
+        .tables
+        .iter()
+        .position(|t| t.name == name)
+        .ok_or_else(wrong)?;
+    let schema = &catalog.schema.tables[at];
+    let mut columns: Vec<String> = schema.columns.iter().map(|c| c.name.clone()).collect();
+    if all.get(into + 2).is_some_and(|t| t.is_sign('('))
+        && let Some(close) = closing(all, into + 2)
+    {
+        let named = all[into + 3..close].iter().filter_map(Token::name);
+        columns = named.collect();
+    }
+    Ok(Target {
+        schema,
+        defaults: &catalog.tables[at].defaults,
+        columns,
+    })
+}
+
+impl Target<'_> {
+    /// The key that a row may be there with already: the only one that is not generated anew.
+    fn key(&self, span: Span) -> Result<String, Diagnostic> {
+        let unique = self.schema.indexes.iter().filter(|index| index.unique);
+        let keys = unique
+            .map(|index| &index.columns)
+            .chain([&self.schema.primary_key]);
+        let taken = |column: &ColumnIndex| {
+            let name = &self.schema.columns[column.index()].name;
+            let generated = matches!(
+                self.defaults[column.index()],
+                ColumnDefault::Generated { .. }
+            );
+            self.columns.contains(name) || !generated
+        };
+        let keys: Vec<&Vec<ColumnIndex>> = keys
+            .filter(|key| !key.is_empty() && key.iter().all(taken))
+            .collect();
+        let [key] = keys.as_slice() else {
+            let message = format!(
+                "{} has {} unique keys that a row may be there with",
+                self.schema.name,
+                keys.len()
+            );
+            return Err(Diagnostic::new("0A000", message, span)
+                .help("which row is changed is not known: write UPDATE and INSERT"));
+        };
+        let names = key
+            .iter()
+            .map(|c| format!("\"{}\"", self.schema.columns[c.index()].name));
+        Ok(names.collect::<Vec<_>>().join(", "))
+    }
+
+    /// Writes assignments: what they call by its column alone is the row's that is there.
+    fn assignments(&self, all: &[Token<'_>], writer: &mut Writer<'_>) {
+        let mut at = 0;
+        let mut assigned = true;
+        let mut depth = 0_usize;
+        while at < all.len() {
+            let token = &all[at];
+            let next = |sign: char| all.get(at + 1).is_some_and(|t| t.is_sign(sign));
+            let behind = at > 0 && all[at - 1].is_sign('.');
+            let name = token.name();
+            let column = name.filter(|name| self.schema.columns.iter().any(|c| c.name == *name));
+            if token.is("values")
+                && next('(')
+                && let Some(close) = closing(all, at + 1)
+            {
+                writer.say("excluded.", token.start);
+                writer.copy(&all[at + 2..close]);
+                // What stands behind the bracket is copied with the next token.
+                at = close + 1;
+                continue;
+            }
+            match column {
+                Some(column) if !assigned && !behind && !next('.') && !next('(') => {
+                    writer.say(
+                        &format!("\"{}\".\"{column}\" ", self.schema.name),
+                        token.start,
+                    );
+                }
+                _ => writer.copy_one(all, at),
+            }
+            if token.is_sign('(') {
+                depth += 1;
+            } else if token.is_sign(')') {
+                depth = depth.saturating_sub(1);
+            } else if token.is_sign('=') && depth == 0 {
+                assigned = false;
+            } else if token.is_sign(',') && depth == 0 {
+                assigned = true;
+            }
+            at += 1;
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! A statement's tokens with their places.
+
+use super::super::scan::{Part, parts};
+use super::Translated;
+
+/// A token: what it is, where it begins, and where it ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Token<'t> {
+    pub(super) part: Part<'t>,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+impl<'t> Token<'t> {
+    /// Whether it is this word, unquoted, in whatever case.
+    pub(super) fn is(&self, word: &str) -> bool {
+        matches!(self.part, Part::Word(found) if found.eq_ignore_ascii_case(word))
+    }
+
+    pub(super) fn is_sign(&self, sign: char) -> bool {
+        self.part == Part::Sign(sign)
+    }
+
+    /// The name that it is: a quoted one, or a word.
+    pub(super) fn name(&self) -> Option<String> {
+        match self.part {
+            Part::Word(word) => Some(word.to_ascii_lowercase()),
+            Part::Quoted(text) if text.starts_with('"') && text.len() > 2 => {
+                Some(text[1..text.len() - 1].to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The tokens of a text, without white space and comments.
+pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
+    let all: Vec<(usize, Part<'_>)> = parts(text).collect();
+    let mut found = Vec::new();
+    for (at, (start, part)) in all.iter().enumerate() {
+        let end = all.get(at + 1).map_or(text.len(), |(next, _)| *next);
+        if !matches!(part, Part::Blank(_)) {
+            found.push(Token {
+                part: *part,
+                start: *start,
+                end,
+            });
+        }
+    }
+    found
+}
+
+/// The position of the bracket that closes the one at `open`.
+pub(super) fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate().skip(open) {
+        if token.is_sign('(') {
+            depth += 1;
+        } else if token.is_sign(')') {
+            depth = depth.checked_sub(1)?;
+            if depth == 0 {
+                return Some(at);
+            }
+        }
+    }
+    None
+}
+
+/// Stretches between commas outside of brackets.
+pub(super) fn listed<'a, 't>(tokens: &'a [Token<'t>]) -> Vec<&'a [Token<'t>]> {
+    let mut depth = 0_usize;
+    let mut stretches = Vec::new();
+    let mut start = 0;
+    for (at, token) in tokens.iter().enumerate() {
+        if token.is_sign('(') {
+            depth += 1;
+        } else if token.is_sign(')') {
+            depth = depth.saturating_sub(1);
+        } else if token.is_sign(',') && depth == 0 {
+            stretches.push(&tokens[start..at]);
+            start = at + 1;
+        }
+    }
+    stretches.push(&tokens[start..]);
+    stretches
+}
+
+/// Whether the tokens begin with these words.
+pub(super) fn begin(tokens: &[Token<'_>], words: &[&str]) -> bool {
+    words.len() <= tokens.len() && words.iter().zip(tokens).all(|(word, token)| token.is(word))
+}
+
+/// A text of which tokens are told in other words.
+pub(super) struct Writer<'t> {
+    pub(super) text: &'t str,
+    /// Where the text stands in its file.
+    pub(super) base: usize,
+    pub(super) out: Translated,
+}
+
+impl<'t> Writer<'t> {
+    pub(super) fn new(text: &'t str, base: usize) -> Writer<'t> {
+        Writer {
+            text,
+            base,
+            out: Translated::default(),
+        }
+    }
+
+    /// These tokens as they are, with what stands between them.
+    pub(super) fn copy(&mut self, tokens: &[Token<'_>]) {
+        if let (Some(first), Some(last)) = (tokens.first(), tokens.last()) {
+            let text = &self.text[first.start..last.end];
+            self.out.copy(text, self.base + first.start);
+            self.out.say(" ", self.base + last.end);
+        }
+    }
+
+    /// The token at a position, with what stands between it and the next.
+    pub(super) fn copy_one(&mut self, tokens: &[Token<'_>], at: usize) {
+        let token = &tokens[at];
+        let end = tokens.get(at + 1).map_or(token.end, |next| next.start);
+        let text = &self.text[token.start..end];
+        self.out.copy(text, self.base + token.start);
+    }
+
+    /// Other words in the place of a token.
+    pub(super) fn say(&mut self, text: &str, at: usize) {
+        self.out.say(text, self.base + at);
+    }
+}

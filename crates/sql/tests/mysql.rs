@@ -1,0 +1,250 @@
+//! MySQL's files: a dump of a small shop and its queries come to what their twins in PostgreSQL's words come to, and
+//! what cannot be told is left out.
+
+use anabranch_sql::script::{Script, read};
+use anabranch_sql::summary::{
+    Comparison, Role, StatementSummary, Term, TransactionSummary, WriteClass,
+};
+use anabranch_sql::{SourceFile, render};
+
+fn script(texts: &[(&str, &str)]) -> Script {
+    let files: Vec<SourceFile> = texts
+        .iter()
+        .map(|(name, text)| SourceFile::new(*name, *text))
+        .collect();
+    read(files.clone()).unwrap_or_else(|found| panic!("{}", render(&found, &files)))
+}
+
+fn shop() -> Script {
+    script(&[
+        ("dump.sql", include_str!("mysql/dump.sql")),
+        ("queries.sql", include_str!("mysql/queries.sql")),
+    ])
+}
+
+fn summary<'s>(script: &'s Script, name: &str) -> &'s TransactionSummary {
+    let found = script.summaries.iter().find(|s| s.name == name);
+    found.unwrap_or_else(|| panic!("{name}: {:#?}", script.left_out))
+}
+
+/// A statement without its places.
+fn placeless(statement: &StatementSummary) -> String {
+    let accesses = statement.accesses.iter().map(|access| {
+        format!(
+            "{:?} {:?} reads {:?} writes {:?} where {:?} {}",
+            access.table,
+            access.role,
+            access.columns_read,
+            access.writes,
+            access.conditions,
+            access.filtered_otherwise
+        )
+    });
+    let accesses: Vec<String> = accesses.collect();
+    format!(
+        "{:?} {} {}\n{}",
+        statement.result,
+        statement.may_leave_out,
+        statement.inserts_one,
+        accesses.join("\n")
+    )
+}
+
+#[test]
+fn a_dump_is_what_its_twin_is() {
+    let mysql = shop();
+    let twin = script(&[
+        ("schema.sql", include_str!("mysql/twin_schema.sql")),
+        ("queries.sql", include_str!("mysql/twin_queries.sql")),
+    ]);
+    let tables = |script: &Script| {
+        let catalog = script.application.catalog();
+        let mut shown = Vec::new();
+        for (table, schema) in catalog.tables.iter().zip(&catalog.schema.tables) {
+            let columns = schema.columns.iter();
+            let columns: Vec<String> = columns
+                .map(|c| format!("{} {} {}", c.name, c.data_type, c.nullable))
+                .collect();
+            let checks: Vec<String> = table
+                .checks
+                .iter()
+                .map(|c| format!("{} {}", c.name, c.expression.to_string().replace('"', "")))
+                .collect();
+            let keys: Vec<String> = table
+                .foreign_keys
+                .iter()
+                .map(|k| {
+                    format!(
+                        "{} {:?} {:?} {:?}",
+                        k.name, k.columns, k.parent, k.on_delete
+                    )
+                })
+                .collect();
+            let mut indexes: Vec<String> = schema
+                .indexes
+                .iter()
+                .map(|i| format!("{} {:?} {}", i.name, i.columns, i.unique))
+                .collect();
+            indexes.sort();
+            shown.push(format!(
+                "{} {columns:?} {:?} {checks:?} {keys:?} {indexes:?}",
+                table.name, schema.primary_key
+            ));
+        }
+        shown
+    };
+    assert!(twin.left_out.is_empty(), "{:#?}", twin.left_out);
+    assert_eq!(tables(&mysql), tables(&twin), "{:#?}", mysql.left_out);
+    assert_eq!(mysql.summaries.len(), twin.summaries.len());
+    for of_twin in &twin.summaries {
+        let of_mysql = summary(&mysql, &of_twin.name);
+        assert_eq!(
+            of_mysql.unknown, None,
+            "{}: {:#?}",
+            of_twin.name, mysql.left_out
+        );
+        let statements =
+            |s: &TransactionSummary| s.statements.iter().map(placeless).collect::<Vec<_>>();
+        assert_eq!(
+            statements(of_mysql),
+            statements(of_twin),
+            "{}",
+            of_twin.name
+        );
+        let types = |s: &TransactionSummary| {
+            s.parameters
+                .iter()
+                .map(|p| p.1.to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(types(of_mysql), types(of_twin), "{}", of_twin.name);
+    }
+    // Nothing but the dump's rows is left out.
+    let told: Vec<&str> = mysql
+        .left_out
+        .iter()
+        .map(|l| l.diagnostic.message.as_str())
+        .collect();
+    assert_eq!(told, ["this INSERT is of a dump"]);
+}
+
+#[test]
+fn places_are_those_of_the_file() {
+    let script = shop();
+    let files = &script.application.catalog().files;
+    let shown = |span: anabranch_sql::Span| {
+        let file = &files[usize::from(span.file)];
+        (file.line_column(span.start), file.slice(span).to_owned())
+    };
+    let catalog = script.application.catalog();
+    let products = catalog
+        .tables
+        .iter()
+        .find(|t| t.name == "products")
+        .expect("it is there");
+    let (place, text) = shown(products.span);
+    assert_eq!(place, (70, 1));
+    assert!(text.starts_with("CREATE TABLE \"products\""), "{text}");
+    let line = &summary(&script, "AddLine").statements[0];
+    let (place, text) = shown(line.span);
+    assert_eq!(place, (14, 1));
+    assert!(
+        text.contains("KEY UPDATE quantity = quantity + VALUES(quantity"),
+        "{text}"
+    );
+}
+
+#[test]
+fn case_tells_nothing_apart_unless_it_is_said() {
+    let script = script(&[(
+        "a.sql",
+        "CREATE TABLE t (
+           id int PRIMARY KEY, a varchar(9), b varchar(9) COLLATE utf8mb4_bin,
+           n int, at timestamp NULL DEFAULT NULL ON UPDATE CURRENT_TIMESTAMP
+         ) ENGINE=InnoDB;
+         -- name: one
+         UPDATE t SET n = 1 WHERE a = 'x' AND b = 'x';
+         -- name: other
+         INSERT INTO t (id, a, b) VALUES (?, 'X', 'X');",
+    )]);
+    let access = &summary(&script, "one").statements[0].accesses[0];
+    let conditions: Vec<_> = access
+        .conditions
+        .iter()
+        .map(|c| (c.column.0, c.comparison))
+        .collect();
+    assert_eq!(conditions, [(2, Comparison::Equal)]);
+    assert!(access.filtered_otherwise);
+    // The time is written, too.
+    let written: Vec<_> = access
+        .writes
+        .iter()
+        .map(|w| (w.column.0, w.class.clone()))
+        .collect();
+    assert_eq!(written[1], (4, WriteClass::Assign(Term::Now)));
+    let written = &summary(&script, "other").statements[0].accesses[0].writes;
+    let is_told =
+        |column: usize| matches!(written[column].class, WriteClass::Assign(Term::Constant(_)));
+    assert!(!is_told(1) && is_told(2));
+}
+
+#[test]
+fn what_has_no_like_is_left_out_and_makes_nothing_safe() {
+    let script = script(&[(
+        "a.sql",
+        "CREATE TABLE `kept` (`id` int NOT NULL, `code` int NOT NULL, `n` int, PRIMARY KEY (`id`), UNIQUE KEY (`code`)) ENGINE=InnoDB;
+CREATE TABLE `child` (`id` int PRIMARY KEY, `kept` int, FOREIGN KEY (`kept`) REFERENCES `kept` (`id`));
+CREATE TABLE `odd` (`id` int PRIMARY KEY, `j` json);
+CREATE TABLE `part` (`id` int PRIMARY KEY, `a` text, UNIQUE KEY `a` (`a`(10)));
+/*!50003 CREATE*/ /*!50017 DEFINER=`root`@`localhost`*/ /*!50003 TRIGGER `t` BEFORE UPDATE ON `child` FOR EACH ROW
+SET NEW.kept = 1 */;
+DELIMITER ;;
+CREATE DEFINER=`root`@`localhost` PROCEDURE `p`(IN a INT)
+BEGIN
+  DELETE FROM kept WHERE id = a;
+  DELETE FROM child;
+END ;;
+CREATE EVENT `e` ON SCHEDULE EVERY 1 DAY DO DELETE FROM child;;
+DELIMITER ;
+-- name: several
+INSERT INTO kept (id, code) VALUES (?, ?) ON DUPLICATE KEY UPDATE n = 1;
+-- name: replaced
+REPLACE INTO kept (id, code) VALUES (?, ?);
+-- name: fires
+UPDATE child SET kept = ? WHERE id = ?;
+-- name: fine
+REPLACE INTO child (id, kept) VALUES (?, ?);
+-- name: plain
+UPDATE kept SET n = 1 WHERE id = ?;
+",
+    )]);
+    let unknown: Vec<&str> = script
+        .summaries
+        .iter()
+        .filter(|s| s.unknown.is_some())
+        .map(|s| s.name.as_str())
+        .collect();
+    let mut sorted = unknown.clone();
+    sorted.sort_unstable();
+    // The trigger of child takes `fine` with it, too.
+    assert_eq!(
+        sorted,
+        ["e", "fine", "fires", "p", "replaced", "several"],
+        "{:#?}",
+        script.left_out
+    );
+    let told: Vec<(u32, &str)> = script
+        .left_out
+        .iter()
+        .map(|left| {
+            let span = left.diagnostic.span.expect("it has a place");
+            let files = &script.application.catalog().files;
+            (files[0].line_column(span.start).0, left.meaning.as_str())
+        })
+        .collect();
+    let lines: Vec<u32> = told.iter().map(|(line, _)| *line).collect();
+    assert_eq!(lines, [3, 4, 5, 9, 13, 16, 18], "{told:#?}");
+    let p = summary(&script, "p");
+    let deletes = p.statements.iter().flat_map(|s| &s.accesses);
+    assert!(deletes.filter(|a| a.role == Role::Delete).count() >= 2);
+}
