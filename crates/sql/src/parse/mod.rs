@@ -15,6 +15,7 @@ mod blame;
 pub(crate) mod cursor;
 pub(crate) mod data_type;
 pub(crate) mod declaration;
+mod lexeme;
 pub(crate) mod lexer;
 mod plpgsql;
 pub(crate) mod routine;
@@ -27,6 +28,7 @@ mod table;
 mod type_name;
 
 pub use data_type::resolve_data_type;
+pub use lexeme::{Lexeme, LexemeKind, lexemes};
 
 use sqlparser::ast;
 
