@@ -1,22 +1,26 @@
-//! The files of an application on the command line, as `analyze` and `replay` take them.
+//! The files of an application, or the databases in their place, on the command line, as `analyze` and `replay` take them.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use anabranch_analysis::partition::weights;
 use anabranch_analysis::{Guarantee, Limits, Options, Plan, Topology, analyze_with};
 use anabranch_bench::application;
 use anabranch_source::Program;
-use anabranch_sql::Span;
 use anabranch_sql::diagnostic::Diagnostic;
 use anabranch_sql::script::{self, LeftOut, Script};
+use anabranch_sql::{SourceFile, Span};
 use clap::{Args, ValueEnum};
 
+use super::live::{self, Address, Live, Waits, is_address, without_password};
 use super::program;
 use super::shell::quoted;
 use super::text::read_text;
+use super::traffic;
 
 /// A megabyte, as disks have it.
 const MEGABYTE: u64 = 1_000_000;
@@ -27,14 +31,19 @@ const MEGABYTES_MAX: u64 = application::FILE_BYTES_MAX / MEGABYTE;
 /// The most source files that are read where nobody says otherwise.
 const SOURCE_FILES_MAX: u32 = 20_000;
 
+/// How long a database may take until it lets in, and to answer each question, where nobody says otherwise.
+const CONNECT_SECONDS_MAX: u32 = 10;
+const QUERY_SECONDS_MAX: u32 = 30;
+
 #[derive(Debug, Args)]
 pub(crate) struct InputArguments {
     /// SQL files, or folders of them: tables, assertions, procedures, named queries, transactions from
     /// BEGIN to COMMIT, loose statements. Or an application's source (Java, Python, Go, JavaScript,
-    /// TypeScript, PHP), or a folder of it: the SQL that it runs
+    /// TypeScript, PHP), or a folder of it: the SQL that it runs. Or a database
+    /// (postgresql://user@host:port/database): its tables, its procedures, and what pg_stat_statements counts
     #[arg(required = true, value_name = "FILES")]
     paths: Vec<PathBuf>,
-    /// Tables and procedures that the files rely on
+    /// Tables and procedures that the files rely on; may be a database, too
     #[arg(long, value_name = "FILE")]
     schema: Vec<PathBuf>,
     /// Assertions, and queries that must return no row
@@ -50,11 +59,17 @@ pub(crate) struct InputArguments {
     /// The most source files to read
     #[arg(long, value_name = "FILES", default_value_t = SOURCE_FILES_MAX, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     source_files_max: u32,
+    /// How long to wait until a database lets in, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = CONNECT_SECONDS_MAX, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    connect_seconds_max: u32,
+    /// How long to wait for each answer of a database, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = QUERY_SECONDS_MAX, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    query_seconds_max: u32,
     /// What every committed state has to satisfy
     #[arg(long, value_enum, default_value_t = GuaranteeArgument::Invariants)]
     guarantee: GuaranteeArgument,
-    /// How often each transaction type is called beside the others, as JSON: {"new_order": 45}. Those that it
-    /// does not name weigh 1
+    /// How often each transaction type is called beside the others, as JSON: {"new_order": 45}; or as CSV, query and
+    /// calls of pg_stat_statements. Those that it does not name weigh 1
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
     /// Choices of routing parameters that are compared one by one
@@ -63,6 +78,9 @@ pub(crate) struct InputArguments {
     /// Pairs of accesses whose conditions are looked at for conflicts; types beyond it count as conflicting
     #[arg(long, value_name = "N", default_value_t = Limits::default().conditions_max, value_parser = number)]
     conditions_max: usize,
+    /// What the databases among the paths hold: read once, so that it is the same however often it is asked for.
+    #[arg(skip)]
+    databases: OnceCell<Vec<Live>>,
 }
 
 /// A limit of the analysis.
@@ -91,18 +109,12 @@ impl InputArguments {
     /// # Errors
     /// When a file cannot be read, is refused, or there is nothing to analyse.
     pub(crate) fn read(&self) -> Result<Input, Box<dyn Error>> {
-        let script = self.script()?;
+        let mut script = self.script()?;
         let guarantee = match self.guarantee {
             GuaranteeArgument::Invariants => Guarantee::Invariants,
             GuaranteeArgument::Serializable => Guarantee::Serializable,
         };
-        let weights = match &self.weights {
-            Some(path) => {
-                let read = weights(&read_text(path)?, &script.summaries);
-                read.map_err(|error| format!("error: {}: {error}", path.display()))?
-            }
-            None => BTreeMap::new(),
-        };
+        let weights = self.weights(&mut script)?;
         let options = Options {
             topology: Topology::Partitioned,
             guarantee,
@@ -111,6 +123,58 @@ impl InputArguments {
         };
         let plan = analyze_with(script.application.catalog(), &script.summaries, &options);
         Ok(Input { script, plan })
+    }
+
+    /// How often transaction types are called: as databases count it, unless a file says otherwise.
+    fn weights(&self, script: &mut Script) -> Result<BTreeMap<String, u64>, Box<dyn Error>> {
+        let live = self.databases()?.iter().flat_map(|live| &live.calls);
+        let mut weighed = traffic::weights(&live.cloned().collect::<Vec<_>>(), script).0;
+        let Some(path) = &self.weights else {
+            return Ok(weighed);
+        };
+        let text = read_text(path)?;
+        let wrong = |error: String| format!("error: {}: {error}", path.display());
+        if text.trim_start().starts_with(['{', '[']) {
+            weighed.extend(weights(&text, &script.summaries).map_err(wrong)?);
+            return Ok(weighed);
+        }
+        let queries = traffic::parse(&text).map_err(wrong)?;
+        let (counted, unknown) = traffic::weights(&queries, script);
+        if counted.is_empty() && !queries.is_empty() {
+            let error = "none of its queries is a transaction type's".to_owned();
+            return Err(wrong(error).into());
+        }
+        if unknown > 0 {
+            let message = format!(
+                "{}: {unknown} of {} queries are no transaction type's",
+                path.display(),
+                queries.len()
+            );
+            let meaning = "they weigh nothing";
+            script.left_out.push(live::note(&message, meaning));
+        }
+        weighed.extend(counted);
+        Ok(weighed)
+    }
+
+    /// The databases among the paths.
+    fn databases(&self) -> Result<&[Live], String> {
+        if let Some(read) = self.databases.get() {
+            return Ok(read);
+        }
+        let waits = Waits {
+            connect: Duration::from_secs(self.connect_seconds_max.into()),
+            query: Duration::from_secs(self.query_seconds_max.into()),
+        };
+        let paths = self.schema.iter().map(|path| (path, false));
+        let mut read = Vec::new();
+        for (path, runs) in paths.chain(self.paths.iter().map(|path| (path, true))) {
+            if is_address(path) {
+                let address = Address::parse(&path.display().to_string())?;
+                read.push(live::read(&address, runs, waits)?);
+            }
+        }
+        Ok(self.databases.get_or_init(|| read))
     }
 
     fn limits(&self) -> Limits {
@@ -125,7 +189,11 @@ impl InputArguments {
     /// # Errors
     /// As [`InputArguments::read`].
     pub(crate) fn script(&self) -> Result<Script, Box<dyn Error>> {
-        let relative = |paths: &[PathBuf]| paths.iter().map(|p| relative(p)).collect::<Vec<_>>();
+        let relative = |paths: &[PathBuf]| {
+            let files = paths.iter().filter(|path| !is_address(path));
+            files.map(|path| relative(path)).collect::<Vec<_>>()
+        };
+        let databases = self.databases()?;
         let bytes_max = self.file_mb_max * MEGABYTE;
         let limits = program::Limits {
             bytes_max,
@@ -135,7 +203,11 @@ impl InputArguments {
         let is_program = !found.programs.is_empty() || !found.left_out.is_empty();
         let mut paths = relative(&self.schema);
         paths.extend(found.sql);
-        let mut files = application::read_sources_up_to(&paths, bytes_max)?;
+        let mut files: Vec<SourceFile> = databases
+            .iter()
+            .flat_map(|live| live.files.clone())
+            .collect();
+        files.extend(application::read_sources_up_to(&paths, bytes_max)?);
         let beside = application::read_sources_up_to(&relative(&self.invariants), bytes_max)?;
         files.extend(beside.iter().map(script::invariants));
         let Program {
@@ -148,7 +220,11 @@ impl InputArguments {
             .iter_mut()
             .for_each(|client| client.shift(files.len()));
         let mut read = application::read_script_with(files.clone(), found.programs, clients)?;
-        read.has_clients |= is_program;
+        read.has_clients |= is_program || !databases.is_empty();
+        for live in databases {
+            script::forget_order(&mut read, &live.ordered_otherwise);
+            read.left_out.extend(live.left_out.iter().cloned());
+        }
         read.left_out.extend(found.left_out);
         read.left_out.extend(broken.into_iter().map(|broken| {
             let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
@@ -170,7 +246,7 @@ impl InputArguments {
         }
         let catalog = read.application.catalog();
         if catalog.tables.is_empty() && read.summaries.is_empty() {
-            let paths: Vec<String> = self.paths.iter().map(|p| p.display().to_string()).collect();
+            let paths: Vec<String> = self.paths.iter().map(|path| shown(path)).collect();
             return Err(format!(
                 "error: there is nothing to analyse in {}: no table and no procedure is declared, and no SQL is run",
                 paths.join(", ")
@@ -184,7 +260,7 @@ impl InputArguments {
     pub(crate) fn typed(&self) -> String {
         let mut text = String::new();
         let word = |path: &PathBuf| {
-            let word = path.display().to_string();
+            let word = shown(path);
             // What begins with a hyphen would be an option.
             let word = match word.starts_with('-') {
                 true => format!("./{word}"),
@@ -209,6 +285,22 @@ impl InputArguments {
         if self.source_files_max != SOURCE_FILES_MAX {
             let _ = write!(text, " --source-files-max {}", self.source_files_max);
         }
+        for (option, seconds, usual) in [
+            (
+                "connect-seconds-max",
+                self.connect_seconds_max,
+                CONNECT_SECONDS_MAX,
+            ),
+            (
+                "query-seconds-max",
+                self.query_seconds_max,
+                QUERY_SECONDS_MAX,
+            ),
+        ] {
+            if seconds != usual {
+                let _ = write!(text, " --{option} {seconds}");
+            }
+        }
         if self.guarantee == GuaranteeArgument::Serializable {
             text.push_str(" --guarantee serializable");
         }
@@ -229,6 +321,15 @@ impl InputArguments {
             }
         }
         text
+    }
+}
+
+/// A path as it may be shown.
+fn shown(path: &Path) -> String {
+    let text = path.display().to_string();
+    match is_address(path) {
+        true => without_password(&text),
+        false => text,
     }
 }
 

@@ -7,6 +7,7 @@ mod check;
 mod demo;
 mod explain;
 mod input;
+mod live;
 pub(crate) mod output;
 mod program;
 mod progress;
@@ -15,6 +16,7 @@ mod reproduce;
 mod shell;
 mod sim;
 mod text;
+mod traffic;
 
 use std::error::Error;
 

@@ -42,6 +42,8 @@ pub struct Settings {
     pub shared_buffers_mib: u32,
     /// Connections that it accepts.
     pub connections_max: u32,
+    /// `shared_preload_libraries`.
+    pub preloaded: &'static str,
 }
 
 impl Default for Settings {
@@ -50,6 +52,7 @@ impl Default for Settings {
         Settings {
             shared_buffers_mib: 128,
             connections_max: 100,
+            preloaded: "",
         }
     }
 }
@@ -206,6 +209,12 @@ impl Server {
             .map_err(ServerError::Connection)
     }
 
+    /// The address of the named database, for clients on this machine, as superuser.
+    pub fn address(&self, database: &str) -> String {
+        let folder = self.folder.display().to_string().replace('/', "%2F");
+        format!("postgresql://{SUPERUSER}@{folder}/{database}")
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
@@ -285,6 +294,7 @@ impl Server {
             "timezone=UTC".to_owned(),
             format!("shared_buffers={}MB", settings.shared_buffers_mib),
             format!("max_connections={}", settings.connections_max),
+            format!("shared_preload_libraries={}", settings.preloaded),
         ] {
             command.arg("-c").arg(setting);
         }

@@ -13,7 +13,6 @@ use super::{
 use crate::{
     diagnostic::Diagnostic,
     expression::{Expression, Function, Relation, datetime},
-    parse::resolve_data_type,
     plan::{Subquery, SubqueryKind},
 };
 
@@ -123,13 +122,13 @@ impl Binder<'_> {
                 data_type,
                 format: None,
             } => {
-                let to = resolve_data_type(data_type)?;
+                let to = self.type_named(data_type, syntax)?;
                 let bound = self.expression(expr)?;
                 let expression = self.coerce(bound, &to, Context::Explicit, syntax)?;
                 Ok(Bound::new(expression, to))
             }
             Expr::TypedString(typed) => {
-                let to = resolve_data_type(&typed.data_type)?;
+                let to = self.type_named(&typed.data_type, syntax)?;
                 let bound = self.literal(&typed.value.value, syntax)?;
                 let expression = self.coerce(bound, &to, Context::Explicit, syntax)?;
                 Ok(Bound::new(expression, to))

@@ -5,7 +5,9 @@ use sqlparser::ast::{self, Expr, Spanned};
 
 use super::{Bind, Binder, Bound, convert::Context, convert::unbounded};
 use crate::{
+    diagnostic::Diagnostic,
     expression::{Domain, Expression, Function, datetime::Field},
+    parse::resolve_data_type,
     plan::SubqueryKind,
 };
 
@@ -29,6 +31,14 @@ impl Binder<'_> {
                 Err(self.unsupported(name, syntax))
             }
             _ => return None,
+        })
+    }
+
+    /// The type that a cast names; what is wrong with it is told where the cast stands.
+    pub(crate) fn type_named(&self, named: &ast::DataType, syntax: &Expr) -> Bind<DataType> {
+        resolve_data_type(named).map_err(|error| Diagnostic {
+            span: Some(self.place_of(syntax)),
+            ..error
         })
     }
 

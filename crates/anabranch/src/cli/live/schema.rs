@@ -1,0 +1,546 @@
+//! A database's catalogs as the SQL that would declare what is there: one source for each table, constraint, view,
+//! routine, trigger, named by what it is. So the front end that reads files reads a database, too, and what it
+//! does not understand is left out, and told, with the same meaning.
+//!
+//! Columns are in CREATE TABLE, constraints beside it: one that is not understood does not take its table
+//! with it. A column of an enumeration is text that is one of its labels, a column of a domain has the domain's
+//! base type and conditions. What PostgreSQL would refuse in these words (the children of a table that others
+//! inherit from) is put so that the front end refuses it, too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anabranch_sql::SourceFile;
+use postgres::Transaction;
+
+/// Objects of the schema that is read, and not an extension's.
+const OWN: &str = "nspname = 'public' AND NOT EXISTS (SELECT 1 FROM pg_depend e WHERE e.objid = o.oid \
+    AND e.classid = o.tableoid AND e.deptype = 'e')";
+
+/// What the catalogs say.
+#[derive(Default)]
+pub(super) struct Schema {
+    pub(super) files: Vec<SourceFile>,
+    /// Columns that are text to the analyser and that the database orders otherwise: by table and column.
+    pub(super) ordered_otherwise: BTreeSet<(String, String)>,
+    /// Names of tables and views.
+    pub(super) relations: BTreeSet<String>,
+    /// Names of functions and procedures.
+    pub(super) routines: BTreeSet<String>,
+    /// Names of types as they are written, and what they are to the analyser.
+    types: BTreeMap<String, String>,
+}
+
+/// A type that somebody has declared.
+#[derive(Default)]
+struct Declared {
+    /// What it is to the analyser.
+    base: String,
+    /// Conditions, with VALUE for the value.
+    checks: Vec<String>,
+    not_null: bool,
+    default: Option<String>,
+    /// An enumeration whose labels are not in the order of their bytes.
+    ordered_otherwise: bool,
+}
+
+/// Reads the catalogs; `place` is what sources are named by.
+pub(super) fn read(
+    transaction: &mut Transaction<'_>,
+    place: &str,
+) -> Result<Schema, postgres::Error> {
+    let mut reader = Reader {
+        transaction,
+        place,
+        schema: Schema::default(),
+    };
+    let declared = reader.types()?;
+    reader.sequences()?;
+    reader.tables(&declared)?;
+    reader.constraints()?;
+    reader.listed(
+        "index",
+        &format!(
+            "SELECT quote_ident(o.relname), pg_get_indexdef(o.oid) FROM pg_class o JOIN pg_namespace n \
+             ON n.oid = o.relnamespace JOIN pg_index i ON i.indexrelid = o.oid WHERE {OWN} \
+             AND NOT EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conindid = o.oid AND k.contype IN ('p', 'u', 'x')) ORDER BY o.oid"
+        ),
+    )?;
+    reader.views()?;
+    reader.routines()?;
+    reader.listed(
+        "trigger",
+        &format!(
+            "SELECT quote_ident(t.tgname), pg_get_triggerdef(t.oid) FROM pg_trigger t JOIN pg_class o \
+             ON o.oid = t.tgrelid JOIN pg_namespace n ON n.oid = o.relnamespace WHERE {OWN} AND NOT t.tgisinternal ORDER BY t.oid"
+        ),
+    )?;
+    reader.listed(
+        "rule",
+        &format!(
+            "SELECT quote_ident(r.rulename), pg_get_ruledef(r.oid) FROM pg_rewrite r JOIN pg_class o \
+             ON o.oid = r.ev_class JOIN pg_namespace n ON n.oid = o.relnamespace WHERE {OWN} \
+             AND r.rulename <> '_RETURN' ORDER BY r.oid"
+        ),
+    )?;
+    reader.listed(
+        "policy",
+        &format!(
+            "SELECT quote_ident(p.polname), format('CREATE POLICY %I ON public.%I USING (%s) WITH CHECK (%s)', \
+             p.polname, o.relname, coalesce(pg_get_expr(p.polqual, o.oid), 'true'), \
+             coalesce(pg_get_expr(p.polwithcheck, o.oid), 'true')) FROM pg_policy p JOIN pg_class o \
+             ON o.oid = p.polrelid JOIN pg_namespace n ON n.oid = o.relnamespace WHERE {OWN} AND o.relrowsecurity ORDER BY p.oid"
+        ),
+    )?;
+    Ok(reader.schema)
+}
+
+struct Reader<'r, 't> {
+    transaction: &'r mut Transaction<'t>,
+    place: &'r str,
+    schema: Schema,
+}
+
+impl Reader<'_, '_> {
+    fn add(&mut self, kind: &str, name: &str, text: &str) {
+        let text = self.schema.plain(text.trim_end().trim_end_matches(';'));
+        let name = format!("{}: {kind} {name}", self.place);
+        self.schema
+            .files
+            .push(SourceFile::new(name, format!("{text};\n")));
+    }
+
+    /// Objects that the database itself writes down.
+    fn listed(&mut self, kind: &str, query: &str) -> Result<(), postgres::Error> {
+        for row in self.transaction.query(query, &[])? {
+            self.add(kind, row.get(0), row.get(1));
+        }
+        Ok(())
+    }
+
+    /// Enumerations and domains, wherever they are declared.
+    fn types(&mut self) -> Result<BTreeMap<u32, Declared>, postgres::Error> {
+        let mut declared = BTreeMap::new();
+        let rows = self.transaction.query(
+            "SELECT t.oid, format_type(t.oid, NULL), array_agg(e.enumlabel::text ORDER BY e.enumsortorder) \
+             FROM pg_type t JOIN pg_enum e ON e.enumtypid = t.oid GROUP BY t.oid ORDER BY t.oid",
+            &[],
+        )?;
+        for row in rows {
+            let labels: Vec<String> = row.get(2);
+            let quoted: Vec<String> = labels.iter().map(|label| literal(label)).collect();
+            let of_type = Declared {
+                base: "text".to_owned(),
+                checks: vec![format!("VALUE IN ({})", quoted.join(", "))],
+                ordered_otherwise: !labels.is_sorted(),
+                ..Declared::default()
+            };
+            self.schema.types.insert(row.get(1), of_type.base.clone());
+            declared.insert(row.get(0), of_type);
+        }
+        // A domain over another is declared after it.
+        let rows = self.transaction.query(
+            "SELECT t.oid, format_type(t.oid, NULL), t.typbasetype, format_type(t.typbasetype, t.typtypmod), \
+             t.typnotnull, pg_get_expr(t.typdefaultbin, 0), \
+             ARRAY(SELECT pg_get_expr(k.conbin, 0) FROM pg_constraint k WHERE k.contypid = t.oid \
+             AND k.contype = 'c' ORDER BY k.oid) FROM pg_type t WHERE t.typtype = 'd' ORDER BY t.oid",
+            &[],
+        )?;
+        for row in rows {
+            let mut of_type = Declared {
+                base: row.get(3),
+                checks: row.get(6),
+                not_null: row.get(4),
+                default: row.get(5),
+                ordered_otherwise: false,
+            };
+            if let Some(below) = declared.get(&row.get::<_, u32>(2)) {
+                of_type.base.clone_from(&below.base);
+                of_type.checks.extend(below.checks.iter().cloned());
+                of_type.not_null |= below.not_null;
+                of_type.default = of_type.default.or_else(|| below.default.clone());
+                of_type.ordered_otherwise = below.ordered_otherwise;
+            }
+            self.schema.types.insert(row.get(1), of_type.base.clone());
+            declared.insert(row.get(0), of_type);
+        }
+        Ok(declared)
+    }
+
+    /// Those that no column owns; what is usual of them is not said.
+    fn sequences(&mut self) -> Result<(), postgres::Error> {
+        let rows = self.transaction.query(
+            &format!(
+                "SELECT quote_ident(o.relname), s.seqincrement, s.seqcycle FROM pg_sequence s \
+                 JOIN pg_class o ON o.oid = s.seqrelid JOIN pg_namespace n ON n.oid = o.relnamespace WHERE {OWN} \
+                 AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = o.oid AND d.deptype = 'i') ORDER BY o.oid"
+            ),
+            &[],
+        )?;
+        for row in rows {
+            let (name, by, cycles): (String, i64, bool) = (row.get(0), row.get(1), row.get(2));
+            let by = match by {
+                1 => String::new(),
+                by => format!(" INCREMENT BY {by}"),
+            };
+            let cycle = if cycles { " CYCLE" } else { "" };
+            self.add(
+                "sequence",
+                &name,
+                &format!("CREATE SEQUENCE public.{name}{by}{cycle}"),
+            );
+        }
+        Ok(())
+    }
+
+    fn tables(&mut self, declared: &BTreeMap<u32, Declared>) -> Result<(), postgres::Error> {
+        let bytewise: bool = self
+            .transaction
+            .query_one(
+                "SELECT coalesce(to_jsonb(d)->>'datlocprovider', 'c') = 'c' \
+                 AND lower(replace(d.datcollate, '-', '')) IN ('c', 'posix', 'c.utf8') \
+                 FROM pg_database d WHERE d.datname = current_database()",
+                &[],
+            )?
+            .get(0);
+        let mut columns: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        let mut conditions: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        let rows = self.transaction.query(
+            &format!(
+                "SELECT o.oid, o.relname::text, a.attname::text, quote_ident(a.attname), a.atttypid, \
+                 format_type(a.atttypid, a.atttypmod), a.attnotnull, pg_get_expr(d.adbin, d.adrelid), \
+                 a.attidentity::text, a.attgenerated::text, \
+                 (SELECT l.collname::text FROM pg_collation l WHERE l.oid = a.attcollation), \
+                 EXISTS (SELECT 1 FROM pg_depend p JOIN pg_sequence s ON s.seqrelid IN (p.refobjid, p.objid) \
+                 WHERE s.seqcycle AND (p.classid = 'pg_attrdef'::regclass AND p.objid = d.oid \
+                 OR p.refobjid = o.oid AND p.refobjsubid = a.attnum AND p.deptype IN ('i', 'a'))) \
+                 FROM pg_attribute a JOIN pg_class o ON o.oid = a.attrelid \
+                 JOIN pg_namespace n ON n.oid = o.relnamespace \
+                 LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
+                 WHERE {OWN} AND o.relkind IN ('r', 'p', 'f') AND a.attnum > 0 AND NOT a.attisdropped ORDER BY o.oid, a.attnum"
+            ),
+            &[],
+        )?;
+        for row in rows {
+            let table: u32 = row.get(0);
+            let (raw_table, raw, column): (String, String, String) =
+                (row.get(1), row.get(2), row.get(3));
+            let of_type = declared.get(&row.get::<_, u32>(4));
+            let shown: String = row.get(5);
+            let mut text = format!("{column} {}", of_type.map_or(&shown, |t| &t.base));
+            let collation: Option<String> = row.get(10);
+            match collation.as_deref() {
+                // What all of the database has.
+                Some("default") if !bytewise => {
+                    let of_column = (raw_table.clone(), raw.clone());
+                    self.schema.ordered_otherwise.insert(of_column);
+                }
+                None | Some("default" | "C" | "POSIX") => {}
+                Some(other) => text.push_str(&format!(" COLLATE {}", name(other))),
+            }
+            if of_type.is_some_and(|t| t.ordered_otherwise) {
+                self.schema.ordered_otherwise.insert((raw_table, raw));
+            }
+            let default: Option<String> = row.get(7);
+            let default = default.or_else(|| of_type.and_then(|t| t.default.clone()));
+            let (identity, generated): (String, String) = (row.get(8), row.get(9));
+            let cycles: bool = row.get(11);
+            let options = if cycles { " (CYCLE)" } else { "" };
+            let how = match (identity.as_str(), generated.as_str(), default) {
+                ("a", ..) => format!(" GENERATED ALWAYS AS IDENTITY{options}"),
+                ("d", ..) => format!(" GENERATED BY DEFAULT AS IDENTITY{options}"),
+                (_, "s" | "v", Some(expression)) => {
+                    format!(" GENERATED ALWAYS AS ({expression}) STORED")
+                }
+                // Numbers that come again are not told from one another as generated ones are.
+                (_, _, Some(_)) if cycles => format!(" GENERATED BY DEFAULT AS IDENTITY{options}"),
+                (_, _, Some(expression)) => format!(" DEFAULT {expression}"),
+                (_, _, None) => String::new(),
+            };
+            text.push_str(&how);
+            let not_null: bool = row.get(6);
+            if not_null || of_type.is_some_and(|t| t.not_null) {
+                text.push_str(" NOT NULL");
+            }
+            columns.entry(table).or_default().push(text);
+            for check in of_type.iter().flat_map(|t| &t.checks) {
+                let check = listed_again(&of_column(check, &column));
+                conditions
+                    .entry(table)
+                    .or_default()
+                    .push(format!("CHECK ({check})"));
+            }
+        }
+        let rows = self.transaction.query(
+            &format!(
+                "SELECT o.oid, o.relname::text, quote_ident(o.relname), o.relkind::text, \
+                 CASE WHEN o.relkind = 'p' THEN pg_get_partkeydef(o.oid) END, \
+                 EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhparent = o.oid), \
+                 (SELECT string_agg(i.inhparent::regclass::text, ', ') FROM pg_inherits i WHERE i.inhrelid = o.oid) \
+                 FROM pg_class o JOIN pg_namespace n ON n.oid = o.relnamespace \
+                 WHERE {OWN} AND o.relkind IN ('r', 'p', 'f') ORDER BY o.oid"
+            ),
+            &[],
+        )?;
+        for row in rows {
+            let (table, raw, shown, kind): (u32, String, String, String) =
+                (row.get(0), row.get(1), row.get(2), row.get(3));
+            let foreign = if kind == "f" { "FOREIGN " } else { "" };
+            let columns = columns.remove(&table).unwrap_or_default().join(",\n    ");
+            let (key, has_children, parents): (Option<String>, bool, Option<String>) =
+                (row.get(4), row.get(5), row.get(6));
+            let (before, behind) = match (key, has_children, parents) {
+                (Some(key), ..) => ("", format!(" PARTITION BY {key}")),
+                (None, _, Some(parents)) => ("", format!(" INHERITS ({parents})")),
+                (None, true, None) => ("-- others inherit from it\n", " INHERITS ()".to_owned()),
+                (None, false, None) => ("", String::new()),
+            };
+            self.schema.relations.insert(raw);
+            let text =
+                format!("{before}CREATE {foreign}TABLE public.{shown} (\n    {columns}\n){behind}");
+            self.add("table", &format!("public.{shown}"), &text);
+            for check in conditions.remove(&table).unwrap_or_default() {
+                let text = format!("ALTER TABLE ONLY public.{shown} ADD {check}");
+                self.add("type of a column of", &format!("public.{shown}"), &text);
+            }
+        }
+        Ok(())
+    }
+
+    fn constraints(&mut self) -> Result<(), postgres::Error> {
+        let query = format!(
+            "SELECT quote_ident(o.relname), quote_ident(k.conname), pg_get_constraintdef(k.oid) \
+             FROM pg_constraint k JOIN pg_class o ON o.oid = k.conrelid \
+             JOIN pg_namespace n ON n.oid = o.relnamespace WHERE {OWN} AND k.contype IN ('p', 'u', 'c', 'f', 'x') \
+             ORDER BY o.oid, array_position(ARRAY['p', 'u', 'c', 'x', 'f'], k.contype::text), k.oid"
+        );
+        for row in self.transaction.query(&query, &[])? {
+            let (table, constraint, text): (String, String, String) =
+                (row.get(0), row.get(1), row.get(2));
+            let name = format!("{constraint} of public.{table}");
+            let text = format!(
+                "ALTER TABLE ONLY public.{table} ADD CONSTRAINT {constraint} {}",
+                listed_again(&text)
+            );
+            self.add("constraint", &name, &text);
+        }
+        Ok(())
+    }
+
+    fn views(&mut self) -> Result<(), postgres::Error> {
+        let query = format!(
+            "SELECT o.relname::text, quote_ident(o.relname), o.relkind::text, pg_get_viewdef(o.oid), \
+             coalesce(array_to_string(o.reloptions, ','), '') FROM pg_class o \
+             JOIN pg_namespace n ON n.oid = o.relnamespace WHERE {OWN} AND o.relkind IN ('v', 'm') ORDER BY o.oid"
+        );
+        for row in self.transaction.query(&query, &[])? {
+            let (raw, shown, kind, text): (String, String, String, String) =
+                (row.get(0), row.get(1), row.get(2), row.get(3));
+            let options: String = row.get(4);
+            let kind = if kind == "m" { "MATERIALIZED " } else { "" };
+            let text = text.trim_end().trim_end_matches(';');
+            let checked = match options.contains("check_option") {
+                true => " WITH CHECK OPTION",
+                false => "",
+            };
+            let text = format!("CREATE {kind}VIEW public.{shown} AS\n{text}{checked}");
+            self.schema.relations.insert(raw);
+            self.add("view", &format!("public.{shown}"), &text);
+        }
+        Ok(())
+    }
+
+    fn routines(&mut self) -> Result<(), postgres::Error> {
+        let query = format!(
+            "SELECT o.proname::text, quote_ident(o.proname), pg_get_function_identity_arguments(o.oid), \
+             pg_get_functiondef(o.oid) FROM pg_proc o JOIN pg_namespace n ON n.oid = o.pronamespace \
+             WHERE {OWN} AND o.prokind IN ('f', 'p') AND o.prorettype <> 'event_trigger'::regtype ORDER BY o.oid"
+        );
+        for row in self.transaction.query(&query, &[])? {
+            let (raw, shown, arguments): (String, String, String) =
+                (row.get(0), row.get(1), row.get(2));
+            let name = format!("public.{shown}({arguments})");
+            self.schema.routines.insert(raw);
+            self.add("routine", &name, row.get(3));
+        }
+        Ok(())
+    }
+}
+
+impl Schema {
+    /// A text in which declared types are what they are to the analyser: in casts, and before a routine's body.
+    pub(super) fn plain(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        // What char(n) is to the server inside of an expression.
+        let own = ("bpchar".to_owned(), "text".to_owned());
+        let own = text.contains("::bpchar").then_some((&own.0, &own.1));
+        for (name, base) in self.types.iter().chain(own) {
+            if !text.contains(name.as_str()) {
+                continue;
+            }
+            let body = [" AS $", "\nAS $", "BEGIN ATOMIC"]
+                .iter()
+                .filter_map(|start| text.find(start))
+                .min();
+            let routine = text.starts_with("CREATE OR REPLACE");
+            let mut out = String::with_capacity(text.len());
+            let mut done = 0;
+            for (at, found) in text.match_indices(name.as_str()) {
+                let before = text[..at].chars().next_back();
+                let after = text[at + found.len()..].chars().next();
+                let is_part =
+                    |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || "_.$".contains(c));
+                let cast = text[..at].ends_with("::");
+                let header = routine && body.is_some_and(|body| at < body);
+                if (cast || header) && !is_part(after) && !is_part(before) {
+                    out.push_str(&text[done..at]);
+                    out.push_str(base);
+                    done = at + found.len();
+                }
+            }
+            out.push_str(&text[done..]);
+            text = out;
+        }
+        text
+    }
+}
+
+/// A condition with IN and NOT IN, which the server writes as `= ANY (ARRAY[…])` and `<> ALL (ARRAY[…])`.
+fn listed_again(condition: &str) -> String {
+    let mut out = String::new();
+    let mut rest = condition;
+    let forms = [("= ANY (", "IN ("), ("<> ALL (", "NOT IN (")];
+    while let Some((at, (server, again))) = forms
+        .iter()
+        .filter_map(|form| Some((rest.find(form.0)?, *form)))
+        .min()
+    {
+        let behind = &rest[at + server.len()..];
+        let inner = behind
+            .strip_prefix("(ARRAY[")
+            .or_else(|| behind.strip_prefix("ARRAY["));
+        let list = inner.and_then(|inner| Some((inner, list_end(inner)?)));
+        let closed = list.and_then(|(inner, end)| {
+            let after = &inner[end + 1..];
+            match behind.starts_with('(') {
+                // The array is cast: )::text[]
+                true => after
+                    .starts_with(")::")
+                    .then(|| after.find("[])"))
+                    .flatten()
+                    .map(|n| &after[n + 3..]),
+                false => after.strip_prefix(')'),
+            }
+            .map(|after| (&inner[..end], after))
+        });
+        out.push_str(&rest[..at]);
+        match closed {
+            Some((list, after)) => {
+                out.push_str(&format!("{again}{list})"));
+                rest = after;
+            }
+            None => {
+                out.push_str(server);
+                rest = behind;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Where the bracket closes that a list of constants stands in.
+fn list_end(text: &str) -> Option<usize> {
+    let (mut quoted, mut depth) = (false, 0_usize);
+    for (at, c) in text.char_indices() {
+        match c {
+            '\'' => quoted = !quoted,
+            '[' if !quoted => depth += 1,
+            ']' if !quoted && depth == 0 => return Some(at),
+            ']' if !quoted => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// A domain's condition, of this column.
+fn of_column(check: &str, column: &str) -> String {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    let mut out = String::new();
+    let (mut quote, mut word) = (None, String::new());
+    let finish = |word: &mut String, out: &mut String| {
+        // The server writes its own words in capitals, and quotes others that have capitals.
+        out.push_str(if word == "VALUE" { column } else { word });
+        word.clear();
+    };
+    for c in check.chars() {
+        if quote.is_none() && is_part(c) {
+            word.push(c);
+            continue;
+        }
+        finish(&mut word, &mut out);
+        match quote {
+            None if c == '\'' || c == '"' => quote = Some(c),
+            Some(open) if c == open => quote = None,
+            _ => {}
+        }
+        out.push(c);
+    }
+    finish(&mut word, &mut out);
+    out
+}
+
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+fn name(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domains_condition_is_its_columns() {
+        let check = "((VALUE > 0) AND ('VALUE'::text <> \"VALUE\") AND (VALUES_OF = 1))";
+        let expected = "((\"N\" > 0) AND ('VALUE'::text <> \"VALUE\") AND (VALUES_OF = 1))";
+        assert_eq!(of_column(check, "\"N\""), expected);
+    }
+
+    #[test]
+    fn lists_are_lists_again() {
+        for (server, again) in [
+            ("CHECK ((a = ANY (ARRAY[0, 1])))", "CHECK ((a IN (0, 1)))"),
+            (
+                "CHECK (((a)::text = ANY ((ARRAY['x]'::character varying, 'y'::character varying])::text[])) AND b)",
+                "CHECK (((a)::text IN ('x]'::character varying, 'y'::character varying)) AND b)",
+            ),
+            ("CHECK ((a <> ALL (ARRAY[1])))", "CHECK ((a NOT IN (1)))"),
+            ("CHECK ((a = ANY (b)))", "CHECK ((a = ANY (b)))"),
+        ] {
+            assert_eq!(listed_again(server), again);
+        }
+    }
+
+    #[test]
+    fn declared_types_are_plain_in_casts_and_headers() {
+        let types = [("public.mood".to_owned(), "text".to_owned())];
+        let schema = Schema {
+            types: types.into(),
+            ..Schema::default()
+        };
+        assert_eq!(
+            schema.plain(
+                "CHECK (a <> 'x'::public.mood AND b = public.mood.x AND c = 'y'::public.moods)"
+            ),
+            "CHECK (a <> 'x'::text AND b = public.mood.x AND c = 'y'::public.moods)"
+        );
+        let routine = "CREATE OR REPLACE FUNCTION public.f(a public.mood)\n RETURNS integer\nAS $f$ DECLARE b public.mood; $f$";
+        assert_eq!(
+            schema.plain(routine),
+            "CREATE OR REPLACE FUNCTION public.f(a text)\n RETURNS integer\nAS $f$ DECLARE b public.mood; $f$"
+        );
+    }
+}
