@@ -15,7 +15,8 @@
 //!    parameters by which types are routed, `placement` and `routing` let guards fall on one partition
 //!    where a parameter allows it; `merge` says how each column is merged.
 //! 6. `rsiw`: whose reads are serializable under RAMP although nothing orders them.
-//! 7. [`report`]: the plan as text for people and as JSON for programs.
+//! 7. [`repair`]: changes of the application under which less is ordered, each analysed like this again.
+//! 8. [`report`]: the plan as text for people and as JSON for programs.
 //!
 //! *Serializable* is not another analysis: it is the largest choice of guards (everything read or
 //! written), sent through the same steps 5 and 6. There the conflicts are those of "operation partitioning",
@@ -37,6 +38,7 @@ mod merge;
 pub mod partition;
 mod placement;
 pub mod plan;
+pub mod repair;
 pub mod report;
 mod routing;
 mod rsiw;

@@ -11,7 +11,8 @@ use anabranch_bench::application;
 use anabranch_source::Program;
 use anabranch_sql::Span;
 use anabranch_sql::diagnostic::Diagnostic;
-use anabranch_sql::script::{self, LeftOut, Script};
+use anabranch_sql::script::{self, Client, LeftOut, Script};
+use anabranch_sql::source::SourceFile;
 use clap::{Args, ValueEnum};
 
 use super::program;
@@ -83,6 +84,41 @@ pub(crate) enum GuaranteeArgument {
 pub(crate) struct Input {
     pub(crate) script: Script,
     pub(crate) plan: Plan,
+    pub(crate) options: Options,
+    pub(crate) sources: Sources,
+}
+
+/// What an application is read from.
+pub(crate) struct Sources {
+    /// Its SQL: files as they are, and behind them what is made of invariants and programs.
+    files: Vec<SourceFile>,
+    /// How many are files as they are.
+    pub(crate) own: usize,
+    programs: Vec<SourceFile>,
+    clients: Vec<Client>,
+    /// How much of it is not understood.
+    left_out: usize,
+}
+
+impl Sources {
+    /// Reads it all again with other texts of the files that are as they are.
+    ///
+    /// # Errors
+    /// Why they are refused, or what of them is not understood, in a line.
+    pub(crate) fn read_changed(&self, mut files: Vec<SourceFile>) -> Result<Script, String> {
+        files.extend_from_slice(&self.files[self.own..]);
+        let (programs, clients) = (self.programs.clone(), self.clients.clone());
+        let read = application::read_script_with(files, programs, clients);
+        let read = read.map_err(|error| {
+            let told = error.to_string();
+            let first = told.lines().next().unwrap_or_default();
+            first.trim_start_matches("error: ").to_owned()
+        })?;
+        match read.left_out.get(self.left_out) {
+            None => Ok(read),
+            Some(left) => Err(left.diagnostic.message.clone()),
+        }
+    }
 }
 
 impl InputArguments {
@@ -91,7 +127,7 @@ impl InputArguments {
     /// # Errors
     /// When a file cannot be read, is refused, or there is nothing to analyse.
     pub(crate) fn read(&self) -> Result<Input, Box<dyn Error>> {
-        let script = self.script()?;
+        let (script, sources) = self.sources()?;
         let guarantee = match self.guarantee {
             GuaranteeArgument::Invariants => Guarantee::Invariants,
             GuaranteeArgument::Serializable => Guarantee::Serializable,
@@ -110,7 +146,12 @@ impl InputArguments {
             limits: self.limits(),
         };
         let plan = analyze_with(script.application.catalog(), &script.summaries, &options);
-        Ok(Input { script, plan })
+        Ok(Input {
+            script,
+            plan,
+            options,
+            sources,
+        })
     }
 
     fn limits(&self) -> Limits {
@@ -125,6 +166,10 @@ impl InputArguments {
     /// # Errors
     /// As [`InputArguments::read`].
     pub(crate) fn script(&self) -> Result<Script, Box<dyn Error>> {
+        self.sources().map(|(script, _)| script)
+    }
+
+    fn sources(&self) -> Result<(Script, Sources), Box<dyn Error>> {
         let relative = |paths: &[PathBuf]| paths.iter().map(|p| relative(p)).collect::<Vec<_>>();
         let bytes_max = self.file_mb_max * MEGABYTE;
         let limits = program::Limits {
@@ -136,6 +181,7 @@ impl InputArguments {
         let mut paths = relative(&self.schema);
         paths.extend(found.sql);
         let mut files = application::read_sources_up_to(&paths, bytes_max)?;
+        let own = files.len();
         let beside = application::read_sources_up_to(&relative(&self.invariants), bytes_max)?;
         files.extend(beside.iter().map(script::invariants));
         let Program {
@@ -147,7 +193,9 @@ impl InputArguments {
         clients
             .iter_mut()
             .for_each(|client| client.shift(files.len()));
-        let mut read = application::read_script_with(files.clone(), found.programs, clients)?;
+        let mut read =
+            application::read_script_with(files.clone(), found.programs.clone(), clients.clone())?;
+        let left_out = read.left_out.len();
         read.has_clients |= is_program;
         read.left_out.extend(found.left_out);
         read.left_out.extend(broken.into_iter().map(|broken| {
@@ -166,7 +214,7 @@ impl InputArguments {
         }));
         if !read.left_out.is_empty() && !read.has_clients && !self.leave_out {
             // What is written for anabranch alone has to be right.
-            application::compile(files)?;
+            application::compile(files.clone())?;
         }
         let catalog = read.application.catalog();
         if catalog.tables.is_empty() && read.summaries.is_empty() {
@@ -177,7 +225,14 @@ impl InputArguments {
             )
             .into());
         }
-        Ok(read)
+        let sources = Sources {
+            files,
+            own,
+            programs: found.programs,
+            clients,
+            left_out,
+        };
+        Ok((read, sources))
     }
 
     /// The arguments as they are typed, each behind a space.

@@ -1,6 +1,6 @@
 //! The plan as one HTML page that needs nothing beside it: the coordination graph, the transaction
-//! types, the table of types and invariants, the partitioning of operations, counterexamples step by step, where the rows live, and what
-//! of the files is left out.
+//! types, the table of types and invariants, the partitioning of operations, counterexamples step by step, repairs,
+//! where the rows live, and what of the files is left out.
 
 use std::fmt::Write;
 
@@ -18,6 +18,7 @@ use super::left_out::told;
 use super::notes::{affected, count, mark, notes, placed, routed, sign, summary, unaffected};
 use super::partition::{Told, put_html};
 use super::probable;
+use super::repairs::{self, Shown};
 use crate::explore::{Counterexample, Search};
 use crate::plan::{Confluence, Edge, MergePolicy, Plan, Verdict};
 use crate::rule::rule;
@@ -38,6 +39,8 @@ a { color: var(--accent); }
 .steps td { white-space: pre-wrap; font: .84rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 .steps td:first-child { font: inherit; color: var(--soft); white-space: nowrap; width: 1%; }
 .broken td { color: #b3261e; font-family: inherit; }
+.repair + .repair { border-top: 1px solid var(--line); }
+.gone { color: #b3261e; } .come { color: #00704f; } .kept { color: var(--soft); }
 @media (max-width: 40rem) { .notes { grid-template-columns: 1fr; } .notes dt:not(:empty) { margin-top: .4rem; } }
 ";
 
@@ -52,7 +55,9 @@ pub struct Page<'a> {
     pub summaries: &'a [TransactionSummary],
     /// Counterexamples, where somebody has looked for them.
     pub counterexamples: Option<&'a Search>,
-    /// The command that runs one.
+    /// Repairs, where somebody has looked for them.
+    pub repairs: Option<Shown<'a>>,
+    /// The command that runs one of the counterexamples.
     pub replayed_by: &'a ReplayedBy<'a>,
     /// What needs coordination.
     pub findings: &'a [Finding<'a>],
@@ -91,6 +96,9 @@ impl Page<'_> {
             put_html(told, &mut body);
         }
         self.put_counterexamples(&mut body);
+        if let Some(shown) = self.repairs {
+            repairs::put_html(shown, &mut body);
+        }
         self.put_placements(&mut body);
         self.put_merges(&mut body);
         self.put_left_out(&mut body);

@@ -11,6 +11,7 @@ use super::counterexample::ReplayedBy;
 use super::findings::{Baseline, Finding, Fingerprint};
 use super::left_out::{Told, told};
 use super::probable;
+use super::repairs::Shown;
 use crate::explore::{Counterexample, Search};
 use crate::plan::{
     Confluence, CoordinationClass, Guard, GuardKeeping, InvariantKind, MergePolicy, Plan,
@@ -33,6 +34,10 @@ struct Report<'a> {
     counterexamples: Option<Vec<CounterexampleReport<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     search: Option<SearchReport<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repairs: Option<Vec<super::repairs::RepairReport<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repair_search: Option<super::repairs::SearchReport<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     against_baseline: Option<Comparison<'a>>,
     left_out: Vec<Told<'a>>,
@@ -151,18 +156,35 @@ struct Invariant<'a> {
     condition: Option<&'a str>,
 }
 
-/// The plan as one JSON document, indented, with a newline at its end. `counterexamples`, with the commands
-/// that run them, are left out where nobody has looked for them, and what is new without a baseline, which comes with the
-/// findings that it is held against.
+/// What is told beside the plan.
+#[derive(Clone, Copy, Default)]
+pub struct Besides<'a> {
+    /// Counterexamples, with the commands that run them, where somebody has looked for them.
+    pub counterexamples: Option<(&'a Search, &'a ReplayedBy<'a>)>,
+    /// Repairs, where somebody has looked for them.
+    pub repairs: Option<Shown<'a>>,
+    /// What is known to need coordination, with the findings that it is held against.
+    pub baseline: Option<(&'a Baseline, &'a [Finding<'a>])>,
+    /// What of the files is not understood.
+    pub left_out: &'a [LeftOut],
+    /// Rules that programs probably rely on.
+    pub probable: &'a [Probable],
+}
+
+/// The plan as one JSON document, indented, with a newline at its end.
 pub fn render(
     plan: &Plan,
     catalog: &Catalog,
     summaries: &[TransactionSummary],
-    counterexamples: Option<(&Search, &ReplayedBy<'_>)>,
-    baseline: Option<(&Baseline, &[Finding<'_>])>,
-    left_out: &[LeftOut],
-    probable: &[Probable],
+    besides: Besides<'_>,
 ) -> String {
+    let Besides {
+        counterexamples,
+        repairs,
+        baseline,
+        left_out,
+        probable,
+    } = besides;
     let partitioned = plan
         .partitioning
         .as_ref()
@@ -217,6 +239,8 @@ pub fn render(
             cases_each: search.cases,
             unsearched: &search.unsearched,
         }),
+        repairs: repairs.map(super::repairs::report),
+        repair_search: repairs.map(super::repairs::search),
         against_baseline: baseline.map(|(known, found)| Comparison {
             new: found
                 .iter()

@@ -121,7 +121,8 @@ pub(super) fn notes(
     notes
 }
 
-fn guard_line(guard: &Guard) -> String {
+/// What a type is ordered on, in a line.
+pub(crate) fn guard_line(guard: &Guard) -> String {
     let key: Vec<String> = guard
         .key
         .iter()

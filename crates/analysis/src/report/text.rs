@@ -286,7 +286,7 @@ pub(super) fn hanging(out: &mut String, start: &str, text: &str) {
 }
 
 /// The line of a byte, from 1.
-pub(super) fn line_of(text: &str, byte: u32) -> usize {
+pub(crate) fn line_of(text: &str, byte: u32) -> usize {
     let end = (byte as usize).min(text.len());
     1 + text.as_bytes()[..end]
         .iter()

@@ -11,7 +11,7 @@ use anabranch_sql::SourceFile;
 use crate::support::Application;
 
 /// The examples, by folder.
-const EXAMPLES: [&str; 13] = [
+pub(crate) const EXAMPLES: [&str; 13] = [
     "auctionmark",
     "bank",
     "counter",

@@ -10,6 +10,7 @@ mod found;
 mod isolation;
 mod partition;
 mod placement;
+mod repairs;
 mod rsiw;
 mod schema;
 mod soundness;

@@ -619,7 +619,7 @@ fn reports_tell_it() {
     for line in told.lines() {
         assert!(line.chars().count() <= text::WIDTH, "too long: {line}");
     }
-    let read = json::render(&plan, &app.catalog, &app.types, None, None, &[], &[]);
+    let read = json::render(&plan, &app.catalog, &app.types, json::Besides::default());
     let read: serde_json::Value = serde_json::from_str(&read).expect("JSON");
     let types = read["partitioning"]["types"].as_array().expect("types");
     let bid = types

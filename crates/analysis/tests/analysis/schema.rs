@@ -1,7 +1,7 @@
 //! The JSON report against its published schema, by a validator of the keywords that it uses.
 
 use anabranch_analysis::Guarantee;
-use anabranch_analysis::report::json::render;
+use anabranch_analysis::report::json::{Besides, render};
 use serde_json::Value;
 
 use crate::support::Application;
@@ -83,7 +83,8 @@ fn validate(root: &Value, schema: &Value, value: &Value, at: &str, wrong: &mut V
     }
 }
 
-fn check(report: &Value) -> Vec<String> {
+/// What is wrong with a report.
+pub(crate) fn check(report: &Value) -> Vec<String> {
     let schema: Value = serde_json::from_str(SCHEMA).expect("the schema is JSON");
     let mut wrong = Vec::new();
     validate(&schema, &schema, report, "$", &mut wrong);
@@ -92,16 +93,8 @@ fn check(report: &Value) -> Vec<String> {
 
 fn report(app: &Application, guarantee: Guarantee) -> Value {
     let plan = app.plan_for(guarantee);
-    serde_json::from_str(&render(
-        &plan,
-        &app.catalog,
-        &app.types,
-        None,
-        None,
-        &[],
-        &[],
-    ))
-    .expect("the report is JSON")
+    serde_json::from_str(&render(&plan, &app.catalog, &app.types, Besides::default()))
+        .expect("the report is JSON")
 }
 
 #[test]

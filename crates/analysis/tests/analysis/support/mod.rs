@@ -36,6 +36,21 @@ pub(crate) struct Type<'a> {
     first: u32,
 }
 
+/// The files of an application of the examples folder.
+pub(crate) fn example_files(folder: &str) -> Vec<SourceFile> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    ["schema.sql", "assertions.sql", "procedures.sql"]
+        .iter()
+        .filter_map(|name| {
+            let text = std::fs::read_to_string(format!("{root}/{folder}/{name}")).ok()?;
+            Some(SourceFile {
+                name: format!("examples/{folder}/{name}"),
+                text: text.into(),
+            })
+        })
+        .collect()
+}
+
 impl Application {
     /// An application with these declarations.
     pub(crate) fn new(sql: &str) -> Application {
@@ -60,18 +75,7 @@ impl Application {
 
     /// An application of the examples folder, with its types as they are compiled.
     pub(crate) fn example(folder: &str) -> Application {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
-        let files: Vec<SourceFile> = ["schema.sql", "assertions.sql", "procedures.sql"]
-            .iter()
-            .filter_map(|name| {
-                let text = std::fs::read_to_string(format!("{root}/{folder}/{name}")).ok()?;
-                Some(SourceFile {
-                    name: format!("examples/{folder}/{name}"),
-                    text: text.into(),
-                })
-            })
-            .collect();
-        Application::compiled(files)
+        Application::compiled(example_files(folder))
     }
 
     /// An application from files, with its types as they are compiled.

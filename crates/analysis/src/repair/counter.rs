@@ -1,0 +1,167 @@
+//! A number that is read, carried into rows, and counted on by an UPDATE of its own: taken by UPDATE …
+//! RETURNING instead. Where nothing is computed from it, the row's owner gives it out at commit
+//! (coordination-avoidance.txt §6.1).
+//!
+//! The UPDATE comes to stand where the number was read, so that what uses the number needs no change. That is
+//! the same when the transaction runs alone if nothing between the two touches the table.
+
+use std::collections::BTreeMap;
+
+use anabranch_sql::catalog::Statement;
+use anabranch_sql::parse::LexemeKind;
+use anabranch_sql::source::Span;
+use anabranch_sql::summary::{ResultUse, Role};
+use anabranch_types::{ColumnIndex, TableId};
+
+use super::body::{Body, Origin};
+use super::edit::Edit;
+use super::increment::assignments;
+use super::words::span;
+use super::{Candidate, kind};
+use crate::footprint::Footprint;
+
+/// A number that a body takes.
+struct Taken {
+    counter: (TableId, ColumnIndex),
+    at: Span,
+    edits: Vec<Edit>,
+}
+
+/// One candidate for each counter, in all bodies that take numbers from it so.
+pub(super) fn candidates(footprint: &Footprint<'_>, bodies: &[Body<'_>]) -> Vec<Candidate> {
+    let mut counters: BTreeMap<(TableId, ColumnIndex), Vec<Taken>> = BTreeMap::new();
+    for body in bodies.iter().filter(|body| !body.asks_for_outcome()) {
+        for update in 0..body.nodes.len() {
+            if let Some(taken) = taken(body, update) {
+                counters.entry(taken.counter).or_default().push(taken);
+            }
+        }
+    }
+    counters
+        .into_iter()
+        .map(|((table, column), taken)| {
+            let name = footprint.column_name(table, column);
+            Candidate {
+                kind: kind("repair-take-number"),
+                title: format!("take the number from {name} by one UPDATE … RETURNING"),
+                at: taken.iter().map(|t| t.at).collect(),
+                edits: taken.into_iter().flat_map(|t| t.edits).collect(),
+                accepts: Vec::new(),
+                accepts_at_commit: Some(
+                    "the number is known when the transaction has committed, not before: nothing may be \
+                     computed from it or decided by it",
+                ),
+                guarantee: None,
+            }
+        })
+        .collect()
+}
+
+/// `SELECT c INTO v …; UPDATE … SET c = v + 1 …` in `body`, whose UPDATE is `update`.
+fn taken(body: &Body<'_>, update: usize) -> Option<Taken> {
+    let action = body.only(update, Role::Update)?;
+    if body.summary(update)?.result != ResultUse::Unused {
+        return None;
+    }
+    let table = action.access.table;
+    let set = assignments(body, update, action);
+    let [(column, value)] = set.as_slice() else {
+        return None;
+    };
+    let words = &body.nodes[update].words;
+    let value = words.get(value.clone())?;
+    // Something and a number: the first is the column, or what has been read of it.
+    let [one, sign, other] = value else {
+        return None;
+    };
+    let (from, step) = match (&one.kind, &other.kind) {
+        (_, LexemeKind::Number(step)) if sign.is_sign("+") || sign.is_sign("-") => (one, step),
+        (LexemeKind::Number(step), _) if sign.is_sign("+") => (other, step),
+        _ => return None,
+    };
+    let from = from.name()?;
+    let same = |node: usize| {
+        let read = body.only(node, Role::Read);
+        read.is_some_and(|read| body.same_row(read, action))
+            && body.runs_with(node, update)
+            && !body.touched_between(table, node, update, true)
+    };
+    let is_column = body.column_names(table).get(column.index()) == Some(&from);
+    let read = match body.origin(from) {
+        Some(Origin::Set(node)) => node,
+        None if is_column => (0..update).rev().find(|node| same(*node))?,
+        _ => return None,
+    };
+    let Statement::Sql { into, strict, .. } = body.nodes[read].statement else {
+        return None;
+    };
+    let selected = body.selected(read)?;
+    let of_column = |part: &std::ops::Range<usize>| {
+        let found = body.column_at(read, part.clone());
+        found.is_some_and(|(found, _)| found == *column)
+    };
+    let place = selected.iter().position(of_column)?;
+    let variable = into.get(place)?;
+    let lone = is_column || from == variable;
+    if !lone || !same(read) || into.len() != selected.len() || !body.fits(variable, table, *column)
+    {
+        return None;
+    }
+    // It runs where the number is read: what it names has to be known there.
+    let known = |name: &str| match body.origin(name) {
+        Some(Origin::Set(node)) => body.runs_before(node, read),
+        Some(Origin::Unclear) => false,
+        Some(Origin::Input) | None => true,
+    };
+    let value_span = span(value)?;
+    let mut elsewhere = words
+        .iter()
+        .filter(|word| word.span.end <= value_span.start || value_span.end <= word.span.start);
+    if !elsewhere.all(|word| word.name().is_none_or(known)) {
+        return None;
+    }
+    let name = body.file.slice(words[set[0].1.start - 2].span);
+    let (sign, back) = match sign.is_sign("+") {
+        true => ("+", "-"),
+        false => ("-", "+"),
+    };
+    let whole = body.nodes[update].span;
+    let file = body.file;
+    let (front, behind) = (
+        Span {
+            end: value_span.start,
+            ..whole
+        },
+        Span {
+            start: value_span.end,
+            ..whole
+        },
+    );
+    let strict = if *strict { "STRICT " } else { "" };
+    let target = body.file.slice(*body.targets(read)?.get(place)?);
+    let taking = format!(
+        "{}{name} {sign} {step}{} RETURNING {name} {back} {step} INTO {strict}{target}",
+        file.slice(front),
+        file.slice(behind),
+    );
+    let at = body.nodes[read].span;
+    let mut edits = vec![body.removed(whole)];
+    if into.len() == 1 {
+        edits.push(Edit::replace(at, taking));
+    } else {
+        edits.extend(body.without(read, &[place])?);
+        let line = file.text[..at.start as usize]
+            .rfind('\n')
+            .map_or(0, |line| line + 1);
+        let indent: String = file.text[line..]
+            .chars()
+            .take_while(|c| *c == ' ')
+            .collect();
+        edits.push(Edit::behind(at, format!(";\n{indent}{taking}")));
+    }
+    Some(Taken {
+        counter: (table, *column),
+        at,
+        edits,
+    })
+}

@@ -1,0 +1,302 @@
+//! Changes of texts: applied to files, and shown as a unified diff.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use anabranch_sql::source::{SourceFile, Span};
+
+/// So many lines stand around what changes.
+const CONTEXT: usize = 3;
+
+/// So many pairs of lines are compared to find the fewest that change.
+const COMPARED_MAX: usize = 250_000;
+
+/// A stretch of a file and what comes in its place. Nothing else of the file changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Edit {
+    pub(super) span: Span,
+    pub(super) text: String,
+}
+
+impl Edit {
+    /// In the place of what is there.
+    pub(super) fn replace(span: Span, text: impl Into<String>) -> Edit {
+        let text = text.into();
+        Edit { span, text }
+    }
+
+    /// Behind what is there.
+    pub(super) fn behind(span: Span, text: impl Into<String>) -> Edit {
+        let start = span.end;
+        Edit::replace(Span { start, ..span }, text)
+    }
+
+    /// In front of what is there.
+    pub(super) fn before(span: Span, text: impl Into<String>) -> Edit {
+        let end = span.start;
+        Edit::replace(Span { end, ..span }, text)
+    }
+
+    fn range(&self) -> Range<usize> {
+        self.span.start as usize..self.span.end as usize
+    }
+}
+
+/// Edits in order of place, each once. None where two of them change the same.
+pub(super) fn ordered(edits: &[Edit]) -> Option<Vec<Edit>> {
+    let mut edits = edits.to_vec();
+    edits.sort_by_key(|edit| (edit.span.file, edit.span.start, edit.span.end));
+    edits.dedup();
+    let apart = |pair: &[Edit]| {
+        let (one, next) = (pair[0].span, pair[1].span);
+        one.file != next.file || one.end <= next.start && one != next
+    };
+    edits.windows(2).all(apart).then_some(edits)
+}
+
+/// The files with the edits made, which are [`ordered`]. None where one is outside of its file.
+pub(super) fn applied(files: &[SourceFile], edits: &[Edit]) -> Option<Vec<SourceFile>> {
+    let mut changed = files.to_vec();
+    for (number, file) in changed.iter_mut().enumerate() {
+        let of_file: Vec<&Edit> = in_file(edits, number).collect();
+        if of_file.is_empty() {
+            continue;
+        }
+        let (mut text, mut done) = (String::new(), 0);
+        for edit in of_file {
+            text.push_str(file.text.get(done..edit.range().start)?);
+            text.push_str(&edit.text);
+            done = edit.range().end;
+        }
+        text.push_str(file.text.get(done..)?);
+        file.text = text.into();
+    }
+    Some(changed)
+}
+
+fn in_file(edits: &[Edit], number: usize) -> impl Iterator<Item = &Edit> {
+    let of_file = move |edit: &&Edit| usize::from(edit.span.file) == number;
+    edits.iter().filter(of_file)
+}
+
+/// Lines of a file that others take the place of.
+struct Change<'t> {
+    /// The lines that go, from 0.
+    old: Range<usize>,
+    /// The lines that come.
+    new: Vec<&'t str>,
+}
+
+/// Edits, which are [`ordered`], as `diff -u` shows them; `after` is what [`applied`] makes of `files`.
+pub(super) fn unified(files: &[SourceFile], after: &[SourceFile], edits: &[Edit]) -> String {
+    let mut out = String::new();
+    for (number, (file, after)) in files.iter().zip(after).enumerate() {
+        let of_file: Vec<&Edit> = in_file(edits, number).collect();
+        if of_file.is_empty() {
+            continue;
+        }
+        let _ = write!(out, "--- {0}\n+++ {0}\n", file.name);
+        let lines: Vec<&str> = file.text.split_inclusive('\n').collect();
+        let changes = changes(&file.text, &lines, &after.text, &of_file);
+        hunks(&lines, &changes, &mut out);
+    }
+    out
+}
+
+/// What changes of a file, line by line.
+fn changes<'t>(before: &str, lines: &[&str], after: &'t str, edits: &[&Edit]) -> Vec<Change<'t>> {
+    let mut starts = vec![0];
+    for line in lines {
+        starts.push(starts[starts.len() - 1] + line.len());
+    }
+    let line_of = |byte: usize| {
+        let at = starts.partition_point(|start| *start <= byte);
+        at.saturating_sub(1).min(lines.len().saturating_sub(1))
+    };
+    // Whole lines, those of neighbours together, with how much longer the text is behind them.
+    let mut wholes: Vec<(Range<usize>, isize)> = Vec::new();
+    for edit in edits {
+        let range = edit.range();
+        let longer = edit.text.len() as isize - range.len() as isize;
+        let touched = line_of(range.start)..line_of(range.end) + 1;
+        match wholes.last_mut() {
+            Some((last, sum)) if last.end >= touched.start => {
+                last.end = last.end.max(touched.end);
+                *sum += longer;
+            }
+            _ => wholes.push((touched, longer)),
+        }
+    }
+    let mut moved = 0;
+    let mut changes = Vec::new();
+    for (mut old, longer) in wholes {
+        old.end = old.end.min(lines.len());
+        let (start, end) = (starts[old.start], starts[old.end].min(before.len()));
+        let place = |at: usize, by: isize| at.checked_add_signed(by).unwrap_or_default();
+        let text = after.get(place(start, moved)..place(end, moved + longer));
+        moved += longer;
+        let mut new: Vec<&str> = text.unwrap_or_default().split_inclusive('\n').collect();
+        while !old.is_empty() && !new.is_empty() && lines[old.start] == new[0] {
+            old.start += 1;
+            new.remove(0);
+        }
+        while !old.is_empty() && new.last() == Some(&lines[old.end - 1]) {
+            old.end -= 1;
+            new.pop();
+        }
+        push_fewest(lines, old, &new, &mut changes);
+    }
+    changes
+}
+
+/// The fewest lines that have to go and to come, where that is not too much to look for.
+fn push_fewest<'t>(
+    lines: &[&str],
+    old: Range<usize>,
+    new: &[&'t str],
+    changes: &mut Vec<Change<'t>>,
+) {
+    let before = &lines[old.clone()];
+    let wide = new.len() + 1;
+    if before.len().saturating_mul(new.len()) > COMPARED_MAX {
+        let new = new.to_vec();
+        changes.push(Change { old, new });
+        return;
+    }
+    // How many lines of both, from a place in each on, can stay.
+    let mut stay = vec![0_usize; (before.len() + 1) * wide];
+    for (i, line) in before.iter().enumerate().rev() {
+        for (j, other) in new.iter().enumerate().rev() {
+            stay[i * wide + j] = match line == other {
+                true => stay[(i + 1) * wide + j + 1] + 1,
+                false => stay[(i + 1) * wide + j].max(stay[i * wide + j + 1]),
+            };
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    while i < before.len() || j < new.len() {
+        if i < before.len() && j < new.len() && before[i] == new[j] {
+            (i, j) = (i + 1, j + 1);
+            continue;
+        }
+        let (from, first) = (i, j);
+        while i < before.len() || j < new.len() {
+            let both = i < before.len() && j < new.len();
+            if both && before[i] == new[j] {
+                break;
+            }
+            let goes = !both && i < before.len()
+                || both && stay[(i + 1) * wide + j] >= stay[i * wide + j + 1];
+            match goes {
+                true => i += 1,
+                false => j += 1,
+            }
+        }
+        changes.push(Change {
+            old: old.start + from..old.start + i,
+            new: new[first..j].to_vec(),
+        });
+    }
+}
+
+fn hunks(lines: &[&str], changes: &[Change<'_>], out: &mut String) {
+    let mut done = 0;
+    // How many lines more stand in front of a place afterwards.
+    let mut moved: isize = 0;
+    while done < changes.len() {
+        let near = |pair: &[Change<'_>]| pair[1].old.start - pair[0].old.end <= 2 * CONTEXT;
+        let rest = &changes[done..];
+        let together = 1 + rest.windows(2).take_while(|pair| near(pair)).count();
+        let hunk = &rest[..together];
+        let from = hunk[0].old.start.saturating_sub(CONTEXT);
+        let to = (hunk[together - 1].old.end + CONTEXT).min(lines.len());
+        let more: isize = hunk
+            .iter()
+            .map(|change| change.new.len() as isize - change.old.len() as isize)
+            .sum();
+        let place = |first: usize, count: usize| match count {
+            0 => format!("{first},0"),
+            _ => format!("{},{count}", first + 1),
+        };
+        let new = from.checked_add_signed(moved).unwrap_or_default();
+        let count = (to - from).checked_add_signed(more).unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "@@ -{} +{} @@",
+            place(from, to - from),
+            place(new, count)
+        );
+        let mut at = from;
+        for change in hunk {
+            lines[at..change.old.start]
+                .iter()
+                .for_each(|line| put(out, ' ', line));
+            lines[change.old.clone()]
+                .iter()
+                .for_each(|line| put(out, '-', line));
+            change.new.iter().for_each(|line| put(out, '+', line));
+            at = change.old.end;
+        }
+        lines[at..to].iter().for_each(|line| put(out, ' ', line));
+        moved += more;
+        done += together;
+    }
+}
+
+fn put(out: &mut String, sign: char, line: &str) {
+    out.push(sign);
+    out.push_str(line);
+    if !line.ends_with('\n') {
+        out.push_str("\n\\ No newline at end of file\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(start: u32, end: u32) -> Span {
+        let file = 0;
+        Span { file, start, end }
+    }
+
+    fn diff(text: &str, edits: &[Edit]) -> String {
+        let files = [SourceFile::new("a.sql", text)];
+        let edits = ordered(edits).expect("they do not overlap");
+        let after = applied(&files, &edits).expect("they are in the file");
+        unified(&files, &after, &edits)
+    }
+
+    #[test]
+    fn a_diff_shows_whole_lines_with_those_around_them() {
+        let text = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n";
+        // A line goes, a word changes, a line comes far behind.
+        let edits = [
+            Edit::replace(span(2, 4), ""),
+            Edit::replace(span(6, 7), "four"),
+            Edit::replace(span(24, 24), "ten and a half\n"),
+        ];
+        assert_eq!(
+            diff(text, &edits),
+            "--- a.sql\n+++ a.sql\n@@ -1,7 +1,6 @@\n 1\n-2\n 3\n-4\n+four\n 5\n 6\n 7\n\
+             @@ -9,4 +8,5 @@\n 9\n 10\n 11\n+ten and a half\n 12\n"
+        );
+    }
+
+    #[test]
+    fn a_last_line_without_an_end_is_told() {
+        assert_eq!(
+            diff("a\nb", &[Edit::replace(span(3, 3), "c")]),
+            "--- a.sql\n+++ a.sql\n@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+bc\n\
+             \\ No newline at end of file\n"
+        );
+    }
+
+    #[test]
+    fn what_changes_the_same_twice_is_refused() {
+        let one = Edit::replace(span(0, 3), "x");
+        assert!(ordered(&[one.clone(), one.clone()]).is_some_and(|e| e.len() == 1));
+        assert!(ordered(&[one.clone(), Edit::replace(span(2, 4), "y")]).is_none());
+        assert!(ordered(&[one, Edit::replace(span(0, 3), "y")]).is_none());
+    }
+}

@@ -1,0 +1,323 @@
+//! A value that is computed from what was read, and written: computed by the UPDATE instead, from the row
+//! itself (coordination-avoidance.txt §5.2). The row's owner then applies it, and no update is lost.
+//!
+//! It is the same when the transaction runs alone: the variable has, in every run, the value that the row
+//! still has. That is so if one SELECT of that row by its whole key sets it and nothing between the two
+//! writes to the table.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use anabranch_sql::catalog::Statement;
+use anabranch_sql::parse::Lexeme;
+use anabranch_sql::source::Span;
+use anabranch_sql::summary::Role;
+use anabranch_types::{ColumnIndex, TableId};
+
+use super::body::{Body, Origin};
+use super::edit::Edit;
+use super::words::{find, parts};
+use super::{Candidate, kind};
+use crate::footprint::{Action, Footprint};
+use crate::rule::isolation::is_computed;
+
+/// How many variables are followed to others.
+const DEPTH_MAX: usize = 8;
+
+/// Words of what may come to something else when it is computed again.
+const COMPUTED_ONCE: [&str; 5] = [
+    "select",
+    "random",
+    "nextval",
+    "gen_random_uuid",
+    "clock_timestamp",
+];
+
+/// The assignments of one body that can be computed by the row.
+struct Converted {
+    columns: BTreeSet<(TableId, ColumnIndex)>,
+    at: Span,
+    edits: Vec<Edit>,
+}
+
+/// One candidate for each column, in all bodies that write it so; and one for each body.
+pub(super) fn candidates(footprint: &Footprint<'_>, bodies: &[Body<'_>]) -> Vec<Candidate> {
+    let converted: Vec<(&Body<'_>, Converted)> = bodies
+        .iter()
+        .filter_map(|body| Some((body, converted(body)?)))
+        .collect();
+    let of_all: BTreeSet<(TableId, ColumnIndex)> = converted
+        .iter()
+        .flat_map(|(_, c)| c.columns.iter().copied())
+        .collect();
+    let candidate = |of: Vec<&(&Body<'_>, Converted)>| {
+        let columns: BTreeSet<_> = of.iter().flat_map(|(_, c)| &c.columns).collect();
+        let names: Vec<String> = columns
+            .iter()
+            .map(|(table, column)| footprint.column_name(*table, *column))
+            .collect();
+        let names = names.join(", ");
+        Candidate {
+            kind: kind("repair-increment"),
+            title: format!("let the UPDATE compute {names} from the row, not from what was read"),
+            at: of.iter().map(|(_, c)| c.at).collect(),
+            edits: of.iter().flat_map(|(_, c)| c.edits.clone()).collect(),
+            accepts: vec![
+                "the row counts as it is when the transaction commits: what was read before it may be older"
+                    .to_owned(),
+            ],
+            accepts_at_commit: None,
+            guarantee: None,
+        }
+    };
+    let mut candidates: Vec<Candidate> = of_all
+        .iter()
+        .map(|column| {
+            let of_column = converted.iter().filter(|(_, c)| c.columns.contains(column));
+            candidate(of_column.collect())
+        })
+        .collect();
+    candidates.extend(converted.iter().map(|one| candidate(vec![one])));
+    candidates
+}
+
+fn converted(body: &Body<'_>) -> Option<Converted> {
+    let mut done = Converted {
+        columns: BTreeSet::new(),
+        at: body.nodes.first()?.span,
+        edits: Vec::new(),
+    };
+    let (mut reads, mut gone) = (BTreeSet::new(), Vec::new());
+    for node in 0..body.nodes.len() {
+        let Some(update) = body.only(node, Role::Update) else {
+            continue;
+        };
+        for (column, value) in assignments(body, node, update) {
+            let computed = update.write(column).is_some_and(|w| is_computed(&w.class));
+            let words = &body.nodes[node].words[value];
+            let mut rewriting = Rewriting {
+                body,
+                update,
+                node,
+                reads: BTreeSet::new(),
+                gone: Vec::new(),
+            };
+            if let (true, Some(text)) = (computed, rewriting.rewritten(words, 0))
+                && !rewriting.reads.is_empty()
+                && let Some(span) = super::words::span(words)
+            {
+                if done.columns.is_empty() {
+                    done.at = body.nodes[node].span;
+                }
+                done.columns.insert((update.access.table, column));
+                done.edits.push(Edit::replace(span, text));
+                gone.push(span);
+                gone.append(&mut rewriting.gone);
+                reads.extend(rewriting.reads);
+            }
+        }
+    }
+    if done.columns.is_empty() {
+        return None;
+    }
+    // What was computed apart is not needed there any more, if nothing else uses it.
+    let apart: Vec<usize> = (0..body.nodes.len())
+        .filter(|node| match body.nodes[*node].statement {
+            Statement::Assign { target, .. } => {
+                let span = body.nodes[*node].span;
+                let mut besides = gone.clone();
+                besides.push(span);
+                besides.extend(body.declaration(target));
+                gone.contains(&span)
+                    && !body.is_output(target)
+                    && !body.is_named_outside(target, &besides)
+            }
+            _ => false,
+        })
+        .collect();
+    let mut removed: Vec<Span> = gone.clone();
+    removed.retain(|span| !body.nodes.iter().any(|node| node.span == *span));
+    for node in &apart {
+        let span = body.nodes[*node].span;
+        done.edits.push(body.removed(span));
+        removed.push(span);
+        if let Statement::Assign { target, .. } = body.nodes[*node].statement
+            && let Some(declaration) = body.declaration(target)
+        {
+            done.edits.push(body.removed(declaration));
+            removed.push(declaration);
+        }
+    }
+    let reads: Vec<usize> = reads.into_iter().collect();
+    let unneeded = body.unneeded(&reads, &removed);
+    done.edits.extend(unneeded);
+    done.edits.extend(body.declares_nothing(&done.edits));
+    Some(done)
+}
+
+/// `SET column = value`: each column with the words of its value.
+pub(super) fn assignments(
+    body: &Body<'_>,
+    node: usize,
+    update: &Action,
+) -> Vec<(ColumnIndex, Range<usize>)> {
+    let words = &body.nodes[node].words;
+    let Some(set) = find(words, 0..words.len(), "set") else {
+        return Vec::new();
+    };
+    let ends = ["from", "where", "returning"];
+    let end = ends
+        .iter()
+        .filter_map(|end| find(words, set..words.len(), end))
+        .min()
+        .unwrap_or(words.len());
+    let schema = body.column_names(update.access.table);
+    parts(words, set + 1..end)
+        .into_iter()
+        .filter_map(|part| {
+            let name = words[part.start].name()?;
+            let column = schema.iter().position(|column| *column == name)?;
+            let is_assignment = words.get(part.start + 1)?.is_sign("=");
+            is_assignment.then_some((
+                ColumnIndex(u16::try_from(column).ok()?),
+                part.start + 2..part.end,
+            ))
+        })
+        .collect()
+}
+
+/// One value that is written, rewritten.
+struct Rewriting<'b, 'a> {
+    body: &'b Body<'a>,
+    update: &'b Action,
+    node: usize,
+    /// SELECTs whose values are not needed for it any more.
+    reads: BTreeSet<usize>,
+    /// Assignments that are written out in it.
+    gone: Vec<Span>,
+}
+
+impl Rewriting<'_, '_> {
+    /// The words with the row's columns in the place of variables that hold them.
+    fn rewritten(&mut self, words: &[Lexeme], depth: usize) -> Option<String> {
+        let mut text = String::new();
+        let mut done = words.first()?.span;
+        done.end = done.start;
+        let mut at = 0;
+        while at < words.len() {
+            let (length, replacement) = match self.replacement(words, at, depth) {
+                Some(found) => found,
+                None => (1, None),
+            };
+            let span = words[at].span.to(words[at + length - 1].span);
+            let between = Span {
+                start: done.end,
+                end: span.start,
+                ..span
+            };
+            text.push_str(self.body.file.slice(between));
+            match replacement {
+                Some(new) => text.push_str(&new),
+                None => text.push_str(self.body.file.slice(span)),
+            }
+            done = span;
+            at += length;
+        }
+        Some(text)
+    }
+
+    /// How many words from here on something else stands for, and what.
+    fn replacement(
+        &mut self,
+        words: &[Lexeme],
+        at: usize,
+        depth: usize,
+    ) -> Option<(usize, Option<String>)> {
+        let body = self.body;
+        let name = words[at].name()?;
+        let qualified = at > 0 && words[at - 1].is_sign(".");
+        let Some(Origin::Set(set)) = body.origin(name).filter(|_| !qualified) else {
+            return None;
+        };
+        let field = (words.get(at + 1).is_some_and(|dot| dot.is_sign("."))).then_some(at + 2);
+        match body.nodes[set].statement {
+            Statement::Sql { into, .. } => {
+                let column = match field {
+                    Some(field) if body.is_record(name) => {
+                        self.field_of(set, words.get(field)?.name()?)?
+                    }
+                    None => {
+                        let place = into.iter().position(|target| target == name)?;
+                        let part = body.selected(set)?.get(place)?.clone();
+                        let (column, word) = body.column_at(set, part)?;
+                        let fits = body.fits(name, self.update.access.table, column);
+                        fits.then(|| body.file.slice(word.span).to_owned())?
+                    }
+                    Some(_) => return None,
+                };
+                self.still_holds(set).then(|| {
+                    self.reads.insert(set);
+                    (field.map_or(1, |_| 3), Some(column))
+                })
+            }
+            Statement::Assign { .. } if field.is_none() && depth < DEPTH_MAX => {
+                if !body.runs_before(set, self.node) {
+                    return None;
+                }
+                let of = &body.nodes[set].words;
+                let sign = of.iter().position(|w| w.is_sign(":=") || w.is_sign("="))?;
+                let value = of.get(sign + 1..)?;
+                // What may have changed since it was computed, or differs each time, is not computed again.
+                let changes = |word: &Lexeme| {
+                    let origin = word.name().and_then(|name| body.origin(name));
+                    matches!(origin, Some(Origin::Unclear))
+                        || COMPUTED_ONCE.iter().any(|once| word.is_word(once))
+                };
+                if value.iter().any(changes) {
+                    return None;
+                }
+                let before = self.reads.len();
+                let text = self.rewritten(value, depth + 1)?;
+                if self.reads.len() == before {
+                    return None;
+                }
+                self.gone.push(body.nodes[set].span);
+                let alone = words.len() == 1 || value.len() == 1;
+                Some((1, Some(if alone { text } else { format!("({text})") })))
+            }
+            _ => None,
+        }
+    }
+
+    /// The column that a record's field holds.
+    fn field_of(&self, set: usize, field: &str) -> Option<String> {
+        let body = self.body;
+        for part in body.selected(set)? {
+            let words = &body.nodes[set].words[part.clone()];
+            if let [star] = words
+                && star.is_sign("*")
+            {
+                let names = body.column_names(self.update.access.table);
+                return names
+                    .iter()
+                    .any(|name| *name == field)
+                    .then(|| field.to_owned());
+            }
+            if let Some((_, word)) = body.column_at(set, part)
+                && word.name() == Some(field)
+            {
+                return Some(body.file.slice(word.span).to_owned());
+            }
+        }
+        None
+    }
+
+    /// Whether the row that is updated is still as this SELECT has read it.
+    fn still_holds(&self, set: usize) -> bool {
+        let body = self.body;
+        let read = body.only(set, Role::Read);
+        read.is_some_and(|read| body.same_row(read, self.update))
+            && body.runs_before(set, self.node)
+            && !body.touched_between(self.update.access.table, set, self.node, false)
+    }
+}

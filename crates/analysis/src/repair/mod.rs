@@ -1,0 +1,307 @@
+//! Repairs: changes of an application under which less has to be coordinated.
+//!
+//! A repair is a changed text. Nobody says of it what it is good for: the changed files are read by the same
+//! front end and analysed by the same [`analyze_with`], and what is told of the plan is the difference of the two
+//! plans. What does not come out better (`change`) is not offered, and told as tried.
+//!
+//! 1. `body`: the routines as lists of statements, with what is known of their variables.
+//! 2. One file a kind makes candidates, each a list of `edit`s: `increment`, `counter`, `generated`,
+//!    `deletion`, `routing`. [`KINDS`] has them by name.
+//! 3. [`propose`] reads, analyses and compares each by itself, and ranks what is better: by how much
+//!    coordination goes, then by how little the application gives up.
+//!
+//! Each keeps what the transactions do when they run alone, but for what it says that the application has to
+//! accept. Splitting what is left of a bounded number among sites (escrow) is no kind: nothing here could run it.
+//! Programs' source is not changed, nor files of invariants: only SQL that is written down as such.
+
+mod body;
+mod catalogue;
+mod change;
+mod counter;
+mod deletion;
+mod edit;
+mod generated;
+mod increment;
+mod routing;
+mod words;
+
+use std::collections::BTreeSet;
+
+use anabranch_sql::catalog::Catalog;
+use anabranch_sql::script::Script;
+use anabranch_sql::source::{SourceFile, Span};
+use anabranch_sql::summary::TransactionSummary;
+
+pub use catalogue::{KINDS, Kind, kind_by_code};
+pub use change::{Classes, PlanChange, TypeChange, TypePlan};
+
+use crate::footprint::Footprint;
+use crate::invariant;
+use crate::plan::{Confluence, Plan};
+use crate::{Guarantee, Options, analyze_with};
+use change::{Cost, Planned, change};
+use edit::{Edit, applied, ordered, unified};
+
+/// The most candidates that are read and analysed.
+pub const TRIED_MAX: usize = 100;
+
+/// Reads changed files: the first of the application's, in their order. Says why they are refused.
+pub type Reader<'r> = dyn Fn(Vec<SourceFile>) -> Result<Script, String> + 'r;
+
+/// What is to be repaired.
+#[derive(Clone, Copy)]
+pub struct Subject<'a> {
+    /// What is declared.
+    pub catalog: &'a Catalog,
+    /// Its transaction types.
+    pub summaries: &'a [TransactionSummary],
+    /// Its plan.
+    pub plan: &'a Plan,
+    /// What the plan was asked for with.
+    pub options: &'a Options,
+    /// So many of the catalog's files are the application's own SQL, and may be changed.
+    pub files: usize,
+    /// Who reads them again.
+    pub read: &'a Reader<'a>,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Repairs {
+    /// What comes out better, the best first.
+    pub offered: Vec<Repair>,
+    /// What was tried, or comes to mind, and is of no use here.
+    pub considered: Vec<Considered>,
+    /// Candidates beyond [`TRIED_MAX`], which were not looked at.
+    pub untried: usize,
+}
+
+/// A change under which less is coordinated.
+#[derive(Clone, Debug)]
+pub struct Repair {
+    /// What kind it is.
+    pub kind: &'static Kind,
+    /// What it does, here.
+    pub title: String,
+    /// Where: file and line.
+    pub places: Vec<(String, usize)>,
+    /// The change of the files, as `diff -u` shows it; empty where another guarantee is asked for.
+    pub diff: String,
+    /// The change of the plan.
+    pub change: PlanChange,
+    /// What the application gives up, or has to accept.
+    pub accepts: Vec<String>,
+    /// The files, changed.
+    pub files: Vec<SourceFile>,
+    /// What the new plan was asked for with.
+    pub options: Options,
+}
+
+/// A change that is not offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Considered {
+    /// What kind it is.
+    pub kind: &'static Kind,
+    /// What it would do, here.
+    pub title: String,
+    /// Why it is not offered.
+    pub reason: String,
+}
+
+/// A change that may be one for the better.
+struct Candidate {
+    kind: &'static Kind,
+    title: String,
+    at: Vec<Span>,
+    edits: Vec<Edit>,
+    accepts: Vec<String>,
+    /// What is to be accepted besides if an owner then decides something at commit.
+    accepts_at_commit: Option<&'static str>,
+    guarantee: Option<Guarantee>,
+}
+
+/// The kind with this code, which is one of [`KINDS`].
+fn kind(code: &str) -> &'static Kind {
+    let mut kinds = KINDS.iter();
+    let found = kinds.find(|kind| kind.code == code);
+    debug_assert!(found.is_some(), "kind {code} is not in the catalogue");
+    found.unwrap_or(&KINDS[0])
+}
+
+/// Looks for repairs, and analyses the application again with each.
+pub fn propose(subject: Subject<'_>) -> Repairs {
+    let mut repairs = Repairs::default();
+    if !subject.plan.needs_coordination() {
+        return repairs;
+    }
+    let mut candidates = candidates(subject);
+    repairs.untried = candidates.len().saturating_sub(TRIED_MAX);
+    candidates.truncate(TRIED_MAX);
+    let cost = Cost::of(subject.plan);
+    let mut better: Vec<(Cost, Candidate, Repair)> = Vec::new();
+    let mut rest: Vec<(Candidate, String)> = Vec::new();
+    for candidate in candidates {
+        match tried(subject, &candidate) {
+            Ok((now, repair)) if now < cost => better.push((now, candidate, repair)),
+            Ok(_) => {
+                let reason = "tried: no less has to be ordered with it".to_owned();
+                rest.push((candidate, reason));
+            }
+            Err(reason) => rest.push((candidate, format!("it is refused: {reason}"))),
+        }
+    }
+    better.sort_by_key(|(cost, candidate, _)| {
+        let place = candidate
+            .at
+            .iter()
+            .map(|span| (span.file, span.start))
+            .min();
+        (*cost, candidate.kind.rank, candidate.edits.len(), place)
+    });
+    // What another of the same kind does better, or does as well with less, in the same place.
+    let mut done: Vec<(&'static str, Span)> = Vec::new();
+    let overlaps = |done: &[(&'static str, Span)], candidate: &Candidate| {
+        let mut at = candidate.at.iter();
+        at.any(|span| done.contains(&(candidate.kind.code, *span)))
+    };
+    for (_, candidate, repair) in better {
+        if !overlaps(&done, &candidate) {
+            done.extend(candidate.at.iter().map(|span| (candidate.kind.code, *span)));
+            repairs.offered.push(repair);
+        }
+    }
+    let told = rest.into_iter().filter(|(c, _)| !overlaps(&done, c));
+    repairs.considered = told
+        .map(|(candidate, reason)| Considered {
+            kind: candidate.kind,
+            title: candidate.title,
+            reason,
+        })
+        .collect();
+    repairs.considered.extend(escrow(subject.plan));
+    let mut seen = BTreeSet::new();
+    repairs
+        .considered
+        .retain(|of| seen.insert((of.kind.code, of.title.clone())));
+    repairs
+}
+
+/// All changes that come to mind, each once.
+fn candidates(subject: Subject<'_>) -> Vec<Candidate> {
+    let footprint = Footprint::new(subject.catalog, subject.summaries);
+    let bodies = body::bodies(&footprint, subject.files);
+    let declared = invariant::collect(&footprint);
+    let mut all = increment::candidates(&footprint, &bodies);
+    all.extend(counter::candidates(&footprint, &bodies));
+    all.extend(generated::candidates(&footprint, &bodies, subject.files));
+    all.extend(deletion::candidates(
+        &footprint,
+        &bodies,
+        subject.plan,
+        &declared,
+        subject.files,
+    ));
+    all.extend(routing::candidates(&footprint, &bodies, subject.plan));
+    all.extend(weaker(subject));
+    let mut seen: Vec<Vec<Edit>> = Vec::new();
+    all.retain_mut(|candidate| {
+        if candidate.guarantee.is_some() {
+            return true;
+        }
+        let Some(edits) = ordered(&candidate.edits) else {
+            return false;
+        };
+        candidate.edits = edits;
+        let is_new = !seen.contains(&candidate.edits);
+        if is_new {
+            seen.push(candidate.edits.clone());
+        }
+        is_new
+    });
+    all
+}
+
+/// The declared invariants alone, where more is asked for.
+fn weaker(subject: Subject<'_>) -> Option<Candidate> {
+    (subject.options.guarantee == Guarantee::Serializable).then(|| Candidate {
+        kind: kind("repair-guarantee"),
+        title: "ask for the declared invariants alone: --guarantee invariants".to_owned(),
+        at: Vec::new(),
+        edits: Vec::new(),
+        accepts: vec![
+            "transactions are not as if they ran one after another: what is to hold beyond the declared \
+             invariants, such as a decision about rows that others change, has to be declared"
+                .to_owned(),
+        ],
+        accepts_at_commit: None,
+        guarantee: Some(Guarantee::Invariants),
+    })
+}
+
+/// Reads and analyses the application with a change.
+fn tried(subject: Subject<'_>, candidate: &Candidate) -> Result<(Cost, Repair), String> {
+    let own = &subject.catalog.files[..subject.files];
+    let files = applied(own, &candidate.edits).ok_or("a change is outside of its file")?;
+    let read = (subject.read)(files.clone())?;
+    let mut options = subject.options.clone();
+    options.guarantee = candidate.guarantee.unwrap_or(options.guarantee);
+    let plan = analyze_with(read.application.catalog(), &read.summaries, &options);
+    let before = Planned {
+        plan: subject.plan,
+        summaries: subject.summaries,
+    };
+    let after = Planned {
+        plan: &plan,
+        summaries: &read.summaries,
+    };
+    let change = change(before, after).ok_or("it changes which transaction types there are")?;
+    let known = |summaries: &[TransactionSummary]| {
+        let unknown = summaries.iter().filter(|s| s.unknown.is_some());
+        unknown.count()
+    };
+    if known(&read.summaries) > known(subject.summaries) {
+        return Err("something of it is not understood then".to_owned());
+    }
+    let places = candidate.at.iter().filter_map(|span| {
+        let file = subject.catalog.files.get(usize::from(span.file))?;
+        let line = crate::report::text::line_of(&file.text, span.start);
+        Some((file.name.clone(), line))
+    });
+    let (was, now) = (Cost::of(subject.plan), Cost::of(&plan));
+    let mut accepts = candidate.accepts.clone();
+    if now.at_commit > was.at_commit {
+        accepts.extend(candidate.accepts_at_commit.map(str::to_owned));
+    }
+    let repair = Repair {
+        kind: candidate.kind,
+        title: candidate.title.clone(),
+        places: places.collect(),
+        diff: unified(own, &files, &candidate.edits),
+        change,
+        accepts,
+        files,
+        options,
+    };
+    Ok((now, repair))
+}
+
+/// Bounds that two changes may break together: what they could become elsewhere.
+fn escrow(plan: &Plan) -> Vec<Considered> {
+    let broken = |invariant: usize| {
+        let verdicts = plan.entries.iter().filter_map(|e| e.verdict(invariant));
+        let mut needing = verdicts.filter(|v| v.confluent == Confluence::No);
+        needing.any(|v| matches!(v.rule, "gt-decrement" | "lt-increment"))
+    };
+    let bounds = (0..plan.invariants.len()).filter(|invariant| broken(*invariant));
+    bounds
+        .map(|invariant| Considered {
+            kind: kind("repair-escrow"),
+            title: format!(
+                "split what {} leaves among sites",
+                plan.invariants[invariant].name
+            ),
+            reason: "no cluster here keeps shares of a number, so that no plan can have them"
+                .to_owned(),
+        })
+        .collect()
+}
