@@ -5,9 +5,12 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anabranch_analysis::explore::{Counterexample, Effort, Explorer};
+use anabranch_analysis::repair::{Subject, propose};
 use anabranch_analysis::report;
 use anabranch_analysis::report::counterexample::ReplayedBy;
 use anabranch_analysis::report::findings::{Baseline, Finding, findings};
+use anabranch_analysis::report::json::Besides;
+use anabranch_analysis::report::repairs::Shown;
 use clap::{Args, ValueEnum};
 
 use super::input::{Input, InputArguments};
@@ -35,6 +38,9 @@ pub(crate) struct AnalyzeArguments {
     /// Do not look for counterexamples to what needs coordination
     #[arg(long)]
     no_counterexamples: bool,
+    /// Look for changes of the SQL under which less has to be ordered, try each, and show the best N
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "3")]
+    repairs: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -60,7 +66,12 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
         check_writable(Some(path))?;
         check_replaceable(path)?;
     }
-    let Input { script: read, plan } = arguments.input.read()?;
+    let Input {
+        script: read,
+        plan,
+        options,
+        sources,
+    } = arguments.input.read()?;
     let compiled = &read.application;
     let catalog = compiled.catalog();
     let found = findings(&plan, catalog);
@@ -73,6 +84,22 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
     let shows = matches!(arguments.format, Format::Text | Format::Json | Format::Html);
     let counterexamples = (shows && !arguments.no_counterexamples).then(look);
     let summaries = &read.summaries;
+    let changed = |files| sources.read_changed(files);
+    let look = || {
+        propose(Subject {
+            catalog,
+            summaries,
+            plan: &plan,
+            options: &options,
+            files: sources.own,
+            read: &changed,
+        })
+    };
+    let repairs = arguments.repairs.filter(|_| shows).map(|n| (look(), n));
+    let repairs = repairs.as_ref().map(|(repairs, shown_max)| Shown {
+        repairs,
+        shown_max: *shown_max,
+    });
     let replayed_by = |shown: &Counterexample| replay::command(&arguments.input, shown);
     match arguments.format {
         Format::Text => {
@@ -80,9 +107,10 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
                 .as_ref()
                 .map(|search| report::counterexample::render(&plan, search, &replayed_by));
             say!(
-                "{}{}{}{}{}",
+                "{}{}{}{}{}{}",
                 report::text::render(&plan, catalog, summaries),
                 shown.unwrap_or_default(),
+                repairs.map(report::repairs::render).unwrap_or_default(),
                 report::left_out::render(&read.left_out, catalog),
                 report::probable::render(&read.probable, catalog),
                 known
@@ -96,12 +124,15 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
                 &plan,
                 catalog,
                 summaries,
-                counterexamples
-                    .as_ref()
-                    .map(|search| (search, &replayed_by as &ReplayedBy<'_>)),
-                known.as_ref().map(|baseline| (baseline, found.as_slice())),
-                &read.left_out,
-                &read.probable,
+                Besides {
+                    counterexamples: counterexamples
+                        .as_ref()
+                        .map(|search| (search, &replayed_by as &ReplayedBy<'_>)),
+                    repairs,
+                    baseline: known.as_ref().map(|baseline| (baseline, found.as_slice())),
+                    left_out: &read.left_out,
+                    probable: &read.probable,
+                },
             )
         )?,
         Format::Sarif => say!(
@@ -114,6 +145,7 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
                 catalog,
                 summaries,
                 counterexamples: counterexamples.as_ref(),
+                repairs,
                 replayed_by: &replayed_by,
                 findings: &found,
                 left_out: &read.left_out,

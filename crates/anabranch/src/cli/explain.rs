@@ -1,8 +1,9 @@
-//! `anabranch explain FILES… PROCEDURE`, and `anabranch explain RULE`
+//! `anabranch explain FILES… PROCEDURE`, and `anabranch explain RULE`, or a kind of repairs
 
 use std::error::Error;
 use std::path::PathBuf;
 
+use anabranch_analysis::repair::{Kind, kind_by_code};
 use anabranch_analysis::rule::{Rule, rule};
 use anabranch_bench::application;
 use clap::Args;
@@ -12,8 +13,8 @@ use super::output::say;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArguments {
-    /// SQL files, or folders of them, and then the name of a procedure in them; or the code of a rule
-    /// alone, as `analyze` names it
+    /// SQL files, or folders of them, and then the name of a procedure in them; or the code of a rule or a
+    /// repair alone, as `analyze` names it
     #[arg(required = true, num_args = 1.., value_name = "FILES… PROCEDURE|RULE")]
     what: Vec<PathBuf>,
 }
@@ -28,9 +29,13 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Verdict, Box<dyn Error
             )
             .into());
         }
+        if let Some(kind) = kind_by_code(&name) {
+            say!("{}", described_kind(kind))?;
+            return Ok(Verdict::Fine);
+        }
         let Some(rule) = rule(&name) else {
             return Err(format!(
-                "error: there is no rule \"{name}\"; docs/analysis.md has them all. Of a procedure name the \
+                "error: there is no rule and no repair \"{name}\"; docs/analysis.md has them all. Of a procedure name the \
                  files, too: anabranch explain FILES… PROCEDURE"
             )
             .into());
@@ -84,4 +89,17 @@ fn described(rule: &Rule) -> String {
         rule.source
     ));
     lines.join("\n") + "\n"
+}
+
+/// What the code of a kind of repairs means.
+fn described_kind(kind: &Kind) -> String {
+    [
+        format!("{}: {}", kind.code, kind.title),
+        String::new(),
+        format!("  why         {}", kind.why),
+        format!("  gives up    {}", kind.gives_up),
+        format!("  source      {}", kind.source),
+    ]
+    .join("\n")
+        + "\n"
 }

@@ -12,8 +12,8 @@ use anabranch_analysis::{Guarantee, Limits, Options, Plan, Topology, analyze_wit
 use anabranch_bench::application;
 use anabranch_source::Program;
 use anabranch_sql::diagnostic::Diagnostic;
-use anabranch_sql::script::{self, LeftOut, Script};
-use anabranch_sql::{SourceFile, Span};
+use anabranch_sql::script::{self, Client, LeftOut, Script};
+use anabranch_sql::source::SourceFile;
 use clap::{Args, ValueEnum};
 
 use super::live::{self, Address, Live, Waits, is_address, without_password};
@@ -101,6 +101,41 @@ pub(crate) enum GuaranteeArgument {
 pub(crate) struct Input {
     pub(crate) script: Script,
     pub(crate) plan: Plan,
+    pub(crate) options: Options,
+    pub(crate) sources: Sources,
+}
+
+/// What an application is read from.
+pub(crate) struct Sources {
+    /// Its SQL: files as they are, and behind them what is made of invariants and programs.
+    files: Vec<SourceFile>,
+    /// How many are files as they are.
+    pub(crate) own: usize,
+    programs: Vec<SourceFile>,
+    clients: Vec<Client>,
+    /// How much of it is not understood.
+    left_out: usize,
+}
+
+impl Sources {
+    /// Reads it all again with other texts of the files that are as they are.
+    ///
+    /// # Errors
+    /// Why they are refused, or what of them is not understood, in a line.
+    pub(crate) fn read_changed(&self, mut files: Vec<SourceFile>) -> Result<Script, String> {
+        files.extend_from_slice(&self.files[self.own..]);
+        let (programs, clients) = (self.programs.clone(), self.clients.clone());
+        let read = application::read_script_with(files, programs, clients);
+        let read = read.map_err(|error| {
+            let told = error.to_string();
+            let first = told.lines().next().unwrap_or_default();
+            first.trim_start_matches("error: ").to_owned()
+        })?;
+        match read.left_out.get(self.left_out) {
+            None => Ok(read),
+            Some(left) => Err(left.diagnostic.message.clone()),
+        }
+    }
 }
 
 impl InputArguments {
@@ -109,7 +144,7 @@ impl InputArguments {
     /// # Errors
     /// When a file cannot be read, is refused, or there is nothing to analyse.
     pub(crate) fn read(&self) -> Result<Input, Box<dyn Error>> {
-        let mut script = self.script()?;
+        let (script, sources) = self.sources()?;
         let guarantee = match self.guarantee {
             GuaranteeArgument::Invariants => Guarantee::Invariants,
             GuaranteeArgument::Serializable => Guarantee::Serializable,
@@ -122,7 +157,12 @@ impl InputArguments {
             limits: self.limits(),
         };
         let plan = analyze_with(script.application.catalog(), &script.summaries, &options);
-        Ok(Input { script, plan })
+        Ok(Input {
+            script,
+            plan,
+            options,
+            sources,
+        })
     }
 
     /// How often transaction types are called: as databases count it, unless a file says otherwise.
@@ -189,11 +229,11 @@ impl InputArguments {
     /// # Errors
     /// As [`InputArguments::read`].
     pub(crate) fn script(&self) -> Result<Script, Box<dyn Error>> {
-        let relative = |paths: &[PathBuf]| {
-            let files = paths.iter().filter(|path| !is_address(path));
-            files.map(|path| relative(path)).collect::<Vec<_>>()
-        };
-        let databases = self.databases()?;
+        self.sources().map(|(script, _)| script)
+    }
+
+    fn sources(&self) -> Result<(Script, Sources), Box<dyn Error>> {
+        let relative = |paths: &[PathBuf]| paths.iter().map(|p| relative(p)).collect::<Vec<_>>();
         let bytes_max = self.file_mb_max * MEGABYTE;
         let limits = program::Limits {
             bytes_max,
@@ -203,11 +243,8 @@ impl InputArguments {
         let is_program = !found.programs.is_empty() || !found.left_out.is_empty();
         let mut paths = relative(&self.schema);
         paths.extend(found.sql);
-        let mut files: Vec<SourceFile> = databases
-            .iter()
-            .flat_map(|live| live.files.clone())
-            .collect();
-        files.extend(application::read_sources_up_to(&paths, bytes_max)?);
+        let mut files = application::read_sources_up_to(&paths, bytes_max)?;
+        let own = files.len();
         let beside = application::read_sources_up_to(&relative(&self.invariants), bytes_max)?;
         files.extend(beside.iter().map(script::invariants));
         let Program {
@@ -219,12 +256,10 @@ impl InputArguments {
         clients
             .iter_mut()
             .for_each(|client| client.shift(files.len()));
-        let mut read = application::read_script_with(files.clone(), found.programs, clients)?;
-        read.has_clients |= is_program || !databases.is_empty();
-        for live in databases {
-            script::forget_order(&mut read, &live.ordered_otherwise);
-            read.left_out.extend(live.left_out.iter().cloned());
-        }
+        let mut read =
+            application::read_script_with(files.clone(), found.programs.clone(), clients.clone())?;
+        let left_out = read.left_out.len();
+        read.has_clients |= is_program;
         read.left_out.extend(found.left_out);
         read.left_out.extend(broken.into_iter().map(|broken| {
             let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
@@ -242,7 +277,7 @@ impl InputArguments {
         }));
         if !read.left_out.is_empty() && !read.has_clients && !self.leave_out {
             // What is written for anabranch alone has to be right.
-            application::compile(files)?;
+            application::compile(files.clone())?;
         }
         let catalog = read.application.catalog();
         if catalog.tables.is_empty() && read.summaries.is_empty() {
@@ -253,7 +288,14 @@ impl InputArguments {
             )
             .into());
         }
-        Ok(read)
+        let sources = Sources {
+            files,
+            own,
+            programs: found.programs,
+            clients,
+            left_out,
+        };
+        Ok((read, sources))
     }
 
     /// The arguments as they are typed, each behind a space.

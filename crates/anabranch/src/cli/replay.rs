@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<Verdict, Box<dyn Error>
         check_writable(Some(path))?;
         check_replaceable(path)?;
     }
-    let Input { script, plan } = arguments.input.read()?;
+    let Input { script, plan, .. } = arguments.input.read()?;
     let again = arguments.input.script()?.application;
     let replayer = Replayer::new(script.application, again, plan);
     let plan = replayer.plan();

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::{anabranch, refused, refused_in_one_line, scratch, shown, text};
+use crate::{anabranch, anabranch_in, refused, refused_in_one_line, scratch, shown, text};
 
 const SQL: &str = "CREATE TABLE seats (flight integer NOT NULL, seat integer NOT NULL,
                     PRIMARY KEY (flight, seat));
@@ -282,6 +282,100 @@ fn a_rule_is_explained_by_its_code() {
         assert!(ran.out.contains(words), "{words}: {}", ran.out);
     }
     refused_in_one_line(&["explain", "sequential"], &["there is no rule", "FILES"]);
+}
+
+/// Repairs are looked for where somebody asks, in each report that people or programs read whole.
+#[test]
+fn repairs_are_told_where_they_are_asked_for() {
+    let of = |more: &[&str]| {
+        let ran = anabranch(&[&["analyze", "examples/payroll"], more].concat());
+        assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{more:?}");
+        ran.out
+    };
+    let without = of(&["--no-counterexamples"]);
+    let with = of(&["--no-counterexamples", "--repairs"]);
+    let told = with
+        .strip_prefix(&without)
+        .expect("repairs come behind the plan");
+    for words in [
+        "mark rows of departments as deleted instead of deleting them [repair-mark-deleted]",
+        "2 free, 3 local, 3 global → 3 free, 3 local, 2 global",
+        "+ ○ close_department free",
+        "     +    UPDATE departments SET deleted = true WHERE id = p_department_id;",
+        "[repair-escrow]; no cluster here keeps shares",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    let json = |more: &[&str]| -> Value {
+        let out = of(&[&["--no-counterexamples", "--format", "json"], more].concat());
+        serde_json::from_str(&out).expect("it is JSON")
+    };
+    assert!(json(&[]).get("repairs").is_none());
+    assert_eq!(json(&["--repairs=0"])["repairs"], serde_json::json!([]));
+    let read = json(&["--repairs"]);
+    let repair = &read["repairs"][0];
+    assert_eq!(repair["kind"], "repair-mark-deleted");
+    assert_eq!(repair["plan"]["after"]["free"], 3);
+    let page = of(&["--no-counterexamples", "--format", "html", "--repairs"]);
+    assert_eq!(page.matches("<article class=\"repair\">").count(), 1);
+    assert!(page.contains("<span class=\"come\">+    UPDATE departments SET deleted = true"));
+    let explained = anabranch(&["explain", "repair-mark-deleted"]);
+    assert!(
+        explained.out.contains("gives up    Marked rows stay"),
+        "{}",
+        explained.out
+    );
+}
+
+/// What the diff says, made to the files, comes to the plan that is told; files of invariants, which a repair
+/// may not change, are read again beside them.
+#[test]
+fn a_repair_can_be_made() {
+    let folder = scratch("repairs-made");
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/payroll");
+    for file in ["schema.sql", "procedures.sql", "assertions.sql"] {
+        std::fs::copy(examples.join(file), folder.join(file)).unwrap();
+    }
+    let files = [
+        "analyze",
+        "schema.sql",
+        "procedures.sql",
+        "--invariants",
+        "assertions.sql",
+    ];
+    let report = |more: &[&str]| -> Value {
+        let ran = anabranch_in(&folder, &[&files[..], &["--format", "json"], more].concat());
+        serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}", ran.err))
+    };
+    let told = report(&["--repairs=1"]);
+    let diff = told["repairs"][0]["diff"].as_str().expect("a diff");
+    let changes: Vec<&str> = diff.lines().filter(|l| l.starts_with(['-', '+'])).collect();
+    for file in ["schema.sql", "procedures.sql"] {
+        let mut text = std::fs::read_to_string(folder.join(file)).unwrap();
+        for pair in changes.windows(2) {
+            // A line that comes stands where one goes, or behind the last of the table's columns.
+            match (pair[0].strip_prefix('-'), pair[1].strip_prefix('+')) {
+                (Some(old), Some(new)) if text.contains(old) => text = text.replace(old, new),
+                _ => {}
+            }
+        }
+        let mark = changes
+            .iter()
+            .find(|l| l.contains("deleted boolean"))
+            .expect("the mark");
+        let last = "    total_salary numeric(14, 2) NOT NULL DEFAULT 0,\n";
+        text = text.replace(last, &format!("{last}{}\n", &mark[1..]));
+        std::fs::write(folder.join(file), text).unwrap();
+    }
+    let after = report(&[]);
+    let classes = |class: &str| {
+        let types = after["transactions"].as_array().expect("types").iter();
+        types.filter(|of| of["class"] == class).count()
+    };
+    let said = &told["repairs"][0]["plan"]["after"];
+    for class in ["free", "local", "global"] {
+        assert_eq!(said[class], classes(class), "{class}: {diff}");
+    }
 }
 
 /// The page says what the text says, and nothing in a name is taken for markup.

@@ -283,7 +283,8 @@ fn one(
                 parameter: None,
             })
         }
-        Origin::Input => {
+        // Where other columns are part of the key, what is given says more than which row it is.
+        Origin::Input if is_alone(footprint, table, column) => {
             let elsewhere = body.is_named_outside(variable, &outside_header(body, &gone));
             let text = body.text(&words[value.clone()]);
             let header = match elsewhere {
@@ -310,8 +311,18 @@ fn one(
                 parameter: Some(format!("{} of {}", variable, body.procedure.name)),
             })
         }
-        Origin::Unclear => None,
+        Origin::Input | Origin::Unclear => None,
     }
+}
+
+/// Whether the column by itself is a key.
+fn is_alone(footprint: &Footprint<'_>, table: TableId, column: ColumnIndex) -> bool {
+    let schema = footprint.table(table);
+    let unique = schema.indexes.iter().filter(|index| index.unique);
+    let mut keys = unique
+        .map(|index| &index.columns)
+        .chain([&schema.primary_key]);
+    keys.any(|key| key.as_slice() == [column])
 }
 
 /// A list without one of its parts.

@@ -400,6 +400,43 @@ fn who_runs_alone_does_what_it_did() {
     assert_eq!(was[1].len(), 4, "{was:?}");
 }
 
+/// A value that is given besides finds the row that was found without it, and no other.
+#[test]
+fn a_wrong_value_finds_nothing() {
+    let files = example_files("smallbank");
+    let found = repairs(&files, Guarantee::Invariants);
+    let mut routed = found
+        .offered
+        .iter()
+        .filter(|of| of.diff.contains("transact_savings("));
+    let changed = routed
+        .next()
+        .expect("it is among those that are offered")
+        .files
+        .clone();
+    let rows = [
+        "INSERT INTO account VALUES ('a', 1), ('b', 2)",
+        "INSERT INTO savings VALUES (1, 10), (2, 20)",
+    ];
+    let arguments = |more: &[i64]| {
+        let mut arguments = vec![
+            Value::Text("a".into()),
+            Value::Numeric(Decimal::parse("5").expect("a number")),
+        ];
+        arguments.extend(more.iter().map(|n| Value::Int(*n)));
+        arguments
+    };
+    let left = |files: &[SourceFile], arguments: &[Value]| {
+        let calls = [("transact_savings", arguments)];
+        left_by(files.to_vec(), &rows, &calls, &["savings"])
+    };
+    let was = left(&files, &arguments(&[]));
+    assert_eq!(left(&changed, &arguments(&[1])), was);
+    let nothing = left_by(files.clone(), &rows, &[], &["savings"]);
+    assert_ne!(was, nothing);
+    assert_eq!(left(&changed, &arguments(&[2])), nothing);
+}
+
 /// What would be another thing for a transaction that runs alone is no repair.
 #[test]
 fn what_is_not_the_same_is_left_alone() {
