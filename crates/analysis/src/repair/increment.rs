@@ -298,10 +298,7 @@ impl Rewriting<'_, '_> {
                 && star.is_sign("*")
             {
                 let names = body.column_names(self.update.access.table);
-                return names
-                    .iter()
-                    .any(|name| *name == field)
-                    .then(|| field.to_owned());
+                return names.contains(&field).then(|| field.to_owned());
             }
             if let Some((_, word)) = body.column_at(set, part)
                 && word.name() == Some(field)
