@@ -138,7 +138,10 @@ impl Address {
         }
         // A server that takes the connection and says nothing would be waited for without end.
         let (tell, told) = mpsc::channel();
-        thread::spawn(move || tell.send(config.connect(NoTls)));
+        thread::spawn(move || {
+            // Who asked may have given up.
+            let _ = tell.send(config.connect(NoTls));
+        });
         match told.recv_timeout(longest.saturating_add(Duration::from_secs(1))) {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(error)) => Err(self.refused(&error)),
