@@ -13,7 +13,7 @@ use anabranch_bench::application;
 use anabranch_source::Program;
 use anabranch_sql::diagnostic::Diagnostic;
 use anabranch_sql::script::{self, Client, LeftOut, Script};
-use anabranch_sql::source::SourceFile;
+use anabranch_sql::source::{SourceFile, Span};
 use clap::{Args, ValueEnum};
 
 use super::live::{self, Address, Live, Waits, is_address, without_password};
@@ -107,12 +107,14 @@ pub(crate) struct Input {
 
 /// What an application is read from.
 pub(crate) struct Sources {
-    /// Its SQL: files as they are, and behind them what is made of invariants and programs.
+    /// Its SQL: databases and files as they are, and behind them what is made of invariants and programs.
     files: Vec<SourceFile>,
-    /// How many are files as they are.
+    /// How many are as they are.
     pub(crate) own: usize,
     programs: Vec<SourceFile>,
     clients: Vec<Client>,
+    /// Columns of databases that order and compare texts in a way of their own.
+    ordered_otherwise: script::Columns,
     /// How much of it is not understood.
     left_out: usize,
 }
@@ -126,11 +128,12 @@ impl Sources {
         files.extend_from_slice(&self.files[self.own..]);
         let (programs, clients) = (self.programs.clone(), self.clients.clone());
         let read = application::read_script_with(files, programs, clients);
-        let read = read.map_err(|error| {
+        let mut read = read.map_err(|error| {
             let told = error.to_string();
             let first = told.lines().next().unwrap_or_default();
             first.trim_start_matches("error: ").to_owned()
         })?;
+        script::forget_order(&mut read, &self.ordered_otherwise);
         match read.left_out.get(self.left_out) {
             None => Ok(read),
             Some(left) => Err(left.diagnostic.message.clone()),
@@ -144,7 +147,7 @@ impl InputArguments {
     /// # Errors
     /// When a file cannot be read, is refused, or there is nothing to analyse.
     pub(crate) fn read(&self) -> Result<Input, Box<dyn Error>> {
-        let (script, sources) = self.sources()?;
+        let (mut script, sources) = self.sources()?;
         let guarantee = match self.guarantee {
             GuaranteeArgument::Invariants => Guarantee::Invariants,
             GuaranteeArgument::Serializable => Guarantee::Serializable,
@@ -233,7 +236,11 @@ impl InputArguments {
     }
 
     fn sources(&self) -> Result<(Script, Sources), Box<dyn Error>> {
-        let relative = |paths: &[PathBuf]| paths.iter().map(|p| relative(p)).collect::<Vec<_>>();
+        let relative = |paths: &[PathBuf]| {
+            let files = paths.iter().filter(|path| !is_address(path));
+            files.map(|path| relative(path)).collect::<Vec<_>>()
+        };
+        let databases = self.databases()?;
         let bytes_max = self.file_mb_max * MEGABYTE;
         let limits = program::Limits {
             bytes_max,
@@ -243,7 +250,11 @@ impl InputArguments {
         let is_program = !found.programs.is_empty() || !found.left_out.is_empty();
         let mut paths = relative(&self.schema);
         paths.extend(found.sql);
-        let mut files = application::read_sources_up_to(&paths, bytes_max)?;
+        let mut files: Vec<SourceFile> = databases
+            .iter()
+            .flat_map(|live| live.files.clone())
+            .collect();
+        files.extend(application::read_sources_up_to(&paths, bytes_max)?);
         let own = files.len();
         let beside = application::read_sources_up_to(&relative(&self.invariants), bytes_max)?;
         files.extend(beside.iter().map(script::invariants));
@@ -259,7 +270,13 @@ impl InputArguments {
         let mut read =
             application::read_script_with(files.clone(), found.programs.clone(), clients.clone())?;
         let left_out = read.left_out.len();
-        read.has_clients |= is_program;
+        read.has_clients |= is_program || !databases.is_empty();
+        let mut ordered_otherwise = script::Columns::new();
+        for live in databases {
+            ordered_otherwise.extend(live.ordered_otherwise.iter().cloned());
+            read.left_out.extend(live.left_out.iter().cloned());
+        }
+        script::forget_order(&mut read, &ordered_otherwise);
         read.left_out.extend(found.left_out);
         read.left_out.extend(broken.into_iter().map(|broken| {
             let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
@@ -293,6 +310,7 @@ impl InputArguments {
             own,
             programs: found.programs,
             clients,
+            ordered_otherwise,
             left_out,
         };
         Ok((read, sources))
