@@ -14,6 +14,7 @@ mod replay;
 mod reproduce;
 mod shell;
 mod sim;
+mod solver;
 mod text;
 
 use std::error::Error;

@@ -2,16 +2,20 @@
 
 mod alone;
 mod assertions;
+mod attacked_proofs;
 mod brute_force;
 mod conveyor;
 mod counterexamples;
 mod examples;
 mod found;
 mod isolation;
+mod minimal;
 mod partition;
 mod placement;
+mod proofs;
 mod rsiw;
 mod schema;
+mod solver;
 mod soundness;
 mod support;
 mod table_2;
