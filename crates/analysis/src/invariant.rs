@@ -7,6 +7,7 @@
 
 use anabranch_sql::catalog::{Catalog, ForeignKey};
 use anabranch_types::{ColumnIndex, TableId, TableSchema};
+use sqlparser::ast::Expr;
 
 use crate::assertion::{
     Aggregate, Atom, Facet, Formula, Part, RowScope, Shape, Source, read_assertion, read_check,
@@ -31,8 +32,12 @@ pub(crate) enum Content {
         table: TableId,
         columns: Vec<ColumnIndex>,
     },
-    /// Each row satisfies these.
-    Row { table: TableId, atoms: Vec<Atom> },
+    /// Each row satisfies these: the conjuncts of a condition.
+    Row {
+        table: TableId,
+        atoms: Vec<Atom>,
+        condition: Box<Expr>,
+    },
     /// No two rows agree on the columns.
     Unique {
         table: TableId,
@@ -77,6 +82,7 @@ pub(crate) fn collect(footprint: &Footprint<'_>) -> Vec<Declared> {
             let content = Content::Row {
                 table: table.id,
                 atoms: atoms.clone(),
+                condition: Box::new(check.expression.clone()),
             };
             let description = format!("CHECK ({})", check.expression);
             found.push(declared(

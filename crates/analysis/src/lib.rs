@@ -10,6 +10,8 @@
 //! 3. [`rule`]: for each invariant, one family of the paper's Table 2 says of each type whether the
 //!    invariant survives without coordination, by which rule, because of whom, and what would have
 //!    to be ordered otherwise. Analysis is closed-world: all types are looked at together.
+//!    What they do not decide of CHECK constraints goes to a solver ([`solve`]) as a question for an invalid
+//!    merge (`proof`).
 //! 4. `conflict`: what guards order already, nobody else needs to.
 //! 5. `guard`: what has to be ordered becomes the guards of each type; [`partition`] chooses the
 //!    parameters by which types are routed, `placement` and `routing` let guards fall on one partition
@@ -38,12 +40,14 @@ mod merge;
 pub mod partition;
 mod placement;
 pub mod plan;
+mod proof;
 pub mod repair;
 pub mod report;
 mod routing;
 mod rsiw;
 pub mod rule;
 mod sign;
+pub mod solve;
 mod term;
 
 pub use partition::Partitioning;
@@ -62,6 +66,7 @@ use invariant::{Content, Declared};
 use merge::MergeModel;
 use plan::{AssertionCheck, Confluence, CoordinationClass, PlanEntry, Verdict};
 use rule::{Context, Finding, Need};
+use solve::Solver;
 
 /// Where copies of the data are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,6 +117,8 @@ pub struct Options {
     pub weights: BTreeMap<String, u64>,
     /// How much it may look at.
     pub limits: Limits,
+    /// Who decides what no rule does.
+    pub solver: Solver,
 }
 
 /// The most that a type may weigh.
@@ -148,7 +155,7 @@ pub fn analyze_with(
     } = *options;
     let footprint = Footprint::new(catalog, summaries);
     let declared = invariant::collect(&footprint);
-    let findings = find(&footprint, &declared);
+    let findings = find(&footprint, &declared, &options.solver);
     let needs = match guarantee {
         Guarantee::Invariants => wanted(&findings, |_| true),
         Guarantee::Serializable => {
@@ -243,8 +250,12 @@ pub fn analyze_with(
     }
 }
 
-/// What the rules find of each invariant, after what guards order already is taken off.
-fn find(footprint: &Footprint<'_>, declared: &[Declared]) -> Vec<Vec<Finding>> {
+/// What the rules and the solver find of each invariant, after what guards order already is taken off.
+fn find<'a>(
+    footprint: &'a Footprint<'a>,
+    declared: &'a [Declared],
+    solver: &Solver,
+) -> Vec<Vec<Finding>> {
     let context = Context {
         footprint,
         merge: MergeModel::default(),
@@ -252,6 +263,18 @@ fn find(footprint: &Footprint<'_>, declared: &[Declared]) -> Vec<Vec<Finding>> {
     };
     let mut findings: Vec<Vec<Finding>> =
         declared.iter().map(|d| rule::judge(&context, d)).collect();
+    for (found, declared) in findings.iter_mut().zip(declared) {
+        if let Content::Row {
+            table, condition, ..
+        } = &declared.content
+        {
+            let check = proof::Check {
+                table: *table,
+                condition,
+            };
+            *found = proof::judge(footprint, solver, &check, std::mem::take(found));
+        }
+    }
     let standing: Vec<Wanted> = wanted(&findings, |f| f.unless_ordered.is_empty());
     let ordering = Ordering::new(footprint, standing);
     for finding in findings

@@ -27,6 +27,14 @@ impl Counts {
     }
 }
 
+impl Counts {
+    /// Takes note of something that was left out, and says so by no test program.
+    pub(super) fn skip(&mut self, what: String) {
+        self.skipped += 1;
+        self.ignored.push(what);
+    }
+}
+
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Counts {

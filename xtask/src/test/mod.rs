@@ -7,7 +7,9 @@
 //! skipped in silence: ignored tests are counted and named, and what `--quick` leaves out is said.
 
 mod counts;
+mod installer;
 mod postgres;
+mod z3;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -19,6 +21,9 @@ use counts::Counts;
 
 /// The folder with PostgreSQL's server programs, for the tests that compare with it.
 const POSTGRES_BIN: &str = "ANABRANCH_POSTGRES_BIN";
+
+/// Z3, for the tests that compare with it.
+const Z3: &str = "ANABRANCH_Z3";
 
 /// Set to 1 when shorter random runs will do.
 const QUICK: &str = "ANABRANCH_QUICK";
@@ -85,6 +90,12 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
         postgres.folder.display()
     );
 
+    let z3 = z3::find_or_install();
+    match &z3 {
+        Ok(program) => println!("Z3: {}", program.display()),
+        Err(reason) => println!("Z3: not here ({reason}): the comparisons with it are left out"),
+    }
+
     let tidied = tidy::run(root, options.depth)?;
     let mut counts = Counts::default();
 
@@ -93,6 +104,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
     command
         .env(POSTGRES_BIN, &postgres.folder)
         .stdout(Stdio::piped());
+    if let Ok(program) = &z3 {
+        command.env(Z3, program);
+    }
     if options.depth == Depth::Quick {
         command.env(QUICK, "1");
     }
@@ -120,6 +134,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
 
     if options.depth == Depth::Quick {
         println!("--quick: random runs were shortened, and tidy's rules that compile left out");
+    }
+    if let Err(reason) = z3 {
+        counts.skip(format!("comparisons with Z3: {reason}"));
     }
     for name in &counts.ignored {
         println!("skipped: {name}");

@@ -7,8 +7,9 @@
 //! needs no password. If that may not be, the line to type is the error.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use super::installer::{Manager, manager_on, privilege};
 use crate::Trouble;
 
 /// The oldest major version whose answers ours are held against.
@@ -65,25 +66,6 @@ const MANAGERS: &[Manager] = &[
     },
 ];
 
-struct Manager {
-    program: &'static str,
-    as_root: bool,
-    commands: &'static [&'static [&'static str]],
-}
-
-impl Manager {
-    /// The line that a person would type.
-    fn line(&self) -> String {
-        let prefix = if self.as_root { "sudo " } else { "" };
-        let each: Vec<String> = self
-            .commands
-            .iter()
-            .map(|command| format!("{prefix}{}", command.join(" ")))
-            .collect();
-        each.join(" && ")
-    }
-}
-
 /// An installation of PostgreSQL's server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Postgres {
@@ -110,10 +92,7 @@ pub(super) fn find_or_install() -> Result<Postgres, Trouble> {
     let missing = format!(
         "PostgreSQL {VERSION_MIN} or newer is not installed (its server: initdb, postgres, pg_ctl)"
     );
-    let Some(manager) = MANAGERS
-        .iter()
-        .find(|manager| on_path(&path, manager.program))
-    else {
+    let Some(manager) = manager_on(&path, MANAGERS) else {
         return Err(Trouble::Tool(format!(
             "{missing}, and no known package manager is here; see https://www.postgresql.org/download/"
         )));
@@ -128,15 +107,8 @@ pub(super) fn find_or_install() -> Result<Postgres, Trouble> {
         "PostgreSQL: not found; installing it with {}",
         manager.program
     );
-    for command in manager.commands {
-        // Whether it helped is asked below: a failed update may still leave a good package list.
-        let words: Vec<&str> = prefix.iter().chain(command.iter()).copied().collect();
-        let _ = Command::new(words[0])
-            .args(&words[1..])
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .stdin(Stdio::null())
-            .status();
-    }
+    // Whether it helped is asked below: a failed update may still leave a good package list.
+    manager.run(prefix);
     places()
         .iter()
         .find_map(|folder| inspect(folder))
@@ -146,32 +118,6 @@ pub(super) fn find_or_install() -> Result<Postgres, Trouble> {
                 manager.line()
             ))
         })
-}
-
-/// What goes before the manager's commands so that they may do their work, if anything helps.
-fn privilege(manager: &Manager) -> Option<&'static [&'static str]> {
-    let succeeds = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .output()
-            .ok()?;
-        output
-            .status
-            .success()
-            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
-    };
-    if !manager.as_root || succeeds("id", &["-u"]).is_some_and(|id| id == "0") {
-        Some(&[])
-    } else if succeeds("sudo", &["-n", "true"]).is_some() {
-        Some(&["sudo", "-n"])
-    } else {
-        None
-    }
-}
-
-fn on_path(path: &std::ffi::OsStr, program: &str) -> bool {
-    std::env::split_paths(path).any(|folder| folder.join(program).is_file())
 }
 
 /// The installation in this folder, if it is whole and new enough. Links are followed, so that

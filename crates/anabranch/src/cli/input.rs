@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_analysis::partition::weights;
+use anabranch_analysis::solve::Solver;
 use anabranch_analysis::{Guarantee, Limits, Options, Plan, Topology, analyze_with};
 use anabranch_bench::application;
 use anabranch_source::Program;
@@ -19,6 +21,7 @@ use clap::{Args, ValueEnum};
 use super::live::{self, Address, Live, Waits, is_address, without_password};
 use super::program;
 use super::shell::quoted;
+use super::solver::External;
 use super::text::read_text;
 use super::traffic;
 
@@ -27,6 +30,12 @@ const MEGABYTE: u64 = 1_000_000;
 
 /// The longest file that is read where nobody says otherwise.
 const MEGABYTES_MAX: u64 = application::FILE_BYTES_MAX / MEGABYTE;
+
+/// The solver that needs no program.
+const BUILTIN: &str = "builtin";
+
+/// How long a solver may take for an answer where nobody says otherwise.
+const SOLVER_SECONDS: u64 = 10;
 
 /// The most source files that are read where nobody says otherwise.
 const SOURCE_FILES_MAX: u32 = 20_000;
@@ -81,6 +90,12 @@ pub(crate) struct InputArguments {
     /// What the databases among the paths hold: read once, so that it is the same however often it is asked for.
     #[arg(skip)]
     databases: OnceCell<Vec<Live>>,
+    /// Who decides what no rule does: `builtin`, `z3`, or the path of a program that reads SMT-LIB 2
+    #[arg(long, value_name = "SOLVER", default_value = BUILTIN)]
+    solver: PathBuf,
+    /// How long such a program may take for an answer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = SOLVER_SECONDS, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    solver_timeout: u64,
 }
 
 /// A limit of the analysis.
@@ -145,7 +160,8 @@ impl InputArguments {
     /// Reads the files and makes the plan.
     ///
     /// # Errors
-    /// When a file cannot be read, is refused, or there is nothing to analyse.
+    /// When a file cannot be read, is refused, or there is nothing to analyse; or the solver that is asked for
+    /// cannot be asked.
     pub(crate) fn read(&self) -> Result<Input, Box<dyn Error>> {
         let (mut script, sources) = self.sources()?;
         let guarantee = match self.guarantee {
@@ -153,13 +169,21 @@ impl InputArguments {
             GuaranteeArgument::Serializable => Guarantee::Serializable,
         };
         let weights = self.weights(&mut script)?;
+        let program = self.program()?;
         let options = Options {
             topology: Topology::Partitioned,
             guarantee,
             weights,
             limits: self.limits(),
+            solver: match &program {
+                Some(program) => Solver::Other(Arc::new(program.clone())),
+                None => Solver::default(),
+            },
         };
         let plan = analyze_with(script.application.catalog(), &script.summaries, &options);
+        if let Some(failure) = program.and_then(|program| program.failure()) {
+            return Err(format!("error: {failure}").into());
+        }
         Ok(Input {
             script,
             plan,
@@ -218,6 +242,16 @@ impl InputArguments {
             }
         }
         Ok(self.databases.get_or_init(|| read))
+    }
+
+    /// The program that is to be asked, if it is not the built-in solver.
+    fn program(&self) -> Result<Option<External>, String> {
+        if self.solver.as_os_str() == BUILTIN {
+            return Ok(None);
+        }
+        let timeout = Duration::from_secs(self.solver_timeout);
+        let program = External::new(&self.solver, timeout);
+        program.map(Some).map_err(|error| format!("error: {error}"))
     }
 
     fn limits(&self) -> Limits {
@@ -379,6 +413,12 @@ impl InputArguments {
             if number != usual {
                 let _ = write!(text, " --{option} {number}");
             }
+        }
+        if self.solver.as_os_str() != BUILTIN {
+            let _ = write!(text, " --solver {}", word(&self.solver));
+        }
+        if self.solver_timeout != SOLVER_SECONDS {
+            let _ = write!(text, " --solver-timeout {}", self.solver_timeout);
         }
         text
     }

@@ -15,6 +15,7 @@ mod replay;
 mod reproduce;
 mod shell;
 mod sim;
+mod solver;
 mod text;
 mod traffic;
 

@@ -13,7 +13,7 @@ mod reading;
 mod row;
 
 pub(crate) use reading::read_assertion;
-pub(crate) use row::{Atom, RowScope, read_check};
+pub(crate) use row::{Atom, RowScope, columns_of, read_check, simple_column};
 
 use anabranch_types::{ColumnIndex, TableId, Value};
 

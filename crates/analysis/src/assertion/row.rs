@@ -138,14 +138,10 @@ fn comparison(
 
 /// A test that is not looked into: of one column, or of several together.
 fn opaque(scope: &RowScope<'_>, expression: &Expr) -> Atom {
-    let mut columns = Vec::new();
-    let understood = gather(scope, expression, &mut columns);
-    columns.sort_unstable();
-    columns.dedup();
-    match columns.as_slice() {
-        [column] if understood => Atom::Value(*column),
-        _ if understood => Atom::Several(columns),
-        _ => Atom::Several(
+    match columns_of(scope, expression).as_deref() {
+        Some([column]) => Atom::Value(*column),
+        Some(columns) => Atom::Several(columns.to_vec()),
+        None => Atom::Several(
             (0..scope.table.columns.len())
                 .map(|i| ColumnIndex(i as u16))
                 .collect(),
@@ -153,8 +149,18 @@ fn opaque(scope: &RowScope<'_>, expression: &Expr) -> Atom {
     }
 }
 
+/// The columns that an expression depends on, ascending; none where some part of it is not understood, so that it
+/// may depend on anything.
+pub(crate) fn columns_of(scope: &RowScope<'_>, expression: &Expr) -> Option<Vec<ColumnIndex>> {
+    let mut columns = Vec::new();
+    let understood = gather(scope, expression, &mut columns);
+    columns.sort_unstable();
+    columns.dedup();
+    understood.then_some(columns)
+}
+
 /// The column that an expression is, if it is no more than that.
-pub(super) fn simple_column(scope: &RowScope<'_>, expression: &Expr) -> Option<ColumnIndex> {
+pub(crate) fn simple_column(scope: &RowScope<'_>, expression: &Expr) -> Option<ColumnIndex> {
     match expression {
         Expr::Nested(inner) => simple_column(scope, inner),
         Expr::Cast { expr, .. } => simple_column(scope, expr),

@@ -13,6 +13,8 @@
 //! * [`Explorer::counterexamples`] takes the guards away, and looks for each verdict that is not
 //!   `yes` for the least that goes wrong without them.
 //!
+//! * [`Explorer::purpose`] takes one guard of one type away, and looks for what breaks then.
+//!
 //! What it does not do: it samples, so that nothing found proves nothing; a replica sees a whole
 //! state, never a part of one; and isolation is tried by outcomes alone (two calls that come to what
 //! neither order of them comes to).
@@ -20,6 +22,7 @@
 mod case;
 mod committed;
 mod generate;
+mod guards;
 mod merge;
 mod minimal;
 mod show;
@@ -49,6 +52,7 @@ use state::{Done, Log, State};
 pub(crate) use generate::quoted;
 
 pub use committed::{Committed, MergedRows, StoredRow};
+pub use guards::Purpose;
 pub use show::{Counterexample, ReplicaCall};
 
 /// The most cases that are tried of one application: where many verdicts ask for them, each gets fewer.

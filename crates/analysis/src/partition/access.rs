@@ -367,7 +367,9 @@ fn compared_with(
     written: &[ColumnIndex],
 ) -> Vec<ColumnIndex> {
     let atoms = declared.iter().filter_map(|d| match &d.content {
-        Content::Row { table: of, atoms } if *of == table => Some(atoms),
+        Content::Row {
+            table: of, atoms, ..
+        } if *of == table => Some(atoms),
         _ => None,
     });
     let mut columns: Vec<ColumnIndex> = Vec::new();

@@ -13,6 +13,9 @@ use crate::plan::{
     Verdict,
 };
 
+/// The rule by which something is proved rather than known.
+const PROVED: &str = "solver";
+
 /// So many of something.
 pub(super) fn count(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
@@ -97,6 +100,11 @@ pub(super) fn notes(
         notes.push(("trusted", format!("with {name}, which is not evaluated")));
         let why = "its author says that it keeps it when it runs alone";
         notes.push(("  why", why.to_owned()));
+    }
+    for verdict in entry.verdicts.iter().filter(|v| v.rule == PROVED) {
+        let name = &plan.invariants[verdict.invariant].name;
+        let how = verdict.explanation.trim_start_matches("proved ");
+        notes.push(("proved", format!("{name}, {how} [{PROVED}]")));
     }
     for statement in &summary.statements {
         if statement.accesses.iter().any(|a| a.role == Role::Insert) {

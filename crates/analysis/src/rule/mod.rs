@@ -220,7 +220,7 @@ pub(crate) struct Context<'a> {
 pub(crate) fn judge(context: &Context<'_>, declared: &Declared) -> Vec<Finding> {
     match &declared.content {
         Content::NotNull { table, columns } => row::judge_not_null(context, *table, columns),
-        Content::Row { table, atoms } => row::judge(context, *table, atoms),
+        Content::Row { table, atoms, .. } => row::judge(context, *table, atoms),
         Content::Unique { table, columns } => unique::judge(context, *table, columns),
         Content::ForeignKey { table, key } => foreign_key::judge(context, *table, key),
         Content::Index { table, columns } => row::judge_index(context, *table, columns),

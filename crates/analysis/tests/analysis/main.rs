@@ -2,17 +2,21 @@
 
 mod alone;
 mod assertions;
+mod attacked_proofs;
 mod brute_force;
 mod conveyor;
 mod counterexamples;
 mod examples;
 mod found;
 mod isolation;
+mod minimal;
 mod partition;
 mod placement;
+mod proofs;
 mod repairs;
 mod rsiw;
 mod schema;
+mod solver;
 mod soundness;
 mod support;
 mod table_2;

@@ -681,6 +681,7 @@ fn no_plan_is_broken() {
             "fk-insert",
             "mv-update",
             "gt-increment",
+            "solver",
         ] {
             assert!(
                 tally.yes.contains(rule),

@@ -1,0 +1,296 @@
+//! What no rule decides of CHECK constraints, proved by a solver where it can be.
+//!
+//! Asked for is an invalid merge: a row that satisfies the table's CHECKs, two replicas that each come from it
+//! by any number of the types' updates and satisfy them too, and a merged row that violates one
+//! ([`merge`]). Where there is none the constraint needs no coordination (`solver`).
+//!
+//! *Why one call at a time is enough.* Take all calls in an order in which each comes behind those that it
+//! has seen. Say that what the calls so far come to together is valid. The next call ran on what it had seen, which is
+//! valid, and left what is valid: that is the right replica; the left one is all calls so far, from the same
+//! ancestor. The formulas do not ask where a call ran, so their merge is what the calls come to together with the
+//! next one, and it is valid.
+//!
+//! *Some types only.* If not every type can go without, those that can are told apart: the left replica runs any
+//! type's calls, the right one only those of types that are to be free. Types that are ordered on the row have
+//! seen each other's calls, so that what one of them has not seen are calls of free types: that is the same
+//! formula with its sides exchanged.
+//!
+//! Numbers are whole, or fractions, without end: what is beyond its type is an error of the update that makes
+//! it, as it is to the rules. Rows that may come and go under one key, keys that change and transactions that
+//! are not understood are not looked into.
+
+mod condition;
+mod merge;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use anabranch_sql::summary::{Term, WriteClass};
+use anabranch_types::{ColumnIndex, TableId, Value};
+use sqlparser::ast::Expr;
+
+use crate::assertion::{RowScope, columns_of};
+use crate::footprint::{Action, Footprint};
+use crate::plan::Confluence;
+use crate::rule::{Finding, Need};
+use crate::sign::Sign;
+use crate::solve::{Answer, Overflow, Problem, Solver};
+use condition::Reader;
+use merge::{Merge, Way, updates, way};
+
+/// The most types among which those are looked for that can be free though others cannot.
+const TYPES_MAX: usize = 16;
+
+/// Rules that find what may go wrong, and know of no case in which it must.
+const SUSPICIONS: [&str; 3] = ["row-mixed", "eq-counter", "bound-computed"];
+
+/// Why nothing is proved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stop(String);
+
+impl Stop {
+    fn new(reason: impl Into<String>) -> Stop {
+        Stop(reason.into())
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<Overflow> for Stop {
+    fn from(overflow: Overflow) -> Stop {
+        Stop(overflow.to_string())
+    }
+}
+
+/// A CHECK constraint to be proved.
+pub(crate) struct Check<'a> {
+    /// Its table.
+    pub(crate) table: TableId,
+    /// What it says.
+    pub(crate) condition: &'a Expr,
+}
+
+/// What is proved of a CHECK constraint beyond what rules find.
+pub(crate) fn judge<'a>(
+    footprint: &'a Footprint<'a>,
+    solver: &Solver,
+    check: &Check<'a>,
+    mut findings: Vec<Finding>,
+) -> Vec<Finding> {
+    let needing: BTreeSet<usize> = findings
+        .iter()
+        .filter(|f| f.confluent != Confluence::Yes)
+        .map(|f| f.owner)
+        .collect();
+    if needing.is_empty() {
+        return findings;
+    }
+    let proof = match Proof::new(footprint, solver, check) {
+        Ok(proof) => proof,
+        Err(stop) => return undecided(findings, &stop.0),
+    };
+    let free: BTreeSet<usize> = match proof.refute(&|_| true) {
+        Ok(Answer::Unsatisfiable) => needing.clone(),
+        Ok(Answer::Satisfiable(_)) => proof.free_beside(&needing),
+        Ok(Answer::Unknown(reason)) => return undecided(findings, &reason),
+        Err(stop) => return undecided(findings, &stop.0),
+    };
+    let guarded: Vec<usize> = needing.difference(&free).copied().collect();
+    let said = proof.describe();
+    for finding in &mut findings {
+        if free.contains(&finding.owner) {
+            let why = match guarded.is_empty() {
+                true => {
+                    format!("proved for all states: no merge of valid rows violates it ({said})")
+                }
+                false => format!(
+                    "proved for all states, where the others are ordered: no merge of valid rows violates it ({said})"
+                ),
+            };
+            let mut proved = Finding::yes(finding.owner, "solver", why).because(guarded.clone());
+            proved.breaks_alone = finding.breaks_alone;
+            *finding = proved;
+        } else if guarded.contains(&finding.owner) && !free.is_empty() {
+            // Those that are left are all ordered on the row.
+            let mine = proof.updates.iter().filter(|a| a.owner == finding.owner);
+            finding
+                .needs
+                .extend(mine.map(|a| Need::row(footprint, a).reading(a)));
+            *finding = finding.clone().because(guarded.clone());
+        }
+    }
+    findings
+}
+
+/// The findings, with why the solver does not decide what rules only suspect.
+fn undecided(mut findings: Vec<Finding>, reason: &str) -> Vec<Finding> {
+    for finding in findings.iter_mut().filter(|f| SUSPICIONS.contains(&f.rule)) {
+        finding.explanation += &format!("; the solver does not decide it ({reason})");
+    }
+    findings
+}
+
+/// A constraint as it is put to the solver.
+struct Proof<'a, 's> {
+    footprint: &'a Footprint<'a>,
+    solver: &'s Solver,
+    table: TableId,
+    condition: &'a Expr,
+    columns: Vec<ColumnIndex>,
+    updates: Vec<&'a Action>,
+}
+
+impl<'a, 's> Proof<'a, 's> {
+    fn new(
+        footprint: &'a Footprint<'a>,
+        solver: &'s Solver,
+        check: &Check<'a>,
+    ) -> Result<Proof<'a, 's>, Stop> {
+        let Check { table, condition } = *check;
+        let scope = RowScope {
+            table: footprint.table(table),
+        };
+        let columns = columns_of(&scope, condition)
+            .ok_or_else(|| Stop::new("some part of the condition is not understood"))?;
+        let unknown = |a: &Action| footprint.types[a.owner].summary.unknown.is_some();
+        if footprint.on_table(table).any(unknown) {
+            return Err(Stop::new("some transaction is not understood"));
+        }
+        if footprint.on_table(table).any(|a| footprint.may_replace(a)) {
+            return Err(Stop::new("rows may go and come again under the same key"));
+        }
+        let key = &footprint.table(table).primary_key;
+        if key.iter().any(|c| !footprint.is_settled(table, *c)) {
+            return Err(Stop::new("rows change their keys"));
+        }
+        Ok(Proof {
+            footprint,
+            solver,
+            table,
+            condition,
+            updates: updates(footprint, table, &columns),
+            columns,
+        })
+    }
+
+    /// Whether there is an invalid merge where the right replica runs only calls of free types.
+    fn refute(&self, free: &dyn Fn(usize) -> bool) -> Result<Answer, Stop> {
+        let mut problem = Problem::default();
+        let mut reader = Reader::new(self.footprint.table(self.table));
+        let merge = Merge::new(
+            self.footprint,
+            self.table,
+            &self.updates,
+            free,
+            &mut problem,
+            &mut reader,
+        );
+        let rows = merge.rows(&self.columns)?;
+        let [left, right] = &rows.replicas;
+        for row in [&rows.ancestor, left, right] {
+            for condition in self.known() {
+                let truth = reader.truth(&mut problem, condition, row)?;
+                problem.assert(truth.fails.negated());
+            }
+        }
+        let truth = reader.truth(&mut problem, self.condition, &rows.merged)?;
+        problem.assert(truth.fails);
+        Ok(self.solver.decide(&problem))
+    }
+
+    /// What every valid row satisfies, as far as it is about no other columns.
+    fn known(&self) -> impl Iterator<Item = &'a Expr> {
+        let table = self.footprint.table(self.table);
+        let declared = &self.footprint.catalog.table(self.table).checks;
+        declared
+            .iter()
+            .map(|check| &check.expression)
+            .filter(move |condition| {
+                let columns = columns_of(&RowScope { table }, condition);
+                let within = |c: &ColumnIndex| self.columns.contains(c);
+                columns.is_some_and(|columns| columns.iter().all(within))
+            })
+    }
+
+    /// Those of the types that need no order as long as the rest of them is ordered.
+    fn free_beside(&self, needing: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let mut free = BTreeSet::new();
+        let holds = |free: &BTreeSet<usize>| {
+            let is_free = |owner: usize| !needing.contains(&owner) || free.contains(&owner);
+            self.refute(&is_free) == Ok(Answer::Unsatisfiable)
+        };
+        if needing.len() > TYPES_MAX || !holds(&free) {
+            return free;
+        }
+        for owner in needing {
+            free.insert(*owner);
+            if !holds(&free) {
+                free.remove(owner);
+            }
+        }
+        free
+    }
+
+    /// How the columns are written, in short.
+    fn describe(&self) -> String {
+        let table = self.footprint.table(self.table);
+        let words: Vec<String> = self
+            .columns
+            .iter()
+            .map(|column| {
+                let name = &table.columns[column.index()].name;
+                let how = match way(table, &self.updates, *column) {
+                    Way::Kept => "stays".to_owned(),
+                    Way::Added => self.direction(*column).to_owned(),
+                    Way::Assigned => self.values(*column),
+                    Way::Computed => "is computed".to_owned(),
+                };
+                format!("{name} {how}")
+            })
+            .collect();
+        words.join(", ")
+    }
+
+    fn direction(&self, column: ColumnIndex) -> &'static str {
+        let signs = self.updates.iter().filter_map(|action| {
+            let WriteClass::Add { term, negated } = &action.write(column)?.class else {
+                return None;
+            };
+            let sign = self.footprint.sign(action.owner, term);
+            Some(sign.turned_if(*negated))
+        });
+        let mut signs = signs;
+        match signs.next() {
+            Some(Sign::Positive) if signs.all(|s| s == Sign::Positive) => "only grows",
+            Some(Sign::Negative) if signs.all(|s| s == Sign::Negative) => "only shrinks",
+            _ => "is added to",
+        }
+    }
+
+    fn values(&self, column: ColumnIndex) -> String {
+        let mut values: Vec<String> = Vec::new();
+        for action in &self.updates {
+            let Some(write) = action.write(column) else {
+                continue;
+            };
+            let value = match &write.class {
+                WriteClass::Assign(Term::Constant(value)) => match value {
+                    Value::Null => "NULL".to_owned(),
+                    Value::Text(text) => format!("'{text}'"),
+                    Value::Int(n) => n.to_string(),
+                    Value::Bool(truth) => truth.to_string(),
+                    _ => return "is assigned".to_owned(),
+                },
+                _ => return "is assigned".to_owned(),
+            };
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        format!("becomes {}", values.join(" or "))
+    }
+}

@@ -1,0 +1,334 @@
+//! Bounds on sums, decided exactly.
+//!
+//! After Dutertre and de Moura, *A Fast Linear-Arithmetic Solver for DPLL(T)* (CAV 2006): each sum that is
+//! compared has a variable of its own and a row that defines it; what is asserted are bounds on variables.
+//! Variables outside of the rows keep their bounds at all times, and [`Simplex::check`] exchanges them with
+//! others until all do, or a row shows that they cannot. Strict bounds are those of numbers with an
+//! infinitely small part. Whole numbers are found by splitting: where one has a fraction, it is below or
+//! above it.
+//!
+//! A conflict is the set of reasons for which no numbers satisfy the bounds.
+
+use std::collections::BTreeMap;
+
+use super::rational::{Overflow, Rational};
+
+/// Why a bound is there: a literal, or (from [`SPLITS`] on) a split.
+pub(super) type Reason = u32;
+
+/// Reasons from here on are splits.
+const SPLITS: Reason = 1 << 31;
+
+/// A number with an infinitely small part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Near {
+    pub(super) number: Rational,
+    /// How many infinitely small parts are added.
+    pub(super) small: Rational,
+}
+
+impl Near {
+    /// The number itself.
+    pub(super) fn at(number: Rational) -> Near {
+        Near {
+            number,
+            small: Rational::ZERO,
+        }
+    }
+
+    /// Just above the number (1), or just below it (-1).
+    pub(super) fn beside(number: Rational, side: i128) -> Near {
+        Near {
+            number,
+            small: Rational::whole(side),
+        }
+    }
+
+    fn plus(self, other: Near) -> Result<Near, Overflow> {
+        Ok(Near {
+            number: self.number.plus(other.number)?,
+            small: self.small.plus(other.small)?,
+        })
+    }
+
+    fn minus(self, other: Near) -> Result<Near, Overflow> {
+        self.plus(other.times(Rational::whole(-1))?)
+    }
+
+    fn times(self, factor: Rational) -> Result<Near, Overflow> {
+        Ok(Near {
+            number: self.number.times(factor)?,
+            small: self.small.times(factor)?,
+        })
+    }
+}
+
+/// Which end of a variable's range a bound is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Lower,
+    Upper,
+}
+
+type Bound = Option<(Near, Reason)>;
+
+/// What came of looking for numbers.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// There are some: [`Simplex::numbers`].
+    Numbers,
+    /// For these reasons there are none.
+    Conflict(Vec<Reason>),
+    /// It took too long to tell.
+    GaveUp,
+}
+
+/// Variables, the rows that define some of them, and bounds.
+#[derive(Debug, Default)]
+pub(super) struct Simplex {
+    values: Vec<Near>,
+    lower: Vec<Bound>,
+    upper: Vec<Bound>,
+    whole: Vec<bool>,
+    /// The rows, by the variable that they define: its factors over variables without a row.
+    rows: BTreeMap<usize, BTreeMap<usize, Rational>>,
+    trail: Vec<(usize, End, Bound)>,
+}
+
+impl Simplex {
+    /// A new variable.
+    pub(super) fn variable(&mut self, whole: bool) -> usize {
+        self.values.push(Near::at(Rational::ZERO));
+        self.lower.push(None);
+        self.upper.push(None);
+        self.whole.push(whole);
+        self.values.len() - 1
+    }
+
+    /// A new variable that is this sum of variables without rows. To be called before any bound is set.
+    pub(super) fn sum(&mut self, terms: &[(usize, Rational)], whole: bool) -> usize {
+        let variable = self.variable(whole);
+        self.rows.insert(variable, terms.iter().copied().collect());
+        variable
+    }
+
+    /// How far bounds have been set: for [`Simplex::restore`].
+    pub(super) fn mark(&self) -> usize {
+        self.trail.len()
+    }
+
+    /// Takes back the bounds that were set since.
+    pub(super) fn restore(&mut self, mark: usize) {
+        while self.trail.len() > mark {
+            if let Some((variable, end, bound)) = self.trail.pop() {
+                match end {
+                    End::Lower => self.lower[variable] = bound,
+                    End::Upper => self.upper[variable] = bound,
+                }
+            }
+        }
+    }
+
+    /// Sets a bound; the reasons where another bound contradicts it at once.
+    pub(super) fn bound(
+        &mut self,
+        variable: usize,
+        end: End,
+        bound: Near,
+        reason: Reason,
+    ) -> Result<Option<Vec<Reason>>, Overflow> {
+        let (mine, other) = match end {
+            End::Lower => (self.lower[variable], self.upper[variable]),
+            End::Upper => (self.upper[variable], self.lower[variable]),
+        };
+        let beyond = |than: Near| match end {
+            End::Lower => bound > than,
+            End::Upper => bound < than,
+        };
+        if mine.is_some_and(|(than, _)| !beyond(than)) {
+            return Ok(None);
+        }
+        if let Some((than, other)) = other
+            && beyond(than)
+        {
+            return Ok(Some(vec![reason, other]));
+        }
+        self.trail.push((variable, end, mine));
+        match end {
+            End::Lower => self.lower[variable] = Some((bound, reason)),
+            End::Upper => self.upper[variable] = Some((bound, reason)),
+        }
+        if beyond(self.values[variable]) && !self.rows.contains_key(&variable) {
+            self.change(variable, bound)?;
+        }
+        Ok(None)
+    }
+
+    /// Gives a variable without a row another value, and those that depend on it.
+    fn change(&mut self, variable: usize, value: Near) -> Result<(), Overflow> {
+        let moved = value.minus(self.values[variable])?;
+        for (of, row) in &self.rows {
+            if let Some(factor) = row.get(&variable) {
+                self.values[*of] = self.values[*of].plus(moved.times(*factor)?)?;
+            }
+        }
+        self.values[variable] = value;
+        Ok(())
+    }
+
+    /// Looks for numbers within all bounds, fractions allowed; the reasons where there are none.
+    pub(super) fn check(&mut self) -> Result<Option<Vec<Reason>>, Overflow> {
+        loop {
+            // The first that is out of its bounds, and the first that can make up for it: so no state is met
+            // twice (Bland's rule).
+            let out = self.rows.keys().find_map(|variable| {
+                let value = self.values[*variable];
+                match (self.lower[*variable], self.upper[*variable]) {
+                    (Some((bound, why)), _) if value < bound => {
+                        Some((*variable, End::Lower, bound, why))
+                    }
+                    (_, Some((bound, why))) if value > bound => {
+                        Some((*variable, End::Upper, bound, why))
+                    }
+                    _ => None,
+                }
+            });
+            let Some((variable, end, bound, why)) = out else {
+                return Ok(None);
+            };
+            let row = &self.rows[&variable];
+            let rises = |factor: &Rational| factor.is_positive() == (end == End::Lower);
+            let free = row.iter().find(|(other, factor)| {
+                let value = self.values[**other];
+                if rises(factor) {
+                    self.upper[**other].is_none_or(|(bound, _)| value < bound)
+                } else {
+                    self.lower[**other].is_none_or(|(bound, _)| value > bound)
+                }
+            });
+            let Some((other, factor)) = free.map(|(other, factor)| (*other, *factor)) else {
+                let stuck = row.iter().filter_map(|(other, factor)| {
+                    let bound = if rises(factor) {
+                        self.upper[*other]
+                    } else {
+                        self.lower[*other]
+                    };
+                    bound.map(|(_, reason)| reason)
+                });
+                let mut reasons: Vec<Reason> = stuck.chain([why]).collect();
+                reasons.sort_unstable();
+                reasons.dedup();
+                return Ok(Some(reasons));
+            };
+            let moved = bound.minus(self.values[variable])?;
+            let step = moved.times(Rational::ONE.over(factor)?)?;
+            let value = self.values[other].plus(step)?;
+            self.change(other, value)?;
+            self.exchange(variable, other)?;
+        }
+    }
+
+    /// Lets `leaving`, which has a row, and `entering`, which is in it, change places.
+    fn exchange(&mut self, leaving: usize, entering: usize) -> Result<(), Overflow> {
+        let Some(mut row) = self.rows.remove(&leaving) else {
+            return Ok(());
+        };
+        let Some(factor) = row.remove(&entering) else {
+            self.rows.insert(leaving, row);
+            return Ok(());
+        };
+        // leaving = factor * entering + rest, so entering = leaving / factor - rest / factor.
+        let mut solved = BTreeMap::from([(leaving, Rational::ONE.over(factor)?)]);
+        for (other, of) in row {
+            solved.insert(other, of.over(factor)?.negated());
+        }
+        for other_row in self.rows.values_mut() {
+            let Some(times) = other_row.remove(&entering) else {
+                continue;
+            };
+            for (other, of) in &solved {
+                let added = of.times(times)?;
+                let sum = other_row.entry(*other).or_insert(Rational::ZERO);
+                *sum = sum.plus(added)?;
+                if sum.is_zero() {
+                    other_row.remove(other);
+                }
+            }
+        }
+        self.rows.insert(entering, solved);
+        Ok(())
+    }
+
+    /// Looks for numbers within all bounds, whole ones where they have to be, by at most `splits` splits.
+    pub(super) fn check_whole(&mut self, splits: &mut u32) -> Result<Found, Overflow> {
+        if let Some(reasons) = self.check()? {
+            return Ok(Found::Conflict(reasons));
+        }
+        let broken = (0..self.values.len()).find(|variable| {
+            let value = self.values[*variable];
+            self.whole[*variable] && !(value.number.is_whole() && value.small.is_zero())
+        });
+        let Some(variable) = broken else {
+            return Ok(Found::Numbers);
+        };
+        if *splits == 0 {
+            return Ok(Found::GaveUp);
+        }
+        *splits -= 1;
+        let split = SPLITS + *splits;
+        let value = self.values[variable];
+        let mut below = value.number.floor();
+        if value.number.is_whole() && value.small.is_negative() {
+            below = below.minus(Rational::ONE)?;
+        }
+        let above = below.plus(Rational::ONE)?;
+        let mut reasons: Vec<Reason> = Vec::new();
+        let mut gave_up = false;
+        for (end, bound) in [(End::Upper, below), (End::Lower, above)] {
+            let mark = self.mark();
+            let found = match self.bound(variable, end, Near::at(bound), split)? {
+                Some(reasons) => Found::Conflict(reasons),
+                None => self.check_whole(splits)?,
+            };
+            match found {
+                // The bounds stay, so that the numbers do.
+                Found::Numbers => return Ok(Found::Numbers),
+                Found::Conflict(found) => {
+                    self.restore(mark);
+                    if !found.contains(&split) {
+                        return Ok(Found::Conflict(found));
+                    }
+                    reasons.extend(found.into_iter().filter(|reason| *reason != split));
+                }
+                Found::GaveUp => {
+                    self.restore(mark);
+                    gave_up = true;
+                }
+            }
+        }
+        if gave_up {
+            return Ok(Found::GaveUp);
+        }
+        reasons.sort_unstable();
+        reasons.dedup();
+        Ok(Found::Conflict(reasons))
+    }
+
+    /// The numbers that were found, the infinitely small part made a small one.
+    pub(super) fn numbers(&self) -> Result<Vec<Rational>, Overflow> {
+        let mut small = Rational::ONE;
+        for (variable, value) in self.values.iter().enumerate() {
+            let lower = self.lower[variable].map(|(bound, _)| (bound, *value));
+            let upper = self.upper[variable].map(|(bound, _)| (*value, bound));
+            for (less, more) in lower.into_iter().chain(upper) {
+                if less.number < more.number && less.small > more.small {
+                    let room = more.number.minus(less.number)?;
+                    let most = room.over(less.small.minus(more.small)?)?;
+                    small = small.min(most);
+                }
+            }
+        }
+        let number = |value: &Near| value.number.plus(value.small.times(small)?);
+        self.values.iter().map(number).collect()
+    }
+}
