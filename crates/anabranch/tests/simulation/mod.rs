@@ -140,7 +140,10 @@ fn what_clusters_cannot_do_is_refused() {
     );
     for workload in ["bank", "counter", "tpcc"] {
         let arguments = ["sim", workload, "--clusters", "2", "--prepare-f", "0"];
-        refused_in_one_line(&arguments, &["ordered across clusters", "register, ycsb", "tally"]);
+        refused_in_one_line(
+            &arguments,
+            &["ordered across clusters", "register, ycsb", "tally"],
+        );
     }
     for option in ["--clusters", "--prepare-f", "--quorum"] {
         refused(

@@ -26,6 +26,9 @@ pub enum Purpose {
     NotFound,
 }
 
+/// What of calls and their merge is broken, if anything.
+type Breaks<'b> = dyn Fn(Met, &[&Call]) -> Option<String> + 'b;
+
 impl Explorer<'_> {
     /// What breaks where a type (`entry`) does without its guard with this number. The same seed looks at the
     /// same cases.
@@ -35,32 +38,38 @@ impl Explorer<'_> {
         let world = World::new(whole.application, &plan);
         let types = meeting(whole.plan, entry, guard);
         let source = Source::new(&world, seed);
-        // Constraints and assertions, where everything else of the plan is kept.
-        let mut generator = Generator::new(&source, &types);
-        let ordered = |calls: &[&Call]| {
-            calls.iter().any(|call| call.procedure == entry)
-                && (are_ordered(whole, calls) || gives(whole.plan, entry, guard))
+        let mut met = (false, false);
+        // Cases that the guard may order, and nothing else does, up to the first in which something breaks.
+        let mut look = |planned: bool, effort: Effort, breaks: &Breaks<'_>| -> Option<String> {
+            let mut generator = Generator::new(&source, &types);
+            for _ in 0..effort.cases {
+                let Some(tried) = generator.case(&types, planned, effort) else {
+                    continue;
+                };
+                let (calls, logs): (Vec<&Call>, Vec<&Log>) =
+                    tried.calls.iter().map(|(call, log)| (call, log)).unzip();
+                let calls_it = calls.iter().any(|call| call.procedure == entry);
+                if !calls_it || !(are_ordered(whole, &calls) || gives(whole.plan, entry, guard)) {
+                    continue;
+                }
+                met.0 = true;
+                if are_ordered(&world, &calls) {
+                    continue;
+                }
+                met.1 = true;
+                let merged = Met::new(&world, tried.ancestor.clone(), &logs, planned);
+                if let Some(broken) = merged.and_then(|merged| breaks(merged, &calls)) {
+                    return Some(broken);
+                }
+            }
+            None
         };
-        let (mut met_ordered, mut met_alone) = (false, false);
-        for _ in 0..effort.cases {
-            let Some(tried) = generator.case(&types, true, effort) else {
-                continue;
-            };
-            let (calls, logs): (Vec<&Call>, Vec<&Log>) =
-                tried.calls.iter().map(|(call, log)| (call, log)).unzip();
-            if !ordered(&calls) {
-                continue;
-            }
-            met_ordered = true;
-            if are_ordered(&world, &calls) {
-                continue;
-            }
-            met_alone = true;
-            let met = Met::new(&world, tried.ancestor.clone(), &logs, true);
-            let violated = met.map_or_else(Vec::new, |met| met.violated(&world));
-            if let Some(invariant) = violated.into_iter().next() {
-                return Purpose::Keeps(invariant);
-            }
+        // Constraints and assertions, where everything else of the plan is kept.
+        let violated = look(true, effort, &|merged, _| {
+            merged.violated(&world).into_iter().next()
+        });
+        if let Some(invariant) = violated {
+            return Purpose::Keeps(invariant);
         }
         // Isolation: two calls that come to what neither order of them comes to.
         let invariants = whole.plan.entries[entry].guards[guard].invariants.iter();
@@ -69,39 +78,24 @@ impl Explorer<'_> {
             .filter(|invariant| invariant.kind == InvariantKind::NoLostUpdate)
             .map(|invariant| invariant.name.as_str())
             .collect();
-        let mut generator = Generator::new(&source, &types);
+        let cases = if isolation.is_empty() {
+            0
+        } else {
+            effort.cases
+        };
         let single = Effort {
             calls_max: 1,
-            cases: if isolation.is_empty() {
-                0
-            } else {
-                effort.cases
-            },
+            cases,
             ..effort
         };
-        for _ in 0..single.cases {
-            let Some(tried) = generator.case(&types, false, single) else {
-                continue;
-            };
-            let (calls, logs): (Vec<&Call>, Vec<&Log>) =
-                tried.calls.iter().map(|(call, log)| (call, log)).unzip();
-            if !ordered(&calls) {
-                continue;
-            }
-            met_ordered = true;
-            if are_ordered(&world, &calls) {
-                continue;
-            }
-            met_alone = true;
-            let Some(met) = Met::new(&world, tried.ancestor.clone(), &logs, false) else {
-                continue;
-            };
-            let lost = |name: &&&str| met.loses(whole, name, &calls) == Some(Lost::Yes);
-            if let Some(name) = isolation.iter().find(lost) {
-                return Purpose::Keeps((*name).to_owned());
-            }
+        let lost = look(false, single, &|merged, calls| {
+            let lost = |name: &&&str| merged.loses(whole, name, calls) == Some(Lost::Yes);
+            isolation.iter().find(lost).map(|name| (*name).to_owned())
+        });
+        if let Some(name) = lost {
+            return Purpose::Keeps(name);
         }
-        match (met_ordered, met_alone) {
+        match met {
             (_, true) => Purpose::NotFound,
             (true, false) => Purpose::OrdersNothingAlone,
             (false, false) => Purpose::NotMet,

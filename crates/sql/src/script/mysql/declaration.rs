@@ -82,7 +82,7 @@ fn passed_over(all: &[Token<'_>], peculiar: &Peculiar) -> bool {
     dropped.is_some_and(|(name, next)| next == all.len() && peculiar.declared.contains(&name))
 }
 
-/// The position behind IF [NOT] EXISTS.
+/// The position behind `IF [NOT] EXISTS`.
 fn after_if(all: &[Token<'_>], at: usize) -> usize {
     let rest = all.get(at..).unwrap_or_default();
     match (
