@@ -4,7 +4,7 @@
 //! what all of them know of it: fewer columns make a coarser guard, never a hole. What a type needs
 //! on the same item by the same key, for several invariants, is one guard.
 
-use anabranch_sql::summary::{StatementId, Term};
+use anabranch_sql::summary::Term;
 use anabranch_types::ColumnIndex;
 
 use crate::conflict::{Wanted, common_key};
@@ -20,10 +20,6 @@ pub(crate) struct Held {
     pub(crate) guard: Guard,
     /// The values of its key, in order.
     pub(crate) terms: Vec<Term>,
-    /// Statements whose reads are validated for it.
-    pub(crate) reads: Vec<StatementId>,
-    /// Statements whose writes are held for it.
-    pub(crate) writes: Vec<StatementId>,
 }
 
 /// The guards of every type.
@@ -84,11 +80,7 @@ fn join_rows(guards: &mut Vec<Held>) {
     }
     for column in covered {
         for row in kept.iter_mut().filter(|row| covers(row, &column)) {
-            row.guard.invariants.extend(&column.guard.invariants);
-            row.guard.invariants.sort_unstable();
-            row.guard.invariants.dedup();
-            row.reads.extend(&column.reads);
-            row.writes.extend(&column.writes);
+            row.take_over(&column);
         }
     }
     *guards = kept;
@@ -123,13 +115,10 @@ impl Held {
             key,
             invariants: Vec::new(),
             keeping: need.keeping,
-        };
-        Held {
-            guard,
-            terms,
             reads: Vec::new(),
             writes: Vec::new(),
-        }
+        };
+        Held { guard, terms }
     }
 
     /// The item's name if it is a column.
@@ -138,6 +127,22 @@ impl Held {
             .item
             .contains('.')
             .then(|| self.guard.item.clone())
+    }
+
+    /// Takes the invariants and the statements of another.
+    pub(crate) fn take_over(&mut self, other: &Held) {
+        let (mine, theirs) = (&mut self.guard, &other.guard);
+        mine.invariants.extend(&theirs.invariants);
+        mine.invariants.sort_unstable();
+        mine.invariants.dedup();
+        for (list, more) in [
+            (&mut mine.reads, &theirs.reads),
+            (&mut mine.writes, &theirs.writes),
+        ] {
+            list.extend(more);
+            list.sort_unstable();
+            list.dedup();
+        }
     }
 
     fn absorb(&mut self, invariant: Option<usize>, need: &Need) {
@@ -151,8 +156,8 @@ impl Held {
             self.guard.keeping = GuardKeeping::Validated;
         }
         for (list, more) in [
-            (&mut self.reads, &need.reads),
-            (&mut self.writes, &need.writes),
+            (&mut self.guard.reads, &need.reads),
+            (&mut self.guard.writes, &need.writes),
         ] {
             list.extend(more);
             list.sort_unstable();

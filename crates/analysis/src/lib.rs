@@ -13,7 +13,8 @@
 //!    What they do not decide of CHECK constraints goes to a solver ([`solve`]) as a question for an invalid
 //!    merge (`proof`).
 //! 4. `conflict`: what guards order already, nobody else needs to.
-//! 5. `guard`: what has to be ordered becomes the guards of each type; [`partition`] chooses the
+//! 5. `guard`: what has to be ordered becomes the guards of each type, and `covered` leaves out those that order
+//!    nothing that others do not; [`partition`] chooses the
 //!    parameters by which types are routed, `placement` and `routing` let guards fall on one partition
 //!    where a parameter allows it; `merge` says how each column is merged.
 //! 6. `rsiw`: whose reads are serializable under RAMP although nothing orders them.
@@ -32,6 +33,7 @@
 
 mod assertion;
 mod conflict;
+mod covered;
 pub mod explore;
 mod footprint;
 mod guard;
@@ -165,7 +167,7 @@ pub fn analyze_with(
             needs
         }
     };
-    let held = guard::guards(&footprint, &needs);
+    let mut held = guard::guards(&footprint, &needs);
     let serializable = guarantee == Guarantee::Serializable;
     let weights: Vec<u64> = summaries
         .iter()
@@ -207,6 +209,13 @@ pub fn analyze_with(
         };
         partition::classify(&footprint, &accesses, conflicts, chosen)
     });
+    if !serializable {
+        let class = |owner: usize, guards: &[Held]| {
+            let parameter = layout.routing[owner].map(|(parameter, _)| parameter);
+            routing::class(&layout.placements, guards, parameter)
+        };
+        covered::leave_out(&mut held, class);
+    }
     let mut subsets = rsiw::read_subsets(&footprint);
     let entries = checked
         .into_iter()
@@ -392,8 +401,8 @@ fn entry(
             })
             .map(|s| s.id)
             .collect(),
-        guarded_reads: list(|h| &h.reads),
-        guarded_writes: list(|h| &h.writes),
+        guarded_reads: list(|h| &h.guard.reads),
+        guarded_writes: list(|h| &h.guard.writes),
         checks: Vec::new(),
         trusted: Vec::new(),
         unknown: of.unknown.clone(),

@@ -69,6 +69,49 @@ impl Plan {
         plan
     }
 
+    /// The same with one guard of one type less: what was read for it alone is not validated, what was written for
+    /// it alone is not held, and where an owner gives numbers for it, nobody does.
+    ///
+    /// # Panics
+    /// When there is no such guard.
+    #[must_use]
+    pub fn without_guard(
+        &self,
+        summaries: &[TransactionSummary],
+        entry: usize,
+        guard: usize,
+    ) -> Plan {
+        let mut plan = self.clone();
+        let entry_at = entry;
+        let entry = &mut plan.entries[entry_at];
+        let taken = entry.guards.remove(guard);
+        let left = &entry.guards;
+        let reads = |id: &StatementId| left.iter().any(|guard| guard.reads.contains(id));
+        let writes = |id: &StatementId| left.iter().any(|guard| guard.writes.contains(id));
+        entry.guarded_reads.retain(reads);
+        entry.guarded_writes.retain(writes);
+        let needed = |invariant| {
+            left.iter()
+                .any(|guard| guard.invariants.contains(&invariant))
+        };
+        for check in &mut entry.checks {
+            check.guarded &=
+                needed(check.invariant) || !taken.invariants.contains(&check.invariant);
+        }
+        if taken.keeping == GuardKeeping::AtCommit {
+            let statements = &summaries[entry_at].statements;
+            let numbers = |id| {
+                let mut of_it = statements.iter().filter(|statement| statement.id == id);
+                of_it.any(|statement| {
+                    gives_numbers(statement)
+                        && statement.accesses.iter().any(|a| a.table == taken.table)
+                })
+            };
+            entry.deferred.retain(|id| !numbers(*id));
+        }
+        plan
+    }
+
     /// The coordination graph: its edges, by their ends.
     pub fn edges(&self) -> Vec<Edge> {
         let mut found: BTreeMap<(usize, usize), Edge> = BTreeMap::new();
@@ -208,6 +251,10 @@ pub struct Guard {
     pub invariants: Vec<usize>,
     /// How it is kept.
     pub keeping: GuardKeeping,
+    /// Statements whose reads are validated for it.
+    pub reads: Vec<StatementId>,
+    /// Statements whose writes are held for it.
+    pub writes: Vec<StatementId>,
 }
 
 /// One column of a guard's key.

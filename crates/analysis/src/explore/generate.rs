@@ -14,7 +14,7 @@ use anabranch_sql::testing::ready;
 use anabranch_types::{ColumnIndex, DataType, Decimal, SplitMix64, TableId, Value};
 
 use super::case::{Call, Case, Side, run};
-use super::state::{Attempt, Log, State};
+use super::state::{self, Attempt, Log, State};
 use super::validity::violated;
 use super::{Effort, World};
 
@@ -26,6 +26,12 @@ const ROWS_MAX: u64 = 3;
 
 /// Changes tried to make some rows satisfy the assertions.
 const REPAIRS_MAX: u32 = 40;
+
+/// Rows tried in a table where states grow.
+const GROWTHS_MAX: u32 = 24;
+
+/// So many calls of a case have numbers that others may choose.
+const CHOSEN_MAX: u64 = 8;
 
 /// States from which replicas diverge, each used many times.
 const ANCESTORS: usize = 48;
@@ -71,6 +77,10 @@ pub(super) struct Source<'w> {
     loaders: Vec<Loader>,
     integers: Vec<i64>,
     texts: Vec<String>,
+    /// Whether states grow row by row where no other is found, and numbers are chosen that are given out.
+    thorough: bool,
+    /// Whether there are identity columns whose numbers calls then choose.
+    gives_numbers: bool,
     /// By the tables that have rows: states from which replicas diverge, each used many times; none
     /// where no state was found that satisfies everything.
     ancestors: RefCell<BTreeMap<Vec<TableId>, Vec<Option<State>>>>,
@@ -86,8 +96,23 @@ impl<'w> Source<'w> {
             loaders: loaders(world),
             integers,
             texts,
+            thorough: false,
+            gives_numbers: false,
             ancestors: RefCell::default(),
         }
+    }
+
+    /// The same, looked for harder: an application of many assertions has rows at all, calls that have to meet
+    /// many keys meet them, and choose numbers that identity columns are given by others. Nodes give out other
+    /// numbers.
+    pub(super) fn thorough(mut self) -> Source<'w> {
+        self.thorough = true;
+        let catalog = self.world.catalog();
+        self.gives_numbers = catalog.tables.iter().any(|table| {
+            let mut defaults = table.defaults.iter();
+            defaults.any(|default| matches!(default, ColumnDefault::Generated { .. }))
+        });
+        self
     }
 
     /// One of the states that have rows in these tables: the same for all who ask.
@@ -101,6 +126,7 @@ impl<'w> Source<'w> {
                 random: Random(stream),
                 reach: reach.clone(),
                 tried: 0,
+                narrow: false,
             };
             let state = generator.state();
             let valid = violated(self.world, &state).is_empty();
@@ -165,6 +191,8 @@ pub(super) struct Generator<'s> {
     reach: Reach,
     /// Cases so far.
     tried: usize,
+    /// Whether the numbers of this case are ones, mostly: so many keys have to be met at once.
+    narrow: bool,
 }
 
 /// A case that was made: every call has succeeded where it ran.
@@ -198,6 +226,7 @@ impl<'s> Generator<'s> {
             random: Random(SplitMix64::new(source.seed)),
             reach: Reach::of(source, types),
             tried: 0,
+            narrow: false,
         }
     }
 
@@ -206,6 +235,7 @@ impl<'s> Generator<'s> {
         // A few states first: most that breaks does so soon, and a state costs more than a case.
         let known = ANCESTORS.min(ANCESTORS_FIRST + self.tried / CASES_A_STATE);
         self.tried += 1;
+        self.narrow = self.source.thorough && self.random.one_in(2);
         let number = self.random.below(known as u64) as usize;
         let start = self.source.ancestor(&self.reach, number)?;
         let mut state = start.clone();
@@ -297,6 +327,12 @@ impl<'s> Generator<'s> {
     }
 
     fn integer(&mut self) -> i64 {
+        if self.source.gives_numbers && self.random.one_in(8) {
+            return state::number_given(1 + self.random.below(CHOSEN_MAX));
+        }
+        if self.narrow && !self.random.one_in(4) {
+            return 1;
+        }
         let small = self.random.below(8);
         match small {
             0..=2 => 1,
@@ -461,7 +497,31 @@ impl<'s> Generator<'s> {
                 (state, wrong) = (changed, left);
             }
         }
-        if wrong == 0 { state } else { State::default() }
+        match wrong {
+            0 => state,
+            _ if self.source.thorough => self.grown(),
+            _ => State::default(),
+        }
+    }
+
+    /// A state that grows row by row, each of which is left out unless it leaves what satisfies everything.
+    fn grown(&mut self) -> State {
+        let world = self.source.world;
+        let mut state = State::default();
+        for (place, _) in self.reach.loaders.clone() {
+            let mut rows = 1 + self.random.below(2);
+            for _ in 0..GROWTHS_MAX {
+                if rows == 0 {
+                    break;
+                }
+                let more = self.with_row(place, &state);
+                if let Some(more) = more.filter(|more| violated(world, more).is_empty()) {
+                    state = more;
+                    rows -= 1;
+                }
+            }
+        }
+        state
     }
 
     /// A state of these rows, put in one by one.

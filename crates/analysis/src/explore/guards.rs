@@ -4,19 +4,19 @@
 //! orders, and the plan without the guard does not, in which an invariant breaks or an update is lost.
 //! That nothing is found proves nothing.
 
-use anabranch_sql::summary::TransactionSummary;
-
-use super::case::{Call, Lost, Met, are_ordered};
-use super::generate::{Generator, Source};
+use super::case::{Call, Case, Lost, Met, are_ordered};
+use super::generate::{Generator, Source, Tried};
+use super::show::{self, Counterexample};
 use super::state::Log;
-use super::{Effort, Explorer, OTHERS_MAX, World};
-use crate::plan::{GuardKeeping, InvariantKind, Plan, gives_numbers};
+use super::{Effort, Explorer, OTHERS_MAX, World, minimal};
+use crate::plan::{GuardKeeping, InvariantKind, Plan};
 
 /// What a guard is there for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Purpose {
-    /// This invariant breaks without it.
-    Keeps(String),
+    /// The invariant of this case breaks without it. The case can do without none of its rows and calls, where that
+    /// could be tried.
+    Keeps(Box<Counterexample>),
     /// No calls were met that it alone orders: other guards order them, too, or may, where a key is known only in
     /// the course of a call.
     OrdersNothingAlone,
@@ -34,13 +34,14 @@ impl Explorer<'_> {
     /// same cases.
     pub fn purpose(&self, entry: usize, guard: usize, seed: u64, effort: Effort) -> Purpose {
         let whole = &self.world;
-        let plan = without(whole.plan, whole.application.summaries(), entry, guard);
+        let summaries = whole.application.summaries();
+        let plan = whole.plan.without_guard(summaries, entry, guard);
         let world = World::new(whole.application, &plan);
         let types = meeting(whole.plan, entry, guard);
-        let source = Source::new(&world, seed);
+        let source = Source::new(&world, seed).thorough();
         let mut met = (false, false);
         // Cases that the guard may order, and nothing else does, up to the first in which something breaks.
-        let mut look = |planned: bool, effort: Effort, breaks: &Breaks<'_>| -> Option<String> {
+        let mut look = |planned: bool, effort: Effort, breaks: &Breaks<'_>| -> Option<Purpose> {
             let mut generator = Generator::new(&source, &types);
             for _ in 0..effort.cases {
                 let Some(tried) = generator.case(&types, planned, effort) else {
@@ -58,8 +59,10 @@ impl Explorer<'_> {
                 }
                 met.1 = true;
                 let merged = Met::new(&world, tried.ancestor.clone(), &logs, planned);
-                if let Some(broken) = merged.and_then(|merged| breaks(merged, &calls)) {
-                    return Some(broken);
+                if let Some(broken) = merged.and_then(|merged| breaks(merged, &calls))
+                    && let Some(shown) = shown(whole, &world, &tried, &broken, planned)
+                {
+                    return Some(Purpose::Keeps(Box::new(shown)));
                 }
             }
             None
@@ -68,8 +71,8 @@ impl Explorer<'_> {
         let violated = look(true, effort, &|merged, _| {
             merged.violated(&world).into_iter().next()
         });
-        if let Some(invariant) = violated {
-            return Purpose::Keeps(invariant);
+        if let Some(keeps) = violated {
+            return keeps;
         }
         // Isolation: two calls that come to what neither order of them comes to.
         let invariants = whole.plan.entries[entry].guards[guard].invariants.iter();
@@ -92,8 +95,8 @@ impl Explorer<'_> {
             let lost = |name: &&&str| merged.loses(whole, name, calls) == Some(Lost::Yes);
             isolation.iter().find(lost).map(|name| (*name).to_owned())
         });
-        if let Some(name) = lost {
-            return Purpose::Keeps(name);
+        if let Some(keeps) = lost {
+            return keeps;
         }
         match met {
             (_, true) => Purpose::NotFound,
@@ -103,27 +106,29 @@ impl Explorer<'_> {
     }
 }
 
+/// A case in which an invariant breaks without a guard, as small as it gets.
+fn shown(
+    whole: &World<'_>,
+    less: &World<'_>,
+    tried: &Tried,
+    invariant: &str,
+    planned: bool,
+) -> Option<Counterexample> {
+    // What two calls come to is told by the whole plan; what holds with a guard less, by that plan.
+    let of = if planned { less } else { whole };
+    let case = tried.case(whole);
+    let is_apart = |case: &Case| {
+        let calls: Vec<&Call> = case.calls.iter().collect();
+        !are_ordered(less, &calls)
+    };
+    let least = minimal::minimal(of, &case, invariant, planned);
+    let least = if is_apart(&least) { least } else { case };
+    show::counterexample(of, &least, invariant, planned)
+}
+
 /// Whether the guard is an owner's, who gives a number at commit.
 fn gives(plan: &Plan, entry: usize, guard: usize) -> bool {
     plan.entries[entry].guards[guard].keeping == GuardKeeping::AtCommit
-}
-
-/// The plan without a guard. Where an owner gives numbers for it, nobody does.
-fn without(plan: &Plan, summaries: &[TransactionSummary], entry: usize, guard: usize) -> Plan {
-    let mut plan = plan.clone();
-    let taken = plan.entries[entry].guards.remove(guard);
-    if taken.keeping == GuardKeeping::AtCommit {
-        let statements = &summaries[entry].statements;
-        let numbers = |id| {
-            let mut of_it = statements.iter().filter(|statement| statement.id == id);
-            of_it.any(|statement| {
-                gives_numbers(statement)
-                    && statement.accesses.iter().any(|a| a.table == taken.table)
-            })
-        };
-        plan.entries[entry].deferred.retain(|id| !numbers(*id));
-    }
-    plan
 }
 
 /// The type, and those that the guard may order it against.

@@ -220,6 +220,11 @@ struct OwnPart {
     given: std::cell::Cell<i64>,
 }
 
+/// The first number that the call with this number is given for an identity column.
+pub(super) fn number_given(call: u64) -> i64 {
+    100 * (call as i64 + 1) + 1
+}
+
 impl Sequences for OwnPart {
     fn next(&self, _: TableId, _: ColumnIndex) -> Option<i64> {
         self.given.set(self.given.get() + 1);
@@ -374,7 +379,7 @@ impl Transaction for Attempt<'_> {
 
     fn sequences(&self) -> Rc<dyn Sequences> {
         Rc::new(OwnPart {
-            first: 100 * (self.number as i64 + 1),
+            first: number_given(self.number) - 1,
             given: std::cell::Cell::default(),
         })
     }

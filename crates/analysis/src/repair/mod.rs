@@ -142,7 +142,10 @@ pub fn propose(subject: Subject<'_>) -> Repairs {
     let mut rest: Vec<(Candidate, String)> = Vec::new();
     for candidate in candidates {
         match tried(subject, &candidate) {
-            Ok((now, repair)) if now < cost => better.push((now, candidate, repair)),
+            // A change that no plan shows is none to ask for.
+            Ok((now, repair)) if now < cost && !repair.change.types.is_empty() => {
+                better.push((now, candidate, repair))
+            }
             Ok(_) => {
                 let reason = "tried: no less has to be ordered with it".to_owned();
                 rest.push((candidate, reason));

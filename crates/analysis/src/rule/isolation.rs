@@ -72,7 +72,34 @@ pub(crate) fn judge(context: &Context<'_>, table: TableId) -> Vec<Finding> {
             guarded(footprint, action, &against)
         });
     }
-    worst(findings)
+    let mut findings = worst(findings);
+    tell_apart(footprint, table, &mut findings);
+    findings
+}
+
+/// Names what is ordered by the columns that all who are ordered know: those of the primary key if they know it
+/// whole, else columns besides that no type changes. A row that two of them touch has one value there.
+fn tell_apart(footprint: &Footprint<'_>, table: TableId, findings: &mut [Finding]) {
+    let needs = || findings.iter().flat_map(|f| &f.needs);
+    let known = |c: &ColumnIndex| needs().all(|n| n.key.iter().any(|(k, _)| k == c));
+    let primary = &footprint.table(table).primary_key;
+    let named: Vec<ColumnIndex> = match primary.iter().all(known) {
+        true => primary.clone(),
+        false => naming(footprint, table).into_iter().filter(known).collect(),
+    };
+    for need in findings.iter_mut().flat_map(|f| &mut f.needs) {
+        need.key.retain(|(column, _)| named.contains(column));
+    }
+}
+
+/// The columns by which rows may be told apart: those of the primary key, and those that no type changes.
+fn naming(footprint: &Footprint<'_>, table: TableId) -> Vec<ColumnIndex> {
+    let schema = footprint.table(table);
+    let mut columns = schema.primary_key.clone();
+    let others = (0..schema.columns.len()).map(|c| ColumnIndex(c as u16));
+    let others = others.filter(|c| footprint.is_settled(table, *c));
+    columns.extend(others.filter(|c| !schema.primary_key.contains(c)));
+    columns
 }
 
 /// What a write changes.
@@ -330,7 +357,7 @@ fn guarded(footprint: &Footprint<'_>, action: &Action, against: &[&Check<'_>]) -
             format!("it changes what others read of {name}, act on and change"),
         ),
     };
-    let key = footprint.table(action.access.table).primary_key.clone();
+    let key = naming(footprint, action.access.table);
     let mut needs = vec![Need::keyed(action, &key)];
     if let Some(own) = own {
         let settled = stays_least(footprint, own, action.access.table);

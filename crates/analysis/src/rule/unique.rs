@@ -200,7 +200,7 @@ pub(crate) fn judge(
         });
     }
     for action in rekeys {
-        let need = Need::keyed(action, &[]).reading(action);
+        let need = rekeyed(footprint, action, columns);
         findings.push(
             Finding::no(
                 action.owner,
@@ -219,6 +219,32 @@ pub(crate) fn judge(
         ));
     }
     super::worst(findings)
+}
+
+/// The new key of the rows whose key an UPDATE changes, as far as it tells it: columns that nobody changes
+/// are what its condition says. One that is changed becomes what is assigned; of several, each might come
+/// from another UPDATE. Where a row's primary key may change, too, two UPDATEs make two rows of one, and then all
+/// are ordered.
+fn rekeyed(footprint: &Footprint<'_>, action: &Action, columns: &[ColumnIndex]) -> Need {
+    let is_settled = |column: ColumnIndex| footprint.is_settled(action.access.table, column);
+    let changing = columns.iter().filter(|c| !is_settled(**c)).count();
+    let told = |column: ColumnIndex| -> Option<&Term> {
+        if is_settled(column) {
+            return action.fixed(column);
+        }
+        match &action.write(column)?.class {
+            WriteClass::Assign(term) if changing == 1 => Some(term),
+            _ => None,
+        }
+    };
+    let mut need = Need::keyed(action, &[]).reading(action);
+    let mut primary = footprint.table(action.access.table).primary_key.iter();
+    if !primary.all(|c| is_settled(*c)) {
+        return need;
+    }
+    let told = columns.iter().filter_map(|c| Some((*c, told(*c)?.clone())));
+    need.key = told.collect();
+    need
 }
 
 fn mixed(origin: &Origin) -> &'static str {

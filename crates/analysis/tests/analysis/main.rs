@@ -6,6 +6,7 @@ mod attacked_proofs;
 mod brute_force;
 mod conveyor;
 mod counterexamples;
+mod covered;
 mod examples;
 mod found;
 mod isolation;
