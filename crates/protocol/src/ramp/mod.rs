@@ -96,7 +96,8 @@ pub struct RampOptions {
     pub metadata: Metadata,
     /// For how long a participant waits for the end of what it has prepared before it asks the
     /// coordinator and the other participants (ramp.txt §4.6); it asks again after twice as long, and
-    /// so on. Never, if there is none.
+    /// so on. Never, if there is none: then nobody asks a copy again that has refused, under Prepare-F
+    /// and quorums, and what it refused may stay undecided.
     pub terminate_after: Option<Ticks>,
     /// How far ahead of this node's clock another node's may be. The name of a transaction that is further
     /// ahead is refused, and so is a vote, and a decision that would be as far ahead of a participant's
