@@ -169,7 +169,11 @@ fn made_up_table(random: &mut SplitMix64, table: usize) -> String {
         1 => format!("REFERENCES t{} (id)", row_table(random, table)),
         _ => String::new(),
     };
-    let unique = if table.is_multiple_of(3) { "UNIQUE" } else { "" };
+    let unique = if table.is_multiple_of(3) {
+        "UNIQUE"
+    } else {
+        ""
+    };
     let bound = match table % LOG_EVERY {
         0 => "CHECK (amount >= 0)",
         _ => "",
