@@ -22,8 +22,16 @@ pub fn kind_by_code(code: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.code == code)
 }
 
-/// Every kind; those that give up least stand first.
+/// Every kind; those that give up least stand first. What is made of several gives up what each of them does.
 pub const KINDS: &[Kind] = &[
+    Kind {
+        code: "repair-combination",
+        title: "several changes, one after the other: each the best on what those before it have left",
+        source: "Coordination Avoidance in Database Systems, §6.1, one application's transactions together",
+        why: "What one change leaves to be ordered another takes away.",
+        gives_up: "All that its steps give up.",
+        rank: 0,
+    },
     Kind {
         code: "repair-increment",
         title: "a value computed from what was read: computed by the UPDATE, from the row",
@@ -31,6 +39,14 @@ pub const KINDS: &[Kind] = &[
         why: "Amounts add up, and the row's owner applies each once: no update is lost, and nothing has to stay \
               as it was read.",
         gives_up: "The row counts as it is when the transaction commits, not as it was read.",
+        rank: 0,
+    },
+    Kind {
+        code: "repair-check-in-update",
+        title: "a row that is read, and changed if it passes a check: checked by the UPDATE, from the row",
+        source: "Coordination Avoidance in Database Systems, §5.2, lost updates of withdrawals",
+        why: "The row's owner checks and changes it in one, at commit: nothing has to stay as it was read.",
+        gives_up: "The row is checked as it is when the transaction commits, not as it was read.",
         rank: 0,
     },
     Kind {
@@ -72,6 +88,15 @@ pub const KINDS: &[Kind] = &[
         source: "Coordination Avoidance in Database Systems, Table 2, row 8 (claim 8)",
         why: "It helps where merging cascades, too. Here it does not, so that it is tried and found of no use.",
         gives_up: "What refers to the row goes with it.",
+        rank: 4,
+    },
+    Kind {
+        code: "repair-lock-read",
+        title: "a row that is read and changed: locked when it is read, by FOR UPDATE",
+        source: "Coordination Avoidance in Database Systems, §5.2, lost updates of withdrawals",
+        why: "It helps where a snapshot is all that reads get. Here what a transaction reads, acts on and changes \
+              is held to commit in any case, so that this is tried and found of no use.",
+        gives_up: "Others wait for the row from the read on.",
         rank: 4,
     },
     Kind {
