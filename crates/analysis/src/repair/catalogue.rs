@@ -109,11 +109,11 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         code: "repair-escrow",
-        title: "a number moves towards its bound: split what is left among sites",
+        title: "a number moves towards its bound: what is left of it split into shares of sites",
         source: "Coordination Avoidance in Database Systems, Table 2, rows 12 and 13 (claims 12, 13)",
-        why: "Who has a share takes from it without asking. No cluster here keeps shares, so that this is never \
-              offered, only named.",
-        gives_up: "A change can be refused though another site has something left.",
+        why: "Who takes from the share of one site is routed by the site, whichever rows it takes from.",
+        gives_up: "A site is refused where its share is not enough, though others have something left. The \
+                   application moves amounts between them, and callers say which site they are.",
         rank: 6,
     },
 ];

@@ -121,7 +121,7 @@ fn branches<'b, 'a>(
 }
 
 /// Whether nothing but the row's whole key tells which row it is.
-fn is_by_key_alone(footprint: &Footprint<'_>, update: &Action) -> bool {
+pub(super) fn is_by_key_alone(footprint: &Footprint<'_>, update: &Action) -> bool {
     let access = &update.access;
     let key = &footprint.table(access.table).primary_key;
     let of_key = access.conditions.iter().all(|c| key.contains(&c.column));

@@ -279,7 +279,8 @@ impl<'b, 'a> Rewriting<'b, 'a> {
         let field = (words.get(at + 1).is_some_and(|dot| dot.is_sign("."))).then_some(at + 2);
         let table = self.update.access.table;
         match body.nodes[set].statement {
-            Statement::Sql { into, .. } => {
+            // First of all: another table has other columns.
+            Statement::Sql { into, .. } if self.still_holds(set) => {
                 let (column, text) = match field {
                     Some(field) if body.is_record(name) => {
                         self.field_of(set, words.get(field)?.name()?)?
@@ -293,11 +294,9 @@ impl<'b, 'a> Rewriting<'b, 'a> {
                     }
                     Some(_) => return None,
                 };
-                self.still_holds(set).then(|| {
-                    self.reads.insert(set);
-                    self.columns.insert(column);
-                    (field.map_or(1, |_| 3), Some(text))
-                })
+                self.reads.insert(set);
+                self.columns.insert(column);
+                Some((field.map_or(1, |_| 3), Some(text)))
             }
             Statement::Assign { .. } if field.is_none() && depth < DEPTH_MAX => {
                 if !body.runs_before(set, self.node) {

@@ -6,14 +6,13 @@
 //!
 //! 1. `body`: the routines as lists of statements, with what is known of their variables.
 //! 2. One file a kind makes candidates, each a list of `edit`s: `increment`, `check`, `counter`,
-//!    `generated`, `deletion`, `routing`. [`KINDS`] has them by name.
+//!    `generated`, `deletion`, `routing`, `shares`. [`KINDS`] has them by name.
 //! 3. [`propose`] reads, analyses and compares each by itself, and ranks what is better: by how much
 //!    coordination goes, then by how little the application gives up.
 //! 4. `combined`: the best one is made, and the search begins again on what it has made of the files.
 //!
 //! Each keeps what the transactions do when they run alone, but for what it says that the application has to
-//! accept. Splitting what is left of a bounded number among sites (escrow) is no kind: nothing here could run it.
-//! Programs' source is not changed, nor files of invariants: only SQL that is written down as such.
+//! accept. Programs' source is not changed, nor files of invariants: only SQL that is written down as such.
 
 mod body;
 mod catalogue;
@@ -26,6 +25,7 @@ mod edit;
 mod generated;
 mod increment;
 mod routing;
+mod shares;
 mod words;
 
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ pub use combined::{STEPS_MAX, Step, TRIED_AFTER_MAX};
 
 use crate::footprint::Footprint;
 use crate::invariant;
-use crate::plan::{Confluence, Plan};
+use crate::plan::Plan;
 use crate::{Guarantee, Options, analyze_with};
 use change::{Cost, Planned, change};
 use edit::{Edit, applied, ordered, unified};
@@ -169,7 +169,9 @@ pub fn propose(subject: Subject<'_>) -> Repairs {
             reason,
         })
         .collect();
-    repairs.considered.extend(escrow(subject.plan));
+    let offered: Vec<&str> = repairs.offered.iter().map(|of| of.title.as_str()).collect();
+    let bounds = shares::considered(subject.plan, &offered);
+    repairs.considered.extend(bounds);
     let mut seen = BTreeSet::new();
     repairs
         .considered
@@ -252,6 +254,13 @@ fn candidates(subject: Subject<'_>) -> Vec<Candidate> {
         subject.files,
     ));
     all.extend(routing::candidates(&footprint, &bodies, subject.plan));
+    all.extend(shares::candidates(
+        &footprint,
+        &bodies,
+        subject.plan,
+        &declared,
+        subject.files,
+    ));
     all.extend(weaker(subject));
     let mut seen: Vec<Vec<Edit>> = Vec::new();
     all.retain_mut(|candidate| {
@@ -331,25 +340,4 @@ fn tried(subject: Subject<'_>, candidate: &Candidate) -> Result<(Cost, Repair), 
         options,
     };
     Ok((now, repair))
-}
-
-/// Bounds that two changes may break together: what they could become elsewhere.
-fn escrow(plan: &Plan) -> Vec<Considered> {
-    let broken = |invariant: usize| {
-        let verdicts = plan.entries.iter().filter_map(|e| e.verdict(invariant));
-        let mut needing = verdicts.filter(|v| v.confluent == Confluence::No);
-        needing.any(|v| matches!(v.rule, "gt-decrement" | "lt-increment"))
-    };
-    let bounds = (0..plan.invariants.len()).filter(|invariant| broken(*invariant));
-    bounds
-        .map(|invariant| Considered {
-            kind: kind("repair-escrow"),
-            title: format!(
-                "split what {} leaves among sites",
-                plan.invariants[invariant].name
-            ),
-            reason: "no cluster here keeps shares of a number, so that no plan can have them"
-                .to_owned(),
-        })
-        .collect()
 }

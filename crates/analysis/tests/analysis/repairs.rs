@@ -3,6 +3,7 @@
 
 mod checks;
 mod combinations;
+mod shares;
 
 use anabranch_analysis::Plan;
 use anabranch_analysis::repair::{Repair, Repairs, Subject, propose};
@@ -223,6 +224,7 @@ fn what_is_offered_is_what_analysing_the_changed_files_says() {
         ("bank here", BANK),
         ("orders here", ORDERS),
         ("stock here", checks::STOCK),
+        ("cart here", shares::CART),
     ] {
         applications.push((name.to_owned(), vec![SourceFile::new("app.sql", sql)]));
     }
@@ -275,6 +277,7 @@ fn what_is_offered_is_what_analysing_the_changed_files_says() {
         [
             "repair-check-in-update",
             "repair-combination",
+            "repair-escrow",
             "repair-generated-key",
             "repair-increment",
             "repair-mark-deleted",
