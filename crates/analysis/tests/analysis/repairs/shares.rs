@@ -9,7 +9,7 @@ use super::{golden, left_by, of, offered, shown};
 pub(super) const CART: &str = "CREATE TABLE stock (
     warehouse integer NOT NULL,
     item integer NOT NULL,
-    quantity integer NOT NULL CHECK (quantity >= 0),
+    quantity integer NOT NULL CHECK (quantity >= 2),
     name varchar(10) NOT NULL,
     PRIMARY KEY (warehouse, item)
 );
@@ -56,7 +56,7 @@ fn who_takes_from_two_rows_takes_at_one_site() {
     assert_eq!(classes, ["Global", "Local"]);
 }
 
-/// With all that is left at one site, its calls are accepted and refused as they were, and what is told and left, the
+/// With all that is left above the bound at one site, its calls are accepted and refused as they were, and what is told and left, the
 /// share and what the row keeps together, is the same.
 #[test]
 fn who_has_all_shares_does_what_it_did() {
@@ -68,9 +68,8 @@ fn who_has_all_shares_does_what_it_did() {
         format!("INSERT INTO stock VALUES (1, 5, {one}, 'pen'), (2, 5, {other}, 'ink')")
     };
     let before = [stock([10, 7]), looked.to_owned()];
-    let shares =
-        "INSERT INTO stock_quantity_share VALUES (1, 5, 3, 10), (2, 5, 3, 7), (1, 5, 4, 0)";
-    let after = [stock([0, 0]), looked.to_owned(), shares.to_owned()];
+    let shares = "INSERT INTO stock_quantity_share VALUES (1, 5, 3, 8), (2, 5, 3, 5), (1, 5, 4, 0)";
+    let after = [stock([2, 2]), looked.to_owned(), shares.to_owned()];
     let int = |numbers: &[i64]| numbers.iter().map(|n| Value::Int(*n)).collect::<Vec<_>>();
     // The last of each but `look` would be the site.
     let calls = [
@@ -124,7 +123,7 @@ fn who_has_all_shares_does_what_it_did() {
     }
 }
 
-/// A site without enough is refused though another has some, and none falls below 0: that is what is given up.
+/// A site without enough is refused though another has some, and no share falls below 0: that is what is given up.
 #[test]
 fn a_site_takes_from_its_own_share_alone() {
     let found = of(CART);
@@ -136,7 +135,7 @@ fn a_site_takes_from_its_own_share_alone() {
             .any(|of| of.contains("though others have some left"))
     );
     let rows = [
-        "INSERT INTO stock VALUES (1, 5, 0, 'pen'), (2, 5, 0, 'ink')",
+        "INSERT INTO stock VALUES (1, 5, 2, 'pen'), (2, 5, 2, 'ink')",
         "INSERT INTO stock_quantity_share VALUES (1, 5, 3, 10), (2, 5, 3, 10), (1, 5, 4, 2), (2, 5, 4, 2)",
     ];
     let arguments = [1, 5, 2, 5, 4, 4].map(Value::Int);
@@ -185,8 +184,8 @@ fn what_else_becomes_of_the_number_keeps_it_whole() {
         ),
         (
             "bounded from above",
-            "CHECK (quantity >= 0)",
-            "CHECK (quantity >= 0) CHECK (quantity <= 100)",
+            "CHECK (quantity >= 2)",
+            "CHECK (quantity >= 2) CHECK (quantity <= 100)",
         ),
         ("no number", "quantity integer NOT NULL", "quantity integer"),
         (
