@@ -1,11 +1,15 @@
 //! Several changes as one: each made on what those before it have left.
 
 use anabranch_analysis::repair::{Classes, STEPS_MAX};
+use anabranch_analysis::report::html;
+use anabranch_analysis::report::json::{self, Besides};
+use anabranch_analysis::report::repairs::Shown;
 use anabranch_analysis::{Guarantee, Options};
 use anabranch_sql::SourceFile;
 use anabranch_types::Value;
 
-use super::{ORDERS, analysed, left_by, of, offered, patched, repairs, shown};
+use super::{ORDERS, analysed, left_by, of, offered, patched, read, repairs, repairs_of, shown};
+use crate::schema::check;
 use crate::support::example_files;
 
 /// What is better by itself goes further with the next: numbers at commit and generated keys.
@@ -121,6 +125,49 @@ fn two_that_save_nothing_apart_may_save_something_together() {
         let left = |files| left_by(files, &rows, &calls[..count], &["account"]);
         let was = left(vec![SourceFile::new("app.sql", TWO)]);
         assert_eq!(left(all.files.clone()), was, "{count}: {}", all.diff);
+    }
+}
+
+/// Each report names the steps: the text by its golden file, the others here.
+#[test]
+fn every_report_tells_the_steps() {
+    let files = vec![SourceFile::new("app.sql", ORDERS)];
+    let script = read(files).unwrap_or_else(|error| panic!("{error}"));
+    let (plan, found) = repairs_of(&script, 1, Guarantee::Invariants);
+    let catalog = script.application.catalog();
+    let repairs = Some(Shown {
+        repairs: &found,
+        shown_max: 1,
+    });
+    let besides = Besides {
+        repairs,
+        ..Besides::default()
+    };
+    let json = json::render(&plan, catalog, &script.summaries, besides);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("the report is JSON");
+    assert_eq!(check(&json), Vec::<String>::new());
+    let of = &json["repairs"][0];
+    assert_eq!(of["kind"], "repair-combination");
+    let steps = of["steps"].as_array().expect("the steps");
+    let page = html::Page {
+        plan: &plan,
+        catalog,
+        summaries: &script.summaries,
+        counterexamples: None,
+        repairs,
+        replayed_by: &|_| String::new(),
+        findings: &[],
+        left_out: &[],
+        probable: &[],
+        baseline: None,
+    };
+    let page = page.render();
+    assert_eq!(steps.len(), found.offered[0].steps.len());
+    for (told, step) in steps.iter().zip(&found.offered[0].steps) {
+        assert_eq!(told["kind"], step.kind.code);
+        assert_eq!(told["title"], step.title);
+        let line = format!("<dd>{} [{}]</dd>", step.title, step.kind.code);
+        assert!(page.contains(&line), "{line}: {page}");
     }
 }
 
