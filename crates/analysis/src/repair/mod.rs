@@ -169,9 +169,15 @@ pub fn propose(subject: Subject<'_>) -> Repairs {
             reason,
         })
         .collect();
-    let offered: Vec<&str> = repairs.offered.iter().map(|of| of.title.as_str()).collect();
-    let bounds = shares::considered(subject.plan, &offered);
+    let steps = repairs.offered.iter().flat_map(|of| &of.steps);
+    let alone = repairs.offered.iter().map(|of| of.title.as_str());
+    let offered: BTreeSet<&str> = alone.chain(steps.map(|step| step.title.as_str())).collect();
+    let bounds = shares::considered(subject.plan);
     repairs.considered.extend(bounds);
+    // What is a step of something is of use.
+    repairs
+        .considered
+        .retain(|of| !offered.contains(of.title.as_str()));
     let mut seen = BTreeSet::new();
     repairs
         .considered

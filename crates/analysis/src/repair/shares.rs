@@ -57,12 +57,11 @@ pub(super) fn candidates(
     candidates
 }
 
-/// Bounds that two changes may break together, of which nothing is offered.
-pub(super) fn considered(plan: &Plan, offered: &[&str]) -> Vec<Considered> {
+/// Bounds that two changes may break together: why nothing is offered of them, if nothing is.
+pub(super) fn considered(plan: &Plan) -> Vec<Considered> {
     let bounds = broken(plan, &["gt-decrement", "lt-increment"]).into_iter();
     bounds
         .map(|invariant| title(plan, invariant))
-        .filter(|title| !offered.contains(&title.as_str()))
         .map(|title| Considered {
             kind: kind("repair-escrow"),
             title,

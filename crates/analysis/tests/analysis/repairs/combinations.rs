@@ -109,6 +109,11 @@ fn two_that_save_nothing_apart_may_save_something_together() {
     };
     let steps: Vec<&str> = all.steps.iter().map(|step| step.kind.code).collect();
     assert_eq!(steps, ["repair-increment", "repair-check-in-update"]);
+    // Of use are both: nobody says otherwise.
+    for step in &all.steps {
+        let is_step = found.considered.iter().any(|of| of.title == step.title);
+        assert!(!is_step, "{}", shown(&found));
+    }
     assert_eq!(all.change.after.free, 2, "{}", shown(&found));
     let rows = [
         "INSERT INTO account VALUES (1, 10)",
