@@ -15,7 +15,7 @@ use anabranch_protocol::epci::EPciNode;
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
-use anabranch_protocol::{Counters, Durable, Protocol, Session, Topology};
+use anabranch_protocol::{Counters, Durable, Protocol, RECORD_FORMAT, Session, Topology};
 use anabranch_server::cluster::ClusterError;
 use anabranch_server::{
     Client, Cluster, ClusterOptions, DataError, DataFolder, Profile, Profiler, SubmitError,
@@ -103,7 +103,7 @@ pub fn description(
     let mut hasher = FxHasher::default();
     hasher.write(format!("{:?}", planned.schema()).as_bytes());
     format!(
-        "{} under {}, {} partitions, {}, schema {:016x}",
+        "{} under {}, {} partitions, {}, schema {:016x}, records {RECORD_FORMAT}",
         experiment.workload().name(),
         protocol.name(),
         experiment.settings().partitions,

@@ -354,6 +354,8 @@ pub struct Counters {
     /// Prepared transactions that ended after their participant had asked the others what had become
     /// of them.
     pub terminations: u64,
+    /// Transactions that were set aside, so that what is known to be stable goes on without them.
+    pub set_aside: u64,
     /// Clients that were answered before every cluster had what they wrote; in quorum operation, showed it.
     pub early_answers: u64,
     /// Times that another copy was asked since one was silent, or had not got what was required.
@@ -378,6 +380,7 @@ impl Counters {
         self.repairs += other.repairs;
         self.false_positives += other.false_positives;
         self.terminations += other.terminations;
+        self.set_aside += other.set_aside;
         self.early_answers += other.early_answers;
         self.other_copies += other.other_copies;
         self.taken_over += other.taken_over;

@@ -23,4 +23,4 @@ pub use contract::{
     AbortReason, Counters, Durable, Input, Outbox, PartitionEffects, PartitionRead, Protocol,
     Reply, Request, Session, TimerId, Topology, TransactionId,
 };
-pub use record::{NoRecords, Record, ReplayError};
+pub use record::{NoRecords, RECORD_FORMAT, Record, ReplayError};

@@ -12,6 +12,10 @@ use serde::{Deserialize, Serialize};
 use crate::locking::record::LockingRecord;
 use crate::ramp::record::RampRecord;
 
+/// The form of all records. Whoever changes one raises it: logs of another form are not read, and a data folder says
+/// which it has.
+pub const RECORD_FORMAT: u32 = 2;
+
 /// One record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Record {

@@ -598,6 +598,10 @@ impl Case {
                 "a prepared transaction ended after its participant had asked",
                 counters.terminations,
             ),
+            (
+                "a transaction was set aside, and readers were told of it by name",
+                counters.set_aside,
+            ),
             (early, counters.early_answers),
             (check::STALE, stale),
             (check::OTHER_COPY, counters.other_copies),

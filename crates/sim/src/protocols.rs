@@ -222,6 +222,9 @@ impl Extras {
     }
 }
 
+/// How soon a transaction that not everybody has acknowledged is set aside.
+const ASIDE_AFTER: Ticks = Ticks::from_micros(500);
+
 /// What nodes of one cluster share.
 #[derive(Clone)]
 pub struct Shared {
@@ -271,7 +274,15 @@ pub trait Simulated: Durable + Sized + 'static {
 impl Simulated for RampNode {
     fn make(node: NodeId, shared: &Shared, store: Store) -> RampNode {
         let programs = shared.planned.application.programs();
+        let usual = RampOptions::default();
+        // Where speed is simulated, as a cluster has it; else soon, so that it happens in runs of few calls.
+        let (aside_after, aside_behind) = match shared.processor {
+            Some(_) => (usual.aside_after, usual.aside_behind),
+            None => (ASIDE_AFTER, 0),
+        };
         let options = RampOptions {
+            aside_after,
+            aside_behind,
             retain: shared.kept,
             metadata: shared.protocol.ramp(shared.filter).unwrap_or_default(),
             terminate_after: Some(Ticks::from_micros(shared.termination.after_us)),
@@ -283,7 +294,7 @@ impl Simulated for RampNode {
                 && shared.extras.prepare_f.is_none()
                 && shared.extras.quorum.is_none(),
             quorum: shared.extras.quorum.map(Ticks::from_micros),
-            ..RampOptions::default()
+            ..usual
         };
         let topology = match shared.clusters {
             1 => Arc::clone(&shared.topology),

@@ -275,6 +275,17 @@ impl RowPrograms for Programs {
         self.with(program, |p| p.assigned)
     }
 
+    fn replaces(&self, program: ProgramId) -> Option<ColumnSet> {
+        self.with(program, |p| {
+            let columns = p.assignments.iter().map(|(column, _)| *column);
+            let is_told = |column: ColumnIndex| {
+                column.0 + 1 < ColumnSet::EXACT_MAX && p.assigned.contains(column)
+            };
+            let replaces = p.outputs.is_empty() && columns.into_iter().all(is_told);
+            replaces.then_some(p.assigned)
+        })
+    }
+
     fn may_violate(&self, program: ProgramId) -> bool {
         self.with(program, |p| p.may_violate)
     }

@@ -2,7 +2,7 @@
 
 use anabranch_sql::merging::ColumnPolicy;
 use anabranch_sql::{Application, SourceFile, load};
-use anabranch_types::{ColumnIndex, TableId};
+use anabranch_types::{ColumnIndex, ColumnSet, ProgramId, TableId};
 
 const TABLE: &str = "CREATE TABLE t (
     id integer NOT NULL PRIMARY KEY,
@@ -15,9 +15,9 @@ const TABLE: &str = "CREATE TABLE t (
     on_day date
 );";
 
-/// The policy of a column after these statements, each an UPDATE of a row by its key.
-fn policy(column: &str, sets: &[&str]) -> Option<ColumnPolicy> {
-    let mut sql = TABLE.to_owned();
+/// The table, and statements that each are an UPDATE of a row by its key.
+fn application(schema: &str, sets: &[&str]) -> Application {
+    let mut sql = schema.to_owned();
     for (number, set) in sets.iter().enumerate() {
         sql += &format!(
             "CREATE PROCEDURE p{number}(p_id integer, x bigint, s integer, a numeric, r double precision, \
@@ -25,7 +25,12 @@ fn policy(column: &str, sets: &[&str]) -> Option<ColumnPolicy> {
         );
     }
     let catalog = load(vec![SourceFile::new("t.sql", sql)]).unwrap();
-    let application = Application::compile(catalog).unwrap();
+    Application::compile(catalog).unwrap()
+}
+
+/// The policy of a column after these statements, each an UPDATE of a row by its key.
+fn policy(column: &str, sets: &[&str]) -> Option<ColumnPolicy> {
+    let application = application(TABLE, sets);
     let columns = &application.schema().tables[0].columns;
     let index = columns
         .iter()
@@ -76,5 +81,37 @@ fn a_column_merges_as_its_statements_agree() {
     ];
     for (column, sets, expected) in cases {
         assert_eq!(policy(column, sets), expected, "{column}: {sets:?}");
+    }
+}
+
+/// What has assigned a column is replaced by who assigns it too, and by nobody who makes his value of it.
+#[test]
+fn a_statement_replaces_what_it_assigns_and_nothing_else() {
+    let wide: Vec<String> = (1..70).map(|n| format!("c{n} bigint")).collect();
+    let wide = format!(
+        "CREATE TABLE t (id integer PRIMARY KEY, {});",
+        wide.join(", ")
+    );
+    let replaces = |schema: &str, set: &str| {
+        let programs = application(schema, &[set]).programs();
+        programs.replaces(ProgramId(0))
+    };
+    let columns = |columns: &[u16]| {
+        let columns = columns.iter().map(|column| ColumnIndex(*column));
+        Some(columns.fold(ColumnSet::EMPTY, ColumnSet::with))
+    };
+    for (schema, set, expected) in [
+        (TABLE, "n = x", columns(&[1])),
+        (TABLE, "n = x + 1, word = w", columns(&[1, 5])),
+        (TABLE, "n = n + x", None),
+        (TABLE, "n = greatest(n, x)", None),
+        (TABLE, "n = x, small = small + s", None),
+        (TABLE, "n = small", None),
+        (&wide, "c62 = x", columns(&[62])),
+        // From here on columns are not told apart.
+        (&wide, "c63 = x", None),
+        (&wide, "c1 = x, c69 = x", None),
+    ] {
+        assert_eq!(replaces(schema, set), expected, "{set}");
     }
 }

@@ -221,6 +221,10 @@ impl RowPrograms for Programs {
         false
     }
 
+    fn replaces(&self, _: ProgramId) -> Option<ColumnSet> {
+        None
+    }
+
     fn merging(&self, _: ProgramId) -> Option<Merging> {
         None
     }

@@ -113,7 +113,13 @@ impl ColumnSet {
         ColumnSet(self.0 | other.0)
     }
 
+    /// Whether all columns of the other one are in this one, of tables where sets are exact.
+    pub fn covers(self, other: ColumnSet) -> bool {
+        other.0 & !self.0 == 0
+    }
+
     /// Whether the two may share a column.
+    #[inline]
     pub fn intersects(self, other: ColumnSet) -> bool {
         self.0 & other.0 != 0
     }
@@ -179,6 +185,10 @@ pub trait RowPrograms: Send + Sync {
     /// The columns that the program assigns without reading their old value (registers, for which
     /// the highest timestamp wins). The others it computes from the row, in the order of commits.
     fn assigned(&self, program: ProgramId) -> ColumnSet;
+
+    /// The columns that the program assigns, if it does nothing else: it computes no column from the row, and
+    /// returns nothing. Whoever had assigned some of these alone before has left no trace in the row.
+    fn replaces(&self, program: ProgramId) -> Option<ColumnSet>;
 
     /// Whether the program can break a declared constraint depending on the row it meets, so that
     /// a transaction over several partitions must hold the row between prepare and commit.

@@ -302,7 +302,7 @@ fn repairs_are_told_where_they_are_asked_for() {
         "2 free, 3 local, 3 global → 3 free, 3 local, 2 global",
         "+ ○ close_department free",
         "     +    UPDATE departments SET deleted = true WHERE id = p_department_id;",
-        "[repair-escrow]; no cluster here keeps shares",
+        "[repair-escrow]; not certain to be the same",
     ] {
         assert!(told.contains(words), "{words}: {told}");
     }

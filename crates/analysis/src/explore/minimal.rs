@@ -1,9 +1,9 @@
-//! Making a case small: no row and no call of it can be left out.
+//! Making a case small: no row and no call of it can be left out; and easy to read.
 
 use anabranch_types::Value;
 
 use super::World;
-use super::case::Case;
+use super::case::{Case, Side};
 
 /// So many times another value is tried in the place of one: numbers are for the eye.
 const SMALLER_MAX: u32 = 200;
@@ -38,9 +38,67 @@ pub(super) fn minimal(world: &World<'_>, case: &Case, invariant: &str, planned: 
         least = without_pairs(least, still);
         least = smaller(least, &mut tries, still);
         if least == before {
-            return least;
+            break;
         }
     }
+    let least = renamed(least, still);
+    left_first(least, still)
+}
+
+/// Exchanges the replicas where the second one would run the first call.
+fn left_first(case: Case, still: impl Fn(&Case) -> bool) -> Case {
+    let mut apart = case.calls.iter().filter(|call| call.side != Side::Before);
+    if apart.next().is_none_or(|call| call.side == Side::Left) {
+        return case;
+    }
+    let mut exchanged = case.clone();
+    for call in &mut exchanged.calls {
+        call.side = match call.side {
+            Side::Before => Side::Before,
+            Side::Left => Side::Right,
+            Side::Right => Side::Left,
+        };
+    }
+    if still(&exchanged) { exchanged } else { case }
+}
+
+/// Short names in the place of texts, wherever they stand at once: what was equal stays equal.
+fn renamed(mut case: Case, still: impl Fn(&Case) -> bool) -> Case {
+    let mut texts: Vec<String> = Vec::new();
+    for value in values(&mut case) {
+        if let Value::Text(text) = value
+            && !texts.iter().any(|t| **t == **text)
+        {
+            texts.push(text.to_string());
+        }
+    }
+    for place in 0..texts.len() {
+        if texts[place].len() <= 1 {
+            continue;
+        }
+        let mut names = (b'a'..=b'z').map(|c| char::from(c).to_string());
+        let Some(name) = names.find(|name| !texts.contains(name)) else {
+            break;
+        };
+        let mut other = case.clone();
+        for value in values(&mut other) {
+            if matches!(&*value, Value::Text(t) if **t == *texts[place]) {
+                *value = Value::Text(name.as_str().into());
+            }
+        }
+        if still(&other) {
+            texts[place] = name;
+            case = other;
+        }
+    }
+    case
+}
+
+/// All values of a case.
+fn values(case: &mut Case) -> impl Iterator<Item = &mut Value> {
+    let rows = case.rows.iter_mut().flat_map(|(_, values)| values);
+    let arguments = case.calls.iter_mut().flat_map(|call| &mut call.arguments);
+    rows.chain(arguments)
 }
 
 /// Leaves out one part after the other, as long as the case still breaks.

@@ -22,8 +22,16 @@ pub fn kind_by_code(code: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.code == code)
 }
 
-/// Every kind; those that give up least stand first.
+/// Every kind; those that give up least stand first. What is made of several gives up what each of them does.
 pub const KINDS: &[Kind] = &[
+    Kind {
+        code: "repair-combination",
+        title: "several changes, one after the other: each the best on what those before it have left",
+        source: "Coordination Avoidance in Database Systems, §6.1, one application's transactions together",
+        why: "What one change leaves to be ordered another takes away.",
+        gives_up: "All that its steps give up.",
+        rank: 0,
+    },
     Kind {
         code: "repair-increment",
         title: "a value computed from what was read: computed by the UPDATE, from the row",
@@ -31,6 +39,14 @@ pub const KINDS: &[Kind] = &[
         why: "Amounts add up, and the row's owner applies each once: no update is lost, and nothing has to stay \
               as it was read.",
         gives_up: "The row counts as it is when the transaction commits, not as it was read.",
+        rank: 0,
+    },
+    Kind {
+        code: "repair-check-in-update",
+        title: "a row that is read, and changed if it passes a check: checked by the UPDATE, from the row",
+        source: "Coordination Avoidance in Database Systems, §5.2, lost updates of withdrawals",
+        why: "The row's owner checks and changes it in one, at commit: nothing has to stay as it was read.",
+        gives_up: "The row is checked as it is when the transaction commits, not as it was read.",
         rank: 0,
     },
     Kind {
@@ -75,6 +91,15 @@ pub const KINDS: &[Kind] = &[
         rank: 4,
     },
     Kind {
+        code: "repair-lock-read",
+        title: "a row that is read and changed: locked when it is read, by FOR UPDATE",
+        source: "Coordination Avoidance in Database Systems, §5.2, lost updates of withdrawals",
+        why: "It helps where a snapshot is all that reads get. Here what a transaction reads, acts on and changes \
+              is held to commit in any case, so that this is tried and found of no use.",
+        gives_up: "Others wait for the row from the read on.",
+        rank: 4,
+    },
+    Kind {
         code: "repair-guarantee",
         title: "everything is ordered: the declared invariants alone",
         source: "Coordination Avoidance in Database Systems, §2, serializability as the baseline",
@@ -84,11 +109,11 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         code: "repair-escrow",
-        title: "a number moves towards its bound: split what is left among sites",
+        title: "a number moves towards its bound: what is left of it split into shares of sites",
         source: "Coordination Avoidance in Database Systems, Table 2, rows 12 and 13 (claims 12, 13)",
-        why: "Who has a share takes from it without asking. No cluster here keeps shares, so that this is never \
-              offered, only named.",
-        gives_up: "A change can be refused though another site has something left.",
+        why: "Who takes from the share of one site is routed by the site, whichever rows it takes from.",
+        gives_up: "A site is refused where its share is not enough, though others have something left. The \
+                   application moves amounts between them, and callers say which site they are.",
         rank: 6,
     },
 ];

@@ -16,8 +16,6 @@ pub(super) struct Cost {
     held: usize,
     /// Those of them that are not of one row or group.
     whole: usize,
-    /// Statements whose reads are validated, and those whose writes are held.
-    statements: usize,
     /// Guards that their owner decides at commit.
     pub(super) at_commit: usize,
     /// Assertions that are evaluated.
@@ -37,11 +35,6 @@ impl Cost {
             whole: kept(GuardKeeping::Validated)
                 .filter(|guard| guard.key.is_empty())
                 .count(),
-            statements: plan
-                .entries
-                .iter()
-                .map(|entry| entry.guarded_reads.len() + entry.guarded_writes.len())
-                .sum(),
             at_commit: kept(GuardKeeping::AtCommit).count(),
             checks: plan.entries.iter().map(|entry| entry.checks.len()).sum(),
         }

@@ -79,6 +79,99 @@ fn in_file(edits: &[Edit], number: usize) -> impl Iterator<Item = &Edit> {
     edits.iter().filter(of_file)
 }
 
+/// A stretch that an edit replaces, in the text before all edits of its file and in the text after them.
+struct Replaced {
+    before: Range<usize>,
+    after: Range<usize>,
+}
+
+impl Replaced {
+    fn longer(&self) -> isize {
+        self.after.len() as isize - self.before.len() as isize
+    }
+}
+
+/// What edits of one file replace, which are [`ordered`].
+fn replaced(edits: &[Edit], number: usize) -> Vec<Replaced> {
+    let mut moved = 0;
+    let of_edit = |edit: &Edit| {
+        let before = edit.range();
+        let start = before.start.saturating_add_signed(moved);
+        let after = start..start + edit.text.len();
+        let replaced = Replaced { before, after };
+        moved += replaced.longer();
+        replaced
+    };
+    in_file(edits, number).map(of_edit).collect()
+}
+
+/// The edits of `files` that come to `after`, where `first` and `then`, made one after the other, do: what
+/// touches is one edit. Both are [`ordered`], and so is what comes of them.
+pub(super) fn joined(
+    files: &[SourceFile],
+    first: &[Edit],
+    then: &[Edit],
+    after: &[SourceFile],
+) -> Vec<Edit> {
+    let mut edits = Vec::new();
+    for (number, (file, after)) in files.iter().zip(after).enumerate() {
+        let (first, then) = (replaced(first, number), replaced(then, number));
+        // Where both are known: in the text between them. Each with how much longer it makes the text, that of
+        // before towards that between, and that towards the one after.
+        let of_first = first.iter().map(|r| (r.after.clone(), r.longer(), 0));
+        let of_then = then.iter().map(|r| (r.before.clone(), 0, r.longer()));
+        let mut all: Vec<(Range<usize>, isize, isize)> = of_first.chain(of_then).collect();
+        all.sort_by_key(|(range, ..)| (range.start, range.end));
+        let (mut grown, mut grows) = (0, 0);
+        let mut rest = all.into_iter().peekable();
+        while let Some((mut range, mut by_first, mut by_then)) = rest.next() {
+            while let Some((next, one, other)) = rest.next_if(|(r, ..)| r.start <= range.end) {
+                range.end = range.end.max(next.end);
+                by_first += one;
+                by_then += other;
+            }
+            let old = range.start.saturating_add_signed(-grown)
+                ..range.end.saturating_add_signed(-grown - by_first);
+            let new = range.start.saturating_add_signed(grows)
+                ..range.end.saturating_add_signed(grows + by_then);
+            grown += by_first;
+            grows += by_then;
+            let text = after.text.get(new).unwrap_or_default();
+            if file.text.get(old.clone()) != Some(text) {
+                let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+                let span = Span {
+                    file: u16::try_from(number).unwrap_or(u16::MAX),
+                    start: place(old.start),
+                    end: place(old.end),
+                };
+                edits.push(Edit::replace(span, text));
+            }
+        }
+    }
+    edits
+}
+
+/// Where something of the changed files began before: the place of the edit where an edit has put it.
+pub(super) fn traced(edits: &[Edit], at: Span) -> Span {
+    let place = at.start as usize;
+    let mut before = place;
+    for replaced in replaced(edits, usize::from(at.file)) {
+        if replaced.after.start > place {
+            break;
+        }
+        before = match place < replaced.after.end {
+            true => replaced.before.start,
+            false => place - replaced.after.end + replaced.before.end,
+        };
+    }
+    let start = u32::try_from(before).unwrap_or(u32::MAX);
+    Span {
+        start,
+        end: start,
+        ..at
+    }
+}
+
 /// Lines of a file that others take the place of.
 struct Change<'t> {
     /// The lines that go, from 0.
@@ -281,6 +374,40 @@ mod tests {
             "--- a.sql\n+++ a.sql\n@@ -1,7 +1,6 @@\n 1\n-2\n 3\n-4\n+four\n 5\n 6\n 7\n\
              @@ -9,4 +8,5 @@\n 9\n 10\n 11\n+ten and a half\n 12\n"
         );
+    }
+
+    /// Two changes after each other are one: beside each other, one in what the other has put there, one that takes
+    /// away what the other has put there, and behind a text that has become longer.
+    #[test]
+    fn changes_of_what_was_changed_are_one_change() {
+        let files = [SourceFile::new("a.sql", "0123456789abcdef")];
+        let first = [
+            Edit::replace(span(1, 3), "onetwo"),
+            Edit::replace(span(5, 5), "+"),
+            Edit::replace(span(9, 10), ""),
+        ];
+        let between = applied(&files, &first).expect("they are in the file");
+        assert_eq!(&*between[0].text, "0onetwo34+5678abcdef");
+        let then = [
+            Edit::replace(span(4, 7), "TWO"),
+            Edit::replace(span(9, 10), ""),
+            Edit::replace(span(14, 15), "A"),
+            Edit::replace(span(18, 19), "E"),
+        ];
+        let after = applied(&between, &then).expect("they are in the file");
+        let both = joined(&files, &first, &then, &after);
+        assert_eq!(
+            both,
+            [
+                Edit::replace(span(1, 3), "oneTWO"),
+                Edit::replace(span(9, 11), "A"),
+                Edit::replace(span(14, 15), "E"),
+            ]
+        );
+        let made = applied(&files, &both).expect("they are in the file");
+        assert_eq!(made[0].text, after[0].text);
+        let starts = [0, 2, 8, 11, 17].map(|at| traced(&first, span(at, at + 1)).start);
+        assert_eq!(starts, [0, 1, 4, 6, 13]);
     }
 
     #[test]

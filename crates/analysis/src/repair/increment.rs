@@ -25,7 +25,7 @@ use crate::rule::isolation::is_computed;
 const DEPTH_MAX: usize = 8;
 
 /// Words of what may come to something else when it is computed again.
-const COMPUTED_ONCE: [&str; 5] = [
+pub(super) const COMPUTED_ONCE: [&str; 5] = [
     "select",
     "random",
     "nextval",
@@ -95,13 +95,7 @@ fn converted(body: &Body<'_>) -> Option<Converted> {
         for (column, value) in assignments(body, node, update) {
             let computed = update.write(column).is_some_and(|w| is_computed(&w.class));
             let words = &body.nodes[node].words[value];
-            let mut rewriting = Rewriting {
-                body,
-                update,
-                node,
-                reads: BTreeSet::new(),
-                gone: Vec::new(),
-            };
+            let mut rewriting = Rewriting::new(body, update, node);
             if let (true, Some(text)) = (computed, rewriting.rewritten(words, 0))
                 && !rewriting.reads.is_empty()
                 && let Some(span) = super::words::span(words)
@@ -120,12 +114,25 @@ fn converted(body: &Body<'_>) -> Option<Converted> {
     if done.columns.is_empty() {
         return None;
     }
+    done.edits.extend(without_unneeded(body, &reads, &gone));
+    done.edits.extend(body.declares_nothing(&done.edits));
+    Some(done)
+}
+
+/// Removes what is not needed any more where values are computed by a row: `reads` of it, and the assignments that
+/// were written out, which are `gone` with what else has gone.
+pub(super) fn without_unneeded(
+    body: &Body<'_>,
+    reads: &BTreeSet<usize>,
+    gone: &[Span],
+) -> Vec<Edit> {
+    let mut edits = Vec::new();
     // What was computed apart is not needed there any more, if nothing else uses it.
     let apart: Vec<usize> = (0..body.nodes.len())
         .filter(|node| match body.nodes[*node].statement {
             Statement::Assign { target, .. } => {
                 let span = body.nodes[*node].span;
-                let mut besides = gone.clone();
+                let mut besides = gone.to_vec();
                 besides.push(span);
                 besides.extend(body.declaration(target));
                 gone.contains(&span)
@@ -135,24 +142,26 @@ fn converted(body: &Body<'_>) -> Option<Converted> {
             _ => false,
         })
         .collect();
-    let mut removed: Vec<Span> = gone.clone();
-    removed.retain(|span| !body.nodes.iter().any(|node| node.span == *span));
+    let is_assignment = |span: &Span| {
+        let mut nodes = body.nodes.iter();
+        nodes.any(|n| n.span == *span && matches!(n.statement, Statement::Assign { .. }))
+    };
+    let mut removed: Vec<Span> = gone.to_vec();
+    removed.retain(|span| !is_assignment(span));
     for node in &apart {
         let span = body.nodes[*node].span;
-        done.edits.push(body.removed(span));
+        edits.push(body.removed(span));
         removed.push(span);
         if let Statement::Assign { target, .. } = body.nodes[*node].statement
             && let Some(declaration) = body.declaration(target)
         {
-            done.edits.push(body.removed(declaration));
+            edits.push(body.removed(declaration));
             removed.push(declaration);
         }
     }
-    let reads: Vec<usize> = reads.into_iter().collect();
-    let unneeded = body.unneeded(&reads, &removed);
-    done.edits.extend(unneeded);
-    done.edits.extend(body.declares_nothing(&done.edits));
-    Some(done)
+    let reads: Vec<usize> = reads.iter().copied().collect();
+    edits.extend(body.unneeded(&reads, &removed));
+    edits
 }
 
 /// `SET column = value`: each column with the words of its value.
@@ -186,20 +195,35 @@ pub(super) fn assignments(
         .collect()
 }
 
-/// One value that is written, rewritten.
-struct Rewriting<'b, 'a> {
+/// A value that is written, or what decides about it, rewritten for the row's UPDATE.
+pub(super) struct Rewriting<'b, 'a> {
     body: &'b Body<'a>,
     update: &'b Action,
     node: usize,
     /// SELECTs whose values are not needed for it any more.
-    reads: BTreeSet<usize>,
+    pub(super) reads: BTreeSet<usize>,
+    /// The columns that take the place of what was read.
+    pub(super) columns: BTreeSet<ColumnIndex>,
     /// Assignments that are written out in it.
-    gone: Vec<Span>,
+    pub(super) gone: Vec<Span>,
 }
 
-impl Rewriting<'_, '_> {
-    /// The words with the row's columns in the place of variables that hold them.
-    fn rewritten(&mut self, words: &[Lexeme], depth: usize) -> Option<String> {
+impl<'b, 'a> Rewriting<'b, 'a> {
+    /// For an UPDATE, as of the statement `node`.
+    pub(super) fn new(body: &'b Body<'a>, update: &'b Action, node: usize) -> Rewriting<'b, 'a> {
+        Rewriting {
+            body,
+            update,
+            node,
+            reads: BTreeSet::new(),
+            columns: BTreeSet::new(),
+            gone: Vec::new(),
+        }
+    }
+
+    /// The words with the row's columns in the place of variables that hold them. What stands in an UPDATE has depth
+    /// 0; what stands elsewhere has more, and is refused where a variable would be taken for a column there.
+    pub(super) fn rewritten(&mut self, words: &[Lexeme], depth: usize) -> Option<String> {
         let mut text = String::new();
         let mut done = words.first()?.span;
         done.end = done.start;
@@ -207,6 +231,7 @@ impl Rewriting<'_, '_> {
         while at < words.len() {
             let (length, replacement) = match self.replacement(words, at, depth) {
                 Some(found) => found,
+                None if depth > 0 && self.would_be_column(words, at) => return None,
                 None => (1, None),
             };
             let span = words[at].span.to(words[at + length - 1].span);
@@ -226,6 +251,18 @@ impl Rewriting<'_, '_> {
         Some(text)
     }
 
+    /// Whether a name that stays would mean a column in the UPDATE.
+    fn would_be_column(&self, words: &[Lexeme], at: usize) -> bool {
+        let is_sign = |at: Option<usize>, sign| {
+            let word = at.and_then(|at| words.get(at));
+            word.is_some_and(|word| word.is_sign(sign))
+        };
+        let qualified = is_sign(at.checked_sub(1), ".");
+        let called = is_sign(Some(at + 1), "(");
+        let names = self.body.column_names(self.update.access.table);
+        !qualified && !called && words[at].name().is_some_and(|name| names.contains(&name))
+    }
+
     /// How many words from here on something else stands for, and what.
     fn replacement(
         &mut self,
@@ -240,9 +277,11 @@ impl Rewriting<'_, '_> {
             return None;
         };
         let field = (words.get(at + 1).is_some_and(|dot| dot.is_sign("."))).then_some(at + 2);
+        let table = self.update.access.table;
         match body.nodes[set].statement {
-            Statement::Sql { into, .. } => {
-                let column = match field {
+            // First of all: another table has other columns.
+            Statement::Sql { into, .. } if self.still_holds(set) => {
+                let (column, text) = match field {
                     Some(field) if body.is_record(name) => {
                         self.field_of(set, words.get(field)?.name()?)?
                     }
@@ -250,15 +289,14 @@ impl Rewriting<'_, '_> {
                         let place = into.iter().position(|target| target == name)?;
                         let part = body.selected(set)?.get(place)?.clone();
                         let (column, word) = body.column_at(set, part)?;
-                        let fits = body.fits(name, self.update.access.table, column);
-                        fits.then(|| body.file.slice(word.span).to_owned())?
+                        let fits = body.fits(name, table, column);
+                        fits.then(|| (column, body.file.slice(word.span).to_owned()))?
                     }
                     Some(_) => return None,
                 };
-                self.still_holds(set).then(|| {
-                    self.reads.insert(set);
-                    (field.map_or(1, |_| 3), Some(column))
-                })
+                self.reads.insert(set);
+                self.columns.insert(column);
+                Some((field.map_or(1, |_| 3), Some(text)))
             }
             Statement::Assign { .. } if field.is_none() && depth < DEPTH_MAX => {
                 if !body.runs_before(set, self.node) {
@@ -276,11 +314,13 @@ impl Rewriting<'_, '_> {
                 if value.iter().any(changes) {
                     return None;
                 }
-                let before = self.reads.len();
-                let text = self.rewritten(value, depth + 1)?;
-                if self.reads.len() == before {
+                let before = (self.reads.clone(), self.columns.clone(), self.gone.len());
+                let text = self.rewritten(value, depth + 1);
+                let Some(text) = text.filter(|_| self.reads.len() > before.0.len()) else {
+                    (self.reads, self.columns) = (before.0, before.1);
+                    self.gone.truncate(before.2);
                     return None;
-                }
+                };
                 self.gone.push(body.nodes[set].span);
                 let alone = words.len() == 1 || value.len() == 1;
                 Some((1, Some(if alone { text } else { format!("({text})") })))
@@ -290,20 +330,23 @@ impl Rewriting<'_, '_> {
     }
 
     /// The column that a record's field holds.
-    fn field_of(&self, set: usize, field: &str) -> Option<String> {
+    fn field_of(&self, set: usize, field: &str) -> Option<(ColumnIndex, String)> {
         let body = self.body;
+        let table = self.update.access.table;
         for part in body.selected(set)? {
             let words = &body.nodes[set].words[part.clone()];
             if let [star] = words
                 && star.is_sign("*")
             {
-                let names = body.column_names(self.update.access.table);
-                return names.contains(&field).then(|| field.to_owned());
+                let names = body.column_names(table);
+                let place = names.iter().position(|name| *name == field)?;
+                let column = ColumnIndex(u16::try_from(place).ok()?);
+                return Some((column, field.to_owned()));
             }
-            if let Some((_, word)) = body.column_at(set, part)
+            if let Some((column, word)) = body.column_at(set, part)
                 && word.name() == Some(field)
             {
-                return Some(body.file.slice(word.span).to_owned());
+                return Some((column, body.file.slice(word.span).to_owned()));
             }
         }
         None

@@ -5,24 +5,27 @@
 //! plans. What does not come out better (`change`) is not offered, and told as tried.
 //!
 //! 1. `body`: the routines as lists of statements, with what is known of their variables.
-//! 2. One file a kind makes candidates, each a list of `edit`s: `increment`, `counter`, `generated`,
-//!    `deletion`, `routing`. [`KINDS`] has them by name.
+//! 2. One file a kind makes candidates, each a list of `edit`s: `increment`, `check`, `counter`,
+//!    `generated`, `deletion`, `routing`, `shares`. [`KINDS`] has them by name.
 //! 3. [`propose`] reads, analyses and compares each by itself, and ranks what is better: by how much
 //!    coordination goes, then by how little the application gives up.
+//! 4. `combined`: the best one is made, and the search begins again on what it has made of the files.
 //!
 //! Each keeps what the transactions do when they run alone, but for what it says that the application has to
-//! accept. Splitting what is left of a bounded number among sites (escrow) is no kind: nothing here could run it.
-//! Programs' source is not changed, nor files of invariants: only SQL that is written down as such.
+//! accept. Programs' source is not changed, nor files of invariants: only SQL that is written down as such.
 
 mod body;
 mod catalogue;
 mod change;
+mod check;
+mod combined;
 mod counter;
 mod deletion;
 mod edit;
 mod generated;
 mod increment;
 mod routing;
+mod shares;
 mod words;
 
 use std::collections::BTreeSet;
@@ -34,10 +37,11 @@ use anabranch_sql::summary::TransactionSummary;
 
 pub use catalogue::{KINDS, Kind, kind_by_code};
 pub use change::{Classes, PlanChange, TypeChange, TypePlan};
+pub use combined::{STEPS_MAX, Step, TRIED_AFTER_MAX};
 
 use crate::footprint::Footprint;
 use crate::invariant;
-use crate::plan::{Confluence, Plan};
+use crate::plan::Plan;
 use crate::{Guarantee, Options, analyze_with};
 use change::{Cost, Planned, change};
 use edit::{Edit, applied, ordered, unified};
@@ -83,6 +87,8 @@ pub struct Repair {
     pub kind: &'static Kind,
     /// What it does, here.
     pub title: String,
+    /// The changes that are made together, in their order. Empty of a single one.
+    pub steps: Vec<Step>,
     /// Where: file and line.
     pub places: Vec<(String, usize)>,
     /// The change of the files, as `diff -u` shows it; empty where another guarantee is asked for.
@@ -137,37 +143,19 @@ pub fn propose(subject: Subject<'_>) -> Repairs {
     let mut candidates = candidates(subject);
     repairs.untried = candidates.len().saturating_sub(TRIED_MAX);
     candidates.truncate(TRIED_MAX);
-    let cost = Cost::of(subject.plan);
-    let mut better: Vec<(Cost, Candidate, Repair)> = Vec::new();
-    let mut rest: Vec<(Candidate, String)> = Vec::new();
-    for candidate in candidates {
-        match tried(subject, &candidate) {
-            // A change that no plan shows is none to ask for.
-            Ok((now, repair)) if now < cost && !repair.change.types.is_empty() => {
-                better.push((now, candidate, repair))
-            }
-            Ok(_) => {
-                let reason = "tried: no less has to be ordered with it".to_owned();
-                rest.push((candidate, reason));
-            }
-            Err(reason) => rest.push((candidate, format!("it is refused: {reason}"))),
-        }
-    }
-    better.sort_by_key(|(cost, candidate, _)| {
-        let place = candidate
-            .at
-            .iter()
-            .map(|span| (span.file, span.start))
-            .min();
-        (*cost, candidate.kind.rank, candidate.edits.len(), place)
-    });
+    let found = search(subject, candidates);
+    repairs.offered.extend(combined::combined(subject, &found));
+    let Found { better, rest, .. } = found;
     // What another of the same kind does better, or does as well with less, in the same place.
     let mut done: Vec<(&'static str, Span)> = Vec::new();
     let overlaps = |done: &[(&'static str, Span)], candidate: &Candidate| {
         let mut at = candidate.at.iter();
         at.any(|span| done.contains(&(candidate.kind.code, *span)))
     };
-    for (_, candidate, repair) in better {
+    for Better {
+        candidate, repair, ..
+    } in better
+    {
         if !overlaps(&done, &candidate) {
             done.extend(candidate.at.iter().map(|span| (candidate.kind.code, *span)));
             repairs.offered.push(repair);
@@ -181,12 +169,81 @@ pub fn propose(subject: Subject<'_>) -> Repairs {
             reason,
         })
         .collect();
-    repairs.considered.extend(escrow(subject.plan));
+    let steps = repairs.offered.iter().flat_map(|of| &of.steps);
+    let alone = repairs.offered.iter().map(|of| of.title.as_str());
+    let offered: BTreeSet<&str> = alone.chain(steps.map(|step| step.title.as_str())).collect();
+    let bounds = shares::considered(subject.plan);
+    repairs.considered.extend(bounds);
+    // What is a step of something is of use.
+    repairs
+        .considered
+        .retain(|of| !offered.contains(of.title.as_str()));
     let mut seen = BTreeSet::new();
     repairs
         .considered
         .retain(|of| seen.insert((of.kind.code, of.title.clone())));
     repairs
+}
+
+/// A change that saves something.
+struct Better {
+    cost: Cost,
+    candidate: Candidate,
+    repair: Repair,
+}
+
+/// What trying each of some changes by itself has come to.
+struct Found {
+    /// The best first.
+    better: Vec<Better>,
+    /// What saves nothing, with the reason.
+    rest: Vec<(Candidate, String)>,
+    /// Those of the rest that cost nothing either, the best first, with what they come to: with another they may save
+    /// something.
+    even: Vec<(usize, Repair)>,
+}
+
+/// Tries each change by itself.
+fn search(subject: Subject<'_>, candidates: Vec<Candidate>) -> Found {
+    let cost = Cost::of(subject.plan);
+    let (mut better, mut rest, mut even) = (Vec::new(), Vec::new(), Vec::new());
+    for candidate in candidates {
+        match tried(subject, &candidate) {
+            // A change that no plan shows is none to ask for.
+            Ok((now, repair)) if now < cost && !repair.change.types.is_empty() => {
+                better.push(Better {
+                    cost: now,
+                    candidate,
+                    repair,
+                })
+            }
+            Ok((now, repair)) => {
+                if now == cost {
+                    even.push((rest.len(), repair));
+                }
+                let reason = "tried: no less has to be ordered with it".to_owned();
+                rest.push((candidate, reason));
+            }
+            Err(reason) => rest.push((candidate, format!("it is refused: {reason}"))),
+        }
+    }
+    better.sort_by_key(|of| order(of.cost, &of.candidate));
+    even.sort_by_key(|(of, _)| order(cost, &rest[*of].0));
+    Found { better, rest, even }
+}
+
+/// What tells which of two changes is the better one: the least.
+fn order(cost: Cost, candidate: &Candidate) -> impl Ord + use<> {
+    let place = |span: &Span| (span.file, span.start);
+    let first = candidate.at.iter().map(place).min();
+    (cost, candidate.kind.rank, candidate.edits.len(), first)
+}
+
+/// Where something is: file and line.
+fn place_of(files: &[SourceFile], at: Span) -> Option<(String, usize)> {
+    let file = files.get(usize::from(at.file))?;
+    let line = crate::report::text::line_of(&file.text, at.start);
+    Some((file.name.clone(), line))
 }
 
 /// All changes that come to mind, each once.
@@ -195,6 +252,7 @@ fn candidates(subject: Subject<'_>) -> Vec<Candidate> {
     let bodies = body::bodies(&footprint, subject.files);
     let declared = invariant::collect(&footprint);
     let mut all = increment::candidates(&footprint, &bodies);
+    all.extend(check::candidates(&footprint, &bodies, subject.plan));
     all.extend(counter::candidates(&footprint, &bodies));
     all.extend(generated::candidates(&footprint, &bodies, subject.files));
     all.extend(deletion::candidates(
@@ -205,6 +263,13 @@ fn candidates(subject: Subject<'_>) -> Vec<Candidate> {
         subject.files,
     ));
     all.extend(routing::candidates(&footprint, &bodies, subject.plan));
+    all.extend(shares::candidates(
+        &footprint,
+        &bodies,
+        subject.plan,
+        &declared,
+        subject.files,
+    ));
     all.extend(weaker(subject));
     let mut seen: Vec<Vec<Edit>> = Vec::new();
     all.retain_mut(|candidate| {
@@ -265,11 +330,8 @@ fn tried(subject: Subject<'_>, candidate: &Candidate) -> Result<(Cost, Repair), 
     if known(&read.summaries) > known(subject.summaries) {
         return Err("something of it is not understood then".to_owned());
     }
-    let places = candidate.at.iter().filter_map(|span| {
-        let file = subject.catalog.files.get(usize::from(span.file))?;
-        let line = crate::report::text::line_of(&file.text, span.start);
-        Some((file.name.clone(), line))
-    });
+    let places = candidate.at.iter();
+    let places = places.filter_map(|span| place_of(&subject.catalog.files, *span));
     let (was, now) = (Cost::of(subject.plan), Cost::of(&plan));
     let mut accepts = candidate.accepts.clone();
     if now.at_commit > was.at_commit {
@@ -278,6 +340,7 @@ fn tried(subject: Subject<'_>, candidate: &Candidate) -> Result<(Cost, Repair), 
     let repair = Repair {
         kind: candidate.kind,
         title: candidate.title.clone(),
+        steps: Vec::new(),
         places: places.collect(),
         diff: unified(own, &files, &candidate.edits),
         change,
@@ -286,25 +349,4 @@ fn tried(subject: Subject<'_>, candidate: &Candidate) -> Result<(Cost, Repair), 
         options,
     };
     Ok((now, repair))
-}
-
-/// Bounds that two changes may break together: what they could become elsewhere.
-fn escrow(plan: &Plan) -> Vec<Considered> {
-    let broken = |invariant: usize| {
-        let verdicts = plan.entries.iter().filter_map(|e| e.verdict(invariant));
-        let mut needing = verdicts.filter(|v| v.confluent == Confluence::No);
-        needing.any(|v| matches!(v.rule, "gt-decrement" | "lt-increment"))
-    };
-    let bounds = (0..plan.invariants.len()).filter(|invariant| broken(*invariant));
-    bounds
-        .map(|invariant| Considered {
-            kind: kind("repair-escrow"),
-            title: format!(
-                "split what {} leaves among sites",
-                plan.invariants[invariant].name
-            ),
-            reason: "no cluster here keeps shares of a number, so that no plan can have them"
-                .to_owned(),
-        })
-        .collect()
 }

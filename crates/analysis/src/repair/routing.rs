@@ -111,7 +111,7 @@ fn finds_one(footprint: &Footprint<'_>, read: &TableAccess) -> bool {
 }
 
 /// One more input parameter, behind those that have to be given.
-fn one_more(body: &Body<'_>, name: &str, data_type: &str) -> Option<Edit> {
+pub(super) fn one_more(body: &Body<'_>, name: &str, data_type: &str) -> Option<Edit> {
     let list = parameters(body)?;
     let given = body
         .procedure

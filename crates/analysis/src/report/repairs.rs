@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::json::class_name;
 use super::notes::{count, mark};
 use super::text::{hanging, heading, paragraph};
-use crate::repair::{Classes, Considered, Repair, Repairs, TypeChange, TypePlan};
+use crate::repair::{Classes, Considered, Repair, Repairs, Step, TypeChange, TypePlan};
 
 /// So many changes that are not offered are named to people.
 const CONSIDERED_MAX: usize = 10;
@@ -61,6 +61,9 @@ pub fn render(shown: Shown<'_>) -> String {
             &format!("{number}. "),
             &format!("{} [{}]", repair.title, repair.kind.code),
         );
+        for step in &repair.steps {
+            hanging(&mut out, "   change   ", &told_step(step));
+        }
         if !repair.places.is_empty() {
             hanging(&mut out, "   at       ", &places(repair));
         }
@@ -98,6 +101,11 @@ fn told(repairs: &Repairs) -> Vec<String> {
         lines.push(format!("and {more} more (--format json has all)"));
     }
     lines
+}
+
+/// One of the changes that are made together.
+fn told_step(step: &Step) -> String {
+    format!("{} [{}]", step.title, step.kind.code)
 }
 
 /// What it is about: `file:line`.
@@ -162,11 +170,18 @@ pub(super) struct SearchReport<'a> {
 pub(super) struct RepairReport<'a> {
     kind: &'a str,
     title: &'a str,
+    steps: Vec<StepReport<'a>>,
     places: Vec<Place<'a>>,
     diff: &'a str,
     guarantee: &'static str,
     accepts: &'a [String],
     plan: Change<'a>,
+}
+
+#[derive(Serialize)]
+struct StepReport<'a> {
+    kind: &'a str,
+    title: &'a str,
 }
 
 #[derive(Serialize)]
@@ -248,9 +263,16 @@ fn repair(of: &Repair) -> RepairReport<'_> {
     }
     let types = of.change.types.iter();
     let places = of.places.iter();
+    let steps = of.steps.iter();
     RepairReport {
         kind: of.kind.code,
         title: &of.title,
+        steps: steps
+            .map(|step| StepReport {
+                kind: step.kind.code,
+                title: &step.title,
+            })
+            .collect(),
         places: places
             .map(|(file, line)| Place { file, line: *line })
             .collect(),
@@ -289,6 +311,9 @@ pub(super) fn put_html(shown: Shown<'_>, out: &mut String) {
             escaped(&repair.title),
             repair.kind.code
         );
+        for step in &repair.steps {
+            let _ = writeln!(out, "<dt>change</dt><dd>{}</dd>", escaped(&told_step(step)));
+        }
         if !repair.places.is_empty() {
             let _ = writeln!(out, "<dt>at</dt><dd>{}</dd>", escaped(&places(repair)));
         }

@@ -443,6 +443,7 @@ impl RampNode {
             return;
         }
         self.context.stability.done(deciding.commit);
+        self.set_aside();
         self.announce_later(out);
         if let Some(journal) = &mut self.context.journal {
             let commit = deciding.commit;

@@ -51,6 +51,11 @@ impl Durable for RampNode {
         let sequence = self.participant.store.last();
         self.context.stability.reached(self.partition, sequence);
         self.context.stability.recover();
+        if self.context.stability.sets_aside() {
+            // Nobody is to take what an earlier life has said of strays for what this one says.
+            let since = self.context.clock.next(now);
+            self.context.stability.say(since);
+        }
         let settled = self.context.stability.long_known();
         self.participant.forget_up_to(settled);
         for node in self.others() {

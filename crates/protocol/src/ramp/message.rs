@@ -9,17 +9,19 @@ use anabranch_types::{
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+pub use super::known::{Known, Strays};
 use super::past::{Frontier, Past};
 use super::siblings::Siblings;
-pub use super::stability::Known;
 use crate::{AbortReason, TransactionId};
 
 /// A message, and what its sender knows to be stable.
 #[derive(Clone, Debug)]
 pub struct Stamped {
     /// Every transaction over several partitions that the sender coordinated, with a commit
-    /// timestamp up to this one, is committed on all its partitions (or has left no trace).
+    /// timestamp up to this one, is committed on all its partitions (or has left no trace), but for strays.
     pub stable: Timestamp,
+    /// Those that may not be, if there ever were any.
+    pub strays: Option<Arc<Strays>>,
     /// Under causal RAMP: what the sender knows of all nodes.
     pub frontier: Option<Arc<Frontier>>,
     /// The message.

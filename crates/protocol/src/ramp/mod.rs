@@ -42,6 +42,7 @@ mod commits;
 mod durable;
 pub mod filter;
 mod holds;
+mod known;
 pub mod message;
 pub mod nwnr;
 mod participant;
@@ -70,7 +71,7 @@ use self::causal::AWAIT;
 use self::message::{Message, Stamped};
 use self::participant::{Context, Participant};
 use self::quorum::RETRY;
-use self::stability::Stability;
+use self::stability::{Aside, Stability};
 use self::sticky::{AGAIN, Sticky};
 use self::termination::{MILLION, TERMINATE};
 use crate::{
@@ -96,7 +97,8 @@ pub struct RampOptions {
     pub metadata: Metadata,
     /// For how long a participant waits for the end of what it has prepared before it asks the
     /// coordinator and the other participants (ramp.txt §4.6); it asks again after twice as long, and
-    /// so on. Never, if there is none.
+    /// so on. Never, if there is none: then nobody asks a copy again that has refused, under Prepare-F
+    /// and quorums, and what it refused may stay undecided.
     pub terminate_after: Option<Ticks>,
     /// How far ahead of this node's clock another node's may be. The name of a transaction that is further
     /// ahead is refused, and so is a vote, and a decision that would be as far ahead of a participant's
@@ -117,6 +119,14 @@ pub struct RampOptions {
     /// that would follow more is aborted with `conflict`, and tried again when fewer are in flight. At
     /// least 1. Of causal RAMP.
     pub past_max: u32,
+    /// A transaction over several partitions that some participant has not acknowledged for so long, and for
+    /// four times as long as the faster quarter takes, and that [`RampOptions::aside_behind`] later ones wait for, no longer holds up what is known to be stable:
+    /// it is set aside, and told by name. Not under causal RAMP, nor where several clusters have all partitions.
+    pub aside_after: Ticks,
+    /// How many later ones have to wait for it.
+    pub aside_behind: u32,
+    /// How many a coordinator sets aside at a time, at most; 0 for none.
+    pub aside_max: u32,
     /// For experiments with blocked writes (ramp.txt §5.3), of a million: how many transactions over
     /// several partitions, spread evenly, a coordinator decides without telling the other
     /// participants; their clients are answered at once, and participants learn by asking. Those
@@ -144,10 +154,23 @@ impl RampOptions {
     }
 }
 
+impl RampOptions {
+    /// When transactions are set aside.
+    fn aside(&self) -> Option<Aside> {
+        let several = self.sticky || self.binds();
+        let may = self.aside_max > 0 && !self.causal && !several;
+        may.then_some(Aside {
+            after: self.aside_after,
+            behind: self.aside_behind as usize,
+            most: self.aside_max as usize,
+        })
+    }
+}
+
 impl Default for RampOptions {
     /// RAMP-Fast; 10 ms, 500 ms, 8 rounds; termination after the paper's 5 s; clocks at most
-    /// an hour ahead; two-phase writes, nothing causal (50 ms to wait, 1,024 to follow), and every commit
-    /// sent.
+    /// an hour ahead; two-phase writes, nothing causal (50 ms to wait, 1,024 to follow), up to 16,384
+    /// transactions set aside after 10 ms that 128 wait for, and every commit sent.
     fn default() -> Self {
         RampOptions {
             announce_after: Ticks::from_millis(10),
@@ -160,6 +183,9 @@ impl Default for RampOptions {
             causal: false,
             await_after: Ticks::from_millis(50),
             past_max: 1_024,
+            aside_after: Ticks::from_millis(10),
+            aside_behind: 128,
+            aside_max: 16_384,
             unsent_commits: 0,
             prepare_f: None,
             sticky: false,
@@ -287,19 +313,17 @@ impl RampNode {
                 now: Ticks::default(),
                 clock: HybridClock::new(node),
                 ahead_max: options.ahead_max,
-                stability: Stability::new(node, nodes, options.retain, options.causal),
+                stability: Stability::new(
+                    node,
+                    nodes,
+                    options.retain,
+                    options.causal,
+                    options.aside(),
+                ),
                 journal: None,
                 probe: ActivityProbe::default(),
             },
-            participant: Participant::new(
-                partition,
-                options.metadata,
-                options.causal,
-                options.quorum.is_some(),
-                store,
-                programs,
-                nodes,
-            ),
+            participant: Participant::new(partition, &options, store, programs, nodes),
             current: None,
             attempts: FxHashMap::default(),
             announcing: false,
@@ -344,11 +368,12 @@ impl RampNode {
     }
 
     fn send(&mut self, to: NodeId, message: Message, out: &mut Outbox<Stamped>) {
-        let stable = self.context.stability.tell(to);
+        let (stable, strays) = self.context.stability.tell(to);
         let frontier = self.context.stability.frontier().cloned();
         self.counters.messages += 1;
         let stamped = Stamped {
             stable,
+            strays,
             frontier,
             message,
         };
@@ -361,7 +386,8 @@ impl RampNode {
 
     fn handle_message(&mut self, from: NodeId, stamped: Stamped, out: &mut Outbox<Stamped>) {
         let (stable, frontier) = (stamped.stable, stamped.frontier.as_ref());
-        self.context.stability.heard(from, stable, frontier);
+        let strays = stamped.strays.as_ref();
+        self.context.stability.heard(from, stable, strays, frontier);
         if self.options.causal {
             // What waited for what it follows may have become stable.
             self.announce_later(out);
@@ -489,9 +515,18 @@ impl RampNode {
         self.counters.false_positives += self.participant.take_false_positives();
     }
 
+    /// Sets aside what has held up for long what is known to be stable.
+    fn set_aside(&mut self) {
+        if self.context.stability.is_held_up() {
+            let since = self.context.clock.next(self.context.now);
+            self.counters.set_aside += self.context.stability.set_aside(since);
+        }
+    }
+
     /// Sets the timer if somebody waits to be told what is stable.
     fn announce_later(&mut self, out: &mut Outbox<Stamped>) {
-        if !self.announcing && self.context.stability.untold().next().is_some() {
+        let stability = &self.context.stability;
+        if !self.announcing && (stability.has_fewer() || stability.untold().next().is_some()) {
             self.announcing = true;
             out.timers
                 .push((self.context.now + self.options.announce_after, ANNOUNCE));
@@ -500,6 +535,10 @@ impl RampNode {
 
     fn announce(&mut self, out: &mut Outbox<Stamped>) {
         self.announcing = false;
+        if self.context.stability.has_fewer() {
+            let since = self.context.clock.next(self.context.now);
+            self.context.stability.say(since);
+        }
         let untold: Vec<NodeId> = self.context.stability.untold().collect();
         for node in untold {
             self.send(node, Message::Stable, out);

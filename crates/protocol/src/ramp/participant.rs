@@ -1,12 +1,15 @@
 //! The owner of a partition: answers reads, prepares, commits, and knows what is unstable.
 
+mod aside;
 mod binding;
 mod doubt;
 mod evidence;
+mod fit;
 mod invariants;
 mod past;
 mod shown;
 mod termination;
+mod writers;
 mod written;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -24,17 +27,19 @@ use smallvec::SmallVec;
 use super::attempt::{Footprint, footprint_of};
 use super::holds::{GuardRange, Holds, Mode, Wanted};
 use super::message::{At, Got, Known, Participants, Prepare, Refusal, Required, Slots, UpTo, Work};
-use super::misnamed;
 use super::past::Past;
 use super::record::RampRecord;
 use super::siblings::{Metadata, Siblings, Trace};
 use super::stability::Stability;
+use super::{RampOptions, misnamed};
 use crate::record::Journal;
 use crate::{AbortReason, Record, TransactionId};
 
+use self::aside::AsideBy;
 use self::invariants::{in_doubt, missing_row};
 use self::shown::ShownBy;
 pub(super) use self::termination::{Overdue, Standing};
+use self::writers::Writers;
 use self::written::write_prepared;
 
 /// How many items are looked at when versions are dropped on a timer.
@@ -168,6 +173,14 @@ pub(super) struct Participant {
     /// By coordinator: the highest commit timestamp ever in `shown`. Most readers know more of most
     /// coordinators than that, and so pass over them at a glance.
     shown_max: Vec<Timestamp>,
+    /// By item: the keys of `recent` that wrote it, and can be seen in some snapshot.
+    writers: Writers,
+    /// Whether what is replaced is not seen any more, and not asked for.
+    replaces: bool,
+    /// By coordinator: those of `recent` that have left `shown`, and were set aside.
+    aside: Vec<AsideBy>,
+    /// Whether any ever were.
+    has_aside: bool,
     /// Every transaction that has left `recent` was installed here at or before this.
     settled: CommitSequence,
     /// By coordinator: the highest commit timestamp that has left `shown`. Nobody can be given evidence
@@ -198,6 +211,8 @@ impl fmt::Debug for Participant {
             .field("recent", &self.recent)
             .field("repeats", &self.repeats)
             .field("shown", &self.shown)
+            .field("aside", &self.aside)
+            .field("writers", &self.writers)
             .field("settled", &self.settled)
             .field("prepared_max", &self.prepared_max)
             .field("votes", &self.votes)
@@ -207,21 +222,22 @@ impl fmt::Debug for Participant {
     }
 }
 
+/// Commit timestamps of transactions.
+type Commits = SmallVec<[Timestamp; 16]>;
+
 impl Participant {
     pub(super) fn new(
         partition: PartitionId,
-        metadata: Metadata,
-        causal: bool,
-        is_copy: bool,
+        options: &RampOptions,
         store: Store,
         programs: Arc<dyn RowPrograms>,
         nodes: usize,
     ) -> Participant {
         Participant {
             partition,
-            metadata,
-            causal,
-            is_copy,
+            metadata: options.metadata,
+            causal: options.causal,
+            is_copy: options.quorum.is_some(),
             store,
             programs,
             holds: Holds::default(),
@@ -230,6 +246,10 @@ impl Participant {
             repeats: BTreeMap::new(),
             shown: vec![ShownBy::default(); nodes],
             shown_max: vec![Timestamp::ZERO; nodes],
+            writers: Writers::default(),
+            replaces: !options.causal && !options.sticky && !options.binds(),
+            aside: vec![AsideBy::default(); nodes],
+            has_aside: false,
             settled: CommitSequence::LOADED,
             forgotten: vec![Timestamp::ZERO; nodes],
             prepared_max: vec![Timestamp::ZERO; nodes],
@@ -314,7 +334,10 @@ impl Participant {
         if snapshot < self.store.last() {
             self.keep_past(context.now, reads.clone());
         }
-        let since = self.first_unknown(known).filter(|first| *first <= snapshot);
+        let since = match self.reads_aside(known) {
+            true => Some(CommitSequence::LOADED),
+            false => self.first_unknown(known).filter(|first| *first <= snapshot),
+        };
         let mut fetched = Vec::with_capacity(reads.len());
         let mut touched: SmallVec<[usize; 8]> = SmallVec::new();
         let (asked, at) = (reads.clone(), Some(snapshot));
@@ -594,11 +617,13 @@ impl Participant {
         if work.effects.is_empty() {
             return Ok(Slots::new());
         }
+        let at = work.place.unwrap_or(commit);
+        let assigned = self.assigned_rows(at, &work.effects);
         let (sequence, slots) = self
-            .install(context, work.place.unwrap_or(commit), work.effects)
+            .install(context, at, work.effects)
             .map_err(AbortReason::from)?;
         if let Some(trace) = trace {
-            self.remember(sequence, commit, trace);
+            self.remember(sequence, commit, trace, &assigned);
         }
         Ok(slots)
     }
@@ -621,6 +646,7 @@ impl Participant {
         let trace = prepared
             .siblings
             .map(|siblings| Trace::new(siblings, prepared.past, &prepared.effects));
+        let assigned = self.assigned_rows(place, &prepared.effects);
         let (sequence, slots) = match prepared.rehearsed {
             Some((staged, slots, since)) if self.store.is_current(&staged, since) => {
                 if let Some(journal) = &mut context.journal {
@@ -639,7 +665,7 @@ impl Participant {
         };
         let several = trace.is_some();
         if let Some(trace) = trace {
-            self.remember(sequence, decided.commit, trace);
+            self.remember(sequence, decided.commit, trace, &assigned);
         }
         self.write_committed(context, decided, several, &slots);
         Ok(slots)
@@ -764,76 +790,6 @@ impl Participant {
             return Err(AbortReason::Conflict);
         }
         self.fits_beside_prepared(&work.effects)
-    }
-
-    /// Whether these updates and those that are prepared on the same rows can run in any order
-    /// without one that fails: all of them are promised, or about to be.
-    fn fits_beside_prepared(&self, effects: &[Effect]) -> Result<(), AbortReason> {
-        if self.holds.is_empty() {
-            return Ok(());
-        }
-        for (at, effect) in effects.iter().enumerate() {
-            let Some((table, key)) = updated(effect) else {
-                continue;
-            };
-            let item = ItemTag::of(table, key);
-            let seen = effects[..at].iter().map(updated);
-            if !self.holds.has_update(item) || seen.flatten().any(|row| row == (table, key)) {
-                continue;
-            }
-            let others = self
-                .holds
-                .holders(item)
-                .filter_map(|by| self.prepared.get(&by));
-            let runs: SmallVec<[_; 8]> = others
-                .flat_map(|prepared| &prepared.effects)
-                .chain(effects)
-                .filter_map(|effect| match effect {
-                    Effect::Update {
-                        program, arguments, ..
-                    } if updated(effect) == Some((table, key)) => Some((*program, &**arguments)),
-                    _ => None,
-                })
-                .collect();
-            let read = Read::Point {
-                table,
-                key: key.clone(),
-            };
-            let mut fits = true;
-            let visited = self.store.read(&read, None, &mut |_, _, version| {
-                if let Some(row) = version.and_then(|version| version.row()) {
-                    fits = self.programs.fit_together(row, &runs);
-                }
-            });
-            visited.expect("the newest versions are always there");
-            if !fits {
-                return Err(AbortReason::Conflict);
-            }
-        }
-        Ok(())
-    }
-
-    /// Wants to hold what keeps a row away that an update has not found: nobody may insert it, with
-    /// a key that is known or drawn, while the update is promised to do nothing there.
-    fn keep_absent(
-        &self,
-        wanted: &mut Wanted,
-        effects: &[Effect],
-        staged: &Staged,
-    ) -> Result<(), AbortReason> {
-        let found = |row: (TableId, &Key)| {
-            let mut changes = staged.changes().iter();
-            changes.any(|change| (change.table(), change.key()) == row)
-        };
-        for (table, key) in effects.iter().filter_map(updated) {
-            if !found((table, key)) {
-                wanted.want_table(table, Mode::Known);
-                if self.holds.excludes(ItemTag::unknown(table), Mode::Known) {
-                    return Err(AbortReason::Conflict);
-                }
-            }
-        }
-        Ok(())
     }
 
     /// What must be held for this work.

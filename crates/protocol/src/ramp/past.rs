@@ -18,10 +18,10 @@ use anabranch_types::{EffectError, PartitionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::attempt::Includes;
+use super::known::Known;
 use super::message::{Evidence, Required};
 use super::participant::Context;
 use super::siblings::Siblings;
-use super::stability::Known;
 
 /// How far owners had come, by partition: an entry a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -178,8 +178,10 @@ pub struct IntentRecord {
 pub struct KnownRecord {
     /// By node: up to where its transactions are known to be stable.
     pub known: Vec<Timestamp>,
-    /// By node: up to where its transactions are settled.
+    /// By node: up to where its transactions are settled, but for strays.
     pub settled: Vec<Timestamp>,
+    /// Of each coordinator that has ever had some: when it said so, and its strays among what is settled.
+    pub strays: Vec<(Timestamp, Vec<Timestamp>)>,
     /// Under causal RAMP: what is known to be stable was installed at or before this.
     pub reach: Option<Reach>,
     /// Under causal RAMP: own transactions that all participants have acknowledged, and that follow some

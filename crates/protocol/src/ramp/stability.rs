@@ -5,6 +5,10 @@
 //! acknowledged. It rides on every message; a participant that would not hear of it otherwise gets
 //! a message of its own when a timer runs out.
 //!
+//! One transaction that a participant does not acknowledge (it is down, or its messages are lost) would hold
+//! the watermark up, and readers would be told of everything since. So a coordinator sets it aside after a
+//! while: the watermark goes on, and the few below it that are *strays* are told by name ([`Strays`]).
+//!
 //! Stable is not yet forgettable. The paper drops a transaction's metadata once it is committed
 //! everywhere, since whoever reads *from then on* sees it. A reader that has asked one partition
 //! before that, and asks the other after it, would be given a fracture without a trace. So a
@@ -18,32 +22,11 @@ use std::sync::Arc;
 
 use anabranch_storage::CommitSequence;
 use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
+use smallvec::SmallVec;
 
+use super::known::{Known, Strays, below};
 use super::past::{Frontier, Past, Reach};
 use super::record::KnownRecord;
-
-/// Watermarks by node, as somebody knew them at some time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known(Arc<Vec<Timestamp>>);
-
-impl Known {
-    /// Nothing is known to be stable.
-    pub fn nothing(nodes: usize) -> Known {
-        Known(Arc::new(vec![Timestamp::ZERO; nodes]))
-    }
-
-    /// Whether the transaction was known to be committed on all its partitions.
-    #[inline]
-    pub fn includes(&self, commit: Timestamp) -> bool {
-        commit <= self.0[commit.node().index()]
-    }
-
-    /// The watermark of one node.
-    #[inline]
-    pub fn of(&self, node: usize) -> Timestamp {
-        self.0[node]
-    }
-}
 
 /// When to look next. It follows from the rest, so that states are not told apart by it.
 #[derive(Clone, Copy, Default)]
@@ -64,10 +47,25 @@ fn after(at: Ticks, pause: Ticks) -> Ticks {
 #[derive(Clone, Debug)]
 struct Unstable {
     commit: Timestamp,
+    /// When it was decided.
+    at: Ticks,
     /// Whether all participants have acknowledged it.
     done: bool,
     /// What it follows, under causal RAMP.
     past: Option<Arc<Past>>,
+    /// Its other participants.
+    others: SmallVec<[NodeId; 2]>,
+}
+
+/// When a transaction is set aside.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Aside {
+    /// So long after it was decided.
+    pub(super) after: Ticks,
+    /// If so many later ones wait for it.
+    pub(super) behind: usize,
+    /// As long as no more have been.
+    pub(super) most: usize,
 }
 
 /// What one node knows of stability.
@@ -76,6 +74,18 @@ pub(super) struct Stability {
     node: NodeId,
     /// Own transactions that have been decided, in order.
     deciding: VecDeque<Unstable>,
+    /// When some of these are set aside; never, if nothing is said.
+    aside: Option<Aside>,
+    /// How long the faster quarter of own transactions takes to be acknowledged.
+    quick: Ticks,
+    /// Those that have been, in order, with their other participants.
+    strays: BTreeMap<Timestamp, SmallVec<[NodeId; 2]>>,
+    /// Whether some have become stable that others have not been told of.
+    fewer: bool,
+    /// By node: whether it took part in some that have, and has not been told.
+    owed: Vec<bool>,
+    /// The time of this step.
+    now: Hint,
     /// The highest commit timestamp issued to a transaction over several partitions.
     issued: Timestamp,
     /// By node: the highest watermark heard of. The own entry is the own watermark.
@@ -98,10 +108,22 @@ pub(super) struct Stability {
 }
 
 impl Stability {
-    pub(super) fn new(node: NodeId, nodes: usize, retain: Ticks, causal: bool) -> Stability {
+    pub(super) fn new(
+        node: NodeId,
+        nodes: usize,
+        retain: Ticks,
+        causal: bool,
+        aside: Option<Aside>,
+    ) -> Stability {
         Stability {
             node,
             deciding: VecDeque::new(),
+            aside,
+            quick: Ticks::default(),
+            strays: BTreeMap::new(),
+            fewer: false,
+            owed: vec![false; nodes],
+            now: Hint::default(),
             issued: Timestamp::ZERO,
             known: Known::nothing(nodes),
             history: VecDeque::new(),
@@ -135,6 +157,7 @@ impl Stability {
     /// Takes note of the time. True if something has become settled.
     #[inline]
     pub(super) fn age(&mut self, now: Ticks) -> bool {
+        self.now = Hint(now);
         now >= self.next.0 && self.age_now(now)
     }
 
@@ -183,14 +206,17 @@ impl Stability {
     ) {
         debug_assert!(commit > self.issued, "commit timestamps ascend");
         self.issued = commit;
-        self.deciding.push_back(Unstable {
-            commit,
-            done: false,
-            past,
-        });
-        for node in others {
+        let others: SmallVec<[NodeId; 2]> = others.collect();
+        for node in &others {
             self.told[node.index()].1 = commit;
         }
+        self.deciding.push_back(Unstable {
+            commit,
+            at: self.since_now(),
+            done: false,
+            past,
+            others,
+        });
     }
 
     /// Under causal RAMP: the own partition has installed an own transaction without other participants.
@@ -199,19 +225,109 @@ impl Stability {
         self.issued = commit;
         self.deciding.push_back(Unstable {
             commit,
+            at: self.since_now(),
             done: true,
             past,
+            others: SmallVec::new(),
         });
         self.advance();
     }
 
     /// An own transaction has been acknowledged by all its participants.
     pub(super) fn done(&mut self, commit: Timestamp) {
+        if let Some(others) = self.strays.remove(&commit) {
+            self.fewer = true;
+            for node in others {
+                self.owed[node.index()] = true;
+            }
+            self.took(Ticks(u64::MAX));
+            return;
+        }
         let at = self
             .deciding
             .binary_search_by_key(&commit, |open| open.commit);
-        self.deciding[at.expect("a transaction is decided before it is done")].done = true;
+        let open = &mut self.deciding[at.expect("a transaction is decided before it is done")];
+        open.done = true;
+        let took = Ticks(self.now.0.0.saturating_sub(open.at.0));
+        self.took(took);
         self.advance();
+    }
+
+    /// Takes note of how long a transaction took: three that took longer weigh as much as one that did not.
+    fn took(&mut self, took: Ticks) {
+        if self.aside.is_some() {
+            let step = self.quick.0 / 64 + 1;
+            self.quick.0 = match took > self.quick {
+                true => self.quick.0.saturating_add(step / 3 + 1),
+                false => self.quick.0.saturating_sub(step),
+            };
+        }
+    }
+
+    /// How old what is set aside is at least: much older than others become, however far nodes are apart.
+    fn patience(&self, aside: Aside) -> Ticks {
+        aside.after.max(Ticks(self.quick.0.saturating_mul(4)))
+    }
+
+    /// When something is decided now, where that matters.
+    fn since_now(&self) -> Ticks {
+        self.aside.map_or(Ticks::default(), |_| self.now.0)
+    }
+
+    /// Whether the oldest own transaction has kept enough others waiting for long enough.
+    #[inline]
+    pub(super) fn is_held_up(&self) -> bool {
+        self.aside.is_some_and(|aside| {
+            self.deciding.len() > aside.behind
+                && self.strays.len() < aside.most
+                && !self.deciding[0].done
+                && self.now.0 >= after(self.deciding[0].at, self.patience(aside))
+        })
+    }
+
+    /// Sets aside what has held the others up, and tells so from now on (`since`). Returns how many these are.
+    /// Where many do, those that soon would are among them: each time, all are told of all.
+    pub(super) fn set_aside(&mut self, since: Timestamp) -> u64 {
+        let Some(aside) = self.aside else { return 0 };
+        let (before, soon) = (self.strays.len(), Ticks(self.patience(aside).0 / 2));
+        while let Some(front) = self.deciding.front()
+            && (front.done
+                || (self.now.0 >= after(front.at, soon) && self.strays.len() < aside.most))
+        {
+            let front = self.deciding.pop_front().expect("it has a front");
+            if !front.done {
+                self.strays.insert(front.commit, front.others);
+            }
+        }
+        self.say(since);
+        (self.strays.len() - before) as u64
+    }
+
+    /// Whether own transactions are ever set aside.
+    pub(super) fn sets_aside(&self) -> bool {
+        self.aside.is_some()
+    }
+
+    /// Whether others are to be told that there are fewer strays.
+    #[inline]
+    pub(super) fn has_fewer(&self) -> bool {
+        self.fewer
+    }
+
+    /// What is told of own transactions from now on (`since`).
+    pub(super) fn say(&mut self, since: Timestamp) {
+        self.fewer = false;
+        let strays = Strays {
+            since,
+            commits: self.strays.keys().copied().collect(),
+        };
+        let own = self.below_deciding().max(self.own());
+        if self
+            .known
+            .set(self.node.index(), own, Some(Arc::new(strays)))
+        {
+            self.next = Hint::default();
+        }
     }
 
     /// Raises the own watermark over all that is done and follows nothing that is not stable.
@@ -227,40 +343,41 @@ impl Stability {
                 Arc::make_mut(frontier).reach.merge(&past.reach);
             }
             let own = self.below_deciding();
-            self.raise(self.node, own);
+            let strays = self.known.strays(self.node.index()).cloned();
+            self.raise(self.node, own, strays.as_ref());
         }
     }
 
     /// What lies below all that is not stable.
     fn below_deciding(&self) -> Timestamp {
         match self.deciding.front() {
-            Some(oldest) => Timestamp::from_bits(oldest.commit.to_bits() - 1),
+            Some(oldest) => below(oldest.commit),
             None => self.issued,
         }
     }
 
-    fn raise(&mut self, node: NodeId, watermark: Timestamp) {
-        if watermark > self.known.of(node.index()) {
+    fn raise(&mut self, node: NodeId, watermark: Timestamp, strays: Option<&Arc<Strays>>) {
+        if self.known.join(node.index(), watermark, strays) {
             self.next = Hint::default();
-            Arc::make_mut(&mut self.known.0)[node.index()] = watermark;
             if let Some(frontier) = &mut self.frontier {
                 Arc::make_mut(frontier).known = self.known.clone();
             }
         }
     }
 
-    /// A node has told its watermark, and under causal RAMP those that it knows.
+    /// A node has told its watermark and its strays, and under causal RAMP those that it knows.
     #[inline]
     pub(super) fn heard(
         &mut self,
         from: NodeId,
         watermark: Timestamp,
+        strays: Option<&Arc<Strays>>,
         frontier: Option<&Arc<Frontier>>,
     ) {
         if let Some(theirs) = frontier {
             self.heard_of_all(theirs);
         }
-        self.raise(from, watermark);
+        self.raise(from, watermark, strays);
         if self.frontier.is_some() {
             self.advance();
         }
@@ -274,7 +391,8 @@ impl Stability {
         }
         for node in (0..self.told.len() as u16).map(NodeId) {
             if node != self.node {
-                self.raise(node, theirs.of(node.index()));
+                let of = node.index();
+                self.raise(node, theirs.of(of), theirs.strays(of));
             }
         }
     }
@@ -289,7 +407,8 @@ impl Stability {
         // Of itself a node knows best: what it had said before a crash it may have to find out again.
         for node in (0..self.told.len() as u16).map(NodeId) {
             if node != self.node {
-                self.raise(node, theirs.known.of(node.index()));
+                let of = node.index();
+                self.raise(node, theirs.known.of(of), theirs.known.strays(of));
             }
         }
     }
@@ -378,28 +497,32 @@ impl Stability {
         Some(frontier.reach.clone())
     }
 
-    /// The watermark to put on a message to this node.
+    /// The watermark to put on a message to this node, and what is below it and not stable.
     #[inline]
-    pub(super) fn tell(&mut self, to: NodeId) -> Timestamp {
+    pub(super) fn tell(&mut self, to: NodeId) -> (Timestamp, Option<Arc<Strays>>) {
         let own = self.own();
         self.told[to.index()].0 = own;
-        own
+        if !self.fewer {
+            self.owed[to.index()] = false;
+        }
+        (own, self.known.strays(self.node.index()).cloned())
     }
 
     /// The nodes that wait to be told of something that is stable by now.
     pub(super) fn untold(&self) -> impl Iterator<Item = NodeId> + '_ {
         let own = self.own();
-        let waits =
-            move |(told, took_part): &(Timestamp, Timestamp)| told < took_part && *told < own;
+        let waits = move |((told, took_part), owed): (&(Timestamp, Timestamp), &bool)| {
+            told < took_part && *told < own || *owed
+        };
         (0u16..)
-            .zip(&self.told)
-            .filter(move |(_, told)| waits(told))
+            .zip(self.told.iter().zip(&self.owed))
+            .filter(move |(_, told)| waits(*told))
             .map(|(node, _)| NodeId(node))
     }
 
     /// Whether every own transaction that was decided is done.
     pub(super) fn is_idle(&self) -> bool {
-        self.deciding.iter().all(|open| open.done)
+        self.strays.is_empty() && self.deciding.iter().all(|open| open.done)
     }
 
     // Coming back
@@ -407,8 +530,9 @@ impl Stability {
     /// What a checkpoint keeps; the rest of the record is the participant's.
     pub(super) fn checkpoint(&self) -> KnownRecord {
         KnownRecord {
-            known: self.known.0.to_vec(),
-            settled: self.settled.0.to_vec(),
+            known: self.known.floors(),
+            settled: self.settled.watermarks(),
+            strays: self.settled_strays(),
             issued: self.issued,
             reach: self.reach(),
             waiting: self
@@ -426,24 +550,42 @@ impl Stability {
         &self.settled
     }
 
-    /// By node: up to where its transactions are settled.
+    /// By node: up to where all of its transactions are settled.
     pub(super) fn settled(&self) -> Vec<Timestamp> {
-        self.settled.0.to_vec()
+        self.settled.floors()
+    }
+
+    /// What is below the watermarks of what is settled and is not, with when that was said.
+    fn settled_strays(&self) -> Vec<(Timestamp, Vec<Timestamp>)> {
+        let nodes = 0..self.told.len();
+        let strays = nodes.filter_map(|node| self.settled.strays(node));
+        strays.map(|s| (s.since, s.commits.to_vec())).collect()
     }
 
     /// What was settled in an earlier life, or at the primary.
     pub(super) fn replay_settled(&mut self, settled: Vec<Timestamp>) {
         for (node, watermark) in (0..).map(NodeId).zip(&settled) {
-            self.raise(node, *watermark);
+            self.raise(node, *watermark, None);
+            self.settled.join(node.index(), *watermark, None);
         }
-        self.settled = Known(Arc::new(settled));
     }
 
     /// What a checkpoint has kept.
     pub(super) fn replay(&mut self, known: &KnownRecord) {
         self.next = Hint::default();
-        self.known = Known(Arc::new(known.known.clone()));
-        self.settled = Known(Arc::new(known.settled.clone()));
+        self.settled = Known::up_to(known.settled.clone());
+        for (since, commits) in &known.strays {
+            let node = since.node().index();
+            let strays = Strays {
+                since: *since,
+                commits: commits.as_slice().into(),
+            };
+            (self.settled).set(node, known.settled[node], Some(Arc::new(strays)));
+        }
+        self.known = self.settled.clone();
+        for (node, watermark) in known.known.iter().enumerate() {
+            self.known.join(node, *watermark, None);
+        }
         self.issued = self.issued.max(known.issued);
         if let Some(reach) = &known.reach {
             self.replay_reach(reach);
@@ -455,8 +597,10 @@ impl Stability {
         let waiting = known.waiting.iter();
         self.deciding.extend(waiting.map(|(commit, past)| Unstable {
             commit: *commit,
+            at: Ticks::default(),
             done: true,
             past: past.clone(),
+            others: SmallVec::new(),
         }));
         let ordered = self.deciding.make_contiguous();
         ordered.sort_unstable_by_key(|open| open.commit);
@@ -466,12 +610,30 @@ impl Stability {
     /// what has ended is stable.
     pub(super) fn recover(&mut self) {
         self.advance();
+        // What had been set aside in an earlier life, as far as that is known.
+        while let Some(front) = self.deciding.front()
+            && front.commit <= self.own()
+        {
+            let front = self.deciding.pop_front().expect("it has a front");
+            self.strays.insert(front.commit, front.others);
+        }
         let own = self.below_deciding();
-        self.raise(self.node, own);
+        self.raise(self.node, own, None);
     }
 
     /// RAMP-I6, as far as one node sees it.
     pub(super) fn check_invariants(&self) -> Result<(), String> {
+        let own = self.node.index();
+        let told = self.known.strays(own);
+        let untold = self.strays.keys().find(|commit| {
+            let told = told.is_some_and(|told| told.contain(**commit));
+            **commit <= self.own() && !told
+        });
+        if let Some(untold) = untold {
+            return Err(format!(
+                "RAMP-I6: {untold} is not shown everywhere, and told to be stable"
+            ));
+        }
         let mut before = self.own();
         for Unstable { commit, past, .. } in &self.deciding {
             if *commit <= before {
@@ -510,18 +672,83 @@ mod tests {
     #[test]
     fn what_is_told_is_settled_when_it_has_been_known_for_long_enough() {
         let retain = Ticks(1_600);
-        let mut stability = Stability::new(NodeId(0), 2, retain, false);
+        let mut stability = Stability::new(NodeId(0), 2, retain, false, None);
         let mut other = HybridClock::new(NodeId(1));
         for told in [20, 5_000] {
             assert!(!stability.age(Ticks(told - 1)), "nothing is there to age");
             let commit = other.next(Ticks(told));
-            stability.heard(NodeId(1), commit, None);
+            stability.heard(NodeId(1), commit, None, None);
             for early in [told, told + retain.0] {
                 assert!(!stability.age(Ticks(early)), "told at {told}, now {early}");
                 assert!(!stability.is_settled(commit));
             }
             assert!(stability.age(Ticks(told + retain.0 + 1)), "told at {told}");
             assert!(stability.is_settled(commit));
+        }
+    }
+
+    /// One that is not acknowledged holds nobody up for longer than it may, is told by name, and is stable when
+    /// it has been acknowledged; so it is for a coordinator that comes back in between.
+    #[test]
+    fn what_is_set_aside_is_told_by_name() {
+        let aside = Aside {
+            after: Ticks(100),
+            behind: 2,
+            most: 1,
+        };
+        let (node, other) = (NodeId(0), NodeId(1));
+        let mut clock = HybridClock::new(node);
+        let mut stability = Stability::new(node, 2, Ticks(1_600), false, Some(aside));
+        stability.age(Ticks(10));
+        let commits: Vec<Timestamp> = (0..4).map(|_| clock.next(Ticks(10))).collect();
+        for commit in &commits {
+            stability.decided(*commit, None, std::iter::once(other));
+        }
+        for commit in &commits[2..] {
+            stability.done(*commit);
+        }
+        assert!(!stability.is_held_up(), "not yet");
+        stability.age(Ticks(111));
+        assert!(stability.is_held_up());
+        assert_eq!(stability.set_aside(clock.next(Ticks(111))), 1);
+        // Only one may be aside: the second keeps the others waiting.
+        assert_eq!(stability.own(), below(commits[1]));
+        assert!(!stability.known().includes(commits[0]) && !stability.is_held_up());
+        stability.done(commits[1]);
+        assert_eq!(stability.own(), commits[3]);
+        assert_eq!(stability.check_invariants(), Ok(()));
+        let (told, strays) = stability.tell(other);
+        assert_eq!(told, commits[3]);
+        assert_eq!(*strays.expect("there is one").commits, [commits[0]]);
+        assert!(!stability.is_idle());
+
+        // All but the stray is settled, and a checkpoint says so.
+        for at in [200, 5_000] {
+            stability.age(Ticks(at));
+        }
+        let settled: Vec<bool> = commits.iter().map(|c| stability.is_settled(*c)).collect();
+        assert_eq!(settled, [false, true, true, true]);
+        let record = stability.checkpoint();
+        let mut again = Stability::new(node, 2, Ticks(1_600), false, Some(aside));
+        again.decided(commits[0], None, std::iter::once(other));
+        again.replay(&record);
+        again.recover();
+        again.say(clock.next(Ticks(6_000)));
+        let settled: Vec<bool> = commits.iter().map(|c| again.is_settled(*c)).collect();
+        assert_eq!(settled, [false, true, true, true]);
+        assert_eq!((again.own(), again.is_idle()), (commits[3], false));
+        assert_eq!(again.check_invariants(), Ok(()));
+
+        for mut stability in [stability, again] {
+            stability.done(commits[0]);
+            assert!(stability.is_idle() && stability.has_fewer());
+            assert!(!stability.known().includes(commits[0]), "nobody was told");
+            stability.say(clock.next(Ticks(6_000)));
+            assert!(stability.known().includes(commits[0]));
+            assert_eq!(stability.untold().collect::<Vec<_>>(), [other]);
+            let (_, strays) = stability.tell(other);
+            assert!(strays.expect("there were some").commits.is_empty());
+            assert_eq!(stability.untold().next(), None);
         }
     }
 }

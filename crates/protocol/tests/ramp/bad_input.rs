@@ -14,6 +14,7 @@ use crate::{cluster, cluster_with};
 fn stamped(message: Message) -> Stamped {
     Stamped {
         stable: Timestamp::ZERO,
+        strays: None,
         frontier: None,
         message,
     }

@@ -556,6 +556,7 @@ fn nobody_waits_for_what_never_was() {
     for commit in never {
         let stamped = Stamped {
             stable: Timestamp::ZERO,
+            strays: None,
             frontier: None,
             message: Message::Await { commit },
         };

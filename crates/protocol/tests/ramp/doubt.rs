@@ -59,6 +59,7 @@ fn begin_to_read(cluster: &mut Cluster<RampNode>, reads: Vec<PartitionRead>) -> 
 fn stamped(message: Message) -> Stamped {
     Stamped {
         stable: Timestamp::ZERO,
+        strays: None,
         frontier: None,
         message,
     }

@@ -509,6 +509,7 @@ fn a_prepare_that_comes_again_leaves_nothing() {
     let again = |cluster: &mut Cluster<RampNode>| {
         let stamped = Stamped {
             stable: Timestamp::ZERO,
+            strays: None,
             frontier: None,
             message: message.clone(),
         };

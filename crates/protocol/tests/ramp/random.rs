@@ -234,6 +234,37 @@ fn every_schedule_with_a_short_window_is_read_atomic_whatever_metadata_say() {
     }
 }
 
+/// Whatever keeps another waiting is set aside at once: below a watermark that goes on, readers and owners
+/// know different ones, and are told of all that they do not know to be stable.
+#[test]
+fn every_schedule_that_sets_aside_is_read_atomic() {
+    let exact = [Metadata::Fast].into_iter();
+    for (at, metadata) in (0..).zip(exact.chain(inexact())) {
+        for (retain, window) in [(500_000, WINDOW), (1_000, Ticks::from_micros(300))] {
+            let recipe = Recipe {
+                partitions: 3,
+                clients: 6,
+                procedures: 12,
+                guards: true,
+            };
+            let options = RampOptions {
+                announce_after: Ticks::from_micros(200),
+                retain: Ticks::from_micros(retain),
+                aside_after: Ticks::from_micros(at % 3 * 50),
+                aside_behind: 0,
+                aside_max: 3,
+                metadata,
+                ..RampOptions::default()
+            };
+            let first = 80_000 + at * 2_000 + retain % 1_001;
+            let Sweep { counters, retries } = sweep(first..first + 400, recipe, window, options);
+            assert!(counters.set_aside > 100, "{metadata:?}: {counters:?}");
+            assert!(counters.second_rounds > 100, "{metadata:?}: {counters:?}");
+            println!("{metadata:?} {retain}: {counters:?} {retries:?}");
+        }
+    }
+}
+
 /// The checker's self-test (trap 9): without concurrency control it must find fractures, stale
 /// totals and uncounted orders.
 #[test]

@@ -457,6 +457,7 @@ fn an_unknown_commit_is_refused_and_reported() {
     };
     let message = Stamped {
         stable: Timestamp::ZERO,
+        strays: None,
         frontier: None,
         message: Message::Commit {
             transaction,

@@ -200,6 +200,10 @@ impl RowPrograms for Programs {
         program == TAKE
     }
 
+    fn replaces(&self, program: ProgramId) -> Option<ColumnSet> {
+        (program == SET).then(|| self.assigned(program))
+    }
+
     fn merging(&self, program: ProgramId) -> Option<Merging> {
         match program {
             SET => Some(Merging::LastWriter),

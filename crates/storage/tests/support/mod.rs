@@ -136,6 +136,10 @@ impl RowPrograms for Programs {
         program == REFUSE
     }
 
+    fn replaces(&self, _: ProgramId) -> Option<ColumnSet> {
+        None
+    }
+
     fn merging(&self, _: ProgramId) -> Option<Merging> {
         None
     }

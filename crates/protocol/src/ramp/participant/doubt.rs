@@ -77,7 +77,7 @@ impl Participant {
             written,
         };
         if let Some(recent) = self.recent.get(&required.commit) {
-            let written = || self.shown_at(required.commit, recent.sequence);
+            let written = || self.written_here(required.commit);
             return Ok((recent.sequence > snapshot).then(|| lacking(written().into())));
         }
         let prepared = self.prepared.get(&required.prepared);
@@ -135,13 +135,10 @@ impl Participant {
             && !self.prepared.contains_key(&required.prepared)
     }
 
-    /// What a transaction wrote that was shown here at this sequence.
-    fn shown_at(&self, commit: Timestamp, sequence: CommitSequence) -> &[ItemTag] {
-        let shown = self.shown[commit.node().index()].all();
-        let at = shown.binary_search_by_key(&sequence, |shown| shown.sequence);
-        shown[at.expect("what is recent was shown")]
-            .trace
-            .written(self.partition)
+    /// What a transaction wrote that is remembered here.
+    fn written_here(&self, commit: Timestamp) -> &[ItemTag] {
+        let shown = self.remembered(commit).expect("what is recent was shown");
+        shown.trace.written(self.partition)
     }
 
     /// Counts what a filter has let pass although it wrote nothing of what is read.
@@ -163,7 +160,7 @@ impl Participant {
                 self.recent.get(&required.commit),
                 self.prepared.get(&required.prepared),
             ) {
-                (Some(recent), _) => !touches(self.shown_at(required.commit, recent.sequence)),
+                (Some(_), _) => !touches(self.written_here(required.commit)),
                 (None, Some(prepared)) => !touches(&tags(&prepared.effects)),
                 // What one copy has not got is not in vain for all that: see `RampNode::count_denied`.
                 (None, None) => !self.is_copy,

@@ -5,39 +5,85 @@ use std::sync::Arc;
 
 use anabranch_storage::{CommitSequence, ItemTag};
 use anabranch_types::Timestamp;
+use smallvec::SmallVec;
 
-use super::{Participant, Recent};
+use super::shown::Shown;
+use super::writers::Assigned;
+use super::{Commits, Participant, Recent};
+use crate::ramp::attempt::Footprint;
 use crate::ramp::message::{Evidence, Known, Slots};
 use crate::ramp::siblings::Trace;
 use crate::ramp::stability::Stability;
 
 impl Participant {
-    /// The transactions in a snapshot that wrote what was read, except those that were known to be
-    /// stable. Their tags tell, not the versions: a version may have been replaced since, and a row
-    /// may have gone or left the range that was read.
+    /// The transactions in a snapshot that wrote what was read and can be seen there, except those that were
+    /// known to be stable. What they wrote tells, not the versions: a version may have been replaced since,
+    /// and a row may have gone or left the range that was read.
     pub(super) fn evidence(
         &mut self,
         footprint: &[ItemTag],
         snapshot: CommitSequence,
         known: &Known,
     ) -> Vec<Evidence> {
-        let mut evidence = Vec::new();
+        let mut found = Commits::new();
+        let mut searched: Footprint = SmallVec::new();
+        for tag in footprint {
+            let unknown = |commit| {
+                if !known.includes(commit) {
+                    found.push(commit);
+                }
+            };
+            if !self.writers.find(*tag, snapshot, unknown) {
+                searched.push(*tag);
+            }
+        }
+        if !searched.is_empty() {
+            self.search(&searched, snapshot, known, &mut found);
+        }
+        found.sort_unstable();
+        found.dedup();
+        let shown = found.iter().filter_map(|commit| self.remembered(*commit));
+        shown.map(|shown| self.evidence_of(shown)).collect()
+    }
+
+    /// Looks for those that wrote what was read among all.
+    fn search(
+        &mut self,
+        footprint: &[ItemTag],
+        snapshot: CommitSequence,
+        known: &Known,
+        found: &mut Commits,
+    ) {
         for node in 0..self.shown.len() {
             let known = known.of(node);
             if self.shown_max[node] <= known {
                 continue;
             }
             self.shown[node].find((known, snapshot), self.partition, footprint, |shown| {
-                evidence.push(Evidence {
-                    commit: shown.commit,
-                    siblings: Arc::clone(&shown.trace.siblings),
-                    past: shown.trace.past.clone(),
-                    // Its name is its timestamp; so it is under Prepare-F, for all.
-                    alone: self.causal && shown.trace.siblings.timestamp == shown.commit,
-                });
+                found.push(shown.commit);
             });
         }
-        evidence
+        if self.reads_aside(known) {
+            self.find_aside(footprint, snapshot, known, found);
+        }
+    }
+
+    /// One that is remembered.
+    pub(super) fn remembered(&self, commit: Timestamp) -> Option<&Shown> {
+        let node = commit.node().index();
+        let recent = self.recent.get(&commit)?;
+        let shown = self.shown[node].at(recent.sequence);
+        shown.or_else(|| self.aside[node].get(commit))
+    }
+
+    fn evidence_of(&self, shown: &Shown) -> Evidence {
+        Evidence {
+            commit: shown.commit,
+            siblings: Arc::clone(&shown.trace.siblings),
+            past: shown.trace.past.clone(),
+            // Its name is its timestamp; so it is under Prepare-F, for all.
+            alone: self.causal && shown.trace.siblings.timestamp == shown.commit,
+        }
     }
 
     /// The first commit here of a transaction that somebody did not know to be stable.
@@ -59,6 +105,7 @@ impl Participant {
     pub(super) fn has_forgotten(&self, known: &Known) -> bool {
         let mut forgotten = self.forgotten.iter().enumerate();
         forgotten.any(|(node, forgotten)| known.of(node) < *forgotten)
+            || self.has_forgotten_aside(known)
     }
 
     /// Up to here nothing is remembered of an earlier life, or of another primary's.
@@ -70,25 +117,50 @@ impl Participant {
 
     /// Forgets what no reader can need evidence of.
     pub(in crate::ramp) fn settle(&mut self, stability: &Stability) {
-        for shown in &mut self.shown {
-            while let Some(oldest) = shown.all().front()
-                && stability.is_settled(oldest.commit)
+        let settled = stability.long_known();
+        for node in 0..self.shown.len() {
+            while let Some(oldest) = self.shown[node].all().front()
+                && oldest.commit <= settled.of(node)
             {
-                self.settled = self.settled.max(oldest.sequence);
-                let forgotten = &mut self.forgotten[oldest.commit.node().index()];
-                *forgotten = oldest.commit.max(*forgotten);
-                self.recent.remove(&oldest.commit);
-                shown.pop();
+                let is_settled = settled.includes(oldest.commit);
+                let oldest = self.shown[node].pop().expect("it has a front");
+                match is_settled {
+                    true => self.forget(&oldest),
+                    false => self.leave_out(oldest),
+                }
             }
         }
+        self.settle_aside(settled);
         if !self.repeats.is_empty() {
             self.repeats
                 .retain(|commit, _| !stability.is_settled(*commit));
         }
     }
 
-    pub(super) fn remember(&mut self, sequence: CommitSequence, commit: Timestamp, trace: Trace) {
+    /// Forgets one that is settled.
+    pub(super) fn forget(&mut self, shown: &Shown) {
+        let forgotten = &mut self.forgotten[shown.commit.node().index()];
+        *forgotten = shown.commit.max(*forgotten);
+        self.settled = self.settled.max(shown.sequence);
+        self.recent.remove(&shown.commit);
+        for tag in shown.trace.written(self.partition) {
+            self.writers.remove(*tag, shown.sequence);
+        }
+    }
+
+    /// Remembers one that was installed, of which these rows were assigned.
+    pub(super) fn remember(
+        &mut self,
+        sequence: CommitSequence,
+        commit: Timestamp,
+        trace: Trace,
+        assigned: &[Assigned],
+    ) {
         let node = commit.node().index();
+        for tag in trace.written(self.partition) {
+            let assigned = assigned.iter().find(|row| row.tag == *tag);
+            self.writers.add(*tag, sequence, commit, assigned);
+        }
         self.shown_max[node] = self.shown_max[node].max(commit);
         self.shown[node].push(self.partition, sequence, commit, trace);
         let slots = Slots::new();

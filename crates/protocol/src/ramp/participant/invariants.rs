@@ -4,6 +4,7 @@ use anabranch_storage::CommitSequence;
 use anabranch_types::{EffectError, Timestamp};
 
 use super::Participant;
+use super::aside::AsideBy;
 use super::shown::Shown;
 use crate::ramp::stability::Stability;
 
@@ -56,8 +57,22 @@ impl Participant {
         for newest in self.shown.iter().filter_map(|shown| shown.all().back()) {
             self.check_past(newest)?;
         }
+        for left_out in self.aside.iter().flat_map(AsideBy::left_out) {
+            let remembered = self.recent.get(&left_out.commit);
+            if remembered.map(|recent| recent.sequence) != Some(left_out.sequence) {
+                return Err(format!(
+                    "RAMP-I2: {left_out:?} is set aside and not remembered"
+                ));
+            }
+            if stability.is_settled(left_out.commit) {
+                return Err(format!(
+                    "RAMP-I6: {left_out:?} is settled and still set aside"
+                ));
+            }
+        }
         let shown: usize = self.shown.iter().map(|shown| shown.all().len()).sum();
-        if self.recent.len() != shown {
+        let aside = self.aside.iter().flat_map(AsideBy::left_out).count();
+        if self.recent.len() != shown + aside {
             return Err("RAMP-I2: more is remembered than was shown".to_string());
         }
         Ok(())

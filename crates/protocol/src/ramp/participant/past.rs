@@ -86,7 +86,7 @@ impl Participant {
         trace: Trace,
     ) {
         let past = trace.past.clone();
-        self.remember(sequence, timestamp, trace);
+        self.remember(sequence, timestamp, trace, &[]);
         context.stability.reached(self.partition, sequence);
         context.stability.decided_alone(timestamp, past);
     }

@@ -93,14 +93,21 @@ impl ShownBy {
     }
 
     /// Forgets the oldest.
-    pub(super) fn pop(&mut self) {
-        if self.all.pop_front().is_none() {
-            return;
-        }
+    pub(super) fn pop(&mut self) -> Option<Shown> {
+        let oldest = self.all.pop_front()?;
         self.first += 1;
         if self.first.is_multiple_of(BLOCK) {
             self.blocks.pop_front();
         }
+        Some(oldest)
+    }
+
+    /// The one that was shown at this sequence.
+    pub(super) fn at(&self, sequence: CommitSequence) -> Option<&Shown> {
+        let at = self
+            .all
+            .binary_search_by_key(&sequence, |shown| shown.sequence);
+        self.all.get(at.ok()?)
     }
 
     /// The first one up to which something has committed above a timestamp. Mostly it is among the last

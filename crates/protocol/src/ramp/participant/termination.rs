@@ -3,6 +3,7 @@
 
 use anabranch_types::{NodeId, Ticks, Timestamp};
 
+use super::aside::AsideBy;
 use super::{Context, Participant};
 use crate::ramp::message::{Participants, Required};
 use crate::ramp::record::RampRecord;
@@ -98,8 +99,11 @@ impl Participant {
     /// As what a transaction of this name is shown here, if it is not forgotten. Seldom asked, so it
     /// is looked for.
     fn shown_as(&self, prepared: Timestamp) -> Option<Required> {
-        let mut shown = self.shown.iter().flat_map(|shown| shown.all().iter().rev());
-        let shown = shown.find(|shown| shown.trace.siblings.timestamp == prepared);
+        let shown = self.shown.iter().flat_map(|shown| shown.all().iter().rev());
+        let aside = self.aside.iter().flat_map(AsideBy::left_out);
+        let shown = shown
+            .chain(aside)
+            .find(|shown| shown.trace.siblings.timestamp == prepared);
         let mut repeats = self.repeats.iter();
         let commit = shown.map(|shown| shown.commit).or_else(|| {
             let repeat = repeats.find(|(_, repeat)| repeat.prepared == prepared);

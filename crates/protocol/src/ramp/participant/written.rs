@@ -3,6 +3,7 @@
 use anabranch_storage::{ChangeImage, SlotValues};
 use anabranch_types::{Activity, Effect, Ticks, Timestamp};
 
+use super::aside::AsideBy;
 use super::shown::{Shown, ShownBy};
 use super::{Context, Kept, Participant, Prepared, Promise, Recent, Repeat};
 use crate::ramp::holds::Wanted;
@@ -206,7 +207,7 @@ impl Participant {
         let late = self.hold_back();
         let sequence = self.store.redo(place, changes, late);
         if let Some(trace) = trace {
-            self.remember(sequence, commit, trace);
+            self.remember(sequence, commit, trace, &[]);
         }
     }
 
@@ -214,7 +215,7 @@ impl Participant {
         self.settled = known.settled_here;
         self.prepared_max.clone_from(&known.prepared_max);
         for shown in &known.recent {
-            self.remember(shown.sequence, shown.commit, shown.trace.clone());
+            self.remember(shown.sequence, shown.commit, shown.trace.clone(), &[]);
             if let Some(recent) = self.recent.get_mut(&shown.commit) {
                 recent.slots.clone_from(&shown.slots);
             }
@@ -234,7 +235,8 @@ impl Participant {
             Some(Recent { slots, .. }) => slots.clone(),
             None => Slots::new(),
         };
-        let all = self.shown.iter().flat_map(ShownBy::all);
+        let aside = self.aside.iter().flat_map(AsideBy::left_out);
+        let all = self.shown.iter().flat_map(ShownBy::all).chain(aside);
         let recent = all.map(|shown| RecentRecord {
             sequence: shown.sequence,
             commit: shown.commit,

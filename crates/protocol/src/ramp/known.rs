@@ -1,0 +1,239 @@
+//! What is stable, as a node knows it: a watermark for each coordinator, and what is below it and is not.
+//!
+//! Both halves of what a coordinator says are true for ever: all up to the watermark is committed everywhere, but for
+//! its strays. So what two nodes have heard of it can be joined.
+
+use std::sync::Arc;
+
+use anabranch_types::Timestamp;
+
+/// One coordinator's transactions below its watermark that are not known to be stable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Strays {
+    /// When the coordinator said so, by its clock: what it says later has a higher one.
+    pub since: Timestamp,
+    /// Their commit timestamps, in ascending order.
+    pub commits: Box<[Timestamp]>,
+}
+
+impl Strays {
+    pub(super) fn contain(&self, commit: Timestamp) -> bool {
+        self.commits.binary_search(&commit).is_ok()
+    }
+
+    /// Those that are not known to be stable by whoever knows that all up to a watermark are, but for others.
+    fn left_by(&self, watermark: Timestamp, others: Option<&Strays>) -> Vec<Timestamp> {
+        let (below, above) =
+            (self.commits).split_at(self.commits.partition_point(|c| *c <= watermark));
+        let mut others = others.map_or(&[][..], |others| &others.commits).iter();
+        let mut next = others.next();
+        let both = below.iter().filter(|commit| {
+            while next.is_some_and(|other| other < *commit) {
+                next = others.next();
+            }
+            next == Some(commit)
+        });
+        let mut left: Vec<Timestamp> = both.copied().collect();
+        left.extend_from_slice(above);
+        left
+    }
+}
+
+/// What is stable, by node, as somebody knew it at some time: all up to a watermark, but for strays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    watermarks: Arc<Vec<Timestamp>>,
+    /// By node; none as long as there never were any.
+    strays: Option<Arc<Vec<Option<Arc<Strays>>>>>,
+}
+
+impl Known {
+    /// Nothing is known to be stable.
+    pub fn nothing(nodes: usize) -> Known {
+        Known::up_to(vec![Timestamp::ZERO; nodes])
+    }
+
+    /// All is known to be stable up to here, by node.
+    pub(super) fn up_to(watermarks: Vec<Timestamp>) -> Known {
+        Known {
+            watermarks: Arc::new(watermarks),
+            strays: None,
+        }
+    }
+
+    /// Whether the transaction was known to be committed on all its partitions.
+    #[inline]
+    pub fn includes(&self, commit: Timestamp) -> bool {
+        let node = commit.node().index();
+        commit <= self.watermarks[node]
+            && (self.strays.is_none() || self.strays(node).is_none_or(|s| !s.contain(commit)))
+    }
+
+    /// The watermark of one node.
+    #[inline]
+    pub fn of(&self, node: usize) -> Timestamp {
+        self.watermarks[node]
+    }
+
+    /// Whether any node ever had strays.
+    #[inline]
+    pub fn has_strays(&self) -> bool {
+        self.strays.is_some()
+    }
+
+    /// Those of one node below its watermark that are not included; none if it never had any.
+    #[inline]
+    pub fn strays(&self, node: usize) -> Option<&Arc<Strays>> {
+        self.strays.as_ref()?[node].as_ref()
+    }
+
+    /// By node.
+    pub(super) fn watermarks(&self) -> Vec<Timestamp> {
+        self.watermarks.to_vec()
+    }
+
+    /// By node: up to where everything is included.
+    pub(super) fn floors(&self) -> Vec<Timestamp> {
+        let floor = |node: usize| {
+            let first = self.strays(node).and_then(|strays| strays.commits.first());
+            first.map_or(self.of(node), |first| below(*first))
+        };
+        (0..self.watermarks.len()).map(floor).collect()
+    }
+
+    /// Whether it says no less of a node.
+    fn covers(&self, node: usize, watermark: Timestamp, strays: Option<&Arc<Strays>>) -> bool {
+        if watermark > self.of(node) {
+            return false;
+        }
+        let Some(own) = self.strays(node) else {
+            return true;
+        };
+        own.commits.is_empty() || strays.is_some_and(|strays| Arc::ptr_eq(own, strays))
+    }
+
+    /// Includes what somebody else says of a node, too: both are true. True if that is more.
+    pub(super) fn join(
+        &mut self,
+        node: usize,
+        watermark: Timestamp,
+        strays: Option<&Arc<Strays>>,
+    ) -> bool {
+        if self.covers(node, watermark, strays) {
+            return false;
+        }
+        let own = (self.of(node), self.strays(node).cloned());
+        let theirs = (watermark, strays.cloned());
+        if let (Some(own), Some(theirs)) = (&own.1, &theirs.1)
+            && Arc::ptr_eq(own, theirs)
+        {
+            return self.set(node, watermark, strays.cloned());
+        }
+        let (higher, lower) = match own.0 > theirs.0 {
+            true => (own, theirs),
+            false => (theirs, own),
+        };
+        let joined = higher.1.as_ref().map(|strays| {
+            let left = strays.left_by(lower.0, lower.1.as_deref());
+            let since = (lower.1.as_ref()).map_or(strays.since, |s| s.since.max(strays.since));
+            match left.len() == strays.commits.len() && since == strays.since {
+                true => Arc::clone(strays),
+                false => Arc::new(Strays {
+                    since,
+                    commits: left.into(),
+                }),
+            }
+        });
+        self.set(node, higher.0, joined)
+    }
+
+    /// Replaces what is known of a node. True if it is something else.
+    pub(super) fn set(
+        &mut self,
+        node: usize,
+        watermark: Timestamp,
+        strays: Option<Arc<Strays>>,
+    ) -> bool {
+        let mut news = false;
+        if self.of(node) != watermark {
+            Arc::make_mut(&mut self.watermarks)[node] = watermark;
+            news = true;
+        }
+        if self.strays(node) != strays.as_ref() {
+            let nodes = self.watermarks.len();
+            let all = self
+                .strays
+                .get_or_insert_with(|| Arc::new(vec![None; nodes]));
+            Arc::make_mut(all)[node] = strays;
+            news = true;
+        }
+        news
+    }
+}
+
+/// The one before.
+pub(super) fn below(commit: Timestamp) -> Timestamp {
+    Timestamp::from_bits(commit.to_bits() - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use anabranch_types::NodeId;
+    use anabranch_types::random::SplitMix64;
+
+    use super::*;
+
+    /// Whatever two nodes have heard, joined they know what either does and no more, in either order.
+    #[test]
+    fn what_two_know_is_known_to_both() {
+        let mut random = SplitMix64::new(3);
+        let at = |number| Timestamp::new(number, NodeId(0));
+        let mut shared = 0;
+        for _ in 0..20_000 {
+            let mut sides = Vec::new();
+            for _ in 0..2 {
+                let watermark = random.below(24);
+                let strays: BTreeSet<u64> = (0..random.below(6))
+                    .map(|_| random.below(24))
+                    .filter(|stray| *stray <= watermark)
+                    .collect();
+                let told = (random.below(3) > 0).then(|| {
+                    Arc::new(Strays {
+                        since: at(100 + random.below(9)),
+                        commits: strays.iter().map(|stray| at(*stray)).collect(),
+                    })
+                });
+                sides.push((at(watermark), told));
+            }
+            let known = |(watermark, strays): &(Timestamp, Option<Arc<Strays>>)| {
+                let mut known = Known::nothing(1);
+                known.join(0, *watermark, strays.as_ref());
+                known
+            };
+            for (first, second) in [(0, 1), (1, 0)] {
+                let (first, second) = (&sides[first], &sides[second]);
+                let mut both = known(first);
+                let news = both.join(0, second.0, second.1.as_ref());
+                let includes =
+                    |commit| known(first).includes(commit) || known(second).includes(commit);
+                for number in 0..26 {
+                    let commit = at(number);
+                    let either = includes(commit);
+                    assert_eq!(both.includes(commit), either, "{sides:?}: {commit}");
+                    shared += u32::from(either);
+                }
+                assert!(
+                    !both.join(0, second.0, second.1.as_ref()),
+                    "{sides:?}: no news"
+                );
+                assert!(news || both == known(first), "{sides:?}");
+                // The floor is below all that is not included.
+                let floor = both.floors()[0];
+                assert!((0..26).map(at).all(|c| c > floor || both.includes(c)));
+            }
+        }
+        assert!(shared > 100_000, "{shared}");
+    }
+}

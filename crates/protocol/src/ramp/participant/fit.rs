@@ -1,0 +1,87 @@
+//! Whether what is about to be promised fits beside what has been promised on the same rows.
+
+use anabranch_storage::{ItemTag, Staged};
+use anabranch_types::{Effect, Key, Read, TableId};
+use smallvec::SmallVec;
+
+use super::{Participant, updated};
+use crate::AbortReason;
+use crate::ramp::holds::{Mode, Wanted};
+
+impl Participant {
+    /// Whether these updates and those that are prepared on the same rows can run in any order
+    /// without one that fails: all of them are promised, or about to be.
+    pub(super) fn fits_beside_prepared(&self, effects: &[Effect]) -> Result<(), AbortReason> {
+        if self.holds.is_empty() {
+            return Ok(());
+        }
+        for (at, effect) in effects.iter().enumerate() {
+            let Some((table, key)) = updated(effect) else {
+                continue;
+            };
+            let item = ItemTag::of(table, key);
+            let seen = effects[..at].iter().map(updated);
+            if !self.holds.has_update(item) || seen.flatten().any(|row| row == (table, key)) {
+                continue;
+            }
+            let others = self
+                .holds
+                .holders(item)
+                .filter_map(|by| self.prepared.get(&by));
+            let runs: SmallVec<[_; 8]> = others
+                .flat_map(|prepared| &prepared.effects)
+                .chain(effects)
+                .filter_map(|effect| match effect {
+                    Effect::Update {
+                        program, arguments, ..
+                    } if updated(effect) == Some((table, key)) => Some((*program, &**arguments)),
+                    _ => None,
+                })
+                .collect();
+            // Whichever comes last, the row is as if it had come alone.
+            let replaced = self.programs.replaces(runs[0].0);
+            let likewise = |(program, _): &(_, _)| self.programs.replaces(*program) == replaced;
+            if replaced.is_some() && runs.iter().all(likewise) {
+                continue;
+            }
+            let read = Read::Point {
+                table,
+                key: key.clone(),
+            };
+            let mut fits = true;
+            let visited = self.store.read(&read, None, &mut |_, _, version| {
+                if let Some(row) = version.and_then(|version| version.row()) {
+                    fits = self.programs.fit_together(row, &runs);
+                }
+            });
+            visited.expect("the newest versions are always there");
+            if !fits {
+                return Err(AbortReason::Conflict);
+            }
+        }
+        Ok(())
+    }
+
+    /// Wants to hold what keeps a row away that an update has not found: nobody may insert it, with
+    /// a key that is known or drawn, while the update is promised to do nothing there.
+    pub(super) fn keep_absent(
+        &self,
+        wanted: &mut Wanted,
+        effects: &[Effect],
+        staged: &Staged,
+    ) -> Result<(), AbortReason> {
+        let found = |row: (TableId, &Key)| {
+            let mut changes = staged.changes().iter();
+            changes.any(|change| (change.table(), change.key()) == row)
+        };
+        for (table, key) in effects.iter().filter_map(updated) {
+            if !found((table, key)) {
+                wanted.want_table(table, Mode::Known);
+                if self.holds.excludes(ItemTag::unknown(table), Mode::Known) {
+                    return Err(AbortReason::Conflict);
+                }
+            }
+        }
+        Ok(())
+    }
+}
