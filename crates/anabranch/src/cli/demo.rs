@@ -38,6 +38,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Verdict, Box<dyn Error>> 
             filter_bits: None,
             one_phase: false,
             causal: false,
+            unsent: 0,
             partitions: 2,
             clients: arguments.clients,
             seconds: arguments.seconds,

@@ -72,6 +72,10 @@ pub(crate) struct ClusterArguments {
     /// comes after all that it has seen
     #[arg(long)]
     pub(crate) causal: bool,
+    /// Of a million transactions under the RAMPs that lie on several partitions, so many are decided
+    /// without telling the participants, as if their clients had died (blocked writes, ramp.txt §5.3)
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub(crate) unsent: u32,
     /// Nodes with one partition each
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) partitions: u16,
@@ -150,7 +154,7 @@ impl ClusterArguments {
             recorded: self.history.is_some(),
             reserved: self.reserve_mb.saturating_mul(1 << 20),
             filter: self.filter_bits.unwrap_or_default(),
-            unsent_commits: 0,
+            unsent_commits: self.unsent,
             one_phase: self.one_phase,
             causal: self.causal,
         })
@@ -185,7 +189,12 @@ impl ClusterArguments {
         self.check_once()?;
         let hybrid = self.protocol.contains(&ProtocolChoice::RampHybrid);
         super::check_filter_bits(self.filter_bits, hybrid)?;
-        for (option, on) in [("--one-phase", self.one_phase), ("--causal", self.causal)] {
+        let unsent = self.unsent > 0;
+        for (option, on) in [
+            ("--one-phase", self.one_phase),
+            ("--causal", self.causal),
+            ("--unsent", unsent),
+        ] {
             if on && !self.protocol.iter().any(|choice| choice.is_ramp()) {
                 return Err(format!("error: {option}: no RAMP is among the protocols").into());
             }
@@ -218,6 +227,7 @@ impl ClusterArguments {
             "filter_bits": settings.filter.bits(),
             "one_phase": settings.one_phase,
             "causal": settings.causal,
+            "unsent": settings.unsent_commits,
         });
         if let (Some(all), serde_json::Value::Object(more)) = (described.as_object_mut(), workload)
         {
