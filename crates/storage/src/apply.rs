@@ -298,9 +298,18 @@ impl Store {
     pub fn is_current(&self, staged: &Staged, since: CommitSequence) -> bool {
         self.last == since
             || staged.changes.iter().all(|change| {
-                self.item(change.table, &change.key)
+                self.item_of(change)
                     .is_none_or(|item| item.head.sequence <= since)
             })
+    }
+
+    /// The item of a change, if there is one: where it was found when it was staged, if it is still there.
+    pub fn item_of(&self, change: &Change) -> Option<&Item> {
+        let items = &self.tables[change.table.index()].items;
+        match change.place {
+            Ok(at) => items.get_at(at, &change.key),
+            Err(_) => items.get(&change.key),
+        }
     }
 
     fn install_change(&mut self, change: Change, timestamp: Timestamp) {
@@ -440,6 +449,7 @@ pub struct Change {
     pub(crate) key: Key,
     pub(crate) row: Option<Row>,
     pub(crate) assigned: ColumnSet,
+    pub(crate) replaces: Option<ColumnSet>,
     /// Where the item was found, or about where it would go.
     pub(crate) place: Result<Position, Position>,
 }
@@ -461,6 +471,12 @@ impl Change {
     #[inline]
     pub fn row(&self) -> Option<&Row> {
         self.row.as_ref()
+    }
+
+    /// The columns that were assigned, if nothing else was done to the row.
+    #[inline]
+    pub fn replaces(&self) -> Option<ColumnSet> {
+        self.replaces
     }
 }
 
@@ -530,7 +546,9 @@ impl<'s> Staging<'s> {
         if current.is_some() {
             return Err(duplicate(&held.schema, None, &row));
         }
-        let late = item.is_some_and(|item| self.assigned_later(held, &key, item) == ColumnSet::ALL);
+        let late = item.is_some_and(|item| {
+            self.assigned_later(held, &key, item, || ColumnSet::ALL) == ColumnSet::ALL
+        });
         let (row, assigned) = if late {
             (None, ColumnSet::EMPTY)
         } else {
@@ -547,6 +565,7 @@ impl<'s> Staging<'s> {
                 key,
                 row,
                 assigned,
+                replaces: None,
                 place,
             },
         );
@@ -583,7 +602,9 @@ impl<'s> Staging<'s> {
             };
         };
         let skip = item.map_or(ColumnSet::EMPTY, |item| {
-            self.assigned_later(held, &key, item)
+            // What moves a column is as well undone by who assigns it later.
+            let asked = || self.programs.replaces(program).unwrap_or(ColumnSet::ALL);
+            self.assigned_later(held, &key, item, asked)
         });
         let applied = self
             .programs
@@ -595,7 +616,8 @@ impl<'s> Staging<'s> {
                 slots.set(SlotId(first.0 + number as u16), value);
             }
         }
-        let assigned = self.programs.assigned(program);
+        let replaces = self.programs.replaces(program);
+        let assigned = replaces.unwrap_or_else(|| self.programs.assigned(program));
         self.stage(
             staged,
             hash,
@@ -604,6 +626,7 @@ impl<'s> Staging<'s> {
                 key,
                 row: Some(applied.row),
                 assigned,
+                replaces,
                 place: place.ok_or(Position::ANYWHERE),
             },
         );
@@ -622,7 +645,9 @@ impl<'s> Staging<'s> {
         if current.is_none() {
             return;
         }
-        let late = item.is_some_and(|item| self.assigned_later(held, key, item) == ColumnSet::ALL);
+        let late = item.is_some_and(|item| {
+            self.assigned_later(held, key, item, || ColumnSet::ALL) == ColumnSet::ALL
+        });
         let (row, assigned) = if late {
             (current, ColumnSet::EMPTY)
         } else {
@@ -636,6 +661,7 @@ impl<'s> Staging<'s> {
                 key: key.clone(),
                 row,
                 assigned,
+                replaces: None,
                 place,
             },
         );
@@ -660,6 +686,7 @@ impl<'s> Staging<'s> {
                 let held = &mut self.changes[staged];
                 held.assigned = held.assigned.union(change.assigned);
                 held.row = change.row;
+                held.replaces = None;
             }
             None => {
                 self.changes.push(change);
@@ -670,17 +697,33 @@ impl<'s> Staging<'s> {
         }
     }
 
-    /// The columns that transactions with higher timestamps have assigned.
-    fn assigned_later(&self, held: &Table, key: &Key, item: &Item) -> ColumnSet {
+    /// The columns that transactions with higher timestamps have assigned: all of them, or so many that all
+    /// that are `asked` for are among them.
+    fn assigned_later(
+        &self,
+        held: &Table,
+        key: &Key,
+        item: &Item,
+        asked: impl FnOnce() -> ColumnSet,
+    ) -> ColumnSet {
         if let Some(writers) = &held.writers {
             return writers.after(key, self.timestamp);
         }
-        item.versions()
-            .take_while(|version| version.timestamp_max > self.timestamp)
-            .filter(|version| version.timestamp > self.timestamp)
-            .fold(ColumnSet::EMPTY, |columns, version| {
-                columns.union(version.assigned)
-            })
+        let mut columns = ColumnSet::EMPTY;
+        if item.head.timestamp_max <= self.timestamp {
+            return columns;
+        }
+        let asked = asked();
+        let may_be_later = |version: &&Version| version.timestamp_max > self.timestamp;
+        for version in item.versions().take_while(may_be_later) {
+            if version.timestamp > self.timestamp {
+                columns = columns.union(version.assigned);
+            }
+            if columns.covers(asked) {
+                break;
+            }
+        }
+        columns
     }
 
     /// Fails if another row has this row's key in a unique index.

@@ -80,6 +80,7 @@ impl Store {
                 key: image.key,
                 row: image.row,
                 assigned: image.assigned,
+                replaces: None,
             }
         };
         Staged {
