@@ -213,6 +213,26 @@ fn who_asks_in_vain_asks_ever_more_seldom() {
     assert!(is_committed(cluster.take_reply(writer)));
 }
 
+/// What was prepared at different times is asked about at different times: whoever is asked has other
+/// work meanwhile.
+#[test]
+fn what_waits_is_not_asked_about_all_at_once() {
+    let half = Ticks(AFTER.0 / 2);
+    let mut cluster = cluster();
+    let mut asked = Vec::new();
+    for value in 0..5 {
+        if value < 2 {
+            let writer = cluster.begin(C1);
+            cluster.request(writer, Request::Commit(set_both(value)));
+            prepare(&mut cluster, C1, &[X, Y]);
+        }
+        pass(&mut cluster, half, C1);
+        asked.push(cluster.under_way(X, C1));
+    }
+    assert_eq!(asked, [0, 1, 2, 2, 2]);
+    assert!(is_at_rest(&mut cluster));
+}
+
 /// The coordinator's own partition shows it, and is lost with its coordinator: nobody else can say.
 /// When it returns, everybody shows it.
 #[test]
