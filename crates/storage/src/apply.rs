@@ -294,13 +294,25 @@ impl Store {
         places
     }
 
-    /// Whether no item that these changes touch has got a version after `since`.
-    pub fn is_current(&self, staged: &Staged, since: CommitSequence) -> bool {
-        self.last == since
-            || staged.changes.iter().all(|change| {
-                self.item_of(change)
-                    .is_none_or(|item| item.head.sequence <= since)
+    /// Whether what was staged when the newest commit was `since` is what would be staged now, and so may be
+    /// installed: no item that these changes touch has got a version since then, or what it has got makes no
+    /// difference. The latter can be told only of what is to be installed `at` a timestamp that is known, while
+    /// somebody sees to it that no row comes or goes where one is updated.
+    pub fn is_current(
+        &self,
+        staged: &Staged,
+        since: CommitSequence,
+        at: Option<Timestamp>,
+    ) -> bool {
+        let is_current = |change: &Change| {
+            self.item_of(change).is_none_or(|item| {
+                item.head.sequence <= since
+                    || (change.overwrites
+                        && item.head.row.is_some()
+                        && at.is_some_and(|at| item.head.timestamp_max < at))
             })
+        };
+        self.last == since || staged.changes.iter().all(is_current)
     }
 
     /// The item of a change, if there is one: where it was found when it was staged, if it is still there.
@@ -450,6 +462,8 @@ pub struct Change {
     pub(crate) row: Option<Row>,
     pub(crate) assigned: ColumnSet,
     pub(crate) replaces: Option<ColumnSet>,
+    /// Whether nothing is left of what was there before, except for what is in the key.
+    pub(crate) overwrites: bool,
     /// Where the item was found, or about where it would go.
     pub(crate) place: Result<Position, Position>,
 }
@@ -566,6 +580,7 @@ impl<'s> Staging<'s> {
                 row,
                 assigned,
                 replaces: None,
+                overwrites: false,
                 place,
             },
         );
@@ -627,6 +642,7 @@ impl<'s> Staging<'s> {
                 row: Some(applied.row),
                 assigned,
                 replaces,
+                overwrites: replaces.is_some_and(|columns| held.is_overwritten(columns)),
                 place: place.ok_or(Position::ANYWHERE),
             },
         );
@@ -662,6 +678,7 @@ impl<'s> Staging<'s> {
                 row,
                 assigned,
                 replaces: None,
+                overwrites: false,
                 place,
             },
         );
@@ -687,6 +704,7 @@ impl<'s> Staging<'s> {
                 held.assigned = held.assigned.union(change.assigned);
                 held.row = change.row;
                 held.replaces = None;
+                held.overwrites = false;
             }
             None => {
                 self.changes.push(change);

@@ -81,6 +81,7 @@ impl Store {
                 row: image.row,
                 assigned: image.assigned,
                 replaces: None,
+                overwrites: false,
             }
         };
         Staged {

@@ -647,7 +647,7 @@ impl Participant {
             .map(|siblings| Trace::new(siblings, prepared.past, &prepared.effects));
         let several = trace.is_some();
         let (staged, slots) = match prepared.rehearsed {
-            Some((staged, slots, since)) if self.store.is_current(&staged, since) => {
+            Some((staged, slots, since)) if self.store.is_current(&staged, since, Some(place)) => {
                 (staged, slots.into_vec())
             }
             _ => self.stage(context, place, prepared.effects)?,
