@@ -349,7 +349,7 @@ fn what_was_staged_is_current_until_its_items_change() {
         &mut store,
         Ticks(1),
         10,
-        vec![insert(1, "a"), insert(3, "b")],
+        vec![insert(0, "a"), insert(1, "b")],
     )
     .unwrap();
     assert!(store.is_current(&staged, since, Some(at(50))));
