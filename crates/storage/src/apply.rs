@@ -294,13 +294,34 @@ impl Store {
         places
     }
 
-    /// Whether no item that these changes touch has got a version after `since`.
-    pub fn is_current(&self, staged: &Staged, since: CommitSequence) -> bool {
-        self.last == since
-            || staged.changes.iter().all(|change| {
-                self.item(change.table, &change.key)
-                    .is_none_or(|item| item.head.sequence <= since)
+    /// Whether what was staged when the newest commit was `since` is what would be staged now, and so may be
+    /// installed: no item that these changes touch has got a version since then, or what it has got makes no
+    /// difference. The latter can be told only of what is to be installed `at` a timestamp that is known, while
+    /// somebody sees to it that no row comes or goes where one is updated.
+    pub fn is_current(
+        &self,
+        staged: &Staged,
+        since: CommitSequence,
+        at: Option<Timestamp>,
+    ) -> bool {
+        let is_current = |change: &Change| {
+            self.item_of(change).is_none_or(|item| {
+                item.head.sequence <= since
+                    || (change.overwrites
+                        && item.head.row.is_some()
+                        && at.is_some_and(|at| item.head.timestamp_max < at))
             })
+        };
+        self.last == since || staged.changes.iter().all(is_current)
+    }
+
+    /// The item of a change, if there is one: where it was found when it was staged, if it is still there.
+    pub fn item_of(&self, change: &Change) -> Option<&Item> {
+        let items = &self.tables[change.table.index()].items;
+        match change.place {
+            Ok(at) => items.get_at(at, &change.key),
+            Err(_) => items.get(&change.key),
+        }
     }
 
     fn install_change(&mut self, change: Change, timestamp: Timestamp) {
@@ -440,6 +461,9 @@ pub struct Change {
     pub(crate) key: Key,
     pub(crate) row: Option<Row>,
     pub(crate) assigned: ColumnSet,
+    pub(crate) replaces: Option<ColumnSet>,
+    /// Whether nothing is left of what was there before, except for what is in the key.
+    pub(crate) overwrites: bool,
     /// Where the item was found, or about where it would go.
     pub(crate) place: Result<Position, Position>,
 }
@@ -461,6 +485,12 @@ impl Change {
     #[inline]
     pub fn row(&self) -> Option<&Row> {
         self.row.as_ref()
+    }
+
+    /// The columns that were assigned, if nothing else was done to the row.
+    #[inline]
+    pub fn replaces(&self) -> Option<ColumnSet> {
+        self.replaces
     }
 }
 
@@ -530,7 +560,9 @@ impl<'s> Staging<'s> {
         if current.is_some() {
             return Err(duplicate(&held.schema, None, &row));
         }
-        let late = item.is_some_and(|item| self.assigned_later(held, &key, item) == ColumnSet::ALL);
+        let late = item.is_some_and(|item| {
+            self.assigned_later(held, &key, item, || ColumnSet::ALL) == ColumnSet::ALL
+        });
         let (row, assigned) = if late {
             (None, ColumnSet::EMPTY)
         } else {
@@ -547,6 +579,8 @@ impl<'s> Staging<'s> {
                 key,
                 row,
                 assigned,
+                replaces: None,
+                overwrites: false,
                 place,
             },
         );
@@ -583,7 +617,9 @@ impl<'s> Staging<'s> {
             };
         };
         let skip = item.map_or(ColumnSet::EMPTY, |item| {
-            self.assigned_later(held, &key, item)
+            // What moves a column is as well undone by who assigns it later.
+            let asked = || self.programs.replaces(program).unwrap_or(ColumnSet::ALL);
+            self.assigned_later(held, &key, item, asked)
         });
         let applied = self
             .programs
@@ -595,7 +631,8 @@ impl<'s> Staging<'s> {
                 slots.set(SlotId(first.0 + number as u16), value);
             }
         }
-        let assigned = self.programs.assigned(program);
+        let replaces = self.programs.replaces(program);
+        let assigned = replaces.unwrap_or_else(|| self.programs.assigned(program));
         self.stage(
             staged,
             hash,
@@ -604,6 +641,8 @@ impl<'s> Staging<'s> {
                 key,
                 row: Some(applied.row),
                 assigned,
+                replaces,
+                overwrites: replaces.is_some_and(|columns| held.is_overwritten(columns)),
                 place: place.ok_or(Position::ANYWHERE),
             },
         );
@@ -622,7 +661,9 @@ impl<'s> Staging<'s> {
         if current.is_none() {
             return;
         }
-        let late = item.is_some_and(|item| self.assigned_later(held, key, item) == ColumnSet::ALL);
+        let late = item.is_some_and(|item| {
+            self.assigned_later(held, key, item, || ColumnSet::ALL) == ColumnSet::ALL
+        });
         let (row, assigned) = if late {
             (current, ColumnSet::EMPTY)
         } else {
@@ -636,6 +677,8 @@ impl<'s> Staging<'s> {
                 key: key.clone(),
                 row,
                 assigned,
+                replaces: None,
+                overwrites: false,
                 place,
             },
         );
@@ -660,6 +703,8 @@ impl<'s> Staging<'s> {
                 let held = &mut self.changes[staged];
                 held.assigned = held.assigned.union(change.assigned);
                 held.row = change.row;
+                held.replaces = None;
+                held.overwrites = false;
             }
             None => {
                 self.changes.push(change);
@@ -670,17 +715,33 @@ impl<'s> Staging<'s> {
         }
     }
 
-    /// The columns that transactions with higher timestamps have assigned.
-    fn assigned_later(&self, held: &Table, key: &Key, item: &Item) -> ColumnSet {
+    /// The columns that transactions with higher timestamps have assigned: all of them, or so many that all
+    /// that are `asked` for are among them.
+    fn assigned_later(
+        &self,
+        held: &Table,
+        key: &Key,
+        item: &Item,
+        asked: impl FnOnce() -> ColumnSet,
+    ) -> ColumnSet {
         if let Some(writers) = &held.writers {
             return writers.after(key, self.timestamp);
         }
-        item.versions()
-            .take_while(|version| version.timestamp_max > self.timestamp)
-            .filter(|version| version.timestamp > self.timestamp)
-            .fold(ColumnSet::EMPTY, |columns, version| {
-                columns.union(version.assigned)
-            })
+        let mut columns = ColumnSet::EMPTY;
+        if item.head.timestamp_max <= self.timestamp {
+            return columns;
+        }
+        let asked = asked();
+        let may_be_later = |version: &&Version| version.timestamp_max > self.timestamp;
+        for version in item.versions().take_while(may_be_later) {
+            if version.timestamp > self.timestamp {
+                columns = columns.union(version.assigned);
+            }
+            if columns.covers(asked) {
+                break;
+            }
+        }
+        columns
     }
 
     /// Fails if another row has this row's key in a unique index.

@@ -80,6 +80,8 @@ impl Store {
                 key: image.key,
                 row: image.row,
                 assigned: image.assigned,
+                replaces: None,
+                overwrites: false,
             }
         };
         Staged {

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use anabranch_types::{
-    ColumnSet, Fetched, IndexId, Key, KeyRange, Read, Row, Schema, TableId, TableSchema, Ticks,
-    Timestamp,
+    ColumnIndex, ColumnSet, Fetched, IndexId, Key, KeyRange, Read, Row, Schema, TableId,
+    TableSchema, Ticks, Timestamp,
 };
 use smallvec::SmallVec;
 
@@ -90,6 +90,8 @@ pub enum LoadError {
 #[derive(Clone)]
 pub(crate) struct Table {
     pub(crate) schema: Arc<TableSchema>,
+    /// The columns that are not in the primary key.
+    pub(crate) beside_key: ColumnSet,
     pub(crate) items: Tree<Item>,
     pub(crate) indexes: Vec<Index>,
     /// Items whose newest version is a row.
@@ -138,6 +140,7 @@ impl Store {
     pub fn new(schema: &Schema, settings: StoreSettings) -> Store {
         let table = |schema: &Arc<TableSchema>| Table {
             schema: Arc::clone(schema),
+            beside_key: beside_key(schema),
             items: Tree::default(),
             indexes: schema.indexes.iter().map(|_| Index::default()).collect(),
             live: 0,
@@ -455,7 +458,24 @@ fn live(item: &Item, view: View) -> Option<&Version> {
     item.seen(view).filter(|version| version.row.is_some())
 }
 
+/// The columns of a table that are not in its primary key.
+fn beside_key(schema: &TableSchema) -> ColumnSet {
+    let columns = (0..schema.columns.len() as u16).map(ColumnIndex);
+    columns
+        .filter(|column| !schema.primary_key.contains(column))
+        .fold(ColumnSet::EMPTY, ColumnSet::with)
+}
+
 impl Table {
+    /// Whether nothing is left of a row of which these columns are assigned, except for its key, and no other
+    /// row has a say in it.
+    pub(crate) fn is_overwritten(&self, columns: ColumnSet) -> bool {
+        self.schema.columns.len() < usize::from(ColumnSet::EXACT_MAX)
+            && columns.covers(self.beside_key)
+            && self.schema.indexes.is_empty()
+            && self.writers.is_none()
+    }
+
     fn read_range(
         &self,
         index: Option<IndexId>,

@@ -376,14 +376,28 @@ impl<V> Tree<V> {
             .get(at.slot as usize)
     }
 
-    /// The value of a key that was found at a position, found again if need be.
+    /// Whether the key is at this position.
     #[inline]
-    pub(crate) fn get_mut_at(&mut self, at: Position, key: &Key) -> Option<&mut V> {
-        let here = self.leaves.get(at.leaf as usize).is_some_and(|leaf| {
+    fn is_at(&self, at: Position, key: &Key) -> bool {
+        self.leaves.get(at.leaf as usize).is_some_and(|leaf| {
             leaf.keys.heads.get(at.slot as usize) == Some(&key.head())
                 && (self.uniform.tells(key) || leaf.keys.keys[at.slot as usize] == *key)
-        });
-        if here {
+        })
+    }
+
+    /// The value of a key that was found at a position, found again if need be.
+    #[inline]
+    pub(crate) fn get_at(&self, at: Position, key: &Key) -> Option<&V> {
+        match self.is_at(at, key) {
+            true => Some(self.at(at)),
+            false => self.get(key),
+        }
+    }
+
+    /// As [`Tree::get_at`].
+    #[inline]
+    pub(crate) fn get_mut_at(&mut self, at: Position, key: &Key) -> Option<&mut V> {
+        if self.is_at(at, key) {
             return Some(&mut self.leaves[at.leaf as usize].values[at.slot as usize]);
         }
         self.get_mut(key)

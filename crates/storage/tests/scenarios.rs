@@ -314,6 +314,53 @@ fn a_late_assignment_loses_and_a_late_increment_counts() {
     );
 }
 
+/// Who has set a counter knows of all that came before; also where others have written other columns since.
+#[test]
+fn an_increment_that_comes_late_is_undone_by_who_has_set_the_column_since() {
+    let update = |program, arguments: [Value; 2]| Effect::Update {
+        table: TABLE,
+        key: key(1),
+        program,
+        arguments: Box::new(arguments),
+        outputs: None,
+    };
+    let mut store = loaded(&[1]);
+    let reset = update(RESET, [Value::Int(7), Value::Null]);
+    commit(&mut store, Ticks(1), 50, vec![reset]).unwrap();
+    let assign = update(ASSIGN, [Value::Int(5), Value::Null]);
+    commit(&mut store, Ticks(2), 60, vec![assign]).unwrap();
+    commit(&mut store, Ticks(3), 40, vec![add(1, 1, None)]).unwrap();
+    assert_eq!(total(&store, 1, None), Some(7));
+    commit(&mut store, Ticks(4), 55, vec![add(1, 1, None)]).unwrap();
+    assert_eq!(total(&store, 1, None), Some(8));
+}
+
+/// What was staged may be installed while its items are as they were, wherever they are by now.
+#[test]
+fn what_was_staged_is_current_until_its_items_change() {
+    let mut store = loaded(&[2, 4]);
+    let since = store.last();
+    let rehearse = |store: &Store| {
+        let rehearsed = store.rehearse(at(50), &[add(4, 1, None)], &Programs(schema()));
+        rehearsed.unwrap().0
+    };
+    let staged = rehearse(&store);
+    commit(
+        &mut store,
+        Ticks(1),
+        10,
+        vec![insert(0, "a"), insert(1, "b")],
+    )
+    .unwrap();
+    assert!(store.is_current(&staged, since, Some(at(50))));
+    let of = |item: Option<&anabranch_storage::Item>| item.unwrap().latest().timestamp();
+    assert_eq!(of(store.item_of(&staged.changes()[0])), Timestamp::ZERO);
+    commit(&mut store, Ticks(2), 20, vec![add(4, 1, None)]).unwrap();
+    assert!(!store.is_current(&staged, since, Some(at(50))));
+    let staged = rehearse(&store);
+    assert!(store.is_current(&staged, store.last(), Some(at(50))));
+}
+
 /// Clocks of two nodes may show the same time: then the higher node wins, whichever comes first.
 #[test]
 fn two_writers_of_one_moment_end_alike_in_either_order() {

@@ -145,6 +145,7 @@ impl Twin {
                 }
                 (Change::Refuse { .. }, Some(_)) => all = false,
                 (Change::Add { amount, .. }, Some(row)) => {
+                    let amount = if skip.contains(TOTAL) { 0 } else { *amount };
                     let total = row.get_int(layout, TOTAL).unwrap() + amount;
                     next = Some(row.with(layout, &[(TOTAL, Value::Int(total))]).unwrap());
                 }

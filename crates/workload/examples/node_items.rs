@@ -1,9 +1,9 @@
 //! What a transaction over four of a million items costs nodes (ramp.txt §5.1), without threads, queues
 //! or network: nodes driven in one thread by the calls of one seed, as in `node_new_order`.
 //!
-//! `cargo run --release -p anabranch-workload --example node_items -- [CALLS] [PROTOCOL] [NODES] [ITEMS]`
-//! with 100000 calls, `ramp-fast` (or `ramp-small`, `ramp-hybrid`, `nwnr`), two nodes and a million items
-//! unless told otherwise.
+//! `cargo run --release -p anabranch-workload --example node_items -- [CALLS] [PROTOCOL] [NODES] [ITEMS] [READS]`
+//! with 100000 calls, `ramp-fast` (or `ramp-small`, `ramp-hybrid`, `nwnr`), two nodes, a million items and
+//! 95 percent of calls that read unless told otherwise.
 //!
 //! ```text
 //! valgrind --tool=callgrind --toggle-collect='*run_calls*' target/release/examples/node_items 20000
@@ -21,7 +21,7 @@ use anabranch_protocol::ramp::{Metadata, NwnrNode, RampNode, RampOptions};
 use anabranch_protocol::{Durable, Session, Topology};
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{NodeId, PartitionId, Value};
-use anabranch_workload::ycsb::{Parameters, Ycsb};
+use anabranch_workload::ycsb::{Form, Parameters, Ycsb};
 use anabranch_workload::{Caller, Place, Workload};
 
 use self::driver::{Driver, planned, run_calls, seconds};
@@ -128,8 +128,14 @@ fn main() {
     let number = |word: String| word.parse::<u64>().expect("a number");
     let (count, protocol) = (number(word("100000")), word("ramp-fast"));
     let (nodes, items) = (number(word("2")) as u16, number(word("1000000")));
+    let reads = word("95").parse().expect("a percentage");
+    let form = Form::Transactions {
+        length: 4,
+        reads_percent: reads,
+    };
     let parameters = Parameters {
         items,
+        form,
         ..Parameters::RAMP
     };
     let workload = Ycsb::with(parameters).expect("there are enough items");

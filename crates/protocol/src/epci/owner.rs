@@ -424,7 +424,7 @@ impl Owner {
     fn install(&mut self, context: &mut Context, commit: Timestamp, pending: Pending) {
         let (now, budget) = (context.now, pending.effects.len() + 1);
         let staged = match pending.rehearsed {
-            Some((staged, since)) if self.store.is_current(&staged, since) => Ok(staged),
+            Some((staged, since)) if self.store.is_current(&staged, since, None) => Ok(staged),
             _ => {
                 let mut slots = SlotValues::default();
                 self.store

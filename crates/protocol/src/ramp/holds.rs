@@ -8,7 +8,7 @@
 //! once in 2^48; never wrongly.
 
 use anabranch_storage::ItemTag;
-use anabranch_types::{Key, KeyRange, Read, TableId, Timestamp};
+use anabranch_types::{ColumnSet, Key, KeyRange, Read, TableId, Timestamp};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -38,6 +38,9 @@ pub(super) enum Mode {
     DrawnHeld,
     /// Of a table: a key of a unique secondary index may be taken.
     Unique,
+    /// As `Update`, and the program assigns these columns and does nothing else: beside others that
+    /// assign the same ones it cannot fail, whichever comes last.
+    Replace(ColumnSet),
 }
 
 impl Mode {
@@ -47,11 +50,14 @@ impl Mode {
         let one_way = |a, b| {
             matches!(
                 (a, b),
-                (Exclusive, Exclusive | Update | Present)
-                    | (Insert | Delete, Update | Present | Exclusive)
+                (Exclusive, Exclusive | Update | Replace(_) | Present)
+                    | (Insert | Delete, Update | Replace(_) | Present | Exclusive)
                     | (Insert, Insert | Delete)
                     | (GuardWrite, GuardWrite | GuardRead)
-                    | (GuardRead, Update | Present | Exclusive | Insert | Delete)
+                    | (
+                        GuardRead,
+                        Update | Replace(_) | Present | Exclusive | Insert | Delete
+                    )
                     | (Known, Drawn | DrawnHeld)
                     | (DrawnHeld, Drawn | DrawnHeld)
                     | (Unique, Unique)
@@ -59,6 +65,75 @@ impl Mode {
         };
         one_way(self, other) || one_way(other, self)
     }
+
+    /// Whether a row program will run.
+    fn is_update(self) -> bool {
+        use Mode::*;
+        matches!(self, Update | Replace(_) | Present | Exclusive)
+    }
+}
+
+/// How one item is held.
+#[derive(Clone, Debug, Default)]
+struct Held {
+    /// By whom, in the order in which it was taken: what one transaction holds lies together.
+    by: SmallVec<[(Timestamp, Mode); 2]>,
+    /// The modes among them, each once, whatever columns are replaced: there are few, however many hold it.
+    modes: SmallVec<[Mode; 2]>,
+    updates: Updates,
+}
+
+/// What the row programs do that are prepared on an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Updates {
+    #[default]
+    None,
+    /// Each assigns these columns, and does nothing else.
+    Replace(ColumnSet),
+    /// Something else, as far as is known.
+    Various,
+}
+
+impl Held {
+    fn push(&mut self, holder: Timestamp, mode: Mode) {
+        self.by.push((holder, mode));
+        if !self.modes.iter().any(|other| same_kind(*other, mode)) {
+            self.modes.push(mode);
+        }
+        self.updates = match (self.updates, mode) {
+            (Updates::None, Mode::Replace(columns)) => Updates::Replace(columns),
+            (Updates::Replace(columns), Mode::Replace(others)) if columns == others => self.updates,
+            (updates, mode) if !mode.is_update() => updates,
+            _ => Updates::Various,
+        };
+    }
+
+    /// Takes away all that one transaction holds.
+    fn release(&mut self, holder: Timestamp) {
+        let Some(first) = self.by.iter().position(|(by, _)| *by == holder) else {
+            return;
+        };
+        let more = self.by[first..].iter();
+        let end = first + more.take_while(|(by, _)| *by == holder).count();
+        let gone: SmallVec<[Mode; 2]> = self.by.drain(first..end).map(|(_, mode)| mode).collect();
+        for mode in gone {
+            if !self.by.iter().any(|(_, other)| same_kind(*other, mode)) {
+                self.modes.retain(|other| !same_kind(*other, mode));
+            }
+        }
+        if !self.modes.iter().any(|mode| mode.is_update()) {
+            self.updates = Updates::None;
+        }
+    }
+
+    fn excludes(&self, mode: Mode) -> bool {
+        self.modes.iter().any(|other| mode.excludes(*other))
+    }
+}
+
+/// Whether two modes are one but for the columns.
+fn same_kind(a: Mode, b: Mode) -> bool {
+    std::mem::discriminant(&a) == std::mem::discriminant(&b)
 }
 
 /// What a transaction wants to hold.
@@ -107,7 +182,7 @@ impl GuardRange {
 /// All holds of one participant.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holds {
-    items: FxHashMap<ItemTag, SmallVec<[(Timestamp, Mode); 2]>>,
+    items: FxHashMap<ItemTag, Held>,
     ranges: Vec<(Timestamp, GuardRange)>,
     guard_writes: Vec<(Timestamp, TableId, Option<Key>)>,
 }
@@ -123,7 +198,7 @@ impl Holds {
     pub(super) fn excludes(&self, item: ItemTag, mode: Mode) -> bool {
         self.items
             .get(&item)
-            .is_some_and(|held| held.iter().any(|(_, other)| mode.excludes(*other)))
+            .is_some_and(|held| held.excludes(mode))
     }
 
     /// Whether a row program of somebody else is prepared on the item.
@@ -131,9 +206,17 @@ impl Holds {
         self.excludes(item, Mode::Exclusive)
     }
 
+    /// The columns that all row programs prepared on the item assign, if they do nothing else.
+    pub(super) fn replaced(&self, item: ItemTag) -> Option<ColumnSet> {
+        match self.items.get(&item)?.updates {
+            Updates::Replace(columns) => Some(columns),
+            Updates::None | Updates::Various => None,
+        }
+    }
+
     /// The transactions that hold an item.
     pub(super) fn holders(&self, item: ItemTag) -> impl Iterator<Item = Timestamp> {
-        let held = self.items.get(&item).into_iter().flatten();
+        let held = self.items.get(&item).into_iter().flat_map(|held| &held.by);
         let mut last = None;
         held.map(|(holder, _)| *holder)
             .filter(move |holder| last.replace(*holder) != Some(*holder))
@@ -174,7 +257,7 @@ impl Holds {
         wanted: Wanted,
     ) -> SmallVec<[(ItemTag, Mode); 8]> {
         for (item, mode) in &wanted.items {
-            self.items.entry(*item).or_default().push((prepared, *mode));
+            self.items.entry(*item).or_default().push(prepared, *mode);
         }
         self.ranges
             .extend(wanted.ranges.into_iter().map(|range| (prepared, range)));
@@ -191,8 +274,8 @@ impl Holds {
     pub(super) fn release(&mut self, prepared: Timestamp, items: &[(ItemTag, Mode)]) {
         for (item, _) in items {
             if let Some(held) = self.items.get_mut(item) {
-                held.retain(|(holder, _)| *holder != prepared);
-                if held.is_empty() {
+                held.release(prepared);
+                if held.by.is_empty() {
                     self.items.remove(item);
                 }
             }
@@ -211,7 +294,7 @@ impl Holds {
         (
             self.items.len(),
             // tidy: order-free because a sum commutes
-            self.items.values().map(SmallVec::len).sum(),
+            self.items.values().map(|held| held.by.len()).sum(),
         )
     }
 
@@ -224,6 +307,7 @@ impl Holds {
         let mut items: Vec<_> = self.items.iter().collect();
         items.sort_unstable_by_key(|(item, _)| **item);
         for (item, held) in items {
+            let held = &held.by;
             for (at, (holder, mode)) in held.iter().enumerate() {
                 if !is_prepared(*holder) {
                     return Err(format!(
@@ -244,6 +328,8 @@ impl Holds {
 
 #[cfg(test)]
 mod tests {
+    use anabranch_types::{ColumnIndex, NodeId};
+
     use super::*;
 
     /// A value computed from a row that was read would overwrite an increment that comes between
@@ -251,11 +337,55 @@ mod tests {
     #[test]
     fn a_row_read_as_a_guard_is_moved_by_nobody_else() {
         use Mode::*;
-        for moves in [Update, Present, Exclusive, Insert, Delete, GuardWrite] {
+        let replace = Replace(ColumnSet::ALL);
+        for moves in [
+            Update, replace, Present, Exclusive, Insert, Delete, GuardWrite,
+        ] {
             assert!(GuardRead.excludes(moves), "{moves:?}");
             assert!(moves.excludes(GuardRead), "{moves:?}");
         }
         assert!(!GuardRead.excludes(GuardRead), "readers share");
         assert!(!Update.excludes(Update), "increments share");
+    }
+
+    /// What is held of one item while others take and release: its modes, and what is replaced of it.
+    #[test]
+    fn what_is_released_is_held_no_more() {
+        let columns = |column| ColumnSet::EMPTY.with(ColumnIndex(column));
+        let (first, second) = (Mode::Replace(columns(1)), Mode::Replace(columns(2)));
+        let item = ItemTag::of(TableId(0), &Key::from_bytes(b"row"));
+        let by = |logical| Timestamp::new(logical, NodeId(0));
+        let mut holds = Holds::default();
+        let take = |holds: &mut Holds, logical, modes: &[Mode]| {
+            let items = modes.iter().map(|mode| (item, *mode)).collect();
+            holds.take(
+                by(logical),
+                Wanted {
+                    items,
+                    ..Wanted::default()
+                },
+            );
+        };
+        take(&mut holds, 1, &[first]);
+        take(&mut holds, 2, &[first]);
+        assert_eq!(holds.replaced(item), Some(columns(1)));
+        take(&mut holds, 3, &[second]);
+        assert_eq!(holds.replaced(item), None, "not the same columns");
+        let held = |mode| [(item, mode)];
+        holds.release(by(3), &held(second));
+        assert_eq!(holds.replaced(item), None, "it is not known again");
+        holds.release(by(1), &held(first));
+        assert!(holds.excludes(item, Mode::Delete), "the second holds it");
+        holds.release(by(2), &held(first));
+        assert!(!holds.excludes(item, Mode::Delete) && holds.is_empty());
+
+        take(&mut holds, 4, &[Mode::GuardRead]);
+        take(&mut holds, 5, &[first, Mode::Present]);
+        assert_eq!(holds.replaced(item), None, "its row is looked at");
+        holds.release(by(5), &held(first));
+        assert!(!holds.has_update(item) || holds.excludes(item, Mode::GuardWrite));
+        assert_eq!(holds.holders(item).collect::<Vec<_>>(), [by(4)]);
+        take(&mut holds, 6, &[first]);
+        assert_eq!(holds.replaced(item), Some(columns(1)));
     }
 }

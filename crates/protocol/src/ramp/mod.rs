@@ -209,6 +209,8 @@ pub struct RampNode {
     announcing: bool,
     /// Whether the timer is set that looks for what has been prepared for too long.
     terminating: bool,
+    /// When owners that refused what must be may be asked again.
+    offer_again: Ticks,
     /// The oldest own transaction that waited for what it follows when the timer was set that looks for such.
     awaiting: Option<Timestamp>,
     /// Whether the timer is set that looks for reads that were not answered in time.
@@ -234,7 +236,7 @@ impl fmt::Debug for RampNode {
             .field("current", &self.current)
             .field("attempts", &self.attempts)
             .field("announcing", &self.announcing)
-            .field("terminating", &self.terminating)
+            .field("terminating", &(self.terminating, self.offer_again))
             .field("awaiting", &self.awaiting)
             .field("retrying", &self.retrying)
             .field("avoided", &self.avoided)
@@ -328,6 +330,7 @@ impl RampNode {
             attempts: FxHashMap::default(),
             announcing: false,
             terminating: false,
+            offer_again: Ticks::default(),
             awaiting: None,
             retrying: false,
             avoided: Vec::new(),

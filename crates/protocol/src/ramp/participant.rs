@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use anabranch_storage::{ApplyError, Commit, CommitSequence, ItemTag, SlotValues, Staged, Store};
+use anabranch_storage::{ApplyError, CommitSequence, ItemTag, SlotValues, Staged, Store};
 use anabranch_types::{
     Activity, ActivityProbe, Effect, EffectError, HybridClock, Key, NodeId, PartitionId, Read,
     RowPrograms, TableId, Ticks, Timestamp,
@@ -39,7 +39,7 @@ use self::aside::AsideBy;
 use self::invariants::{in_doubt, missing_row};
 use self::shown::ShownBy;
 pub(super) use self::termination::{Overdue, Standing};
-use self::writers::Writers;
+use self::writers::{AssignedRows, Writers};
 use self::written::write_prepared;
 
 /// How many items are looked at when versions are dropped on a timer.
@@ -102,7 +102,7 @@ struct Prepared {
     participants: Participants,
     /// Its place among the writers of a register, if another cluster has given it one.
     place: Option<Timestamp>,
-    /// When this one voted yes; in an earlier life, at the beginning of time.
+    /// When this one voted yes, in an earlier life at the beginning of time; or when it asked last.
     since: Ticks,
     /// How often this one has asked the others what has become of it.
     asked: u32,
@@ -452,9 +452,11 @@ impl Participant {
             return Ok((timestamp, Slots::new()));
         }
         let trace = self.trace_alone(timestamp, past, &work.effects);
-        let (sequence, slots) = self
-            .install(context, work.place.unwrap_or(timestamp), work.effects)
+        let at = work.place.unwrap_or(timestamp);
+        let (staged, slots) = self
+            .stage(context, at, work.effects)
             .map_err(AbortReason::from)?;
+        let sequence = self.install(context, at, staged, None);
         if let Some(trace) = &trace {
             self.show_alone(context, sequence, timestamp, trace.clone());
         }
@@ -618,13 +620,10 @@ impl Participant {
             return Ok(Slots::new());
         }
         let at = work.place.unwrap_or(commit);
-        let assigned = self.assigned_rows(at, &work.effects);
-        let (sequence, slots) = self
-            .install(context, at, work.effects)
+        let (staged, slots) = self
+            .stage(context, at, work.effects)
             .map_err(AbortReason::from)?;
-        if let Some(trace) = trace {
-            self.remember(sequence, commit, trace, &assigned);
-        }
+        self.install(context, at, staged, trace.map(|trace| (commit, trace)));
         Ok(slots)
     }
 
@@ -646,51 +645,58 @@ impl Participant {
         let trace = prepared
             .siblings
             .map(|siblings| Trace::new(siblings, prepared.past, &prepared.effects));
-        let assigned = self.assigned_rows(place, &prepared.effects);
-        let (sequence, slots) = match prepared.rehearsed {
-            Some((staged, slots, since)) if self.store.is_current(&staged, since) => {
-                if let Some(journal) = &mut context.journal {
-                    journal.note(&staged);
-                }
-                self.forget_past(context);
-                let now = context.now;
-                let sequence = context.probe.within(Activity::Storage, || {
-                    let sequence = self.store.install(now, place, staged);
-                    self.store.collect(now, prepared.effects.len() + 1);
-                    sequence
-                });
-                (sequence, slots.into_vec())
-            }
-            _ => self.install(context, place, prepared.effects)?,
-        };
         let several = trace.is_some();
-        if let Some(trace) = trace {
-            self.remember(sequence, decided.commit, trace, &assigned);
-        }
+        let (staged, slots) = match prepared.rehearsed {
+            Some((staged, slots, since)) if self.store.is_current(&staged, since, Some(place)) => {
+                (staged, slots.into_vec())
+            }
+            _ => self.stage(context, place, prepared.effects)?,
+        };
+        let trace = trace.map(|trace| (decided.commit, trace));
+        self.install(context, place, staged, trace);
         self.write_committed(context, decided, several, &slots);
         Ok(slots)
     }
 
+    /// What effects come to, at a timestamp, by what is installed.
+    fn stage(
+        &self,
+        context: &Context,
+        at: Timestamp,
+        effects: Vec<Effect>,
+    ) -> Result<(Staged, Slots), ApplyError> {
+        let mut slots = SlotValues::default();
+        let stage = || self.store.stage(at, effects, &mut slots, &*self.programs);
+        let staged = context.probe.within(Activity::Storage, stage)?;
+        Ok((staged, slots.into_vec()))
+    }
+
+    /// Shows what was staged, and remembers whose it is if it is a transaction over several partitions.
     fn install(
         &mut self,
         context: &mut Context,
-        timestamp: Timestamp,
-        effects: Vec<Effect>,
-    ) -> Result<(CommitSequence, Slots), ApplyError> {
-        if context.journal.is_some() {
-            return self.install_noted(context, timestamp, effects);
+        at: Timestamp,
+        staged: Staged,
+        of_several: Option<(Timestamp, Trace)>,
+    ) -> CommitSequence {
+        if let Some(journal) = &mut context.journal {
+            journal.note(&staged);
         }
-        let budget = effects.len() + 1;
+        let assigned = match of_several {
+            Some(_) => self.assigned_rows(at, &staged),
+            None => AssignedRows::new(),
+        };
         self.forget_past(context);
-        let mut slots = SlotValues::default();
-        let commit = Commit { timestamp, effects };
+        let budget = staged.changes().len() + 1;
         let sequence = context.probe.within(Activity::Storage, || {
-            let store = &mut self.store;
-            let sequence = store.apply(context.now, commit, &mut slots, &*self.programs)?;
-            store.collect(context.now, budget);
-            Ok(sequence)
-        })?;
-        Ok((sequence, slots.into_vec()))
+            let sequence = self.store.install(context.now, at, staged);
+            self.store.collect(context.now, budget);
+            sequence
+        });
+        if let Some((commit, trace)) = of_several {
+            self.remember(sequence, commit, trace, &assigned);
+        }
+        sequence
     }
 
     /// Somebody reads on in an older snapshot: from now on the past of these tables is kept.
@@ -820,7 +826,11 @@ impl Participant {
                     let held_draw = draws && drawing == Drawing::Held && outputs.is_some();
                     let exclusive = held_draw || self.programs.may_violate(*program);
                     match (exclusive, outputs.is_some()) {
-                        (false, false) => wanted.items.push((item(), Mode::Update)),
+                        (false, false) => {
+                            let replaces = self.programs.replaces(*program);
+                            let mode = replaces.map_or(Mode::Update, Mode::Replace);
+                            wanted.items.push((item(), mode));
+                        }
                         (false, true) => wanted.items.push((item(), Mode::Present)),
                         (true, false) => wanted.items.push((item(), Mode::Exclusive)),
                         (true, true) => {

@@ -7,7 +7,7 @@
 //! seen it. Nobody waits for any of this: readers and writers go their way beside what is prepared.
 //! The page `docs/protocols/ramp.md` says why this is right, and what it does not do.
 
-use anabranch_types::{NodeId, Timestamp};
+use anabranch_types::{NodeId, Ticks, Timestamp};
 
 use super::RampNode;
 use super::attempt::{Deciding, Phase};
@@ -18,32 +18,41 @@ use crate::{Outbox, TimerId, TransactionId};
 /// The timer that looks for what has been prepared for too long.
 pub(super) const TERMINATE: TimerId = TimerId(1);
 
+/// So often in `terminate_after` it looks at most.
+const LOOKS: u64 = 16;
+
 /// What [`super::RampOptions::unsent_commits`] counts in.
 pub(super) const MILLION: u32 = 1_000_000;
 
 impl RampNode {
     /// Sets the timer if something is prepared here.
     pub(super) fn terminate_later(&mut self, out: &mut Outbox<Stamped>) {
-        let waits = self.participant.prepared() > 0
-            || !self.unsent.is_empty()
-            || self.has_refused_intents();
-        if let Some(after) = self.options.terminate_after
-            && waits
-            && !self.terminating
-        {
-            self.terminating = true;
-            out.timers.push((self.context.now + after, TERMINATE));
+        if let Some(after) = self.options.terminate_after {
+            self.terminate_at(self.context.now + after, out);
         }
     }
 
-    /// Asks about everything that has been prepared for too long.
+    fn terminate_at(&mut self, due: Ticks, out: &mut Outbox<Stamped>) {
+        let waits = self.participant.prepared() > 0
+            || !self.unsent.is_empty()
+            || self.has_refused_intents();
+        if waits && !self.terminating {
+            self.terminating = true;
+            out.timers.push((due, TERMINATE));
+        }
+    }
+
+    /// Asks about everything that has been prepared for too long. What is asked about does not come all at
+    /// once: nobody else would be served meanwhile.
     pub(super) fn terminate(&mut self, out: &mut Outbox<Stamped>) {
         self.terminating = false;
         let Some(after) = self.options.terminate_after else {
             return;
         };
+        let now = self.context.now;
         let own = self.owner(self.partition);
-        for overdue in self.participant.overdue(self.context.now, after) {
+        let (all_overdue, next) = self.participant.overdue(now, after);
+        for overdue in all_overdue {
             let Overdue {
                 transaction,
                 prepared,
@@ -54,17 +63,16 @@ impl RampNode {
                 self.inquire(node, transaction, prepared, out);
             }
         }
-        self.offer_what_was_refused(out);
-        while self
-            .unsent
-            .front()
-            .is_some_and(|(due, _)| *due <= self.context.now)
-        {
+        if now >= self.offer_again {
+            self.offer_again = now + after;
+            self.offer_what_was_refused(out);
+        }
+        while self.unsent.front().is_some_and(|(due, _)| *due <= now) {
             let (_, transaction) = self.unsent.pop_front().expect("it has a front");
             // Readers may have had it shown everywhere, so that nobody has asked.
             self.commit_again(transaction, None, out);
         }
-        self.terminate_later(out);
+        self.terminate_at(next.max(now + Ticks(after.0 / LOOKS)), out);
     }
 
     pub(super) fn inquire(

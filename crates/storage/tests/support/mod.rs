@@ -21,6 +21,8 @@ pub(crate) const TOTAL: ColumnIndex = ColumnIndex(4);
 pub(crate) const ADD: ProgramId = ProgramId(0);
 /// Sets `grp` and `name` to the arguments.
 pub(crate) const ASSIGN: ProgramId = ProgramId(1);
+/// Sets `total` to the argument.
+pub(crate) const RESET: ProgramId = ProgramId(3);
 /// Always refuses.
 pub(crate) const REFUSE: ProgramId = ProgramId(2);
 
@@ -109,9 +111,12 @@ impl RowPrograms for Programs {
                 let Value::Int(added) = arguments[0] else {
                     panic!("ADD takes an integer")
                 };
+                let added = if skip.contains(TOTAL) { 0 } else { added };
                 let total = Value::Int(row.get_int(layout, TOTAL).unwrap() + added);
                 Ok(applied(&[(TOTAL, total.clone())], Some(total)))
             }
+            RESET if skip.contains(TOTAL) => Ok(applied(&[], None)),
+            RESET => Ok(applied(&[(TOTAL, arguments[0].clone())], None)),
             ASSIGN => {
                 let mut changes = vec![(GROUP, arguments[0].clone()), (NAME, arguments[1].clone())];
                 changes.retain(|(column, _)| !skip.contains(*column));
@@ -128,6 +133,7 @@ impl RowPrograms for Programs {
     fn assigned(&self, program: ProgramId) -> ColumnSet {
         match program {
             ASSIGN => ColumnSet::EMPTY.with(GROUP).with(NAME),
+            RESET => ColumnSet::EMPTY.with(TOTAL),
             _ => ColumnSet::EMPTY,
         }
     }
@@ -136,8 +142,8 @@ impl RowPrograms for Programs {
         program == REFUSE
     }
 
-    fn replaces(&self, _: ProgramId) -> Option<ColumnSet> {
-        None
+    fn replaces(&self, program: ProgramId) -> Option<ColumnSet> {
+        matches!(program, ASSIGN | RESET).then(|| self.assigned(program))
     }
 
     fn merging(&self, _: ProgramId) -> Option<Merging> {

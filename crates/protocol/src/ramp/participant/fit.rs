@@ -1,7 +1,7 @@
 //! Whether what is about to be promised fits beside what has been promised on the same rows.
 
 use anabranch_storage::{ItemTag, Staged};
-use anabranch_types::{Effect, Key, Read, TableId};
+use anabranch_types::{ColumnSet, Effect, Key, Read, TableId};
 use smallvec::SmallVec;
 
 use super::{Participant, updated};
@@ -22,6 +22,13 @@ impl Participant {
             let item = ItemTag::of(table, key);
             let seen = effects[..at].iter().map(updated);
             if !self.holds.has_update(item) || seen.flatten().any(|row| row == (table, key)) {
+                continue;
+            }
+            // Mostly all assign the same columns, so that many need not be looked at one by one.
+            let mut of_row = effects.iter().filter(|e| updated(e) == Some((table, key)));
+            if let Some(columns) = self.holds.replaced(item)
+                && of_row.all(|effect| self.replaces(effect) == Some(columns))
+            {
                 continue;
             }
             let others = self
@@ -60,6 +67,14 @@ impl Participant {
             }
         }
         Ok(())
+    }
+
+    /// The columns that an update assigns, if it does nothing else.
+    fn replaces(&self, effect: &Effect) -> Option<ColumnSet> {
+        match effect {
+            Effect::Update { program, .. } => self.programs.replaces(*program),
+            _ => None,
+        }
     }
 
     /// Wants to hold what keeps a row away that an update has not found: nobody may insert it, with

@@ -32,25 +32,32 @@ pub(in crate::ramp) enum Standing {
 impl Participant {
     /// What has been prepared for so long that the others should be asked, in the order of votes.
     /// Asked once, it waits twice as long for the next time: whoever is away would find all those
-    /// questions when it returns.
-    pub(in crate::ramp) fn overdue(&mut self, now: Ticks, after: Ticks) -> Vec<Overdue> {
+    /// questions when it returns. And when the next is due, no later than `after` from now.
+    pub(in crate::ramp) fn overdue(&mut self, now: Ticks, after: Ticks) -> (Vec<Overdue>, Ticks) {
         let mut overdue = Vec::new();
+        let mut next = now + after;
         for promise in &self.votes {
             let Some(prepared) = self.prepared.get_mut(&promise.prepared) else {
                 continue;
             };
             let patience = after.0.saturating_mul(1 << prepared.asked.min(32));
-            if now.since(prepared.since).0 < patience {
+            let due = prepared.since + Ticks(patience);
+            if now < due {
+                next = next.min(due);
+                if prepared.asked == 0 {
+                    break; // Those that follow have been prepared since.
+                }
                 continue;
             }
             prepared.asked += 1;
+            prepared.since = now;
             overdue.push(Overdue {
                 transaction: prepared.transaction,
                 prepared: promise.prepared,
                 participants: prepared.participants.clone(),
             });
         }
-        overdue
+        (overdue, next)
     }
 
     /// What a node that has come back has to be asked about: what it has coordinated and is prepared

@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use anabranch_storage::{CommitSequence, ItemTag};
-use anabranch_types::{ColumnSet, Effect, TableId, Timestamp};
+use anabranch_storage::{CommitSequence, Item, ItemTag, Staged};
+use anabranch_types::{ColumnSet, TableId, Timestamp};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -45,8 +45,48 @@ struct Writer {
 struct WritersOf {
     /// From here on these are all.
     since: CommitSequence,
-    /// In the order in which they were installed.
-    all: VecDeque<Writer>,
+    /// In the order in which they were installed: mostly there is one.
+    first: Option<Writer>,
+    others: VecDeque<Writer>,
+}
+
+impl WritersOf {
+    fn push(&mut self, writer: Writer) {
+        match self.first {
+            None => self.first = Some(writer),
+            Some(_) => self.others.push_back(writer),
+        }
+    }
+
+    /// Drops the last few to which this applies; whether there are some.
+    fn drop_among_last(&mut self, is_dropped: impl Fn(&Writer) -> bool) -> bool {
+        let before = self.len();
+        for place in (0..self.others.len()).rev().take(FEW) {
+            if is_dropped(&self.others[place]) {
+                self.others.remove(place);
+            }
+        }
+        if self.others.len() < FEW && self.first.as_ref().is_some_and(is_dropped) {
+            self.first = self.others.pop_front();
+        }
+        self.len() < before
+    }
+
+    fn remove(&mut self, sequence: CommitSequence) {
+        if (self.first.as_ref()).is_some_and(|first| first.sequence == sequence) {
+            self.first = self.others.pop_front();
+        } else if let Ok(place) = self.others.binary_search_by_key(&sequence, |w| w.sequence) {
+            self.others.remove(place);
+        }
+    }
+
+    fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.others.len()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Writer> {
+        self.first.iter().chain(&self.others)
+    }
 }
 
 /// By item.
@@ -72,19 +112,16 @@ impl Writers {
         }
         let of_item = self.of_items.entry(tag).or_default();
         if let Some(new) = assigned.filter(|new| new.is_newest) {
-            for place in (0..of_item.all.len()).rev().take(FEW) {
-                let old = &of_item.all[place];
-                let is_replaced = old.commit < commit
-                    && (old.assigned).is_some_and(|(key, columns)| {
-                        key == new.key && new.columns.covers(columns)
-                    });
-                if is_replaced {
-                    of_item.all.remove(place);
-                    of_item.since = sequence;
-                }
+            let is_replaced = |old: &Writer| {
+                old.commit < commit
+                    && (old.assigned)
+                        .is_some_and(|(key, columns)| key == new.key && new.columns.covers(columns))
+            };
+            if of_item.drop_among_last(is_replaced) {
+                of_item.since = sequence;
             }
         }
-        of_item.all.push_back(Writer {
+        of_item.push(Writer {
             sequence,
             commit,
             assigned: assigned.map(|assigned| (assigned.key, assigned.columns)),
@@ -103,11 +140,8 @@ impl Writers {
             return;
         }
         if let Some(of_item) = self.of_items.get_mut(&tag) {
-            let place = of_item.all.binary_search_by_key(&sequence, |w| w.sequence);
-            if let Ok(place) = place {
-                of_item.all.remove(place);
-            }
-            if of_item.all.is_empty() {
+            of_item.remove(sequence);
+            if of_item.first.is_none() {
                 self.of_items.remove(&tag);
             }
         }
@@ -128,13 +162,10 @@ impl Writers {
         let Some(of_item) = self.of_items.get(&tag) else {
             return true;
         };
-        if snapshot < of_item.since || of_item.all.len() > FEW {
+        if snapshot < of_item.since || of_item.len() > FEW {
             return false;
         }
-        let within = of_item
-            .all
-            .iter()
-            .filter(|writer| writer.sequence <= snapshot);
+        let within = of_item.iter().filter(|writer| writer.sequence <= snapshot);
         within.for_each(|writer| found(writer.commit));
         true
     }
@@ -144,42 +175,23 @@ impl Participant {
     /// The rows of which effects do nothing but assign columns, before they are installed at a timestamp. None
     /// where clusters take over from each other or clients follow what they have seen: there more than what is
     /// seen is asked for.
-    pub(super) fn assigned_rows(&self, at: Timestamp, effects: &[Effect]) -> AssignedRows {
-        let mut rows = AssignedRows::new();
+    pub(super) fn assigned_rows(&self, at: Timestamp, staged: &Staged) -> AssignedRows {
         if !self.replaces {
-            return rows;
+            return AssignedRows::new();
         }
-        for effect in effects {
-            let Effect::Update {
-                table,
-                key,
-                program,
-                outputs: None,
-                ..
-            } = effect
-            else {
-                continue;
-            };
-            let Some(columns) = self.programs.replaces(*program) else {
-                continue;
-            };
-            let newest = self.store.item(*table, key).map(|item| item.latest());
-            rows.push(Assigned {
-                tag: ItemTag::of(*table, key),
-                key: other_hash(key.as_bytes()),
+        let changes = staged.changes().iter();
+        let assigned = changes.filter_map(|change| {
+            // What is done to one row twice, or in another way, too, is not looked into.
+            let columns = change.replaces()?;
+            let newest = self.store.item_of(change).map(Item::latest);
+            Some(Assigned {
+                tag: ItemTag::of(change.table(), change.key()),
+                key: other_hash(change.key().as_bytes()),
                 columns,
                 is_newest: newest.is_some_and(|v| v.row().is_some() && v.timestamp() < at),
-            });
-        }
-        // What is done to one row twice, or in another way, too, is not looked into.
-        let once = |row: &Assigned| {
-            let of_row = effects
-                .iter()
-                .filter(|e| ItemTag::of(e.table(), e.key()) == row.tag);
-            of_row.count() == 1
-        };
-        rows.retain(|row| once(row));
-        rows
+            })
+        });
+        assigned.collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a participant writes down, and how it is rebuilt from that.
 
-use anabranch_storage::{ChangeImage, SlotValues};
-use anabranch_types::{Activity, Effect, Ticks, Timestamp};
+use anabranch_storage::ChangeImage;
+use anabranch_types::{Ticks, Timestamp};
 
 use super::aside::AsideBy;
 use super::shown::{Shown, ShownBy};
@@ -73,32 +73,6 @@ impl Participant {
 
     fn repeat(&mut self, Required { prepared, commit }: Required, slots: Slots) {
         self.repeats.insert(commit, Repeat { prepared, slots });
-    }
-
-    /// [`Participant::install`], with a note of what it comes to.
-    pub(super) fn install_noted(
-        &mut self,
-        context: &mut Context,
-        timestamp: Timestamp,
-        effects: Vec<Effect>,
-    ) -> Result<(anabranch_storage::CommitSequence, Slots), anabranch_storage::ApplyError> {
-        let budget = effects.len() + 1;
-        let mut slots = SlotValues::default();
-        let stage = || {
-            self.store
-                .stage(timestamp, effects, &mut slots, &*self.programs)
-        };
-        let staged = context.probe.within(Activity::Storage, stage)?;
-        if let Some(journal) = &mut context.journal {
-            journal.note(&staged);
-        }
-        self.forget_past(context);
-        let sequence = context.probe.within(Activity::Storage, || {
-            let sequence = self.store.install(context.now, timestamp, staged);
-            self.store.collect(context.now, budget);
-            sequence
-        });
-        Ok((sequence, slots.into_vec()))
     }
 
     /// What is prepared, by name.

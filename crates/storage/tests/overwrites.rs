@@ -1,0 +1,159 @@
+//! What leaves nothing of a row but its key is the same whoever has written the row before.
+
+use std::sync::Arc;
+
+use anabranch_storage::{Commit, SlotValues, Store, StoreSettings};
+use anabranch_types::{
+    Applied, ColumnIndex, ColumnSchema, ColumnSet, DataType, Effect, EffectError, Key, Merging,
+    NodeId, ProgramId, Row, RowLayout, RowPrograms, Schema, TableId, TableSchema, Ticks, Timestamp,
+    Value,
+};
+use smallvec::smallvec;
+
+const PAIR: TableId = TableId(0);
+
+/// Sets both columns, or the left one.
+const BOTH: ProgramId = ProgramId(0);
+const LEFT: ProgramId = ProgramId(1);
+
+/// `pair (id bigint primary key, left bigint, right bigint)`.
+fn pair() -> Schema {
+    let column = |name: &str| ColumnSchema {
+        name: name.into(),
+        data_type: DataType::Int8,
+        nullable: false,
+    };
+    let columns = vec![column("id"), column("left"), column("right")];
+    Schema {
+        tables: vec![Arc::new(TableSchema {
+            id: PAIR,
+            name: "pair".into(),
+            layout: RowLayout::new(columns.iter().map(|c| (&c.data_type, c.nullable))),
+            columns,
+            primary_key: vec![ColumnIndex(0)],
+            indexes: Vec::new(),
+        })],
+    }
+}
+
+struct PairPrograms;
+
+impl RowPrograms for PairPrograms {
+    fn apply(
+        &self,
+        program: ProgramId,
+        row: &Row,
+        arguments: &[Value],
+        skip: ColumnSet,
+    ) -> Result<Applied, EffectError> {
+        let columns = [ColumnIndex(1), ColumnIndex(2)].into_iter();
+        let assigned = self.assigned(program);
+        let changes: Vec<_> = columns
+            .filter(|column| assigned.contains(*column) && !skip.contains(*column))
+            .map(|column| (column, arguments[0].clone()))
+            .collect();
+        Ok(Applied {
+            row: row.with(&pair().table(PAIR).layout, &changes).unwrap(),
+            outputs: smallvec![],
+        })
+    }
+
+    fn assigned(&self, program: ProgramId) -> ColumnSet {
+        let left = ColumnSet::EMPTY.with(ColumnIndex(1));
+        match program {
+            LEFT => left,
+            _ => left.with(ColumnIndex(2)),
+        }
+    }
+
+    fn replaces(&self, program: ProgramId) -> Option<ColumnSet> {
+        Some(self.assigned(program))
+    }
+
+    fn may_violate(&self, _: ProgramId) -> bool {
+        false
+    }
+
+    fn merging(&self, _: ProgramId) -> Option<Merging> {
+        None
+    }
+
+    fn fit_together(&self, _: &Row, _: &[(ProgramId, &[Value])]) -> bool {
+        true
+    }
+}
+
+fn at(time: u64) -> Timestamp {
+    Timestamp::new(time, NodeId(0))
+}
+
+fn key() -> Key {
+    let mut key = Key::empty();
+    key.push_value(&DataType::Int8, false, &Value::Int(1));
+    key
+}
+
+fn update(program: ProgramId, value: i64) -> Effect {
+    Effect::Update {
+        table: PAIR,
+        key: key(),
+        program,
+        arguments: Box::new([Value::Int(value)]),
+        outputs: None,
+    }
+}
+
+fn apply(store: &mut Store, time: u64, effect: Effect) {
+    let commit = Commit {
+        timestamp: at(time),
+        effects: vec![effect],
+    };
+    let slots = &mut SlotValues::default();
+    store
+        .apply(Ticks(time), commit, slots, &PairPrograms)
+        .unwrap();
+}
+
+/// And in no other case.
+#[test]
+fn what_overwrites_a_row_is_current_whoever_came_before() {
+    let delete = Effect::Delete {
+        table: PAIR,
+        key: key(),
+    };
+    for (program, before, is_current) in [
+        (BOTH, vec![(20, update(BOTH, 1))], true),
+        (BOTH, vec![(20, update(LEFT, 1))], true),
+        (LEFT, vec![(20, update(BOTH, 1))], false),
+        // It was assigned later than this will be.
+        (BOTH, vec![(60, update(LEFT, 1))], false),
+        (
+            BOTH,
+            vec![(60, update(BOTH, 1)), (20, update(LEFT, 2))],
+            false,
+        ),
+        // The row has gone.
+        (BOTH, vec![(20, delete)], false),
+    ] {
+        let mut store = Store::new(&pair(), StoreSettings::default());
+        let row = [1, 10, 20].map(Value::Int);
+        let row = pair().table(PAIR).layout.encode(&row).unwrap();
+        store.load(PAIR, key(), row).unwrap();
+        let since = store.last();
+        let effects = [update(program, 5)];
+        let (staged, _) = store.rehearse(at(50), &effects, &PairPrograms).unwrap();
+        for (time, effect) in before.clone() {
+            apply(&mut store, time, effect);
+        }
+        let found = store.is_current(&staged, since, Some(at(50)));
+        assert_eq!(found, is_current, "{before:?}");
+        assert!(!store.is_current(&staged, since, None));
+        if is_current {
+            let mut other = store.clone();
+            store.install(Ticks(50), at(50), staged);
+            apply(&mut other, 50, update(program, 5));
+            let row = |store: &Store| store.item(PAIR, &key()).unwrap().latest().row().cloned();
+            assert_eq!(row(&store), row(&other));
+        }
+    }
+}
