@@ -522,7 +522,8 @@ impl Size {
             pauses: self.one_by_one,
             crashing: (crashing, self.crashes),
             jumps: (self.jumps, JUMP),
-            lulls: u32::from(self.terminates),
+            // Who has asked once waits for longer than a jump before it asks again.
+            lulls: 2 * u32::from(self.terminates),
         }
     }
 

@@ -200,7 +200,7 @@ impl Effort {
         transactions: 40_000,
         millis_max: 500,
         servers: &[10, 100],
-        transactions_each: 2_400,
+        transactions_each: 2_000,
         draws: 200_000,
         ..Effort::FULL
     };
