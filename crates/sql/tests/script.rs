@@ -310,3 +310,55 @@ COMMIT;"]);
         .collect();
     assert_eq!(terms, [Term::Parameter(1), Term::Parameter(3)]);
 }
+
+/// A constraint that is not understood is not forgotten: whoever writes its table may violate it.
+#[test]
+fn who_writes_under_a_constraint_that_is_left_out_is_unknown() {
+    let statements = "-- name: Author :exec
+UPDATE author SET n = $1 WHERE id = $2;
+-- name: Book :exec
+UPDATE book SET left_n = $1 WHERE id = $2;
+-- name: Look :many
+SELECT author.n, left_n FROM author JOIN book ON writer = author.id;
+";
+    for (declaration, left_out, unknown) in [
+        (
+            "CREATE UNIQUE INDEX ON author (lower(name));",
+            1,
+            &["Author"][..],
+        ),
+        (
+            "CREATE UNIQUE INDEX some ON public.book (left_n) WHERE left_n > 0;",
+            1,
+            &["Book"],
+        ),
+        ("CREATE INDEX low ON author (lower(name));", 1, &[]),
+        (
+            "ALTER TABLE ONLY book ADD CONSTRAINT e EXCLUDE USING btree (left_n WITH =);",
+            1,
+            &["Book"],
+        ),
+        ("ALTER TABLE author ADD CHECK (n @> 3);", 1, &["Author"]),
+        ("ALTER TABLE author OWNER TO somebody;", 0, &[]),
+        (
+            "CREATE ASSERTION a CHECK (NOT EXISTS (SELECT 1 FROM author, book WHERE n @> left_n));",
+            1,
+            &["Author", "Book"],
+        ),
+    ] {
+        let script = script(&[declaration, statements]);
+        assert_eq!(
+            script.left_out.len(),
+            left_out,
+            "{declaration}: {:?}",
+            script.left_out
+        );
+        let all = script.summaries.iter();
+        let found = all.filter(|s| s.unknown.is_some()).map(|s| s.name.as_str());
+        assert_eq!(found.collect::<Vec<_>>(), unknown, "{declaration}");
+        if let Some(left) = script.left_out.first() {
+            let is_told = left.meaning.contains("are unknown: they may violate it");
+            assert_eq!(is_told, !unknown.is_empty(), "{}", left.meaning);
+        }
+    }
+}

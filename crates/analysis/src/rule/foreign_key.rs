@@ -9,6 +9,7 @@ use anabranch_sql::catalog::{ForeignKey, ReferentialAction};
 use anabranch_sql::summary::{Role, Term, WriteClass};
 use anabranch_types::{ColumnIndex, TableId, Value};
 
+use super::row::several;
 use super::{Context, Finding, Need, worst};
 use crate::footprint::{Action, Footprint};
 
@@ -17,7 +18,12 @@ pub(crate) fn judge(context: &Context<'_>, child: TableId, key: &ForeignKey) -> 
     let footprint = context.footprint;
     let makers = references(footprint, child, &key.columns);
     let enders = endings(footprint, key.parent, &key.parent_columns);
-    judge_reference(context, child, key, &makers, &enders)
+    let mut findings = judge_reference(context, child, key, &makers, &enders);
+    if key.columns.len() > 1 {
+        // Two halves of references need not be a reference.
+        findings.extend(several(context, child, &key.columns));
+    }
+    worst(findings)
 }
 
 /// Actions that make a row of `table` refer to something by `columns`.

@@ -273,7 +273,12 @@ fn value(context: &Context<'_>, table: TableId, column: ColumnIndex) -> Vec<Find
     oppose(context, findings, &assigners, column, "eq-counter")
 }
 
-fn several(context: &Context<'_>, table: TableId, columns: &[ColumnIndex]) -> Vec<Finding> {
+/// Columns that must fit together.
+pub(super) fn several(
+    context: &Context<'_>,
+    table: TableId,
+    columns: &[ColumnIndex],
+) -> Vec<Finding> {
     let footprint = context.footprint;
     let touches = |a: &&Action| match a.access.role {
         Role::Update => columns

@@ -470,3 +470,27 @@ fn sums_that_are_rounded_or_depend_on_their_order_are_not_recognised() {
         expect(&plan, "add_item", "totals", Unknown, "unrecognised");
     }
 }
+
+/// Halves of two references, each of which was checked, are no reference that was.
+#[test]
+fn halves_of_references_are_not_merged() {
+    let references = "CREATE TABLE p (a integer, b integer, PRIMARY KEY (a, b));
+         CREATE TABLE k (id integer PRIMARY KEY, a integer, b integer, n integer,
+                         FOREIGN KEY (a, b) REFERENCES p (a, b));
+         CREATE PROCEDURE point(i integer, x integer, y integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE k SET a = x, b = y WHERE id = i; END;
+         CREATE PROCEDURE other(i integer, x integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE k SET n = x WHERE id = i; END;";
+    let plan = explored(references);
+    expect(&plan, "point", "k_a_b_fkey", Yes, "fk-insert");
+    let halves = format!(
+        "{references} CREATE PROCEDURE half(i integer, x integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE k SET b = x WHERE id = i; END;"
+    );
+    let plan = explored(&halves);
+    for name in ["point", "half"] {
+        expect(&plan, name, "k_a_b_fkey", No, "row-mixed");
+    }
+    meet(&plan, "point", "half", "k");
+    is_not(&plan, "other", "k_a_b_fkey", No);
+}

@@ -621,6 +621,9 @@ impl Reader {
         for trigger in triggers {
             unknown::fire(trigger, catalog, &lost, &mut summaries, &mut numbers);
         }
+        for declaration in &lost {
+            unknown::constrain(declaration, catalog, &mut summaries);
+        }
         summaries
     }
 }

@@ -288,11 +288,64 @@ fn is_cascade(text: &str) -> bool {
         && (has("cascade") || has("set"))
 }
 
+/// The tables of whose rows a declaration demands something that is not understood.
+fn constrained(text: &str, catalog: &Catalog) -> Vec<TableId> {
+    let all: Vec<String> = words(text).collect();
+    let has = |word: &str| all.iter().any(|w| w == word);
+    let demands = ["unique", "check", "exclude", "references", "primary"];
+    let constrains = match all.first().map(String::as_str) {
+        Some("alter") => has("table") && demands.into_iter().any(has) && !is_cascade(text),
+        Some("create") if has("index") => has("unique"),
+        _ => matches!(declared(text), Some((kind, _)) if kind == "assertion"),
+    };
+    let tables = catalog.schema.tables.iter();
+    let named = tables.filter(|table| constrains && has(&table.name));
+    named.map(|table| table.id).collect()
+}
+
+/// The same, as words.
+fn constrained_names(text: &str, catalog: &Catalog) -> Option<String> {
+    let name = |table: TableId| catalog.schema.table(table).name.as_str();
+    let tables: Vec<&str> = constrained(text, catalog).into_iter().map(name).collect();
+    (!tables.is_empty()).then(|| tables.join(", "))
+}
+
+/// Whoever writes what a declaration that is left out demands something of may violate it.
+pub(super) fn constrain(
+    declaration: &str,
+    catalog: &Catalog,
+    summaries: &mut [TransactionSummary],
+) {
+    let tables = constrained(declaration, catalog);
+    for summary in summaries {
+        let mut accesses = summary.statements.iter().flat_map(|s| &s.accesses);
+        let written = accesses.find(|a| a.role != Role::Read && tables.contains(&a.table));
+        if let Some(written) = written {
+            let table = &catalog.schema.table(written.table).name;
+            let why = format!("a constraint on {table} is not understood");
+            summary.unknown.get_or_insert(why);
+        }
+    }
+}
+
 /// What it means that a declaration is left out.
 pub(super) fn meaning(text: &str, catalog: &Catalog) -> String {
     let Some((kind, name)) = declared(text) else {
         return "whatever it declares is not considered".to_owned();
     };
+    let altered = || {
+        let mut words = words(text).skip_while(|word| word != "table").skip(1);
+        words
+            .find(|word| !["only", "if", "exists", "public"].contains(&word.as_str()))
+            .unwrap_or_default()
+    };
+    let (kind, name) = match kind.as_str() {
+        "alter" => (name, altered()),
+        _ => (kind, name),
+    };
+    if let Some(tables) = constrained_names(text, catalog) {
+        return format!("transactions that write {tables} are unknown: they may violate it");
+    }
     match kind.as_str() {
         "table" if is_cascade(text) => format!(
             "the foreign key of {name} has no verdict, and transactions that write the tables that it \
@@ -326,7 +379,7 @@ pub(super) fn meaning(text: &str, catalog: &Catalog) -> String {
             None => "transactions are taken to do anything to every table".to_owned(),
         },
         "assertion" => format!("{name} has no verdict, and is not enforced"),
-        "index" => format!("if {name} makes something unique, that has no verdict"),
+        "index" => "it makes some answers faster, and no verdict differs".to_owned(),
         _ => "whatever it declares is not considered".to_owned(),
     }
 }
