@@ -121,7 +121,7 @@ rules! {
         "Update rows in place.";
     "row-together", "yes", "a test of several columns, assigned together", "Table 2, rows 1 and 2, by columns",
         "The merge takes all of them from the transaction with the highest timestamp.", "";
-    "row-mixed", "no", "a test of several columns, written apart", "§5.2's merge, column by column",
+    "row-mixed", "no", "a test or a reference of several columns, written apart", "§5.2's merge, column by column",
         "The merge may take one column from one side and the other from the other.",
         "Assign all of the columns in each UPDATE that assigns one.";
     "solver", "yes", "a CHECK that no rule decides: proved", "Definition 6 (§4.1), by a solver",
