@@ -346,7 +346,11 @@ impl Store {
         let (Ok(place) | Err(place)) = change.place;
         let due = if let Some(item) = found {
             let trim = &mut self.collector.trim;
-            let past_forgotten = trim.past_forgotten.filter(|_| !table.keeps_past);
+            let late = |late| match change.contested {
+                true => late,
+                false => Timestamp::MAX,
+            };
+            let past_forgotten = trim.past_forgotten.filter(|_| !table.keeps_past).map(late);
             let same_entries =
                 past_forgotten.is_some() && indexed_alike(&table.schema, &item.head, &version);
             if let Some(late) = past_forgotten
@@ -452,6 +456,15 @@ impl Staged {
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
+
+    /// Says for which items a transaction with a lower timestamp than theirs may still come, as far as
+    /// [`Store::forget_past`] allows it. Of the others nothing is kept that would decide between the two. Whoever
+    /// says nothing says that it may for all.
+    pub fn contest(&mut self, is_contested: impl Fn(&Change) -> bool) {
+        for change in &mut self.changes {
+            change.contested = is_contested(change);
+        }
+    }
 }
 
 /// What will be installed for one item.
@@ -464,6 +477,8 @@ pub struct Change {
     pub(crate) replaces: Option<ColumnSet>,
     /// Whether nothing is left of what was there before, except for what is in the key.
     pub(crate) overwrites: bool,
+    /// See [`Staged::contest`].
+    pub(crate) contested: bool,
     /// Where the item was found, or about where it would go.
     pub(crate) place: Result<Position, Position>,
 }
@@ -581,6 +596,7 @@ impl<'s> Staging<'s> {
                 assigned,
                 replaces: None,
                 overwrites: false,
+                contested: true,
                 place,
             },
         );
@@ -643,6 +659,7 @@ impl<'s> Staging<'s> {
                 assigned,
                 replaces,
                 overwrites: replaces.is_some_and(|columns| held.is_overwritten(columns)),
+                contested: true,
                 place: place.ok_or(Position::ANYWHERE),
             },
         );
@@ -679,6 +696,7 @@ impl<'s> Staging<'s> {
                 assigned,
                 replaces: None,
                 overwrites: false,
+                contested: true,
                 place,
             },
         );

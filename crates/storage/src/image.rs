@@ -82,6 +82,7 @@ impl Store {
                 assigned: image.assigned,
                 replaces: None,
                 overwrites: false,
+                contested: true,
             }
         };
         Staged {

@@ -194,6 +194,11 @@ impl Holds {
         self.items.is_empty() && self.ranges.is_empty() && self.guard_writes.is_empty()
     }
 
+    /// Whether somebody holds the item, however.
+    pub(super) fn is_held(&self, item: ItemTag) -> bool {
+        !self.items.is_empty() && self.items.contains_key(&item)
+    }
+
     /// Whether somebody else's hold excludes this one.
     pub(super) fn excludes(&self, item: ItemTag, mode: Mode) -> bool {
         self.items

@@ -676,7 +676,7 @@ impl Participant {
         &mut self,
         context: &mut Context,
         at: Timestamp,
-        staged: Staged,
+        mut staged: Staged,
         of_several: Option<(Timestamp, Trace)>,
     ) -> CommitSequence {
         if let Some(journal) = &mut context.journal {
@@ -687,6 +687,13 @@ impl Participant {
             None => AssignedRows::new(),
         };
         self.forget_past(context);
+        // Whatever is prepared holds what it writes.
+        staged.contest(|change| {
+            let item = ItemTag::of(change.table(), change.key());
+            [item, ItemTag::unknown(change.table())]
+                .into_iter()
+                .any(|item| self.holds.is_held(item))
+        });
         let budget = staged.changes().len() + 1;
         let sequence = context.probe.within(Activity::Storage, || {
             let sequence = self.store.install(context.now, at, staged);
