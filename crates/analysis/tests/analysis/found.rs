@@ -3,7 +3,7 @@
 
 use anabranch_analysis::explore::{Effort, Explorer};
 use anabranch_analysis::plan::Confluence::{self, No, Unknown, Yes};
-use anabranch_analysis::plan::{MergePolicy, Plan};
+use anabranch_analysis::plan::{CoordinationClass, MergePolicy, Plan};
 use anabranch_analysis::{Guarantee, Topology, analyze};
 use anabranch_sql::SourceFile;
 
@@ -493,4 +493,35 @@ fn halves_of_references_are_not_merged() {
     }
     meet(&plan, "point", "half", "k");
     is_not(&plan, "other", "k_a_b_fkey", No);
+}
+
+/// The row that an upsert meets has the key that was to be inserted: others are not ordered with it.
+#[test]
+fn upserts_are_ordered_by_their_keys() {
+    let hits = "CREATE TABLE c (k integer PRIMARY KEY, l integer NOT NULL UNIQ, n integer NOT NULL CHECK (n <= 3));
+         CREATE PROCEDURE hit(p integer, x integer) LANGUAGE SQL BEGIN ATOMIC
+             INSERT INTO c (k, l, n) VALUES (p, x, 1) ON CONFLICT (k) DO UPDATE SET n = c.n + 1; END;
+         CREATE PROCEDURE down(p integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE c SET n = n - 1 WHERE k = p; END;";
+    let plan = explored(&hits.replace("UNIQ", ""));
+    let hit = entry(&plan, "hit");
+    assert_eq!(hit.class, CoordinationClass::Local);
+    assert!(
+        hit.guards
+            .iter()
+            .all(|guard| guard.key.iter().map(|key| key.name.as_str()).eq(["k"])),
+        "{hit:#?}"
+    );
+    // One that finds its row by another key is ordered with all of them.
+    let put = "CREATE PROCEDURE put(p integer, x integer) LANGUAGE SQL BEGIN ATOMIC
+             INSERT INTO c (k, l, n) VALUES (p, x, 1) ON CONFLICT (l) DO UPDATE SET n = 1; END;";
+    let plan = explored(&format!("{} {put}", hits.replace("UNIQ", "UNIQUE")));
+    for name in ["hit", "put"] {
+        is_not(&plan, name, "isolation(c)", Yes);
+    }
+    let whole = |name| {
+        let mut guards = entry(&plan, name).guards.iter();
+        guards.any(|guard| guard.item == "c" && guard.key.is_empty())
+    };
+    assert!(whole("hit") && whole("put"), "{plan:#?}");
 }

@@ -1,6 +1,6 @@
 //! INSERT.
 
-use anabranch_types::{ColumnIndex, TableId};
+use anabranch_types::{ColumnIndex, IndexId, TableId, TableSchema};
 use sqlparser::ast;
 
 use super::{
@@ -17,6 +17,7 @@ use crate::{
         statement::{Conflict, ConflictUpdate, Insert, Statement, StatementKind},
     },
     program::Program,
+    summary::Comparison,
     summary::Role,
 };
 
@@ -288,10 +289,33 @@ impl Binder<'_> {
                         "ON CONFLICT DO UPDATE requires inference specification or constraint name";
                     return Err(crate::Diagnostic::new("42601", message, self.place));
                 }
-                Some(self.conflict_update(update, table, shown, context)?)
+                let update = self.conflict_update(update, table, shown, context)?;
+                self.tell_conflicting(&schema, &arbiters);
+                Some(update)
             }
         };
         Ok(Conflict { arbiters, update })
+    }
+
+    /// The row that is overwritten has the key that was to be inserted: so far as it is known, that is told of
+    /// the update, whose access is the last one.
+    fn tell_conflicting(&mut self, schema: &TableSchema, arbiters: &[Option<IndexId>]) {
+        let [arbiter] = arbiters else { return };
+        let key = match arbiter {
+            None => &schema.primary_key,
+            Some(index) => &schema.indexes[index.index()].columns,
+        };
+        let inserted = self.accesses[0].writes.iter();
+        let told = inserted.filter_map(|(column, write)| match write {
+            RawWrite::Assign(
+                term @ (RawTerm::Constant(_) | RawTerm::Variable { .. } | RawTerm::Element { .. }),
+            ) if key.contains(column) => Some((*column, Comparison::Equal, term.clone())),
+            _ => None,
+        });
+        let told: Vec<_> = told.collect();
+        if let Some(update) = self.accesses.last_mut() {
+            update.conditions.extend(told);
+        }
     }
 
     fn conflict_update(
