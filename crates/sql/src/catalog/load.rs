@@ -176,6 +176,18 @@ impl Loader {
             match declaration {
                 Declaration::Table(table) => tables.declare(table, &mut self.errors),
                 Declaration::Alter(alter) => alterations.push(alter),
+                Declaration::DropTables { names, if_exists } => {
+                    for name in names {
+                        if tables.drop(&name) {
+                            // What was said of it goes with it.
+                            self.broken.insert(name.text);
+                        } else if !if_exists && !self.broken.contains(&name.text) {
+                            let message = format!("table \"{}\" does not exist", name.text);
+                            let error = Diagnostic::new("42P01", message, name.span);
+                            self.errors.push(error);
+                        }
+                    }
+                }
                 Declaration::Sequence(name) => tables.claim(&name, &mut self.errors),
                 Declaration::Index(index) => indexes.push(index),
                 Declaration::View(view) => views.push(view),

@@ -3,6 +3,7 @@
 //! Expressions in it (checks, defaults, views, assertions) are kept as `sqlparser`'s syntax trees
 //! with the place they came from, and are bound where they are used.
 
+mod alter;
 mod directive;
 mod load;
 mod lookup;

@@ -18,8 +18,8 @@ use crate::{
     parse::{
         cursor::Name,
         declaration::{
-            AlterDeclaration, ColumnAlteration, ConstraintDeclaration, ConstraintKind,
-            IndexDeclaration, TableDeclaration,
+            ColumnDeclaration, ConstraintDeclaration, ConstraintKind, IndexDeclaration,
+            TableDeclaration,
         },
     },
     source::Span,
@@ -48,19 +48,22 @@ impl Relations {
 /// Tables while they are put together.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
-    drafts: Vec<Draft>,
+    pub(super) drafts: Vec<Draft>,
     by_name: BTreeMap<String, usize>,
     relations: Relations,
 }
 
 /// One table while it is put together.
 #[derive(Debug)]
-struct Draft {
-    schema: TableSchema,
-    table: Table,
+pub(super) struct Draft {
+    pub(super) schema: TableSchema,
+    pub(super) table: Table,
     constraint_names: BTreeSet<String>,
-    pending: Vec<ConstraintDeclaration>,
+    /// Constraints that wait for all tables.
+    pub(super) pending: Vec<ConstraintDeclaration>,
     primary_key_span: Option<Span>,
+    /// Columns that were there and are dropped.
+    pub(super) dropped: BTreeSet<String>,
 }
 
 impl Tables {
@@ -81,15 +84,14 @@ impl Tables {
             return;
         };
         if columns.len() > COLUMNS_MAX {
-            let message = format!("tables can have at most {COLUMNS_MAX} columns");
-            errors.push(Diagnostic::new("54011", message, name.span));
+            errors.push(too_many_columns(&name));
             return;
         }
         if !self.relations.claim(&name, errors) {
             return;
         }
         let id = TableId(number);
-        let mut schema = TableSchema {
+        let schema = TableSchema {
             id,
             name: name.text.clone(),
             columns: Vec::new(),
@@ -97,7 +99,7 @@ impl Tables {
             indexes: Vec::new(),
             layout: RowLayout::default(),
         };
-        let mut table = Table {
+        let table = Table {
             id,
             name: name.text.clone(),
             span,
@@ -106,33 +108,35 @@ impl Tables {
             primary_key_name: None,
             foreign_keys: Vec::new(),
         };
-        let mut seen = BTreeSet::new();
-        for column in columns {
-            if !seen.insert(column.name.text.clone()) {
-                let message = format!("column \"{}\" specified more than once", column.name.text);
-                errors.push(Diagnostic::new("42701", message, column.name.span));
-                continue;
-            }
-            let declared = &column.declared;
-            if let Err(error) = check_generated(&column.default, &declared.data_type, declared.span)
-            {
-                errors.push(error);
-            }
-            schema.columns.push(ColumnSchema {
-                name: column.name.text,
-                data_type: column.declared.data_type,
-                nullable: !column.not_null,
-            });
-            table.defaults.push(column.default);
-        }
-        self.by_name.insert(name.text, self.drafts.len());
-        self.drafts.push(Draft {
+        let mut draft = Draft {
             schema,
             table,
             constraint_names: BTreeSet::new(),
             pending: constraints,
             primary_key_span: None,
-        });
+            dropped: BTreeSet::new(),
+        };
+        for column in columns {
+            draft.add_column(column, errors);
+        }
+        self.by_name.insert(name.text, self.drafts.len());
+        self.drafts.push(draft);
+    }
+
+    /// A `DROP TABLE`; whether there is one of that name.
+    pub(super) fn drop(&mut self, name: &Name) -> bool {
+        let Some(number) = self.by_name.remove(&name.text) else {
+            return false;
+        };
+        self.drafts.remove(number);
+        self.relations.0.remove(&name.text);
+        for (number, draft) in self.drafts.iter_mut().enumerate() {
+            // There were more of them before.
+            let id = TableId(u16::try_from(number).unwrap_or(u16::MAX));
+            (draft.schema.id, draft.table.id) = (id, id);
+            self.by_name.insert(draft.schema.name.clone(), number);
+        }
+        true
     }
 
     /// Takes the name of a relation that is no table.
@@ -140,31 +144,12 @@ impl Tables {
         self.relations.claim(name, errors);
     }
 
-    /// An `ALTER TABLE`.
-    pub(super) fn alter(
-        &mut self,
-        alter: AlterDeclaration,
-        broken: &BTreeSet<String>,
-        errors: &mut Vec<Diagnostic>,
-    ) {
-        let draft = match self.find(&alter.table, broken) {
-            Ok(Some(number)) => &mut self.drafts[number],
-            Ok(None) => return,
-            Err(error) => {
-                errors.push(error);
-                return;
-            }
-        };
-        draft.pending.extend(alter.constraints);
-        for alteration in alter.columns {
-            if let Err(error) = draft.alter_column(alteration) {
-                errors.push(error);
-            }
-        }
-    }
-
     /// The table with this name; `None` if its declaration could not be read.
-    fn find(&self, name: &Name, broken: &BTreeSet<String>) -> Result<Option<usize>, Diagnostic> {
+    pub(super) fn find(
+        &self,
+        name: &Name,
+        broken: &BTreeSet<String>,
+    ) -> Result<Option<usize>, Diagnostic> {
         match self.by_name.get(&name.text) {
             Some(number) => Ok(Some(*number)),
             None if broken.contains(&name.text) => Ok(None),
@@ -228,6 +213,9 @@ impl Tables {
             return Ok(());
         };
         let draft = &mut self.drafts[number];
+        if draft.has_dropped(&declared.columns) {
+            return Ok(());
+        }
         let columns = draft.key_columns(&declared.columns, None)?;
         let name = match &declared.name {
             Some(name) if declared.if_not_exists && self.relations.0.contains(&name.text) => {
@@ -332,17 +320,28 @@ impl Tables {
 }
 
 impl Draft {
-    fn alter_column(&mut self, alteration: ColumnAlteration) -> Result<(), Diagnostic> {
-        let index = self.column(&alteration.column, None)?.index();
-        if let Some(default) = alteration.default {
-            let data_type = &self.schema.columns[index].data_type;
-            check_generated(&default, data_type, alteration.column.span)?;
-            self.table.defaults[index] = default;
+    /// A column, behind those that there are.
+    pub(super) fn add_column(&mut self, column: ColumnDeclaration, errors: &mut Vec<Diagnostic>) {
+        let mut there = self.schema.columns.iter();
+        if there.any(|c| c.name == column.name.text) {
+            let message = format!("column \"{}\" specified more than once", column.name.text);
+            errors.push(Diagnostic::new("42701", message, column.name.span));
+            return;
         }
-        if alteration.not_null {
-            self.schema.columns[index].nullable = false;
+        if self.schema.columns.len() == COLUMNS_MAX {
+            errors.push(too_many_columns(&column.name));
+            return;
         }
-        Ok(())
+        let declared = &column.declared;
+        if let Err(error) = check_generated(&column.default, &declared.data_type, declared.span) {
+            errors.push(error);
+        }
+        self.schema.columns.push(ColumnSchema {
+            name: column.name.text,
+            data_type: column.declared.data_type,
+            nullable: !column.not_null,
+        });
+        self.table.defaults.push(column.default);
     }
 
     /// A primary key, a unique constraint or a check.
@@ -470,7 +469,11 @@ impl Draft {
         Ok(columns)
     }
 
-    fn column(&self, name: &Name, what: Option<&str>) -> Result<ColumnIndex, Diagnostic> {
+    pub(super) fn column(
+        &self,
+        name: &Name,
+        what: Option<&str>,
+    ) -> Result<ColumnIndex, Diagnostic> {
         let position = self
             .schema
             .columns
@@ -541,8 +544,13 @@ impl Draft {
     }
 }
 
+fn too_many_columns(name: &Name) -> Diagnostic {
+    let message = format!("tables can have at most {COLUMNS_MAX} columns");
+    Diagnostic::new("54011", message, name.span)
+}
+
 /// Generated numbers are for integers.
-fn check_generated(
+pub(super) fn check_generated(
     default: &ColumnDefault,
     data_type: &DataType,
     span: Span,

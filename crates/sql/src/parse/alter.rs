@@ -1,11 +1,11 @@
-//! `ALTER TABLE` and `CREATE SEQUENCE`, as far as `pg_dump` needs them to write down what CREATE
-//! TABLE can say: constraints, defaults, identity, and the sequences of serial columns.
+//! `ALTER TABLE`, `DROP TABLE` and `CREATE SEQUENCE`, as far as `pg_dump` and migrations need them: columns, constraints,
+//! defaults, identity, and the sequences of serial columns.
 
 use sqlparser::{ast, tokenizer::Token as Kind};
 
 use super::{
     cursor::{Cursor, Name, Parsed},
-    declaration::{AlterDeclaration, ColumnAlteration},
+    declaration::{AlterAction, AlterDeclaration, ColumnAlteration},
     table,
 };
 use crate::{catalog::ColumnDefault, diagnostic::Diagnostic};
@@ -17,11 +17,11 @@ pub(crate) fn alter_table(cursor: &mut Cursor<'_>) -> Parsed<AlterDeclaration> {
     cursor.eat_word("only");
     let mut declared = AlterDeclaration {
         table: cursor.schema_name("a table name")?,
-        constraints: Vec::new(),
-        columns: Vec::new(),
+        actions: Vec::new(),
     };
     loop {
-        action(cursor, &mut declared)?;
+        let action = action(cursor, &declared.table)?;
+        declared.actions.push(action);
         if !cursor.eat(&Kind::Comma) {
             break;
         }
@@ -30,7 +30,26 @@ pub(crate) fn alter_table(cursor: &mut Cursor<'_>) -> Parsed<AlterDeclaration> {
     Ok(declared)
 }
 
-fn action(cursor: &mut Cursor<'_>, declared: &mut AlterDeclaration) -> Parsed<()> {
+/// `DROP TABLE`, from after these two words: the names, and whether those that are not there are passed over.
+pub(crate) fn drop_tables(cursor: &mut Cursor<'_>) -> Parsed<(Vec<Name>, bool)> {
+    let if_exists = cursor.eat_words(&["if", "exists"]);
+    let mut names = vec![cursor.schema_name("a table name")?];
+    while cursor.eat(&Kind::Comma) {
+        names.push(cursor.schema_name("a table name")?);
+    }
+    behaviour(cursor);
+    cursor.finish("\";\" at the end of the statement")?;
+    Ok((names, if_exists))
+}
+
+/// CASCADE or RESTRICT, which say what becomes of what depends on it.
+fn behaviour(cursor: &mut Cursor<'_>) {
+    if !cursor.eat_word("cascade") {
+        cursor.eat_word("restrict");
+    }
+}
+
+fn action(cursor: &mut Cursor<'_>, table: &Name) -> Parsed<AlterAction> {
     const CONSTRAINTS: [&str; 6] = [
         "constraint",
         "primary",
@@ -40,17 +59,43 @@ fn action(cursor: &mut Cursor<'_>, declared: &mut AlterDeclaration) -> Parsed<()
         "exclude",
     ];
     let start = *cursor;
-    if cursor.eat_word("add") && cursor.at_any(&CONSTRAINTS) {
-        declared.constraints.push(table::table_constraint(cursor)?);
-        return Ok(());
+    if cursor.eat_word("add") {
+        if cursor.at_any(&CONSTRAINTS) {
+            return table::table_constraint(cursor).map(AlterAction::Constrain);
+        }
+        cursor.eat_word("column");
+        let if_not_exists = cursor.eat_words(&["if", "not", "exists"]);
+        let (column, constraints) = table::added_column(cursor, table)?;
+        return Ok(AlterAction::AddColumn {
+            column,
+            constraints,
+            if_not_exists,
+        });
     }
-    *cursor = start;
+    if cursor.eat_word("drop") {
+        let is_constraint = cursor.eat_word("constraint");
+        if !is_constraint {
+            cursor.eat_word("column");
+        }
+        let if_exists = cursor.eat_words(&["if", "exists"]);
+        let name = cursor.name(match is_constraint {
+            true => "a constraint name",
+            false => "a column name",
+        })?;
+        behaviour(cursor);
+        return Ok(match is_constraint {
+            true => AlterAction::DropConstraint { name, if_exists },
+            false => AlterAction::DropColumn {
+                column: name,
+                if_exists,
+            },
+        });
+    }
     if cursor.eat_word("alter") {
         cursor.eat_word("column");
         let column = cursor.name("a column name")?;
         if let Some(alteration) = alter_column(cursor, column)? {
-            declared.columns.push(alteration);
-            return Ok(());
+            return Ok(AlterAction::AlterColumn(alteration));
         }
     }
     *cursor = start;
@@ -62,8 +107,8 @@ fn action(cursor: &mut Cursor<'_>, declared: &mut AlterDeclaration) -> Parsed<()
         .map(|token| cursor.file().slice(token.span));
     let shown = words.collect::<Vec<_>>().join(" ").to_uppercase();
     Err(Diagnostic::unsupported(format!("ALTER TABLE … {shown}"), form.span()).help(
-        "only ADD of a constraint and ALTER COLUMN … SET DEFAULT, SET NOT NULL or ADD GENERATED \
-         are; write the rest in CREATE TABLE",
+        "only ADD and DROP of columns and constraints, and ALTER COLUMN … TYPE, SET and DROP of DEFAULT and NOT \
+         NULL, and ADD GENERATED are; write the rest in CREATE TABLE",
     ))
 }
 
@@ -71,16 +116,27 @@ fn alter_column(cursor: &mut Cursor<'_>, column: Name) -> Parsed<Option<ColumnAl
     let mut alteration = ColumnAlteration {
         column,
         default: None,
-        not_null: false,
+        not_null: None,
+        data_type: None,
     };
     if cursor.eat_words(&["set", "not", "null"]) {
-        alteration.not_null = true;
+        alteration.not_null = Some(true);
+    } else if cursor.eat_words(&["drop", "not", "null"]) {
+        alteration.not_null = Some(false);
     } else if cursor.eat_words(&["set", "default"]) {
         alteration.default = Some(table::default_value(cursor)?);
+    } else if cursor.eat_words(&["drop", "default"]) {
+        alteration.default = Some(ColumnDefault::Null);
     } else if cursor.eat_words(&["add", "generated"]) {
         let always = table::generated(cursor)?;
         alteration.default = Some(ColumnDefault::Generated { always });
-        alteration.not_null = true;
+        alteration.not_null = Some(true);
+    } else if cursor.eat_words(&["set", "data", "type"]) || cursor.eat_word("type") {
+        alteration.data_type = Some(table::column_type(cursor)?);
+        // How the rows that were there are made that type is no matter afterwards.
+        if cursor.eat_word("using") {
+            cursor.take_until(|at| at.at(&Kind::Comma));
+        }
     } else {
         return Ok(None);
     }

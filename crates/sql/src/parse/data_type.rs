@@ -25,11 +25,25 @@ pub(crate) struct Declared {
 /// # Errors
 /// With PostgreSQL's words for a type that does not exist or that is not supported.
 pub fn resolve_data_type(data_type: &ast::DataType) -> Result<DataType, Diagnostic> {
-    let text = data_type.to_string();
-    let file = SourceFile::new("", text.as_str());
+    // The places are those of a text of our own: the caller knows better.
+    of_text(&data_type.to_string(), serialless).map_err(|error| Diagnostic {
+        span: None,
+        ..error
+    })
+}
+
+/// The type that a column's declaration names, where it is one that is supported.
+pub(crate) fn resolve_written_type(text: &str) -> Option<DataType> {
+    let found = of_text(text, declared).ok()?;
+    Some(found.data_type)
+}
+
+/// What a text is that is nothing but a type.
+fn of_text<T>(text: &str, parse: impl FnOnce(&mut Cursor<'_>) -> Parsed<T>) -> Parsed<T> {
+    let file = SourceFile::new("", text);
     let (tokens, error) = lex(Text {
         file: 0,
-        text: &text,
+        text,
         places: Places::From(0),
     });
     let end = Span {
@@ -38,18 +52,10 @@ pub fn resolve_data_type(data_type: &ast::DataType) -> Result<DataType, Diagnost
         end: 0,
     };
     let mut cursor = Cursor::new(&file, &tokens, end);
-    let parsed = match error {
-        Some(error) => Err(error),
-        None => serialless(&mut cursor).and_then(|data_type| {
-            cursor.finish("the end of the type")?;
-            Ok(data_type)
-        }),
-    };
-    // The places are those of a text of our own: the caller knows better.
-    parsed.map_err(|error| Diagnostic {
-        span: None,
-        ..error
-    })
+    error.map_or(Ok(()), Err)?;
+    let found = parse(&mut cursor)?;
+    cursor.finish("the end of the type")?;
+    Ok(found)
 }
 
 /// A type at the cursor.

@@ -15,6 +15,11 @@ pub(crate) enum Declaration {
     Table(TableDeclaration),
     /// `ALTER TABLE`.
     Alter(AlterDeclaration),
+    /// `DROP TABLE`.
+    DropTables {
+        names: Vec<Name>,
+        if_exists: bool,
+    },
     /// `CREATE SEQUENCE`, whose numbers only a column's default can take.
     Sequence(Name),
     Index(IndexDeclaration),
@@ -84,18 +89,40 @@ pub(crate) enum ConstraintKind {
 #[derive(Debug)]
 pub(crate) struct AlterDeclaration {
     pub(crate) table: Name,
-    pub(crate) constraints: Vec<ConstraintDeclaration>,
-    pub(crate) columns: Vec<ColumnAlteration>,
+    /// In their order.
+    pub(crate) actions: Vec<AlterAction>,
+}
+
+/// What an `ALTER TABLE` does.
+#[expect(clippy::large_enum_variant, reason = "an application has few of them")]
+#[derive(Debug)]
+pub(crate) enum AlterAction {
+    /// ADD of a constraint.
+    Constrain(ConstraintDeclaration),
+    /// ADD COLUMN, with the constraints that stand at it.
+    AddColumn {
+        column: ColumnDeclaration,
+        constraints: Vec<ConstraintDeclaration>,
+        if_not_exists: bool,
+    },
+    /// DROP COLUMN, and the constraints and indexes that it is in.
+    DropColumn { column: Name, if_exists: bool },
+    /// DROP CONSTRAINT.
+    DropConstraint { name: Name, if_exists: bool },
+    /// ALTER COLUMN.
+    AlterColumn(ColumnAlteration),
 }
 
 /// `ALTER TABLE … ALTER COLUMN`.
 #[derive(Debug)]
 pub(crate) struct ColumnAlteration {
     pub(crate) column: Name,
-    /// SET DEFAULT, ADD GENERATED … AS IDENTITY.
+    /// SET DEFAULT, DROP DEFAULT, ADD GENERATED … AS IDENTITY.
     pub(crate) default: Option<ColumnDefault>,
-    /// SET NOT NULL; identity too.
-    pub(crate) not_null: bool,
+    /// SET NOT NULL, DROP NOT NULL; identity too.
+    pub(crate) not_null: Option<bool>,
+    /// TYPE.
+    pub(crate) data_type: Option<Declared>,
 }
 
 /// `CREATE INDEX`.

@@ -28,6 +28,7 @@ mod table;
 mod type_name;
 
 pub use data_type::resolve_data_type;
+pub(crate) use data_type::resolve_written_type;
 pub use lexeme::{Lexeme, LexemeKind, lexemes};
 
 use sqlparser::ast;

@@ -37,6 +37,9 @@ pub(crate) fn declaration(
         create(&mut cursor, start)
     } else if cursor.at_words(&["alter", "table"]) {
         alter::alter_table(&mut cursor).map(Declaration::Alter)
+    } else if cursor.eat_words(&["drop", "table"]) {
+        let (names, if_exists) = alter::drop_tables(&mut cursor)?;
+        Ok(Declaration::DropTables { names, if_exists })
     } else {
         Err(refuse(&cursor))
     }

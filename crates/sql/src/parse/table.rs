@@ -5,7 +5,7 @@ use sqlparser::tokenizer::Token as Kind;
 use super::{
     alter,
     cursor::{Cursor, Name, Parsed},
-    data_type,
+    data_type::{self, Declared},
     declaration::{
         ColumnDeclaration, ConstraintDeclaration, ConstraintKind, IndexDeclaration,
         TableDeclaration,
@@ -158,11 +158,25 @@ fn constraint_name(cursor: &mut Cursor<'_>) -> Parsed<Option<Name>> {
     Ok(None)
 }
 
-fn column(cursor: &mut Cursor<'_>, table: &mut TableDeclaration) -> Parsed<()> {
-    let name = cursor.name("a column name")?;
-    if cursor.at(&Kind::Comma) || cursor.at(&Kind::RParen) || cursor.is_done() {
-        return Err(cursor.expected(&format!("the type of column \"{}\"", name.text)));
-    }
+/// The column of an `ALTER TABLE … ADD COLUMN`, with the constraints that stand at it.
+pub(crate) fn added_column(
+    cursor: &mut Cursor<'_>,
+    table: &Name,
+) -> Parsed<(ColumnDeclaration, Vec<ConstraintDeclaration>)> {
+    let mut added = TableDeclaration {
+        name: table.clone(),
+        if_not_exists: false,
+        columns: Vec::new(),
+        constraints: Vec::new(),
+        span: table.span,
+    };
+    column(cursor, &mut added)?;
+    let column = added.columns.swap_remove(0);
+    Ok((column, added.constraints))
+}
+
+/// A type that a column may have.
+pub(crate) fn column_type(cursor: &mut Cursor<'_>) -> Parsed<Declared> {
     let declared = data_type::declared(cursor)?;
     if let anabranch_types::DataType::Array(_) = declared.data_type {
         return Err(
@@ -170,6 +184,15 @@ fn column(cursor: &mut Cursor<'_>, table: &mut TableDeclaration) -> Parsed<()> {
                 .help("arrays are for parameters; store the elements as rows of a table"),
         );
     }
+    Ok(declared)
+}
+
+fn column(cursor: &mut Cursor<'_>, table: &mut TableDeclaration) -> Parsed<()> {
+    let name = cursor.name("a column name")?;
+    if cursor.at(&Kind::Comma) || cursor.at(&Kind::RParen) || cursor.is_done() {
+        return Err(cursor.expected(&format!("the type of column \"{}\"", name.text)));
+    }
+    let declared = column_type(cursor)?;
     let mut column = ColumnDeclaration {
         not_null: declared.serial,
         default: match declared.serial {

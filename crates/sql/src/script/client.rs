@@ -8,11 +8,7 @@ use sqlparser::ast;
 
 use anabranch_types::DataType;
 
-use super::{
-    Place, Reader,
-    mysql::{self, Translated},
-    unknown::Text as UnknownText,
-};
+use super::{Place, Reader, Translated, mysql, postgres, unknown::Text as UnknownText};
 use crate::{
     application::Application,
     catalog::{Block, Parameter, ParameterMode, Procedure, Returns, Statement},
@@ -369,7 +365,14 @@ impl Reader {
         types: &mut Vec<Option<DataType>>,
     ) -> Result<(Statement, Span), Diagnostic> {
         let (text, places, span) = (written.text, written.places, written.place);
-        let translated = mysql::statement(text, places, base.catalog(), span)?;
+        let translated = match self.declarations.is_mysql {
+            false => postgres::statement(text, places, &self.declarations.types),
+            true => None,
+        };
+        let translated = match translated {
+            None => mysql::statement(text, places, base.catalog(), span)?,
+            translated => translated,
+        };
         let written = match &translated {
             None => written,
             Some(Translated { text, places }) => &Written {

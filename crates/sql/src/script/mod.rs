@@ -8,15 +8,20 @@
 //! not understood makes nothing safe.
 
 mod client;
+mod declarations;
 mod group;
 mod invariants;
+mod migration;
 mod mysql;
 mod order;
+mod peculiar;
 mod placeholder;
+mod postgres;
 mod scan;
+mod tokens;
 mod unknown;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -24,13 +29,13 @@ use anabranch_types::DataType;
 
 use crate::{
     application::Application,
-    catalog::{Block, Catalog, Parameter, ParameterMode, Procedure, Returns, load_translated},
+    catalog::{Block, Catalog, Parameter, ParameterMode, Procedure, Returns},
     diagnostic::Diagnostic,
     source::{SourceFile, Span},
     summary::{Deferral, ResultUse, TransactionSummary},
 };
+use declarations::Declarations;
 use group::{Group, group, unique};
-use mysql::Peculiar;
 use placeholder::{Parameters, rewrite};
 use unknown::Unknown;
 
@@ -38,9 +43,9 @@ pub use client::{
     Client, ClientParameter, ClientStatement, Confidence, Probable, Step, Unresolved,
 };
 pub use invariants::invariants;
-pub(crate) use mysql::Translated;
 pub use order::{Columns, forget_order};
 pub use placeholder::{Placeholder, substitute};
+pub(crate) use tokens::Translated;
 
 /// What was read.
 #[derive(Debug)]
@@ -70,7 +75,7 @@ pub struct LeftOut {
 }
 
 /// A piece of a file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Place {
     file: usize,
     range: Range<usize>,
@@ -165,8 +170,10 @@ pub fn read_with(
         true => files.into_iter().map(plain).collect(),
         false => files,
     };
+    let (forth, back) = forth(&files);
+    rows.extend(back);
     for (file, source) in files.iter().enumerate() {
-        let grouped = group(source, &mut taken);
+        let grouped = group(forth.get(&file).unwrap_or(source), &mut taken);
         let place = |range| Place { file, range };
         rows.extend(dumped(file, &grouped.rows));
         declarations.extend(grouped.declarations.into_iter().map(place));
@@ -181,16 +188,12 @@ pub fn read_with(
     let mut reader = Reader {
         scripts: files.len(),
         files: files.into_iter().chain(programs).collect(),
-        declarations,
-        dropped: Vec::new(),
-        first: Vec::new(),
-        peculiar: is_mysql.then(Peculiar::default),
+        declarations: Declarations::new(declarations, is_mysql),
     };
     let base = reader.base()?;
     let mut left_out: Vec<(Place, LeftOut)> = reader.told(&base);
     left_out.extend(rows);
     let mut unknown: Vec<Unknown> = reader.routines();
-    let triggers = reader.triggers();
     let mut known: Vec<(Written, Procedure)> = Vec::new();
     let mut probable = Vec::new();
     for mut written in written {
@@ -246,7 +249,7 @@ pub fn read_with(
             }
         }
     };
-    let summaries = reader.summaries(&application, &known, &unknown, &triggers);
+    let summaries = reader.summaries(&application, &known, &unknown);
     left_out.sort_by_key(|(place, _)| (place.file, place.range.start));
     probable.sort_by_key(|one| (one.file, one.range.start));
     Ok(Script {
@@ -263,13 +266,37 @@ struct Reader {
     files: Vec<SourceFile>,
     /// How many are of SQL.
     scripts: usize,
-    declarations: Vec<Place>,
-    /// Which of them are left out, and why.
-    dropped: Vec<(usize, Diagnostic)>,
-    /// What was wrong at first.
-    first: Vec<Diagnostic>,
-    /// What MySQL's files say beside what is declared.
-    peculiar: Option<Peculiar>,
+    declarations: Declarations,
+}
+
+/// Files without the ways back of migrations, where they have any; and these, told as left out.
+fn forth(files: &[SourceFile]) -> (BTreeMap<usize, SourceFile>, Option<(Place, LeftOut)>) {
+    let mut found = Vec::new();
+    let mut without = BTreeMap::new();
+    for (file, source) in files.iter().enumerate() {
+        let back = migration::ways_back(&source.name, &source.text);
+        if back.is_empty() {
+            continue;
+        }
+        let text = migration::without(&source.text, &back);
+        without.insert(file, SourceFile::new(source.name.clone(), text));
+        let is_told = |range: &Range<usize>| !source.text[range.clone()].trim().is_empty();
+        let told = back.into_iter().filter(is_told);
+        found.extend(told.map(|range| Place { file, range }));
+    }
+    let told = found.first().map(|place| {
+        let message = match found.len() {
+            1 => "this undoes a migration".to_owned(),
+            more => format!("{more} stretches undo migrations, this one first"),
+        };
+        let left = LeftOut {
+            diagnostic: Diagnostic::new("0A000", message, place.span()),
+            meaning: "what they do is not considered".to_owned(),
+            transaction: None,
+        };
+        (place.clone(), left)
+    });
+    (without, told)
 }
 
 /// Rows that a dump holds, told as left out.
@@ -291,162 +318,6 @@ fn dumped(file: usize, rows: &[Range<usize>]) -> Option<(Place, LeftOut)> {
 }
 
 impl Reader {
-    /// What is declared, as far as it can be read.
-    fn base(&mut self) -> Result<Application, Vec<Diagnostic>> {
-        loop {
-            let (declared, translated) = self.declared();
-            let loaded = load_translated(declared, &translated).and_then(|mut catalog| {
-                catalog.files.clone_from(&self.files);
-                Application::compile(catalog)
-            });
-            let problems = match loaded {
-                Ok(application) => {
-                    let catalog = application.catalog();
-                    let nothing = catalog.tables.is_empty() && !self.first.is_empty();
-                    return match nothing {
-                        true => Err(std::mem::take(&mut self.first)),
-                        false => Ok(application),
-                    };
-                }
-                Err(problems) => problems,
-            };
-            if self.first.is_empty() {
-                self.first.clone_from(&problems);
-            }
-            let before = self.dropped.len();
-            for problem in &problems {
-                let of_it = |place: &Place| problem.span.is_some_and(|span| place.holds(span));
-                let found = self.declarations.iter().position(of_it);
-                if let Some(at) = found
-                    && !self.dropped.iter().any(|(dropped, _)| *dropped == at)
-                {
-                    self.dropped.push((at, problem.clone()));
-                }
-            }
-            if self.dropped.len() == before {
-                return Err(problems);
-            }
-        }
-    }
-
-    /// The files with blanks in the place of what declares nothing, or is left out.
-    fn declared(&mut self) -> (Vec<SourceFile>, Vec<Option<Translated>>) {
-        if self.peculiar.is_some() {
-            return self.translated();
-        }
-        let mut kept: Vec<Vec<bool>> = Vec::new();
-        for file in &self.files[..self.scripts] {
-            kept.push(vec![false; file.text.len()]);
-        }
-        for (at, place) in self.declarations.iter().enumerate() {
-            if !self.dropped.iter().any(|(dropped, _)| *dropped == at) {
-                // Its semicolon and the comments above it belong to it.
-                let text = &self.files[place.file].text;
-                let end = text[place.range.end..].find(';').map_or(0, |n| n + 1);
-                kept[place.file][place.range.start..place.range.end + end].fill(true);
-            }
-        }
-        let blank = |(file, kept): (&SourceFile, &Vec<bool>)| {
-            let mut text = String::with_capacity(file.text.len());
-            let mut comment = false;
-            for (at, c) in file.text.char_indices() {
-                let rest = &file.text[at..];
-                comment = !kept[at] && c != '\n' && (comment || rest.starts_with("--"));
-                if kept[at] || comment || c.is_whitespace() {
-                    text.push(c);
-                } else {
-                    text.extend(std::iter::repeat_n(' ', c.len_utf8()));
-                }
-            }
-            SourceFile::new(file.name.clone(), text)
-        };
-        let blank = self.files.iter().zip(&kept).map(blank).collect();
-        (blank, Vec::new())
-    }
-
-    /// The files, and what they declare in PostgreSQL's words.
-    fn translated(&mut self) -> (Vec<SourceFile>, Vec<Option<Translated>>) {
-        let kept = || {
-            let declarations = self.declarations.iter().enumerate();
-            declarations.filter(|(at, _)| !self.dropped.iter().any(|(dropped, _)| dropped == at))
-        };
-        let mut peculiar = Peculiar {
-            declared: kept()
-                .filter_map(|(_, place)| mysql::declares(self.text(place)))
-                .collect(),
-            ..Peculiar::default()
-        };
-        let mut translated = vec![Some(Translated::default()); self.scripts];
-        for (_, place) in kept() {
-            let text = self.text(place);
-            let told = mysql::declaration(text, place.range.start, &mut peculiar);
-            if let Some(Some(of_file)) = translated.get_mut(place.file) {
-                of_file.text.push_str(&told.text);
-                of_file.places.extend(told.places);
-            }
-        }
-        for (of_file, file) in translated.iter_mut().zip(&self.files) {
-            let end = u32::try_from(file.text.len()).unwrap_or(u32::MAX);
-            of_file.iter_mut().for_each(|t| t.places.push(end));
-        }
-        self.peculiar = Some(peculiar);
-        (self.files[..self.scripts].to_vec(), translated)
-    }
-
-    fn text(&self, place: &Place) -> &str {
-        &self.files[place.file].text[place.range.clone()]
-    }
-
-    /// What is left out of the declarations.
-    fn told(&self, base: &Application) -> Vec<(Place, LeftOut)> {
-        let meaning = |place: &Place| {
-            let meaning = unknown::meaning(self.text(place), base.catalog());
-            let transaction = unknown::routine(self.text(place));
-            (meaning, transaction)
-        };
-        self.dropped
-            .iter()
-            .map(|(at, diagnostic)| {
-                let place = &self.declarations[*at];
-                let (meaning, transaction) = meaning(place);
-                let left = LeftOut {
-                    diagnostic: diagnostic.clone(),
-                    meaning,
-                    transaction,
-                };
-                (place.clone(), left)
-            })
-            .collect()
-    }
-
-    /// Procedures and functions that are left out.
-    fn routines(&self) -> Vec<Unknown> {
-        let dropped = self.dropped.iter();
-        dropped
-            .filter_map(|(at, diagnostic)| {
-                let place = &self.declarations[*at];
-                let name = unknown::routine(self.text(place))?;
-                Some(Unknown {
-                    name,
-                    span: place.span(),
-                    reason: diagnostic.message.clone(),
-                    statements: vec![unknown::Text::whole(self.text(place))],
-                    whole: true,
-                })
-            })
-            .collect()
-    }
-
-    /// Triggers and rules, which are all left out.
-    fn triggers(&self) -> Vec<String> {
-        let dropped = self.dropped.iter();
-        let texts = dropped.map(|(at, _)| self.text(&self.declarations[*at]));
-        texts
-            .filter(|text| unknown::is_trigger(text))
-            .map(str::to_owned)
-            .collect()
-    }
-
     fn give_up(
         &self,
         written: Written,
@@ -580,7 +451,6 @@ impl Reader {
         application: &Application,
         known: &[(Written, Procedure)],
         unknown: &[Unknown],
-        triggers: &[String],
     ) -> Vec<TransactionSummary> {
         let mut summaries = application.summaries().to_vec();
         for summary in &mut summaries {
@@ -600,14 +470,9 @@ impl Reader {
             }
         }
         let catalog: &Catalog = application.catalog();
-        if let Some(peculiar) = &self.peculiar {
-            peculiar.correct(&mut summaries, catalog);
-        }
-        let lost: Vec<&str> = self
-            .dropped
-            .iter()
-            .map(|(at, _)| self.text(&self.declarations[*at]))
-            .collect();
+        let peculiar = &self.declarations.peculiar;
+        peculiar.correct(&mut summaries, catalog);
+        let lost = self.lost();
         let mut numbers = summaries
             .iter()
             .flat_map(|s| &s.statements)
@@ -618,11 +483,11 @@ impl Reader {
             let declares = catalog.procedures.len() > known.len();
             summaries.push(unknown.summary(catalog, &lost, declares, &mut numbers));
         }
-        for trigger in triggers {
+        for trigger in lost.iter().filter(|text| unknown::is_trigger(text)) {
             unknown::fire(trigger, catalog, &lost, &mut summaries, &mut numbers);
         }
         for declaration in &lost {
-            unknown::constrain(declaration, catalog, &mut summaries);
+            unknown::constrain(declaration, catalog, peculiar, &mut summaries);
         }
         summaries
     }

@@ -16,8 +16,16 @@ pub type Columns = BTreeSet<(String, String)>;
 /// What is less than what is another thing in these columns than here: such conditions tell nothing.
 pub fn forget_order(script: &mut Script, columns: &Columns) {
     let catalog = script.application.catalog();
+    forget_less(&mut script.summaries, catalog, columns);
+}
+
+pub(super) fn forget_less(
+    summaries: &mut [TransactionSummary],
+    catalog: &Catalog,
+    columns: &Columns,
+) {
     let named = named(catalog, columns);
-    forget(&mut script.summaries, &named, |comparison| {
+    forget(summaries, &named, |comparison| {
         use Comparison::{Greater, GreaterOrEqual, Less, LessOrEqual};
         matches!(comparison, Less | LessOrEqual | Greater | GreaterOrEqual)
     });

@@ -1,9 +1,11 @@
 //! What is not understood, told so that it makes nothing safe: whatever a text names, it may read and
 //! write, all of it.
 
-use anabranch_types::{ColumnIndex, TableId};
+use std::sync::Arc;
 
-use super::scan::words;
+use anabranch_types::{ColumnIndex, TableId, TableSchema};
+
+use super::{peculiar::Peculiar, scan::words};
 use crate::{
     catalog::Catalog,
     source::Span,
@@ -288,38 +290,106 @@ fn is_cascade(text: &str) -> bool {
         && (has("cascade") || has("set"))
 }
 
+/// A table of whose rows a declaration demands something that is not understood.
+struct Constrained {
+    table: TableId,
+    /// The columns that it is about, where it is about each row that is inserted or changed and nothing else.
+    columns: Option<Vec<ColumnIndex>>,
+}
+
+impl Constrained {
+    /// Whether an access may violate what is demanded.
+    fn is_violated_by(&self, access: &TableAccess) -> bool {
+        let written = |columns: &Vec<ColumnIndex>| match access.role {
+            Role::Insert => true,
+            Role::Update => access.writes.iter().any(|w| columns.contains(&w.column)),
+            // Fewer rows violate no condition on each of them, and on no two.
+            Role::Read | Role::Delete => false,
+        };
+        let any = access.role != Role::Read;
+        access.table == self.table && any && self.columns.as_ref().is_none_or(written)
+    }
+}
+
 /// The tables of whose rows a declaration demands something that is not understood.
-fn constrained(text: &str, catalog: &Catalog) -> Vec<TableId> {
+fn constrained(text: &str, catalog: &Catalog) -> Vec<Constrained> {
     let all: Vec<String> = words(text).collect();
     let has = |word: &str| all.iter().any(|w| w == word);
     let demands = ["unique", "check", "exclude", "references", "primary"];
+    let altered = all.first().is_some_and(|word| word == "alter");
     let constrains = match all.first().map(String::as_str) {
         Some("alter") => has("table") && demands.into_iter().any(has) && !is_cascade(text),
         Some("create") if has("index") => has("unique"),
         _ => matches!(declared(text), Some((kind, _)) if kind == "assertion"),
     };
-    let tables = catalog.schema.tables.iter();
-    let named = tables.filter(|table| constrains && has(&table.name));
-    named.map(|table| table.id).collect()
+    let named = |table: &&Arc<TableSchema>| constrains && has(&table.name);
+    let tables: Vec<&Arc<TableSchema>> = catalog.schema.tables.iter().filter(named).collect();
+    let named_at = |name: &str| all.iter().position(|word| word == name);
+    let first = tables
+        .iter()
+        .map(|t| t.name.as_str())
+        .min_by_key(|name| named_at(name));
+    let kinds = demands.into_iter().filter(|kind| has(kind)).count();
+    let of_rows = match altered {
+        true => has("add") && kinds == 1,
+        false => has("index"),
+    };
+    // It is about the rows of the table that is named first, one by one, unless that is named again, as a whole row is.
+    let columns = |table: &TableSchema| {
+        let named = (0..).map(ColumnIndex).zip(&table.columns);
+        let named = named.filter(|(_, column)| has(&column.name));
+        let columns: Vec<ColumnIndex> = named.map(|(column, _)| column).collect();
+        let once = all.iter().filter(|word| **word == table.name).count() == 1;
+        let known = of_rows && once && first == Some(&table.name) && !columns.is_empty();
+        known.then_some(columns)
+    };
+    tables
+        .iter()
+        .map(|table| Constrained {
+            table: table.id,
+            columns: columns(table),
+        })
+        .collect()
 }
 
 /// The same, as words.
 fn constrained_names(text: &str, catalog: &Catalog) -> Option<String> {
-    let name = |table: TableId| catalog.schema.table(table).name.as_str();
-    let tables: Vec<&str> = constrained(text, catalog).into_iter().map(name).collect();
-    (!tables.is_empty()).then(|| tables.join(", "))
+    let found = constrained(text, catalog);
+    let shown = |found: &Constrained| {
+        let table = catalog.schema.table(found.table);
+        let columns = found.columns.iter().flatten();
+        let columns: Vec<&str> = columns
+            .map(|column| table.columns[column.index()].name.as_str())
+            .collect();
+        match columns.is_empty() {
+            true => table.name.clone(),
+            false => format!("{} ({})", table.name, columns.join(", ")),
+        }
+    };
+    let shown: Vec<String> = found.iter().map(shown).collect();
+    (!shown.is_empty()).then(|| shown.join(", "))
 }
 
 /// Whoever writes what a declaration that is left out demands something of may violate it.
 pub(super) fn constrain(
     declaration: &str,
     catalog: &Catalog,
+    peculiar: &Peculiar,
     summaries: &mut [TransactionSummary],
 ) {
-    let tables = constrained(declaration, catalog);
+    let mut demanded = constrained(declaration, catalog);
+    // Who writes what a column is computed from changes that one, too.
+    for ((table, column), sources) in peculiar.computed(catalog) {
+        for of in demanded.iter_mut().filter(|of| of.table == table) {
+            let columns = of.columns.iter_mut();
+            columns
+                .filter(|columns| columns.contains(&column))
+                .for_each(|columns| columns.extend(&sources));
+        }
+    }
     for summary in summaries {
         let mut accesses = summary.statements.iter().flat_map(|s| &s.accesses);
-        let written = accesses.find(|a| a.role != Role::Read && tables.contains(&a.table));
+        let written = accesses.find(|a| demanded.iter().any(|of| of.is_violated_by(a)));
         if let Some(written) = written {
             let table = &catalog.schema.table(written.table).name;
             let why = format!("a constraint on {table} is not understood");

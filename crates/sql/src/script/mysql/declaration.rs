@@ -12,9 +12,13 @@
 //! A type without a like (`JSON`, `SET`, `TIME`, `BIT`), an index of a prefix that is unique, a generated column:
 //! they stay as they are, and the table is left out.
 
-use super::tokens::{Token, Writer, begin, closing, listed, tokens};
-use super::{Peculiar, Translated};
-use crate::script::scan::Part;
+use crate::script::{
+    peculiar::Peculiar,
+    scan::Part,
+    tokens::{
+        Token, Translated, Writer, after_if, begin, closing, listed, name_of, quoted, tokens,
+    },
+};
 
 /// A declaration of a file of MySQL's, which stands at `base`. Nothing where it declares nothing.
 pub(in crate::script) fn declaration(
@@ -80,32 +84,6 @@ fn passed_over(all: &[Token<'_>], peculiar: &Peculiar) -> bool {
             .flatten()
     });
     dropped.is_some_and(|(name, next)| next == all.len() && peculiar.declared.contains(&name))
-}
-
-/// The position behind `IF [NOT] EXISTS`.
-fn after_if(all: &[Token<'_>], at: usize) -> usize {
-    let rest = all.get(at..).unwrap_or_default();
-    match (
-        begin(rest, &["if", "not", "exists"]),
-        begin(rest, &["if", "exists"]),
-    ) {
-        (true, _) => at + 3,
-        (_, true) => at + 2,
-        _ => at,
-    }
-}
-
-/// The name at a position, without its database, and the position behind it.
-fn name_of(all: &[Token<'_>], at: usize) -> Option<(String, usize)> {
-    let name = all.get(at)?.name()?;
-    match all.get(at + 1).is_some_and(|t| t.is_sign('.')) {
-        true => Some((all.get(at + 2)?.name()?, at + 3)),
-        false => Some((name, at + 1)),
-    }
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{name}\"")
 }
 
 /// What a table's elements come to.
@@ -446,7 +424,9 @@ impl Table<'_> {
             writer.say(&check, at);
         }
         if text && !with_case {
-            self.peculiar.caseless.insert((self.name.clone(), name));
+            self.peculiar
+                .equal_otherwise
+                .insert((self.name.clone(), name));
         }
         Some(())
     }

@@ -1,7 +1,9 @@
 //! What MySQL writes otherwise, made the standard's without a byte more or less.
 
-use super::super::scan::{Part, parts};
-use super::tokens::{Token, begin, tokens};
+use crate::script::{
+    scan::{Part, parts},
+    tokens::{Token, begin, tokens},
+};
 
 /// From this version on, what stands in `/*!` is run by nobody: MariaDB writes notes in it.
 const VERSION_NEVER: u32 = 999_999;

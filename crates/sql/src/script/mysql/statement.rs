@@ -13,12 +13,13 @@
 
 use anabranch_types::{ColumnIndex, TableSchema};
 
-use super::Translated;
-use super::tokens::{Token, Writer, begin, closing, tokens};
 use crate::{
     catalog::{Catalog, ColumnDefault},
     diagnostic::Diagnostic,
-    script::scan::Part,
+    script::{
+        scan::Part,
+        tokens::{Token, Translated, Writer, begin, closing, tokens},
+    },
     source::Span,
 };
 

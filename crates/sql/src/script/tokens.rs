@@ -1,7 +1,29 @@
-//! A statement's tokens with their places.
+//! A statement's tokens with their places, and a text in other words than the file's.
 
-use super::super::scan::{Part, parts};
-use super::Translated;
+use super::scan::{Part, parts};
+
+/// A text with the byte of the file that each of its bytes comes from, and the end.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Translated {
+    pub(crate) text: String,
+    pub(crate) places: Vec<u32>,
+}
+
+impl Translated {
+    /// Text of the file.
+    pub(super) fn copy(&mut self, text: &str, start: usize) {
+        self.text.push_str(text);
+        let place = |at: usize| u32::try_from(start + at).unwrap_or(u32::MAX);
+        self.places.extend((0..text.len()).map(place));
+    }
+
+    /// Other words, for what stands there.
+    pub(super) fn say(&mut self, text: &str, at: usize) {
+        self.text.push_str(text);
+        let place = u32::try_from(at).unwrap_or(u32::MAX);
+        self.places.extend(std::iter::repeat_n(place, text.len()));
+    }
+}
 
 /// A token: what it is, where it begins, and where it ends.
 #[derive(Clone, Copy, Debug)]
@@ -128,4 +150,31 @@ impl<'t> Writer<'t> {
     pub(super) fn say(&mut self, text: &str, at: usize) {
         self.out.say(text, self.base + at);
     }
+}
+
+/// The position behind `IF [NOT] EXISTS`.
+pub(super) fn after_if(all: &[Token<'_>], at: usize) -> usize {
+    let rest = all.get(at..).unwrap_or_default();
+    match (
+        begin(rest, &["if", "not", "exists"]),
+        begin(rest, &["if", "exists"]),
+    ) {
+        (true, _) => at + 3,
+        (_, true) => at + 2,
+        _ => at,
+    }
+}
+
+/// The name at a position, without the schema before it, and the position behind it.
+pub(super) fn name_of(all: &[Token<'_>], at: usize) -> Option<(String, usize)> {
+    let name = all.get(at)?.name()?;
+    match all.get(at + 1).is_some_and(|t| t.is_sign('.')) {
+        true => Some((all.get(at + 2)?.name()?, at + 3)),
+        false => Some((name, at + 1)),
+    }
+}
+
+/// A name as it may always be written.
+pub(super) fn quoted(name: &str) -> String {
+    format!("\"{name}\"")
 }

@@ -1,0 +1,156 @@
+//! Tables that are altered after they are declared, as migrations do.
+
+use std::collections::BTreeSet;
+
+use super::{
+    names::{join_columns, make_name, only_column},
+    tables::{Draft, Tables, check_generated},
+};
+use crate::{
+    diagnostic::Diagnostic,
+    parse::{
+        cursor::Name,
+        declaration::{
+            AlterAction, AlterDeclaration, ColumnAlteration, ConstraintDeclaration, ConstraintKind,
+        },
+    },
+};
+
+impl Tables {
+    /// An `ALTER TABLE`.
+    pub(super) fn alter(
+        &mut self,
+        alter: AlterDeclaration,
+        broken: &BTreeSet<String>,
+        errors: &mut Vec<Diagnostic>,
+    ) {
+        let draft = match self.find(&alter.table, broken) {
+            Ok(Some(number)) => &mut self.drafts[number],
+            Ok(None) => return,
+            Err(error) => {
+                errors.push(error);
+                return;
+            }
+        };
+        for action in alter.actions {
+            if let Err(error) = draft.alter(action, errors) {
+                errors.push(error);
+            }
+        }
+    }
+}
+
+impl Draft {
+    /// Whether one of these columns is there no more: what was said of it went with it.
+    pub(super) fn has_dropped(&self, columns: &[Name]) -> bool {
+        let is_there = |name: &str| self.schema.columns.iter().any(|c| c.name == name);
+        let mut names = columns.iter().map(|name| name.text.as_str());
+        names.any(|name| self.dropped.contains(name) && !is_there(name))
+    }
+
+    fn alter(
+        &mut self,
+        action: AlterAction,
+        errors: &mut Vec<Diagnostic>,
+    ) -> Result<(), Diagnostic> {
+        match action {
+            AlterAction::Constrain(constraint) => self.pending.push(constraint),
+            AlterAction::AddColumn {
+                column,
+                constraints,
+                if_not_exists,
+            } => {
+                let mut there = self.schema.columns.iter();
+                if if_not_exists && there.any(|c| c.name == column.name.text) {
+                    return Ok(());
+                }
+                self.add_column(column, errors);
+                self.pending.extend(constraints);
+            }
+            AlterAction::DropColumn { column, if_exists } => {
+                let index = match self.column(&column, None) {
+                    Ok(index) => index.index(),
+                    Err(_) if if_exists => return Ok(()),
+                    Err(error) => return Err(error),
+                };
+                self.schema.columns.remove(index);
+                self.table.defaults.remove(index);
+                self.pending.retain(|of| !is_about(&of.kind, &column.text));
+                self.dropped.insert(column.text);
+            }
+            AlterAction::DropConstraint { name, if_exists } => {
+                let found = (0..self.pending.len())
+                    .find(|at| self.name_of(&self.pending[*at]) == name.text);
+                match found {
+                    Some(at) => {
+                        self.pending.remove(at);
+                    }
+                    None if if_exists => {}
+                    None => {
+                        let message = format!(
+                            "constraint \"{}\" of relation \"{}\" does not exist",
+                            name.text, self.schema.name
+                        );
+                        return Err(Diagnostic::new("42704", message, name.span));
+                    }
+                }
+            }
+            AlterAction::AlterColumn(alteration) => self.alter_column(alteration)?,
+        }
+        Ok(())
+    }
+
+    fn alter_column(&mut self, alteration: ColumnAlteration) -> Result<(), Diagnostic> {
+        let index = self.column(&alteration.column, None)?.index();
+        if let Some(declared) = alteration.data_type {
+            check_generated(
+                &self.table.defaults[index],
+                &declared.data_type,
+                declared.span,
+            )?;
+            self.schema.columns[index].data_type = declared.data_type;
+        }
+        if let Some(default) = alteration.default {
+            let data_type = &self.schema.columns[index].data_type;
+            check_generated(&default, data_type, alteration.column.span)?;
+            self.table.defaults[index] = default;
+        }
+        if let Some(not_null) = alteration.not_null {
+            self.schema.columns[index].nullable = !not_null;
+        }
+        Ok(())
+    }
+
+    /// The name of a constraint: its own, or PostgreSQL's, where no other has that already.
+    fn name_of(&self, constraint: &ConstraintDeclaration) -> String {
+        if let Some(name) = &constraint.name {
+            return name.text.clone();
+        }
+        let joined = |columns: &[Name]| join_columns(columns.iter().map(|c| c.text.as_str()));
+        let own: Vec<&str> = self
+            .schema
+            .columns
+            .iter()
+            .map(|c| c.name.as_str())
+            .collect();
+        let (columns, label) = match &constraint.kind {
+            ConstraintKind::PrimaryKey(_) => (String::new(), "pkey"),
+            ConstraintKind::Unique(columns) => (joined(columns), "key"),
+            ConstraintKind::Check { words, .. } => {
+                (only_column(&own, words).unwrap_or("").to_owned(), "check")
+            }
+            ConstraintKind::ForeignKey { columns, .. } => (joined(columns), "fkey"),
+        };
+        make_name(&self.schema.name, &columns, label)
+    }
+}
+
+/// Whether a constraint goes with a column of its table.
+fn is_about(kind: &ConstraintKind, column: &str) -> bool {
+    match kind {
+        ConstraintKind::PrimaryKey(columns)
+        | ConstraintKind::Unique(columns)
+        | ConstraintKind::ForeignKey { columns, .. } => columns.iter().any(|c| c.text == column),
+        ConstraintKind::Check { words, .. } => words.iter().any(|word| word == column),
+    }
+}

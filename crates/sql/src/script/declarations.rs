@@ -1,0 +1,349 @@
+//! What files declare, as far as it can be read: what cannot is left out, as small as it can be, and told.
+
+use super::{
+    LeftOut, Place, Reader, mysql,
+    peculiar::Peculiar,
+    postgres::{self, Edit, Part, PartKind, Types},
+    tokens::Translated,
+    unknown::{self, Unknown},
+};
+use crate::{
+    application::Application, catalog::load_translated, diagnostic::Diagnostic, source::SourceFile,
+};
+
+/// The declarations of files, and which of them are left out.
+#[derive(Debug, Default)]
+pub(super) struct Declarations {
+    places: Vec<Place>,
+    /// Which of them are left out, and why.
+    dropped: Vec<(usize, Diagnostic)>,
+    /// What may be left out of the others: of which declaration it is part.
+    parts: Vec<(usize, Part)>,
+    /// Which of these are left out, and why.
+    dropped_parts: Vec<(usize, Diagnostic)>,
+    /// Keys with columns whose values are equal in a way of their own.
+    keys: Vec<(Place, String)>,
+    /// Types that nobody declares, each at its first place.
+    strange: Vec<(Place, String)>,
+    /// What was wrong at first.
+    first: Vec<Diagnostic>,
+    pub(super) types: Types,
+    pub(super) peculiar: Peculiar,
+    /// Whether they are MySQL's.
+    pub(super) is_mysql: bool,
+}
+
+impl Declarations {
+    pub(super) fn new(places: Vec<Place>, is_mysql: bool) -> Declarations {
+        Declarations {
+            places,
+            is_mysql,
+            ..Declarations::default()
+        }
+    }
+
+    fn is_dropped(&self, declaration: usize) -> bool {
+        self.dropped.iter().any(|(at, _)| *at == declaration)
+    }
+
+    fn is_dropped_part(&self, part: usize) -> bool {
+        self.dropped_parts.iter().any(|(at, _)| *at == part)
+    }
+
+    fn part_place(&self, part: usize) -> Place {
+        let (declaration, part) = &self.parts[part];
+        Place {
+            file: self.places[*declaration].file,
+            range: part.range.clone(),
+        }
+    }
+
+    /// Leaves out whatever is smallest that a problem is in; whether there is any.
+    fn drop(&mut self, problem: &Diagnostic) -> bool {
+        let of_it = |place: &Place| problem.span.is_some_and(|span| place.holds(span));
+        let parts = (0..self.parts.len()).filter(|at| {
+            let is_there = !self.is_dropped_part(*at) && !self.is_dropped(self.parts[*at].0);
+            is_there && of_it(&self.part_place(*at))
+        });
+        if let Some(at) = parts.min_by_key(|at| self.parts[*at].1.range.len()) {
+            // All that a type says of its column stands at one place.
+            let place = self.part_place(at);
+            let same = (0..self.parts.len()).filter(|at| self.part_place(*at) == place);
+            let same: Vec<usize> = same.collect();
+            let told = same.into_iter().map(|at| (at, problem.clone()));
+            self.dropped_parts.extend(told);
+            return true;
+        }
+        let found = self.places.iter().position(of_it);
+        let found = found.filter(|at| !self.is_dropped(*at));
+        self.dropped.extend(found.map(|at| (at, problem.clone())));
+        found.is_some()
+    }
+
+    /// Parts that are left out of declarations that are not.
+    fn lost_parts(&self) -> impl Iterator<Item = (Place, &Part, &Diagnostic)> {
+        let dropped = self.dropped_parts.iter();
+        let there = dropped.filter(|(at, _)| !self.is_dropped(self.parts[*at].0));
+        there.map(|(at, diagnostic)| (self.part_place(*at), &self.parts[*at].1, diagnostic))
+    }
+}
+
+impl Reader {
+    /// What is declared, as far as it can be read.
+    pub(super) fn base(&mut self) -> Result<Application, Vec<Diagnostic>> {
+        if !self.declarations.is_mysql {
+            self.look_for_peculiar();
+        }
+        loop {
+            let (declared, translated) = match self.declarations.is_mysql {
+                true => self.in_postgres_words(),
+                false => self.edited(),
+            };
+            let loaded = load_translated(declared, &translated).and_then(|mut catalog| {
+                catalog.files.clone_from(&self.files);
+                Application::compile(catalog)
+            });
+            let problems = match loaded {
+                Ok(application) => {
+                    let catalog = application.catalog();
+                    let nothing = catalog.tables.is_empty() && !self.declarations.first.is_empty();
+                    return match nothing {
+                        true => Err(std::mem::take(&mut self.declarations.first)),
+                        false => Ok(application),
+                    };
+                }
+                Err(problems) => problems,
+            };
+            if self.declarations.first.is_empty() {
+                self.declarations.first.clone_from(&problems);
+            }
+            let mut fewer = false;
+            for problem in &problems {
+                fewer |= self.declarations.drop(problem);
+            }
+            if !fewer {
+                return Err(problems);
+            }
+        }
+    }
+
+    /// What PostgreSQL's files have that there are no words for here: types, columns of types that are not known, and
+    /// what cannot be understood because of them.
+    fn look_for_peculiar(&mut self) {
+        let texts = self
+            .declarations
+            .places
+            .iter()
+            .map(|place| self.text(place));
+        let types = Types::of(texts);
+        let mut peculiar = Peculiar::default();
+        let none = |_: usize| false;
+        for place in &self.declarations.places {
+            let (text, base) = (self.text(place), place.range.start);
+            postgres::declaration(text, base, &types, &none, &mut peculiar);
+        }
+        let (mut parts, mut keys, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
+        let mut strange: Vec<(Place, String)> = Vec::new();
+        for (at, place) in self.declarations.places.iter().enumerate() {
+            let (text, base) = (self.text(place), place.range.start);
+            let reading = postgres::declaration(text, base, &types, &none, &mut peculiar);
+            parts.extend(reading.parts.into_iter().map(|part| (at, part)));
+            keys.extend(reading.keys.into_iter().map(|(range, column)| {
+                let file = place.file;
+                (Place { file, range }, column)
+            }));
+            for (range, name) in reading.strange {
+                if strange.iter().all(|(_, known)| *known != name) {
+                    let file = place.file;
+                    strange.push((Place { file, range }, name));
+                }
+            }
+            if let Some(why) = postgres::beyond(text, &peculiar) {
+                dropped.push((at, Diagnostic::unsupported(why, place.span())));
+            }
+        }
+        let of = &mut self.declarations;
+        (of.types, of.peculiar, of.parts) = (types, peculiar, parts);
+        (of.keys, of.strange, of.dropped) = (keys, strange, dropped);
+        for at in 0..of.parts.len() {
+            if let Some(why) = &of.parts[at].1.why {
+                let told = Diagnostic::unsupported(why.as_str(), of.part_place(at).span());
+                of.dropped_parts.push((at, told));
+            }
+        }
+    }
+
+    /// The files with blanks in the place of what declares nothing, or is left out, and with other words where there
+    /// are none here for what is declared.
+    fn edited(&mut self) -> (Vec<SourceFile>, Vec<Option<Translated>>) {
+        let of = &self.declarations;
+        let scripts = &self.files[..self.scripts];
+        let mut kept: Vec<Vec<bool>> = Vec::new();
+        for file in scripts {
+            kept.push(vec![false; file.text.len()]);
+        }
+        let mut edits: Vec<Vec<Edit>> = vec![Vec::new(); self.scripts];
+        let mut peculiar = of.peculiar.clone();
+        for (at, place) in of.places.iter().enumerate() {
+            if of.is_dropped(at) {
+                continue;
+            }
+            // Its semicolon and the comments above it belong to it.
+            let text = &self.files[place.file].text;
+            let end = text[place.range.end..].find(';').map_or(0, |n| n + 1);
+            kept[place.file][place.range.start..place.range.end + end].fill(true);
+            let dropped = |start: usize| {
+                let mut parts = of.dropped_parts.iter().map(|(at, _)| &of.parts[*at]);
+                parts.any(|(declaration, part)| *declaration == at && part.range.start == start)
+            };
+            let (text, base) = (self.text(place), place.range.start);
+            let reading = postgres::declaration(text, base, &of.types, &dropped, &mut peculiar);
+            edits[place.file].extend(reading.edits);
+        }
+        let mut files = Vec::new();
+        let mut translated = Vec::new();
+        for ((file, kept), edits) in scripts.iter().zip(&kept).zip(&edits) {
+            let mut text = blanked(&file.text, kept);
+            translated.push(postgres::edited(&mut text, edits));
+            files.push(SourceFile::new(file.name.clone(), text));
+        }
+        self.declarations.peculiar = peculiar;
+        (files, translated)
+    }
+
+    /// The files, and what they declare in PostgreSQL's words.
+    fn in_postgres_words(&mut self) -> (Vec<SourceFile>, Vec<Option<Translated>>) {
+        let of = &self.declarations;
+        let kept = || {
+            let places = of.places.iter().enumerate();
+            places.filter(|(at, _)| !of.is_dropped(*at))
+        };
+        let mut peculiar = Peculiar {
+            declared: kept()
+                .filter_map(|(_, place)| mysql::declares(self.text(place)))
+                .collect(),
+            ..Peculiar::default()
+        };
+        let mut translated = vec![Some(Translated::default()); self.scripts];
+        for (_, place) in kept() {
+            let text = self.text(place);
+            let told = mysql::declaration(text, place.range.start, &mut peculiar);
+            if let Some(Some(of_file)) = translated.get_mut(place.file) {
+                of_file.text.push_str(&told.text);
+                of_file.places.extend(told.places);
+            }
+        }
+        for (of_file, file) in translated.iter_mut().zip(&self.files) {
+            let end = u32::try_from(file.text.len()).unwrap_or(u32::MAX);
+            of_file.iter_mut().for_each(|t| t.places.push(end));
+        }
+        self.declarations.peculiar = peculiar;
+        (self.files[..self.scripts].to_vec(), translated)
+    }
+
+    pub(super) fn text(&self, place: &Place) -> &str {
+        &self.files[place.file].text[place.range.clone()]
+    }
+
+    /// What is left out of the declarations.
+    pub(super) fn told(&self, base: &Application) -> Vec<(Place, LeftOut)> {
+        let of = &self.declarations;
+        let catalog = base.catalog();
+        let mut told = Vec::new();
+        for (at, diagnostic) in &of.dropped {
+            let place = &of.places[*at];
+            let left = LeftOut {
+                diagnostic: diagnostic.clone(),
+                meaning: unknown::meaning(self.text(place), catalog),
+                transaction: unknown::routine(self.text(place)),
+            };
+            told.push((place.clone(), left));
+        }
+        for (place, part, diagnostic) in of.lost_parts() {
+            let meaning = match part.kind {
+                PartKind::Constraint => unknown::meaning(&part.text, catalog),
+                PartKind::OfRegister => {
+                    "it has no verdict; who writes the column checks all of its new value"
+                        .to_owned()
+                }
+                PartKind::Default => {
+                    format!("{} may be any value", part.text)
+                }
+            };
+            let left = LeftOut {
+                diagnostic: diagnostic.clone(),
+                meaning,
+                transaction: None,
+            };
+            told.push((place, left));
+        }
+        let lost: Vec<Place> = of.lost_parts().map(|(place, ..)| place).collect();
+        for (place, column) in of.keys.iter().filter(|(place, _)| !lost.contains(place)) {
+            let message = format!("\"{column}\" is compared in a way of its own");
+            let meaning = "who routes by it has to write equal values alike, as in lower case";
+            told.push(note(place, message, meaning));
+        }
+        for (place, name) in &of.strange {
+            let message = format!("type \"{name}\" is not known");
+            let meaning = "its columns are taken to be text of whose values nothing is known";
+            told.push(note(place, message, meaning));
+        }
+        told
+    }
+
+    /// Procedures and functions that are left out.
+    pub(super) fn routines(&self) -> Vec<Unknown> {
+        let dropped = self.declarations.dropped.iter();
+        dropped
+            .filter_map(|(at, diagnostic)| {
+                let place = &self.declarations.places[*at];
+                let name = unknown::routine(self.text(place))?;
+                Some(Unknown {
+                    name,
+                    span: place.span(),
+                    reason: diagnostic.message.clone(),
+                    statements: vec![unknown::Text::whole(self.text(place))],
+                    whole: true,
+                })
+            })
+            .collect()
+    }
+
+    /// The texts of all that is left out, parts as declarations of their own.
+    pub(super) fn lost(&self) -> Vec<&str> {
+        let of = &self.declarations;
+        let dropped = of.dropped.iter().map(|(at, _)| self.text(&of.places[*at]));
+        let parts = of
+            .lost_parts()
+            .filter(|(_, part, _)| part.kind == PartKind::Constraint);
+        dropped
+            .chain(parts.map(|(_, part, _)| part.text.as_str()))
+            .collect()
+    }
+}
+
+/// What is told of something that stays.
+fn note(place: &Place, message: String, meaning: &str) -> (Place, LeftOut) {
+    let left = LeftOut {
+        diagnostic: Diagnostic::new("0A000", message, place.span()),
+        meaning: meaning.to_owned(),
+        transaction: None,
+    };
+    (place.clone(), left)
+}
+
+/// A text with blanks in the place of what is not kept, comments apart.
+fn blanked(text: &str, kept: &[bool]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut comment = false;
+    for (at, c) in text.char_indices() {
+        let rest = &text[at..];
+        comment = !kept[at] && c != '\n' && (comment || rest.starts_with("--"));
+        if kept[at] || comment || c.is_whitespace() {
+            out.push(c);
+        } else {
+            out.extend(std::iter::repeat_n(' ', c.len_utf8()));
+        }
+    }
+    out
+}

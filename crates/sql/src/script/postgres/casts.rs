@@ -1,0 +1,146 @@
+//! Names of declared types where a value is made one of them, or a variable is declared.
+
+use super::{Edit, types::Types};
+use crate::script::{
+    scan::Part,
+    tokens::{Token, Translated, tokens},
+};
+
+/// A statement in which declared types are what they are held as; None where it names none. `places` are the bytes of
+/// the file that those of `text` come from.
+pub(in crate::script) fn statement(
+    text: &str,
+    places: &[u32],
+    types: &Types,
+) -> Option<Translated> {
+    let edits = casts(text, 0, types);
+    let mut text = text.to_owned();
+    let mut out = super::edited(&mut text, &edits)?;
+    for place in &mut out.places {
+        let last = places.last().copied().unwrap_or(0);
+        *place = places.get(*place as usize).copied().unwrap_or(last);
+    }
+    Some(out)
+}
+
+/// The casts of a declaration that stands at `base`, and in a routine the types of its parameters and variables.
+pub(super) fn casts(text: &str, base: usize, types: &Types) -> Vec<Edit> {
+    let all = tokens(text);
+    let is_routine = all.first().is_some_and(|t| t.is("create"))
+        && all
+            .iter()
+            .take(4)
+            .any(|t| t.is("function") || t.is("procedure"));
+    let mut edits = Vec::new();
+    named(&all, base, types, is_routine, &mut edits);
+    if is_routine {
+        for token in &all {
+            let Part::Quoted(body) = token.part else {
+                continue;
+            };
+            let mark = match body.strip_prefix('$') {
+                Some(rest) => rest.find('$').map_or(0, |end| end + 2),
+                None => 0,
+            };
+            if mark == 0 || body.len() < 2 * mark {
+                continue;
+            }
+            let inside = &body[mark..body.len() - mark];
+            let before = edits.len();
+            let at = base + token.start + mark;
+            named(&tokens(inside), at, types, true, &mut edits);
+            edits[before..]
+                .iter_mut()
+                .for_each(|edit| edit.in_string = true);
+        }
+    }
+    edits
+}
+
+fn named(all: &[Token<'_>], base: usize, types: &Types, is_routine: bool, edits: &mut Vec<Edit>) {
+    for at in 0..all.len() {
+        let Some(name) = all[at].name() else {
+            continue;
+        };
+        // The schema before it goes, too.
+        let first = match at >= 2 && all[at - 1].is_sign('.') {
+            true => at - 2,
+            false => at,
+        };
+        let before = |n: usize| first.checked_sub(n).and_then(|at| all.get(at));
+        let sign = |n: usize, sign: char| before(n).is_some_and(|t| t.is_sign(sign));
+        let followed_by_name = all.get(at + 1).is_some_and(|t| t.is_sign('.'));
+        if followed_by_name {
+            continue;
+        }
+        let is_cast = sign(1, ':') && sign(2, ':');
+        let is_called = before(1).is_some_and(|t| t.is("as")) && is_in_cast(&all[..first]);
+        let is_declared = is_routine && declares(all, first, at);
+        let text = match types.base(&name) {
+            Some(text) if is_cast || is_called || is_declared => text.to_owned(),
+            None if is_cast && types.is_own(&name) && is_literal(&all[..first - 2]) => {
+                "text".to_owned()
+            }
+            None if is_declared && types.is_own(&name) => "text".to_owned(),
+            _ => continue,
+        };
+        edits.push(Edit::new(base + all[first].start..base + all[at].end, text));
+    }
+}
+
+/// Whether the bracket that is open at the end is that of a CAST.
+fn is_in_cast(before: &[Token<'_>]) -> bool {
+    let mut depth = 0_usize;
+    for (at, token) in before.iter().enumerate().rev() {
+        if token.is_sign(')') {
+            depth += 1;
+        } else if token.is_sign('(') && depth > 0 {
+            depth -= 1;
+        } else if token.is_sign('(') {
+            return at > 0 && before[at - 1].is("cast");
+        }
+    }
+    false
+}
+
+/// Whether what stands there is a string, NULL or a placeholder, and nothing that is computed.
+fn is_literal(before: &[Token<'_>]) -> bool {
+    match before {
+        [.., sign, last] if sign.is_sign('$') => matches!(last.part, Part::Word(_)),
+        [.., last] => {
+            last.is("null") || matches!(last.part, Part::Quoted(text) if text.starts_with('\''))
+        }
+        [] => false,
+    }
+}
+
+/// Whether a routine's parameter, variable or result is declared by the name that stands from `first` to `at`.
+fn declares(all: &[Token<'_>], first: usize, at: usize) -> bool {
+    let word = |n: usize, words: &[&str]| {
+        let token = first.checked_sub(n).and_then(|at| all.get(at));
+        token.is_some_and(|t| words.iter().any(|word| t.is(word)))
+    };
+    if word(1, &["returns", "setof"]) {
+        return true;
+    }
+    const MODES: [&str; 5] = ["in", "out", "inout", "variadic", "constant"];
+    let begins = |n: usize| match first.checked_sub(n) {
+        Some(at) => {
+            ["(", ",", ";"]
+                .iter()
+                .any(|s| all[at].is_sign(s.chars().next().unwrap_or(' ')))
+                || all[at].is("declare")
+                || MODES.iter().any(|mode| all[at].is(mode))
+        }
+        None => true,
+    };
+    let named = first >= 1 && all[first - 1].name().is_some();
+    let ends = all.get(at + 1).is_none_or(|t| {
+        [',', ')', ';', ':', '=', '[']
+            .iter()
+            .any(|sign| t.is_sign(*sign))
+            || t.is("default")
+            || t.is("not")
+    });
+    named && ends && begins(2)
+}

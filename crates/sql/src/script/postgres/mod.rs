@@ -1,0 +1,183 @@
+//! What PostgreSQL's files declare that there are no words for here, in words that there are.
+//!
+//! | PostgreSQL | here |
+//! |---|---|
+//! | `CREATE TYPE t AS ENUM ('a', 'b')` | a column of it is `text … CHECK (c IN ('a', 'b'))` |
+//! | `CREATE DOMAIN d AS integer CHECK (VALUE > 0)` | a column of it is `integer … CHECK (c > 0)` |
+//! | `jsonb`, `text[]`, `citext`, any other type | `text` of which only NULL is known, as a register |
+//! | `GENERATED ALWAYS AS (a + b) STORED` | a column whose readers read `a` and `b` |
+//! | `COLLATE "de_DE"`, `STORAGE`, `UNLOGGED`, what an identity starts with | nothing |
+//!
+//! What a text is read as is told by edits (`Edit`): words in the place of a stretch of it. Some stretches may also be
+//! left out by themselves (`Part`): a CHECK or a DEFAULT that is not understood does not take its table with it, but
+//! makes whoever writes under it unknown, or its column anything.
+//!
+//! A column of a type that is not known is sound as text because nothing follows from its values: no condition on it
+//! tells which rows are met, no CHECK on it is read. What is assigned to it wins or loses as a whole, as it does in
+//! any column that is assigned.
+
+mod casts;
+mod table;
+mod types;
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::{
+    peculiar::Peculiar,
+    tokens::{Token, Translated, begin, tokens},
+};
+
+pub(super) use casts::statement;
+pub(super) use types::Types;
+
+/// Words in the place of a stretch of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Edit {
+    pub(super) range: Range<usize>,
+    pub(super) text: String,
+    /// Where the words are told to stand.
+    pub(super) place: usize,
+    /// Inside of a string, where other words have to be as long as those that they replace.
+    pub(super) in_string: bool,
+}
+
+impl Edit {
+    fn new(range: Range<usize>, text: impl Into<String>) -> Edit {
+        Edit {
+            place: range.start,
+            range,
+            text: text.into(),
+            in_string: false,
+        }
+    }
+}
+
+/// A stretch of a declaration that can be left out by itself.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) range: Range<usize>,
+    /// The same as a declaration of its own.
+    pub(super) text: String,
+    pub(super) kind: PartKind,
+    /// Why it cannot be understood, where that is known from the start.
+    pub(super) why: Option<String>,
+}
+
+/// What is lost with a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PartKind {
+    /// A constraint.
+    Constraint,
+    /// A condition on one column that is assigned as a whole: whoever writes it has checked all of it.
+    OfRegister,
+    /// What a column is where an INSERT leaves it out.
+    Default,
+}
+
+/// How a declaration is read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reading {
+    pub(super) edits: Vec<Edit>,
+    pub(super) parts: Vec<Part>,
+    /// Keys with columns whose values are equal in a way of their own.
+    pub(super) keys: Vec<(Range<usize>, String)>,
+    /// Types of columns that nobody declares and PostgreSQL does not bring.
+    pub(super) strange: Vec<(Range<usize>, String)>,
+}
+
+/// How the declaration is read that stands in `text` at `base`, without those of its parts that begin where `dropped`
+/// says. What is peculiar of its columns goes to `peculiar`.
+pub(super) fn declaration(
+    text: &str,
+    base: usize,
+    types: &Types,
+    dropped: &dyn Fn(usize) -> bool,
+    peculiar: &mut Peculiar,
+) -> Reading {
+    let mut reading = Reading::default();
+    if types::declares(text) {
+        reading
+            .edits
+            .push(Edit::new(base..base + text.len(), String::new()));
+        return reading;
+    }
+    table::table(text, base, types, dropped, peculiar, &mut reading);
+    let taken: Vec<Range<usize>> = reading.edits.iter().map(|e| e.range.clone()).collect();
+    let inside = |edit: &Edit| {
+        taken
+            .iter()
+            .any(|t| t.start <= edit.range.start && edit.range.end <= t.end && !t.is_empty())
+    };
+    let casts = casts::casts(text, base, types);
+    reading
+        .edits
+        .extend(casts.into_iter().filter(|edit| !inside(edit)));
+    reading
+        .edits
+        .sort_by_key(|edit| (edit.range.start, edit.range.end));
+    reading
+}
+
+/// Whether an expression asks what is less than what.
+fn compares(expression: &[Token<'_>]) -> bool {
+    let sign = |at: usize, sign: char| expression.get(at).is_some_and(|t| t.is_sign(sign));
+    (0..expression.len()).any(|at| {
+        let differs = sign(at, '<') && sign(at + 1, '>');
+        let of_those = sign(at, '>') && at > 0 && sign(at - 1, '<');
+        (sign(at, '<') || sign(at, '>')) && !differs && !of_those || expression[at].is("between")
+    })
+}
+
+/// Why an assertion or a unique index cannot be understood, because of what is peculiar of a column that it names.
+pub(super) fn beyond(text: &str, peculiar: &Peculiar) -> Option<String> {
+    let all = tokens(text);
+    let named: BTreeSet<String> = all.iter().filter_map(Token::name).collect();
+    let is_named = |key: &&(String, String)| named.contains(&key.0) && named.contains(&key.1);
+    if begin(&all, &["create", "unique", "index"]) {
+        let (_, column) = peculiar.generated.keys().find(is_named)?;
+        return Some(format!(
+            "a unique index on \"{column}\", which the database computes,"
+        ));
+    }
+    if !begin(&all, &["create", "assertion"]) {
+        return None;
+    }
+    let compares = compares(&all);
+    let unknown = peculiar.equal_otherwise.iter();
+    let disordered = peculiar.ordered_otherwise.iter().filter(|_| compares);
+    let (_, column) = unknown.chain(disordered).find(is_named)?;
+    Some(format!(
+        "an assertion about \"{column}\", of whose values too little is known,"
+    ))
+}
+
+/// A text of a file with edits made; None where there is none that is not made in place. In strings, words that do not
+/// fit are left as they are.
+pub(super) fn edited(text: &mut String, edits: &[Edit]) -> Option<Translated> {
+    for edit in edits.iter().filter(|edit| edit.in_string) {
+        let length = edit.range.len();
+        if edit.text.len() <= length {
+            let padded = format!("{:length$}", edit.text);
+            text.replace_range(edit.range.clone(), &padded);
+        }
+    }
+    let others: Vec<&Edit> = edits.iter().filter(|edit| !edit.in_string).collect();
+    if others.is_empty() {
+        return None;
+    }
+    let mut out = Translated::default();
+    let mut done = 0;
+    for edit in others {
+        if edit.range.start < done {
+            continue;
+        }
+        out.copy(&text[done..edit.range.start], done);
+        out.say(&edit.text, edit.place);
+        done = edit.range.end;
+    }
+    out.copy(&text[done..], done);
+    out.places
+        .push(u32::try_from(text.len()).unwrap_or(u32::MAX));
+    Some(out)
+}

@@ -1,0 +1,315 @@
+//! The types that files declare, and what the type of a column comes to.
+
+use std::collections::BTreeMap;
+
+use anabranch_types::DataType;
+
+use crate::{
+    parse::resolve_written_type,
+    script::{
+        scan::Part,
+        tokens::{Token, begin, closing, name_of, tokens},
+    },
+};
+
+/// Declared types by their names.
+#[derive(Clone, Debug, Default)]
+pub(in crate::script) struct Types(BTreeMap<String, DeclaredType>);
+
+/// An enumeration or a domain.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DeclaredType {
+    /// The type that its values are held as.
+    pub(super) base: String,
+    /// Conditions, in which `VALUE` is the value.
+    pub(super) checks: Vec<String>,
+    pub(super) not_null: bool,
+    pub(super) default: Option<String>,
+    /// Whether nothing is known of its values.
+    pub(super) opaque: bool,
+    /// Whether its labels are in another order than text is.
+    pub(super) ordered_otherwise: bool,
+}
+
+/// What a column's type comes to.
+#[derive(Clone, Debug)]
+pub(super) enum Sort<'t> {
+    /// It is understood as it stands.
+    Known,
+    /// It has another name here.
+    Named(&'static str),
+    /// Somebody has declared it.
+    Declared(&'t DeclaredType),
+    /// Nothing is known of its values.
+    Opaque,
+}
+
+/// Types of PostgreSQL's own that there are none of here and whose values are equal only if their texts mean the same:
+/// a literal of one may stand as text.
+const OWN: [&str; 17] = [
+    "json",
+    "jsonb",
+    "inet",
+    "cidr",
+    "macaddr",
+    "money",
+    "time",
+    "timetz",
+    "xml",
+    "tsvector",
+    "tsquery",
+    "bit",
+    "point",
+    "int4range",
+    "int8range",
+    "tsrange",
+    "tstzrange",
+];
+
+/// More of PostgreSQL's own types, of which a literal may not stand as text: two may be equal that read otherwise, or
+/// something is computed from them.
+const OTHERS: [&str; 24] = [
+    "interval",
+    "varbit",
+    "box",
+    "line",
+    "lseg",
+    "path",
+    "polygon",
+    "circle",
+    "macaddr8",
+    "name",
+    "oid",
+    "regclass",
+    "bpchar",
+    "char",
+    "numrange",
+    "daterange",
+    "int4multirange",
+    "int8multirange",
+    "nummultirange",
+    "tsmultirange",
+    "tstzmultirange",
+    "datemultirange",
+    "pg_lsn",
+    "numeric",
+];
+
+/// Whether a text declares a type.
+pub(super) fn declares(text: &str) -> bool {
+    let all = tokens(text);
+    let forms: [&[&str]; 3] = [
+        &["create", "domain"],
+        &["create", "type"],
+        &["alter", "type"],
+    ];
+    forms.iter().any(|words| begin(&all, words))
+}
+
+impl Types {
+    /// The types that declarations declare, in their order.
+    pub(in crate::script) fn of<'t>(declarations: impl Iterator<Item = &'t str>) -> Types {
+        let mut types = Types::default();
+        for text in declarations.filter(|text| declares(text)) {
+            let all = tokens(text);
+            let Some((name, next)) = name_of(&all, 2) else {
+                continue;
+            };
+            if begin(&all, &["alter"]) {
+                if let Some(declared) = types.0.get_mut(&name) {
+                    declared.alter(&all[next..]);
+                }
+                continue;
+            }
+            let declared = match begin(&all, &["create", "domain"]) {
+                true => types.domain(text, &all[next..]),
+                false => enumeration(&all[next..]),
+            };
+            types.0.insert(name, declared.unwrap_or_else(opaque));
+        }
+        types
+    }
+
+    /// The declared type of this name.
+    pub(super) fn get(&self, name: &str) -> Option<&DeclaredType> {
+        self.0.get(name)
+    }
+
+    /// What text may stand for where a type is named: the base of a declared type of whose values all is known.
+    pub(super) fn base(&self, name: &str) -> Option<&str> {
+        let declared = self.get(name).filter(|declared| !declared.opaque)?;
+        Some(&declared.base)
+    }
+
+    /// Whether a literal of this type may be text.
+    pub(super) fn is_own(&self, name: &str) -> bool {
+        !self.0.contains_key(name) && OWN.contains(&name)
+    }
+
+    /// The type that these tokens name, where nobody declares it and PostgreSQL does not bring it.
+    pub(super) fn strange(&self, named: &[Token<'_>]) -> Option<String> {
+        let (name, next) = name_of(named, 0)?;
+        let is_array = named[next..].iter().any(|t| t.is_sign('['));
+        let brought = OWN.contains(&name.as_str()) || OTHERS.contains(&name.as_str());
+        (!is_array && !brought && self.get(&name).is_none()).then_some(name)
+    }
+
+    /// What the type comes to that these tokens name.
+    pub(super) fn sort(&self, text: &str, named: &[Token<'_>]) -> Sort<'_> {
+        let (Some(first), Some(last)) = (named.first(), named.last()) else {
+            return Sort::Opaque;
+        };
+        let plain = name_of(named, 0).filter(|(_, next)| *next == named.len());
+        if let Some((name, _)) = &plain
+            && let Some(declared) = self.get(name)
+        {
+            return Sort::Declared(declared);
+        }
+        match resolve_written_type(&text[first.start..last.end]) {
+            Some(DataType::Array(_)) => Sort::Opaque,
+            Some(_) => Sort::Known,
+            // Values of fewer digits are such values, too.
+            None if first.is("timestamptz") => Sort::Named("timestamptz"),
+            None if first.is("timestamp") && named.iter().any(|t| t.is("with")) => {
+                Sort::Named("timestamptz")
+            }
+            None if first.is("timestamp") && !named.iter().any(|t| t.is_sign('[')) => {
+                Sort::Named("timestamp")
+            }
+            None => Sort::Opaque,
+        }
+    }
+
+    fn domain(&self, text: &str, rest: &[Token<'_>]) -> Option<DeclaredType> {
+        let rest = match rest.first()?.is("as") {
+            true => &rest[1..],
+            false => rest,
+        };
+        const OPTIONS: [&str; 6] = ["default", "not", "null", "constraint", "check", "collate"];
+        let is_option = |t: &Token<'_>| OPTIONS.iter().any(|word| t.is(word));
+        let end = rest.iter().position(is_option).unwrap_or(rest.len());
+        let named = rest.get(..end).filter(|named| !named.is_empty())?;
+        let written = &text[named.first()?.start..named.last()?.end];
+        let mut declared = match self.sort(text, named) {
+            Sort::Declared(below) => below.clone(),
+            Sort::Known => DeclaredType {
+                base: written.to_owned(),
+                ..DeclaredType::default()
+            },
+            Sort::Named(base) => DeclaredType {
+                base: base.to_owned(),
+                ..DeclaredType::default()
+            },
+            Sort::Opaque => opaque(),
+        };
+        let mut at = end;
+        while at < rest.len() {
+            let token = &rest[at];
+            at += if token.is("check") {
+                let close = closing(rest, at + 1)?;
+                let inside = &text[rest[at + 1].start..rest[close].end];
+                declared.checks.push(inside.to_owned());
+                close + 1 - at
+            } else if begin(&rest[at..], &["not", "null"]) {
+                declared.not_null = true;
+                2
+            } else if token.is("constraint") {
+                2
+            } else if token.is("collate") {
+                declared.opaque = true;
+                2
+            } else if token.is("default") {
+                let behind = &rest[at + 1..];
+                let length = 1 + behind
+                    .iter()
+                    .skip(1)
+                    .position(is_option)
+                    .unwrap_or(behind.len().saturating_sub(1));
+                let value = behind.get(..length)?;
+                declared.default = Some(text[value.first()?.start..value.last()?.end].to_owned());
+                1 + length
+            } else {
+                1
+            };
+        }
+        Some(declared)
+    }
+}
+
+impl DeclaredType {
+    /// `ALTER TYPE`, from behind the name. Anything but a new label leaves nothing known.
+    fn alter(&mut self, rest: &[Token<'_>]) {
+        let labels: Vec<&str> = rest.iter().filter_map(label).collect();
+        let same: [&[&str]; 2] = [&["owner"], &["set", "schema"]];
+        if same.iter().any(|words| begin(rest, words)) {
+            return;
+        }
+        let (true, Some(new), Some(list)) = (
+            begin(rest, &["add", "value"]) && !self.opaque,
+            labels.first(),
+            self.checks
+                .first()
+                .and_then(|check| check.strip_suffix("))")),
+        ) else {
+            *self = opaque();
+            return;
+        };
+        // Before or after another: where that is among the others is no matter, but that it is.
+        let last = list
+            .rsplit(", ")
+            .next()
+            .and_then(|last| last.strip_prefix("(VALUE IN (").or(Some(last)));
+        self.ordered_otherwise |= labels.len() > 1 || last.is_some_and(|last| last > *new);
+        self.checks = vec![format!("{list}, {new}))")];
+    }
+}
+
+/// The label that a token is.
+fn label<'t>(token: &Token<'t>) -> Option<&'t str> {
+    match token.part {
+        Part::Quoted(label) if label.starts_with('\'') => Some(label),
+        _ => None,
+    }
+}
+
+/// A type of whose values nothing is known.
+fn opaque() -> DeclaredType {
+    DeclaredType {
+        base: "text".to_owned(),
+        opaque: true,
+        ..DeclaredType::default()
+    }
+}
+
+/// What stands behind the name of an enumeration; None where it is another type.
+fn enumeration(rest: &[Token<'_>]) -> Option<DeclaredType> {
+    if !begin(rest, &["as", "enum"]) {
+        return None;
+    }
+    let labels: Vec<&str> = rest.iter().filter_map(label).collect();
+    let base = "text".to_owned();
+    let none = labels.is_empty();
+    Some(DeclaredType {
+        base,
+        checks: match none {
+            true => Vec::new(),
+            false => vec![format!("(VALUE IN ({}))", labels.join(", "))],
+        },
+        ordered_otherwise: !labels.is_sorted(),
+        opaque: none,
+        ..DeclaredType::default()
+    })
+}
+
+/// A condition on a domain's value, of this column; `column` is quoted.
+pub(super) fn of_column(check: &str, column: &str) -> String {
+    let mut out = String::with_capacity(check.len());
+    let mut done = 0;
+    for token in tokens(check).iter().filter(|token| token.is("value")) {
+        out.push_str(&check[done..token.start]);
+        out.push_str(column);
+        done = token.end;
+    }
+    out.push_str(&check[done..]);
+    out
+}

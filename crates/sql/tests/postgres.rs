@@ -1,0 +1,396 @@
+//! What PostgreSQL's files declare that there are no words for here: enumerations, domains, types of which nothing is
+//! known, generated columns; and what of a table is left out without the table.
+
+use anabranch_sql::script::{Script, read};
+use anabranch_sql::summary::{Role, TableAccess, Term, TransactionSummary, WriteClass};
+use anabranch_sql::{SourceFile, render};
+
+fn script(text: &str) -> Script {
+    let files = vec![SourceFile::new("a.sql", text)];
+    read(files.clone()).unwrap_or_else(|found| panic!("{}", render(&found, &files)))
+}
+
+fn find<'s>(script: &'s Script, name: &str) -> &'s TransactionSummary {
+    let mut all = script.summaries.iter();
+    all.find(|s| s.name == name).expect("it is there")
+}
+
+fn access<'s>(script: &'s Script, name: &str) -> &'s TableAccess {
+    &find(script, name).statements[0].accesses[0]
+}
+
+/// The names of those that are unknown.
+fn unknown(script: &Script) -> Vec<&str> {
+    let all = script.summaries.iter().filter(|s| s.unknown.is_some());
+    all.map(|s| s.name.as_str()).collect()
+}
+
+/// What is left out: the text at its place, and what that means.
+fn left_out(script: &Script) -> Vec<(String, &str)> {
+    let told = |left: &'_ anabranch_sql::script::LeftOut| {
+        let span = left.diagnostic.span.expect("it has a place");
+        let file = &script.application.catalog().files[usize::from(span.file)];
+        file.slice(span).to_owned()
+    };
+    let all = script.left_out.iter();
+    all.map(|left| (told(left), left.meaning.as_str()))
+        .collect()
+}
+
+/// The conditions of a table, with their texts.
+fn checks(script: &Script, table: usize) -> Vec<String> {
+    let table = &script.application.catalog().tables[table];
+    table
+        .checks
+        .iter()
+        .map(|c| c.expression.to_string())
+        .collect()
+}
+
+fn column_type(script: &Script, column: usize) -> (String, bool) {
+    let column = &script.application.catalog().schema.tables[0].columns[column];
+    (column.data_type.to_string(), column.nullable)
+}
+
+#[test]
+fn an_enumeration_is_text_that_is_one_of_its_labels() {
+    let script = script(
+        "CREATE TYPE public.mood AS ENUM ('sad', 'it''s', 'happy');
+CREATE TABLE t (id bigint PRIMARY KEY, is mood DEFAULT 'sad'::mood NOT NULL, was public.mood);
+-- name: Cheer :exec
+UPDATE t SET is = 'happy'::public.mood WHERE id = $1 AND is = CAST('sad' AS mood);
+-- name: Low :many
+SELECT id FROM t WHERE is < 'sad';
+CREATE FUNCTION be(k bigint, m mood) RETURNS mood LANGUAGE plpgsql AS $$
+DECLARE before mood;
+BEGIN
+  SELECT is INTO before FROM t WHERE id = k;
+  UPDATE t SET is = m WHERE id = k;
+  RETURN before;
+END $$;
+",
+    );
+    assert!(script.left_out.is_empty(), "{:?}", script.left_out);
+    assert_eq!(unknown(&script), [""; 0]);
+    assert_eq!(column_type(&script, 1), ("text".into(), false));
+    assert_eq!(column_type(&script, 2), ("text".into(), true));
+    let expected = [
+        "\"is\" IN ('sad', 'it''s', 'happy')",
+        "\"was\" IN ('sad', 'it''s', 'happy')",
+    ];
+    assert_eq!(checks(&script, 0), expected);
+    assert_eq!(access(&script, "Cheer").conditions.len(), 2);
+    // 'sad' is the least of them, and 'happy' comes before it as text.
+    let low = access(&script, "Low");
+    assert!(low.conditions.is_empty() && low.filtered_otherwise);
+}
+
+/// Labels in the order of text are ordered as text is; a CHECK that compares others is not understood.
+#[test]
+fn the_order_of_an_enumeration_is_its_own() {
+    let text = "CREATE TYPE size AS ENUM ('a', 'b');
+CREATE TYPE odd AS ENUM ('b', 'a');
+CREATE TABLE t (id bigint PRIMARY KEY, s size, o odd, CHECK (s < 'b'), CHECK (o < 'a'), CHECK (o <> 'a'));
+-- name: Small :many
+SELECT id FROM t WHERE s < 'b';
+-- name: Set :exec
+UPDATE t SET o = $1 WHERE id = $2;
+-- name: Other :exec
+UPDATE t SET s = $1 WHERE id = $2;
+";
+    let script = script(text);
+    assert_eq!(access(&script, "Small").conditions.len(), 1);
+    assert_eq!(unknown(&script), ["Set"]);
+    let [(place, meaning)] = &left_out(&script)[..] else {
+        panic!("{:?}", script.left_out)
+    };
+    assert!(place.starts_with("CHECK (o < 'a'"), "{place}");
+    assert!(meaning.contains("t (o) are unknown"), "{meaning}");
+    assert_eq!(checks(&script, 0).len(), 4);
+}
+
+#[test]
+fn a_domain_is_its_base_with_its_conditions() {
+    let script = script(
+        "CREATE DOMAIN positive AS integer DEFAULT 1 NOT NULL CHECK (VALUE > 0);
+CREATE DOMAIN small positive CONSTRAINT few CHECK (value < 10);
+CREATE DOMAIN odd AS integer CHECK (is_odd(VALUE));
+CREATE TABLE t (id bigint PRIMARY KEY, n small, m odd, k positive DEFAULT 7);
+-- name: Set :exec
+UPDATE t SET m = $1 WHERE id = $2;
+-- name: More :exec
+UPDATE t SET n = n + 1::small WHERE id = $1;
+",
+    );
+    assert_eq!(column_type(&script, 1), ("integer".into(), false));
+    let expected = ["\"n\" > 0", "\"n\" < 10", "\"k\" > 0"];
+    assert_eq!(checks(&script, 0), expected);
+    let defaults = &script.application.catalog().tables[0].defaults;
+    let shown = |at: usize| match &defaults[at] {
+        anabranch_sql::catalog::ColumnDefault::Expression(tree, _) => tree.to_string(),
+        other => format!("{other:?}"),
+    };
+    assert_eq!([shown(1), shown(3)], ["1", "7"]);
+    // The condition that is not understood is left out where the type stands, and nothing else.
+    let told = left_out(&script);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].1.contains("t (m) are unknown"), "{told:?}");
+    assert_eq!(unknown(&script), ["Set"]);
+}
+
+#[test]
+fn nothing_is_known_of_the_values_of_other_types() {
+    let script = script(
+        "CREATE TYPE place AS (x integer, y integer);
+CREATE TABLE t (
+  id bigint PRIMARY KEY, data jsonb NOT NULL DEFAULT '{}'::jsonb, tags text[] DEFAULT '{}', at place,
+  mail citext UNIQUE, since timestamp(3) with time zone, title text COLLATE \"de_DE\",
+  CHECK (jsonb_typeof(data) = 'object'), CHECK (cardinality(tags) < id), n integer CHECK (n > 0)
+);
+-- name: Put :exec
+UPDATE t SET data = $1::jsonb WHERE mail = $2 AND title = 'x';
+-- name: Tag :exec
+UPDATE t SET tags = $1 WHERE id = $2;
+-- name: Add :exec
+INSERT INTO t (id, n) VALUES ($1, 1);
+-- name: Look :many
+SELECT data ->> 'x' FROM t WHERE id = $1;
+",
+    );
+    let types: Vec<String> = (1..7).map(|at| column_type(&script, at).0).collect();
+    let time = "timestamp with time zone";
+    assert_eq!(types, ["text", "text", "text", "text", time, "text"]);
+    // What it is compared with tells nothing; whoever writes it has checked it.
+    let put = access(&script, "Put");
+    assert!(put.conditions.is_empty() && put.filtered_otherwise);
+    // A condition on two columns may be broken by who writes one of them.
+    assert_eq!(unknown(&script), ["Tag", "Add", "Look"]);
+    let told = left_out(&script);
+    let expected = [
+        ("citext", "its columns are taken to be text"),
+        ("UNIQUE", "who routes by it has to write equal values alike"),
+        ("CHECK (jsonb_typeof(data) = 'object')", "it has no verdict"),
+        (
+            "CHECK (cardinality(tags) < id)",
+            "transactions that write t (id, tags) are unknown",
+        ),
+        ("data ->> 'x'", "Look is taken to do anything"),
+    ];
+    assert_eq!(told.len(), expected.len(), "{told:#?}");
+    for ((place, meaning), (at, begins)) in told.iter().zip(expected) {
+        assert!(
+            place.starts_with(at) && meaning.starts_with(begins),
+            "{told:#?}"
+        );
+    }
+    // What an INSERT that leaves it out gives it is not known.
+    let add = access(&script, "Add");
+    let given = |column: usize| {
+        &add.writes
+            .iter()
+            .find(|w| w.column.index() == column)
+            .expect("it is written")
+            .class
+    };
+    assert_eq!(given(1), &WriteClass::Assign(Term::Unknown));
+    assert_eq!(
+        given(7),
+        &WriteClass::Assign(Term::Constant(anabranch_types::Value::Int(1)))
+    );
+}
+
+/// Equal texts of types of whose values nothing is known may still be two in one: so no cast to such a type is passed
+/// over, unless it is of a literal.
+#[test]
+fn a_cast_to_what_is_not_known_is_not_passed_over() {
+    let script = script(
+        "CREATE TYPE mood AS ENUM ('a');
+CREATE TABLE t (id bigint PRIMARY KEY, name text, data jsonb);
+-- name: Literal :many
+SELECT id FROM t WHERE data = '{}'::jsonb;
+-- name: Computed :many
+SELECT id FROM t WHERE name::jsonb = data;
+-- name: Caseless :many
+SELECT id FROM t WHERE name = 'x'::citext;
+",
+    );
+    assert_eq!(unknown(&script), ["Computed", "Caseless"]);
+}
+
+/// Who reads a column that the database computes reads what it is computed from, and who writes that may violate what
+/// is demanded of it.
+#[test]
+fn a_generated_column_is_what_it_is_computed_from() {
+    let table = "CREATE TABLE t (id bigint PRIMARY KEY, a integer, b integer, c integer,
+  total integer GENERATED ALWAYS AS (a + b) STORED REST);
+-- name: Total :one
+SELECT total FROM t WHERE id = $1 AND total > 3;
+-- name: Set :exec
+UPDATE t SET b = $1 WHERE id = $2;
+-- name: Other :exec
+UPDATE t SET c = $1 WHERE id = $2;
+";
+    let plain = script(&table.replace(" REST", ""));
+    assert_eq!(unknown(&plain), [""; 0]);
+    let total = access(&plain, "Total");
+    let read: Vec<usize> = total.columns_read.iter().map(|c| c.index()).collect();
+    assert_eq!(read, [0, 1, 2, 4]);
+    assert_eq!(total.conditions.len(), 1);
+    for rest in [" UNIQUE", " CHECK (total > 0)", " NOT NULL"] {
+        let script = script(&table.replace(" REST", rest));
+        assert_eq!(unknown(&script), ["Set"], "{rest}");
+        assert!(script.left_out[0].meaning.contains("are unknown"), "{rest}");
+    }
+    let index = format!(
+        "CREATE UNIQUE INDEX ON t (total);\n{}",
+        table.replace(" REST", "")
+    );
+    assert_eq!(unknown(&script(&index)), ["Set"]);
+}
+
+/// A constraint, a default: what is not understood does not take its table with it.
+#[test]
+fn a_part_of_a_table_is_left_out_by_itself() {
+    let script = script(
+        "CREATE UNLOGGED TABLE t (
+  id bigint GENERATED BY DEFAULT AS IDENTITY (START WITH 100 INCREMENT BY 5) PRIMARY KEY,
+  n integer DEFAULT next_one() NOT NULL, -- one, two
+  m integer CONSTRAINT odd CHECK (m @> 3) REFERENCES nowhere (id),
+  p bigint REFERENCES t (id) ON DELETE SET NULL CHECK (p > 0) NOT NULL,
+  EXCLUDE USING gist (m WITH &&),
+  CONSTRAINT some CHECK (n @> m)
+);
+-- name: Add :exec
+INSERT INTO t (m) VALUES ($1);
+-- name: Set :exec
+UPDATE t SET n = 1 WHERE id = $1;
+-- name: Drop :exec
+DELETE FROM t WHERE id = $1;
+",
+    );
+    let told: Vec<String> = left_out(&script).into_iter().map(|(at, _)| at).collect();
+    assert_eq!(checks(&script, 0), ["p > 0"]);
+    assert_eq!(column_type(&script, 3), ("bigint".into(), false));
+    assert_eq!(told.len(), 5, "{told:#?}");
+    let meanings: Vec<&str> = script.left_out.iter().map(|l| l.meaning.as_str()).collect();
+    assert_eq!(meanings[0], "the default of t.n may be any value");
+    assert_eq!(unknown(&script), ["Add", "Set"]);
+    let add = access(&script, "Add");
+    let n = add
+        .writes
+        .iter()
+        .find(|w| w.column.index() == 1)
+        .expect("it is written");
+    assert_eq!(n.class, WriteClass::Assign(Term::Unknown));
+    assert_eq!(access(&script, "Drop").role, Role::Delete);
+}
+
+/// Tables as migrations leave them: what was added, dropped and made another type; ways back are not gone.
+#[test]
+fn migrations_are_followed() {
+    let script = script(
+        "-- +goose Up
+DROP TABLE IF EXISTS t, old;
+CREATE TYPE mood AS ENUM ('sad');
+CREATE DOMAIN positive AS integer CHECK (VALUE > 0) NOT NULL;
+CREATE TABLE old (id bigint PRIMARY KEY);
+CREATE TABLE t (id bigint PRIMARY KEY, n text, gone integer UNIQUE CHECK (gone > 1), m integer CHECK (m < 9), k integer NOT NULL);
+CREATE UNIQUE INDEX ON t (gone);
+CREATE INDEX ON old (id);
+ALTER TYPE mood ADD VALUE IF NOT EXISTS 'wild';
+ALTER TABLE t ADD COLUMN is mood DEFAULT 'sad' NOT NULL, ADD f bigint REFERENCES t ON DELETE SET NULL, ADD j jsonb;
+ALTER TABLE IF EXISTS ONLY t DROP COLUMN gone CASCADE, DROP CONSTRAINT t_m_check, ALTER k DROP NOT NULL;
+ALTER TABLE t ALTER COLUMN n SET DATA TYPE positive USING n::integer, ADD UNIQUE (m);
+ALTER TABLE t ADD COLUMN IF NOT EXISTS m text, DROP COLUMN IF EXISTS nothing, DROP CONSTRAINT IF EXISTS nothing;
+DROP TABLE old CASCADE;
+-- +goose Down
+ALTER TABLE t DROP COLUMN m;
+DROP TABLE t;
+-- +goose Up
+-- name: Set :exec
+UPDATE t SET is = 'wild', n = n + 1, j = $2 WHERE id = $1 AND m = 2;
+",
+    );
+    let catalog = script.application.catalog();
+    let [table] = &catalog.schema.tables[..] else {
+        panic!("{:?}", catalog.schema.tables)
+    };
+    let columns: Vec<String> = table
+        .columns
+        .iter()
+        .map(|c| {
+            format!(
+                "{} {}{}",
+                c.name,
+                c.data_type,
+                if c.nullable { "" } else { " NOT NULL" }
+            )
+        })
+        .collect();
+    let expected = [
+        "id bigint NOT NULL",
+        "n integer NOT NULL",
+        "m integer",
+        "k integer",
+        "is text NOT NULL",
+        "f bigint",
+        "j text",
+    ];
+    assert_eq!(columns, expected);
+    let keys: Vec<usize> = table.indexes.iter().map(|i| i.columns[0].index()).collect();
+    assert_eq!(keys, [2]);
+    assert_eq!(
+        checks(&script, 0),
+        ["\"is\" IN ('sad', 'wild')", "\"n\" > 0"]
+    );
+    assert_eq!(catalog.tables[0].foreign_keys.len(), 1);
+    assert_eq!(unknown(&script), [""; 0]);
+    assert_eq!(access(&script, "Set").conditions.len(), 2);
+    let [(place, meaning)] = &left_out(&script)[..] else {
+        panic!("{:?}", script.left_out)
+    };
+    assert!(
+        place.trim().starts_with("ALTER TABLE t DROP COLUMN m;"),
+        "{place}"
+    );
+    assert_eq!(*meaning, "what they do is not considered");
+}
+
+/// A file that says how to go back is no declaration.
+#[test]
+fn a_file_that_leads_back_is_passed_over() {
+    let files = vec![
+        SourceFile::new("1.down.sql", "DROP TABLE t;"),
+        SourceFile::new("1.up.sql", "CREATE TABLE t (id bigint PRIMARY KEY);"),
+        SourceFile::new("2.down.sql", "ALTER TABLE t DROP COLUMN id;"),
+    ];
+    let script = read(files).expect("it can be read");
+    assert_eq!(script.application.catalog().tables.len(), 1);
+    let told = &script.left_out[0].diagnostic.message;
+    assert_eq!(told, "2 stretches undo migrations, this one first");
+}
+
+/// What an ALTER cannot do is told where it stands.
+#[test]
+fn what_is_not_there_cannot_be_altered() {
+    for (text, code, at) in [
+        ("ALTER TABLE t ADD COLUMN id integer", "42701", "id"),
+        ("ALTER TABLE t DROP COLUMN x", "42703", "x"),
+        ("ALTER TABLE t DROP CONSTRAINT x", "42704", "x"),
+        ("ALTER TABLE t RENAME COLUMN id TO x", "0A000", "RENAME"),
+        ("DROP TABLE x", "42P01", "x"),
+        ("ALTER TABLE t ALTER id TYPE text", "22023", "text"),
+    ] {
+        let files = vec![SourceFile::new(
+            "a.sql",
+            format!("CREATE TABLE t (id serial PRIMARY KEY);\n{text};"),
+        )];
+        let problems = anabranch_sql::load(files.clone()).expect_err(text);
+        let span = problems[0].span.expect("it has a place");
+        assert_eq!(
+            (problems[0].code, files[0].slice(span)),
+            (code, at),
+            "{text}"
+        );
+    }
+}
