@@ -194,7 +194,7 @@ fn what_has_no_like_is_left_out_and_makes_nothing_safe() {
         "a.sql",
         "CREATE TABLE `kept` (`id` int NOT NULL, `code` int NOT NULL, `n` int, PRIMARY KEY (`id`), UNIQUE KEY (`code`)) ENGINE=InnoDB;
 CREATE TABLE `child` (`id` int PRIMARY KEY, `kept` int, FOREIGN KEY (`kept`) REFERENCES `kept` (`id`));
-CREATE TABLE `odd` (`id` int PRIMARY KEY, `j` json);
+CREATE TABLE `odd` (`id` int PRIMARY KEY, `j` json, CHECK (json_valid(`j`)));
 CREATE TABLE `part` (`id` int PRIMARY KEY, `a` text, UNIQUE KEY `a` (`a`(10)));
 /*!50003 CREATE*/ /*!50017 DEFINER=`root`@`localhost`*/ /*!50003 TRIGGER `t` BEFORE UPDATE ON `child` FOR EACH ROW
 SET NEW.kept = 1 */;
@@ -247,4 +247,27 @@ UPDATE kept SET n = 1 WHERE id = ?;
     let p = summary(&script, "p");
     let deletes = p.statements.iter().flat_map(|s| &s.accesses);
     assert!(deletes.filter(|a| a.role == Role::Delete).count() >= 2);
+}
+
+/// Of the values of a type that there is none of here nothing is known.
+#[test]
+fn a_column_of_another_type_is_text_of_which_nothing_is_known() {
+    let script = script(&[(
+        "a.sql",
+        "CREATE TABLE `kept` (`id` int PRIMARY KEY, `j` json NOT NULL, `t` time) ENGINE=InnoDB;
+CREATE ASSERTION early CHECK (NOT EXISTS (SELECT 1 FROM kept WHERE t > '9:00'));
+-- name: put
+UPDATE kept SET j = ? WHERE t = '1:00' AND j IS NOT NULL;
+",
+    )]);
+    let [left] = &script.left_out[..] else {
+        panic!("{:#?}", script.left_out)
+    };
+    assert_eq!(
+        left.meaning,
+        "transactions that write kept are unknown: they may violate it"
+    );
+    let access = &summary(&script, "put").statements[0].accesses[0];
+    let asked: Vec<Comparison> = access.conditions.iter().map(|c| c.comparison).collect();
+    assert_eq!(asked, [Comparison::IsNotNull]);
 }

@@ -94,7 +94,6 @@ pub(crate) struct AlterDeclaration {
 }
 
 /// What an `ALTER TABLE` does.
-#[expect(clippy::large_enum_variant, reason = "an application has few of them")]
 #[derive(Debug)]
 pub(crate) enum AlterAction {
     /// ADD of a constraint.

@@ -8,7 +8,7 @@ use sqlparser::ast;
 
 use anabranch_types::DataType;
 
-use super::{Place, Reader, Translated, mysql, postgres, unknown::Text as UnknownText};
+use super::{Place, Reader, Translated, mysql, pgsql, unknown::Text as UnknownText};
 use crate::{
     application::Application,
     catalog::{Block, Parameter, ParameterMode, Procedure, Returns, Statement},
@@ -366,7 +366,7 @@ impl Reader {
     ) -> Result<(Statement, Span), Diagnostic> {
         let (text, places, span) = (written.text, written.places, written.place);
         let translated = match self.declarations.is_mysql {
-            false => postgres::statement(text, places, &self.declarations.types),
+            false => pgsql::statement(text, places, &self.declarations.types),
             true => None,
         };
         let translated = match translated {

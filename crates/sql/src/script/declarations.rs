@@ -3,7 +3,7 @@
 use super::{
     LeftOut, Place, Reader, mysql,
     peculiar::Peculiar,
-    postgres::{self, Edit, Part, PartKind, Types},
+    pgsql::{self, Edit, Part, PartKind, Types},
     tokens::Translated,
     unknown::{self, Unknown},
 };
@@ -91,8 +91,9 @@ impl Declarations {
 impl Reader {
     /// What is declared, as far as it can be read.
     pub(super) fn base(&mut self) -> Result<Application, Vec<Diagnostic>> {
-        if !self.declarations.is_mysql {
-            self.look_for_peculiar();
+        match self.declarations.is_mysql {
+            false => self.look_for_peculiar(),
+            true => self.look_for_asserted(),
         }
         loop {
             let (declared, translated) = match self.declarations.is_mysql {
@@ -140,13 +141,13 @@ impl Reader {
         let none = |_: usize| false;
         for place in &self.declarations.places {
             let (text, base) = (self.text(place), place.range.start);
-            postgres::declaration(text, base, &types, &none, &mut peculiar);
+            pgsql::declaration(text, base, &types, &none, &mut peculiar);
         }
         let (mut parts, mut keys, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
         let mut strange: Vec<(Place, String)> = Vec::new();
         for (at, place) in self.declarations.places.iter().enumerate() {
             let (text, base) = (self.text(place), place.range.start);
-            let reading = postgres::declaration(text, base, &types, &none, &mut peculiar);
+            let reading = pgsql::declaration(text, base, &types, &none, &mut peculiar);
             parts.extend(reading.parts.into_iter().map(|part| (at, part)));
             keys.extend(reading.keys.into_iter().map(|(range, column)| {
                 let file = place.file;
@@ -158,7 +159,7 @@ impl Reader {
                     strange.push((Place { file, range }, name));
                 }
             }
-            if let Some(why) = postgres::beyond(text, &peculiar) {
+            if let Some(why) = pgsql::beyond(text, &peculiar) {
                 dropped.push((at, Diagnostic::unsupported(why, place.span())));
             }
         }
@@ -169,6 +170,24 @@ impl Reader {
             if let Some(why) = &of.parts[at].1.why {
                 let told = Diagnostic::unsupported(why.as_str(), of.part_place(at).span());
                 of.dropped_parts.push((at, told));
+            }
+        }
+    }
+
+    /// Assertions about columns of MySQL's of whose values nothing is known.
+    fn look_for_asserted(&mut self) {
+        self.in_postgres_words();
+        // Other text is compared without regard to case, which is no matter to a constant.
+        let unknown = self.declarations.peculiar.ordered_otherwise.clone();
+        let peculiar = Peculiar {
+            equal_otherwise: unknown,
+            ..Peculiar::default()
+        };
+        for at in 0..self.declarations.places.len() {
+            let place = &self.declarations.places[at];
+            if let Some(why) = pgsql::beyond(self.text(place), &peculiar) {
+                let told = Diagnostic::unsupported(why, place.span());
+                self.declarations.dropped.push((at, told));
             }
         }
     }
@@ -197,14 +216,14 @@ impl Reader {
                 parts.any(|(declaration, part)| *declaration == at && part.range.start == start)
             };
             let (text, base) = (self.text(place), place.range.start);
-            let reading = postgres::declaration(text, base, &of.types, &dropped, &mut peculiar);
+            let reading = pgsql::declaration(text, base, &of.types, &dropped, &mut peculiar);
             edits[place.file].extend(reading.edits);
         }
         let mut files = Vec::new();
         let mut translated = Vec::new();
         for ((file, kept), edits) in scripts.iter().zip(&kept).zip(&edits) {
             let mut text = blanked(&file.text, kept);
-            translated.push(postgres::edited(&mut text, edits));
+            translated.push(pgsql::edited(&mut text, edits));
             files.push(SourceFile::new(file.name.clone(), text));
         }
         self.declarations.peculiar = peculiar;

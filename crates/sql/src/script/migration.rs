@@ -29,7 +29,7 @@ pub(super) fn ways_back(name: &str, text: &str) -> Vec<Range<usize>> {
                 .all(|b| b.is_ascii_digit() || b == b'.' || b == b'_')
     });
     if file.ends_with(".down.sql") || is_undo {
-        return vec![0..text.len()];
+        return std::iter::once(0..text.len()).collect();
     }
     let mut found = Vec::new();
     let mut begun = None;
@@ -93,7 +93,11 @@ mod tests {
             ("db/1_init.up.sql", false),
             ("users.sql", false),
         ] {
-            assert_eq!(ways_back(name, "x;") == vec![0..2], all, "{name}");
+            assert_eq!(
+                ways_back(name, "x;").first() == Some(&(0..2)),
+                all,
+                "{name}"
+            );
         }
     }
 }

@@ -9,8 +9,8 @@
 //! | `UNIQUE KEY k (a)` | `UNIQUE (a)` |
 //! | `ENGINE=…`, `COMMENT '…'`, `USING BTREE` and their like | nothing |
 //!
-//! A type without a like (`JSON`, `SET`, `TIME`, `BIT`), an index of a prefix that is unique, a generated column:
-//! they stay as they are, and the table is left out.
+//! A type without a like (`JSON`, `SET`, `TIME`, `BIT`) is text of whose values nothing is known. A CHECK or a DEFAULT of
+//! such a column, an index of a prefix that is unique, a generated column: they stay as they are, and the table is left out.
 
 use crate::script::{
     peculiar::Peculiar,
@@ -317,6 +317,14 @@ impl Table<'_> {
             writer.say(&format!("{named}FOREIGN KEY "), at);
             writer.copy(&rest[open..]);
         } else if kind.is("check") {
+            // What it says of values of which nothing is known is not understood.
+            let opaque = |name: String| {
+                let of_column = (self.name.clone(), name);
+                self.peculiar.ordered_otherwise.contains(&of_column)
+            };
+            if rest.iter().filter_map(Token::name).any(opaque) {
+                return None;
+            }
             writer.say(&named, at);
             writer.copy(rest);
         } else if first.is("constraint") {
@@ -345,7 +353,17 @@ impl Table<'_> {
             column.iter().any(|t| t.is("unsigned") || t.is("zerofill")) || word == "serial";
         let shown = quoted(&name);
         writer.say(&format!("{shown} "), at);
-        let text = self.data_type(&word, arguments, unsigned, writer, of_type.start)?;
+        let text = self.data_type(&word, arguments, unsigned, writer, of_type.start);
+        // Nothing is known of the values of a type that there is none of here.
+        let opaque = text.is_none();
+        if opaque {
+            if column.iter().any(|t| t.is("check") || t.is("default")) {
+                return None;
+            }
+            let of_column = (self.name.clone(), name.clone());
+            self.peculiar.ordered_otherwise.insert(of_column);
+            writer.say("text", of_type.start);
+        }
         let mut with_case = self.with_case;
         let mut checks = Vec::new();
         if unsigned {
@@ -423,7 +441,7 @@ impl Table<'_> {
         for check in checks {
             writer.say(&check, at);
         }
-        if text && !with_case {
+        if opaque || text == Some(true) && !with_case {
             self.peculiar
                 .equal_otherwise
                 .insert((self.name.clone(), name));
@@ -431,7 +449,7 @@ impl Table<'_> {
         Some(())
     }
 
-    /// Writes a type; whether it is text.
+    /// Writes a type; whether it is text. None where there is none like it here.
     fn data_type(
         &self,
         word: &str,
