@@ -181,7 +181,7 @@ fn what_a_database_has_and_the_analyser_has_not_is_told_and_makes_nothing_safe()
         .collect();
     let told = told.join("\n");
     for words in [
-        "table public.booking",
+        "constraint booking_during_excl of public.booking",
         "constraint slot_b_excl of public.slot",
         "sequence round",
         "table public.rounds",

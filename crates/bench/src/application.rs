@@ -175,6 +175,12 @@ pub fn compile(files: Vec<SourceFile>) -> Result<Application, ApplicationError> 
     Application::compile(catalog).map_err(&failed)
 }
 
+/// What is wrong with files, rendered.
+#[must_use]
+pub fn refused(files: &[SourceFile], problems: Vec<Diagnostic>) -> ApplicationError {
+    rendering(files)(problems)
+}
+
 /// Reads files as clients keep them: what is not understood is left out and told.
 ///
 /// # Errors

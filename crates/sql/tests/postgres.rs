@@ -294,12 +294,12 @@ DROP TABLE IF EXISTS t, old;
 CREATE TYPE mood AS ENUM ('sad');
 CREATE DOMAIN positive AS integer CHECK (VALUE > 0) NOT NULL;
 CREATE TABLE old (id bigint PRIMARY KEY);
-CREATE TABLE t (id bigint PRIMARY KEY, n text, gone integer UNIQUE CHECK (gone > 1), m integer CHECK (m < 9), k integer NOT NULL);
+CREATE TABLE t (id bigint PRIMARY KEY, n text, gone integer UNIQUE CHECK (gone > 1), m integer CHECK (m < 9), k integer NOT NULL CHECK (k > 0) CHECK (k < 7));
 CREATE UNIQUE INDEX ON t (gone);
 CREATE INDEX ON old (id);
 ALTER TYPE mood ADD VALUE IF NOT EXISTS 'wild';
 ALTER TABLE t ADD COLUMN is mood DEFAULT 'sad' NOT NULL, ADD f bigint REFERENCES t ON DELETE SET NULL, ADD j jsonb;
-ALTER TABLE IF EXISTS ONLY t DROP COLUMN gone CASCADE, DROP CONSTRAINT t_m_check, ALTER k DROP NOT NULL;
+ALTER TABLE IF EXISTS ONLY t DROP COLUMN gone CASCADE, DROP CONSTRAINT t_m_check, DROP CONSTRAINT t_k_check1, ALTER k DROP NOT NULL;
 ALTER TABLE t ALTER COLUMN n SET DATA TYPE positive USING n::integer, ADD UNIQUE (m);
 ALTER TABLE t ADD COLUMN IF NOT EXISTS m text, DROP COLUMN IF EXISTS nothing, DROP CONSTRAINT IF EXISTS nothing;
 DROP TABLE old CASCADE;
@@ -341,7 +341,7 @@ UPDATE t SET is = 'wild', n = n + 1, j = $2 WHERE id = $1 AND m = 2;
     assert_eq!(keys, [2]);
     assert_eq!(
         checks(&script, 0),
-        ["\"is\" IN ('sad', 'wild')", "\"n\" > 0"]
+        ["k > 0", "\"is\" IN ('sad', 'wild')", "\"n\" > 0"]
     );
     assert_eq!(catalog.tables[0].foreign_keys.len(), 1);
     assert_eq!(unknown(&script), [""; 0]);

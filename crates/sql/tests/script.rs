@@ -332,7 +332,7 @@ SELECT author.n, left_n FROM author JOIN book ON writer = author.id;
             &["Rename"][..],
         ),
         (
-            "ALTER TABLE author ADD CHECK (author @> 3);",
+            "ALTER TABLE author ADD CHECK (n @> author);",
             1,
             &["Author", "Rename"],
         ),

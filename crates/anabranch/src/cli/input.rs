@@ -326,9 +326,11 @@ impl InputArguments {
                 transaction: None,
             }
         }));
-        if !read.left_out.is_empty() && !read.has_clients && !self.leave_out {
+        let wrong = read.left_out.iter().map(|left| left.diagnostic.clone());
+        let wrong: Vec<Diagnostic> = wrong.filter(|of| !of.code.starts_with("01")).collect();
+        if !wrong.is_empty() && !read.has_clients && !self.leave_out {
             // What is written for anabranch alone has to be right.
-            application::compile(files.clone())?;
+            return Err(application::refused(&files, wrong).into());
         }
         let catalog = read.application.catalog();
         if catalog.tables.is_empty() && read.summaries.is_empty() {

@@ -3,16 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::{
-    names::{join_columns, make_name, only_column},
+    names::{choose_name, join_columns, only_column},
     tables::{Draft, Tables, check_generated},
 };
 use crate::{
     diagnostic::Diagnostic,
     parse::{
         cursor::Name,
-        declaration::{
-            AlterAction, AlterDeclaration, ColumnAlteration, ConstraintDeclaration, ConstraintKind,
-        },
+        declaration::{AlterAction, AlterDeclaration, ColumnAlteration, ConstraintKind},
     },
 };
 
@@ -79,8 +77,7 @@ impl Draft {
                 self.dropped.insert(column.text);
             }
             AlterAction::DropConstraint { name, if_exists } => {
-                let found = (0..self.pending.len())
-                    .find(|at| self.name_of(&self.pending[*at]) == name.text);
+                let found = self.names().iter().position(|of| *of == name.text);
                 match found {
                     Some(at) => {
                         self.pending.remove(at);
@@ -121,27 +118,32 @@ impl Draft {
         Ok(())
     }
 
-    /// The name of a constraint: its own, or PostgreSQL's, where no other has that already.
-    fn name_of(&self, constraint: &ConstraintDeclaration) -> String {
-        if let Some(name) = &constraint.name {
-            return name.text.clone();
-        }
-        let joined = |columns: &[Name]| join_columns(columns.iter().map(|c| c.text.as_str()));
+    /// The names of the constraints: their own, or those that PostgreSQL gives them in their order.
+    fn names(&self) -> Vec<String> {
         let own: Vec<&str> = self
             .schema
             .columns
             .iter()
             .map(|c| c.name.as_str())
             .collect();
-        let (columns, label) = match &constraint.kind {
-            ConstraintKind::PrimaryKey(_) => (String::new(), "pkey"),
-            ConstraintKind::Unique(columns) => (joined(columns), "key"),
-            ConstraintKind::Check { words, .. } => {
-                (only_column(&own, words).unwrap_or("").to_owned(), "check")
-            }
-            ConstraintKind::ForeignKey { columns, .. } => (joined(columns), "fkey"),
-        };
-        make_name(&self.schema.name, &columns, label)
+        let joined = |columns: &[Name]| join_columns(columns.iter().map(|c| c.text.as_str()));
+        let mut names: Vec<String> = Vec::new();
+        for constraint in &self.pending {
+            let (columns, label) = match &constraint.kind {
+                ConstraintKind::PrimaryKey(_) => (String::new(), "pkey"),
+                ConstraintKind::Unique(columns) => (joined(columns), "key"),
+                ConstraintKind::Check { words, .. } => {
+                    (only_column(&own, words).unwrap_or("").to_owned(), "check")
+                }
+                ConstraintKind::ForeignKey { columns, .. } => (joined(columns), "fkey"),
+            };
+            let is_taken = |name: &str| names.iter().any(|taken| taken == name);
+            names.push(match &constraint.name {
+                Some(name) => name.text.clone(),
+                None => choose_name(&self.schema.name, &columns, label, is_taken),
+            });
+        }
+        names
     }
 }
 

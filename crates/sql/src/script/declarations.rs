@@ -300,12 +300,12 @@ impl Reader {
         for (place, column) in of.keys.iter().filter(|(place, _)| !lost.contains(place)) {
             let message = format!("\"{column}\" is compared in a way of its own");
             let meaning = "who routes by it has to write equal values alike, as in lower case";
-            told.push(note(place, message, meaning));
+            told.push(note(place, "01000", message, meaning));
         }
         for (place, name) in &of.strange {
             let message = format!("type \"{name}\" is not known");
             let meaning = "its columns are taken to be text of whose values nothing is known";
-            told.push(note(place, message, meaning));
+            told.push(note(place, "42704", message, meaning));
         }
         told
     }
@@ -342,9 +342,9 @@ impl Reader {
 }
 
 /// What is told of something that stays.
-fn note(place: &Place, message: String, meaning: &str) -> (Place, LeftOut) {
+fn note(place: &Place, code: &'static str, message: String, meaning: &str) -> (Place, LeftOut) {
     let left = LeftOut {
-        diagnostic: Diagnostic::new("0A000", message, place.span()),
+        diagnostic: Diagnostic::new(code, message, place.span()),
         meaning: meaning.to_owned(),
         transaction: None,
     };

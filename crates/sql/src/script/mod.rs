@@ -66,7 +66,7 @@ pub struct Script {
 /// Something that is left out.
 #[derive(Clone, Debug)]
 pub struct LeftOut {
-    /// Why, and where.
+    /// Why, and where; of SQLSTATE's class 01 where nothing is wrong.
     pub diagnostic: Diagnostic,
     /// What that means for the verdicts.
     pub meaning: String,
@@ -290,7 +290,7 @@ fn forth(files: &[SourceFile]) -> (BTreeMap<usize, SourceFile>, Option<(Place, L
             more => format!("{more} stretches undo migrations, this one first"),
         };
         let left = LeftOut {
-            diagnostic: Diagnostic::new("0A000", message, place.span()),
+            diagnostic: Diagnostic::new("01000", message, place.span()),
             meaning: "what they do is not considered".to_owned(),
             transaction: None,
         };

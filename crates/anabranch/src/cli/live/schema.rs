@@ -2,9 +2,7 @@
 //! routine, trigger, named by what it is. So the front end that reads files reads a database, too, and what it
 //! does not understand is left out, and told, with the same meaning.
 //!
-//! Columns are in CREATE TABLE, constraints beside it: one that is not understood does not take its table
-//! with it. A column of an enumeration is text that is one of its labels, a column of a domain has the domain's
-//! base type and conditions. What PostgreSQL would refuse in these words (the children of a table that others
+//! Columns are in CREATE TABLE, constraints beside it. What PostgreSQL would refuse in these words (the children of a table that others
 //! inherit from) is put so that the front end refuses it, too.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,21 +24,6 @@ pub(super) struct Schema {
     pub(super) relations: BTreeSet<String>,
     /// Names of functions and procedures.
     pub(super) routines: BTreeSet<String>,
-    /// Names of types as they are written, and what they are to the analyser.
-    types: BTreeMap<String, String>,
-}
-
-/// A type that somebody has declared.
-#[derive(Default)]
-struct Declared {
-    /// What it is to the analyser.
-    base: String,
-    /// Conditions, with VALUE for the value.
-    checks: Vec<String>,
-    not_null: bool,
-    default: Option<String>,
-    /// An enumeration whose labels are not in the order of their bytes.
-    ordered_otherwise: bool,
 }
 
 /// Reads the catalogs; `place` is what sources are named by.
@@ -53,9 +36,9 @@ pub(super) fn read(
         place,
         schema: Schema::default(),
     };
-    let declared = reader.types()?;
+    reader.types()?;
     reader.sequences()?;
-    reader.tables(&declared)?;
+    reader.tables()?;
     reader.constraints()?;
     reader.listed(
         "index",
@@ -102,7 +85,7 @@ struct Reader<'r, 't> {
 
 impl Reader<'_, '_> {
     fn add(&mut self, kind: &str, name: &str, text: &str) {
-        let text = self.schema.plain(text.trim_end().trim_end_matches(';'));
+        let text = plain(text.trim_end().trim_end_matches(';'));
         let name = format!("{}: {kind} {name}", self.place);
         self.schema
             .files
@@ -117,53 +100,58 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Enumerations and domains, wherever they are declared.
-    fn types(&mut self) -> Result<BTreeMap<u32, Declared>, postgres::Error> {
-        let mut declared = BTreeMap::new();
+    /// Enumerations, domains and others, wherever they are declared.
+    fn types(&mut self) -> Result<(), postgres::Error> {
         let rows = self.transaction.query(
-            "SELECT t.oid, format_type(t.oid, NULL), array_agg(e.enumlabel::text ORDER BY e.enumsortorder) \
+            "SELECT format_type(t.oid, NULL), array_agg(e.enumlabel::text ORDER BY e.enumsortorder) \
              FROM pg_type t JOIN pg_enum e ON e.enumtypid = t.oid GROUP BY t.oid ORDER BY t.oid",
             &[],
         )?;
         for row in rows {
-            let labels: Vec<String> = row.get(2);
+            let (name, labels): (String, Vec<String>) = (row.get(0), row.get(1));
             let quoted: Vec<String> = labels.iter().map(|label| literal(label)).collect();
-            let of_type = Declared {
-                base: "text".to_owned(),
-                checks: vec![format!("VALUE IN ({})", quoted.join(", "))],
-                ordered_otherwise: !labels.is_sorted(),
-                ..Declared::default()
-            };
-            self.schema.types.insert(row.get(1), of_type.base.clone());
-            declared.insert(row.get(0), of_type);
+            let text = format!("CREATE TYPE {name} AS ENUM ({})", quoted.join(", "));
+            self.add("type", &name, &text);
         }
         // A domain over another is declared after it.
         let rows = self.transaction.query(
-            "SELECT t.oid, format_type(t.oid, NULL), t.typbasetype, format_type(t.typbasetype, t.typtypmod), \
+            "SELECT format_type(t.oid, NULL), format_type(t.typbasetype, t.typtypmod), \
              t.typnotnull, pg_get_expr(t.typdefaultbin, 0), \
              ARRAY(SELECT pg_get_expr(k.conbin, 0) FROM pg_constraint k WHERE k.contypid = t.oid \
-             AND k.contype = 'c' ORDER BY k.oid) FROM pg_type t WHERE t.typtype = 'd' ORDER BY t.oid",
+             AND k.contype = 'c' ORDER BY k.oid) FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace \
+             WHERE t.typtype = 'd' AND n.nspname <> 'information_schema' ORDER BY t.oid",
             &[],
         )?;
         for row in rows {
-            let mut of_type = Declared {
-                base: row.get(3),
-                checks: row.get(6),
-                not_null: row.get(4),
-                default: row.get(5),
-                ordered_otherwise: false,
-            };
-            if let Some(below) = declared.get(&row.get::<_, u32>(2)) {
-                of_type.base.clone_from(&below.base);
-                of_type.checks.extend(below.checks.iter().cloned());
-                of_type.not_null |= below.not_null;
-                of_type.default = of_type.default.or_else(|| below.default.clone());
-                of_type.ordered_otherwise = below.ordered_otherwise;
+            let (name, base, not_null): (String, String, bool) =
+                (row.get(0), row.get(1), row.get(2));
+            let default: Option<String> = row.get(3);
+            let checks: Vec<String> = row.get(4);
+            let mut text = format!("CREATE DOMAIN {name} AS {base}");
+            if let Some(default) = default {
+                text.push_str(&format!(" DEFAULT {default}"));
             }
-            self.schema.types.insert(row.get(1), of_type.base.clone());
-            declared.insert(row.get(0), of_type);
+            if not_null {
+                text.push_str(" NOT NULL");
+            }
+            for check in checks {
+                text.push_str(&format!(" CHECK ({})", listed_again(&check)));
+            }
+            self.add("domain", &name, &text);
         }
-        Ok(declared)
+        let rows = self.transaction.query(
+            &format!(
+                "SELECT format_type(o.oid, NULL) FROM pg_type o JOIN pg_namespace n ON n.oid = o.typnamespace \
+                 LEFT JOIN pg_class c ON c.oid = o.typrelid WHERE {OWN} \
+                 AND (c.relkind = 'c' OR o.typtype = 'r') ORDER BY o.oid"
+            ),
+            &[],
+        )?;
+        for row in rows {
+            let name: String = row.get(0);
+            self.add("type", &name, &format!("CREATE TYPE {name} AS ()"));
+        }
+        Ok(())
     }
 
     /// Those that no column owns; what is usual of them is not said.
@@ -192,7 +180,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn tables(&mut self, declared: &BTreeMap<u32, Declared>) -> Result<(), postgres::Error> {
+    fn tables(&mut self) -> Result<(), postgres::Error> {
         let bytewise: bool = self
             .transaction
             .query_one(
@@ -203,10 +191,9 @@ impl Reader<'_, '_> {
             )?
             .get(0);
         let mut columns: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-        let mut conditions: BTreeMap<u32, Vec<String>> = BTreeMap::new();
         let rows = self.transaction.query(
             &format!(
-                "SELECT o.oid, o.relname::text, a.attname::text, quote_ident(a.attname), a.atttypid, \
+                "SELECT o.oid, o.relname::text, a.attname::text, quote_ident(a.attname), \
                  format_type(a.atttypid, a.atttypmod), a.attnotnull, pg_get_expr(d.adbin, d.adrelid), \
                  a.attidentity::text, a.attgenerated::text, \
                  (SELECT l.collname::text FROM pg_collation l WHERE l.oid = a.attcollation), \
@@ -224,10 +211,9 @@ impl Reader<'_, '_> {
             let table: u32 = row.get(0);
             let (raw_table, raw, column): (String, String, String) =
                 (row.get(1), row.get(2), row.get(3));
-            let of_type = declared.get(&row.get::<_, u32>(4));
-            let shown: String = row.get(5);
-            let mut text = format!("{column} {}", of_type.map_or(&shown, |t| &t.base));
-            let collation: Option<String> = row.get(10);
+            let shown: String = row.get(4);
+            let mut text = format!("{column} {shown}");
+            let collation: Option<String> = row.get(9);
             match collation.as_deref() {
                 // What all of the database has.
                 Some("default") if !bytewise => {
@@ -237,13 +223,9 @@ impl Reader<'_, '_> {
                 None | Some("default" | "C" | "POSIX") => {}
                 Some(other) => text.push_str(&format!(" COLLATE {}", name(other))),
             }
-            if of_type.is_some_and(|t| t.ordered_otherwise) {
-                self.schema.ordered_otherwise.insert((raw_table, raw));
-            }
-            let default: Option<String> = row.get(7);
-            let default = default.or_else(|| of_type.and_then(|t| t.default.clone()));
-            let (identity, generated): (String, String) = (row.get(8), row.get(9));
-            let cycles: bool = row.get(11);
+            let default: Option<String> = row.get(6);
+            let (identity, generated): (String, String) = (row.get(7), row.get(8));
+            let cycles: bool = row.get(10);
             let options = if cycles { " (CYCLE)" } else { "" };
             let how = match (identity.as_str(), generated.as_str(), default) {
                 ("a", ..) => format!(" GENERATED ALWAYS AS IDENTITY{options}"),
@@ -257,18 +239,11 @@ impl Reader<'_, '_> {
                 (_, _, None) => String::new(),
             };
             text.push_str(&how);
-            let not_null: bool = row.get(6);
-            if not_null || of_type.is_some_and(|t| t.not_null) {
+            let not_null: bool = row.get(5);
+            if not_null {
                 text.push_str(" NOT NULL");
             }
             columns.entry(table).or_default().push(text);
-            for check in of_type.iter().flat_map(|t| &t.checks) {
-                let check = listed_again(&of_column(check, &column));
-                conditions
-                    .entry(table)
-                    .or_default()
-                    .push(format!("CHECK ({check})"));
-            }
         }
         let rows = self.transaction.query(
             &format!(
@@ -298,10 +273,6 @@ impl Reader<'_, '_> {
             let text =
                 format!("{before}CREATE {foreign}TABLE public.{shown} (\n    {columns}\n){behind}");
             self.add("table", &format!("public.{shown}"), &text);
-            for check in conditions.remove(&table).unwrap_or_default() {
-                let text = format!("ALTER TABLE ONLY public.{shown} ADD {check}");
-                self.add("type of a column of", &format!("public.{shown}"), &text);
-            }
         }
         Ok(())
     }
@@ -366,42 +337,22 @@ impl Reader<'_, '_> {
     }
 }
 
-impl Schema {
-    /// A text in which declared types are what they are to the analyser: in casts, and before a routine's body.
-    pub(super) fn plain(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        // What char(n) is to the server inside of an expression.
-        let own = ("bpchar".to_owned(), "text".to_owned());
-        let own = text.contains("::bpchar").then_some((&own.0, &own.1));
-        for (name, base) in self.types.iter().chain(own) {
-            if !text.contains(name.as_str()) {
-                continue;
-            }
-            let body = [" AS $", "\nAS $", "BEGIN ATOMIC"]
-                .iter()
-                .filter_map(|start| text.find(start))
-                .min();
-            let routine = text.starts_with("CREATE OR REPLACE");
-            let mut out = String::with_capacity(text.len());
-            let mut done = 0;
-            for (at, found) in text.match_indices(name.as_str()) {
-                let before = text[..at].chars().next_back();
-                let after = text[at + found.len()..].chars().next();
-                let is_part =
-                    |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || "_.$".contains(c));
-                let cast = text[..at].ends_with("::");
-                let header = routine && body.is_some_and(|body| at < body);
-                if (cast || header) && !is_part(after) && !is_part(before) {
-                    out.push_str(&text[done..at]);
-                    out.push_str(base);
-                    done = at + found.len();
-                }
-            }
-            out.push_str(&text[done..]);
-            text = out;
+/// A text in which `char(n)` is what it is to the server inside of an expression.
+pub(super) fn plain(text: &str) -> String {
+    const CAST: &str = "::bpchar";
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for (at, found) in text.match_indices(CAST) {
+        let end = at + found.len();
+        let after = text[end..].chars().next();
+        if !after.is_some_and(|c| c.is_alphanumeric() || "_.$".contains(c)) {
+            out.push_str(&text[done..at]);
+            out.push_str("::text");
+            done = end;
         }
-        text
     }
+    out.push_str(&text[done..]);
+    out
 }
 
 /// A condition with IN and NOT IN, which the server writes as `= ANY (ARRAY[…])` and `<> ALL (ARRAY[…])`.
@@ -463,33 +414,6 @@ fn list_end(text: &str) -> Option<usize> {
     None
 }
 
-/// A domain's condition, of this column.
-fn of_column(check: &str, column: &str) -> String {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
-    let mut out = String::new();
-    let (mut quote, mut word) = (None, String::new());
-    let finish = |word: &mut String, out: &mut String| {
-        // The server writes its own words in capitals, and quotes others that have capitals.
-        out.push_str(if word == "VALUE" { column } else { word });
-        word.clear();
-    };
-    for c in check.chars() {
-        if quote.is_none() && is_part(c) {
-            word.push(c);
-            continue;
-        }
-        finish(&mut word, &mut out);
-        match quote {
-            None if c == '\'' || c == '"' => quote = Some(c),
-            Some(open) if c == open => quote = None,
-            _ => {}
-        }
-        out.push(c);
-    }
-    finish(&mut word, &mut out);
-    out
-}
-
 fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -501,13 +425,6 @@ fn name(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_domains_condition_is_its_columns() {
-        let check = "((VALUE > 0) AND ('VALUE'::text <> \"VALUE\") AND (VALUES_OF = 1))";
-        let expected = "((\"N\" > 0) AND ('VALUE'::text <> \"VALUE\") AND (VALUES_OF = 1))";
-        assert_eq!(of_column(check, "\"N\""), expected);
-    }
 
     #[test]
     fn lists_are_lists_again() {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use anabranch_sql::SourceFile;
 use postgres::Transaction;
 
-use super::schema::Schema;
+use super::schema::{Schema, plain};
 use super::{Live, note};
 use crate::cli::traffic::{Query, called, normal};
 
@@ -95,7 +95,7 @@ pub(super) fn read(
             Kind::OfCatalogs => left_out.of_catalogs += 1,
             Kind::Data if found.len() >= STATEMENTS_MAX => left_out.beyond += 1,
             Kind::Data => {
-                let text = several(&schema.plain(&text));
+                let text = several(&plain(&text));
                 match found.get_mut(&normal(&text)) {
                     Some((_, known)) => {
                         left_out.duplicates += 1;

@@ -76,8 +76,8 @@ fn named(all: &[Token<'_>], base: usize, types: &Types, is_routine: bool, edits:
         let is_cast = sign(1, ':') && sign(2, ':');
         let is_called = before(1).is_some_and(|t| t.is("as")) && is_in_cast(&all[..first]);
         let is_declared = is_routine && declares(all, first, at);
-        let text = match types.base(&name) {
-            Some(text) if is_cast || is_called || is_declared => text.to_owned(),
+        let text = match types.short_base(&name) {
+            Some(text) if is_cast || is_called || is_declared => text,
             None if is_cast && types.is_own(&name) && is_literal(&all[..first - 2]) => {
                 "text".to_owned()
             }

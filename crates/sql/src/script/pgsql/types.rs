@@ -141,6 +141,26 @@ impl Types {
         Some(&declared.base)
     }
 
+    /// The same in as few letters as there are for it.
+    pub(super) fn short_base(&self, name: &str) -> Option<String> {
+        const SHORT: [(&str, &str); 8] = [
+            ("timestamp with time zone", "timestamptz"),
+            ("timestamp without time zone", "timestamp"),
+            ("character varying", "varchar"),
+            ("double precision", "float8"),
+            ("smallint", "int2"),
+            ("integer", "int"),
+            ("bigint", "int8"),
+            ("numeric", "dec"),
+        ];
+        let base = self.base(name)?.to_lowercase();
+        let shorter = SHORT.iter().find_map(|(long, short)| {
+            let rest = base.strip_prefix(long)?;
+            Some(format!("{short}{rest}"))
+        });
+        Some(shorter.unwrap_or(base))
+    }
+
     /// Whether a literal of this type may be text.
     pub(super) fn is_own(&self, name: &str) -> bool {
         !self.0.contains_key(name) && OWN.contains(&name)
