@@ -19,6 +19,11 @@ use crate::{
 impl Binder<'_> {
     /// Binds an expression.
     pub(crate) fn expression(&mut self, syntax: &Expr) -> Bind<Bound> {
+        let bound = self.understood(syntax);
+        bound.or_else(|error| self.not_understood(syntax, error))
+    }
+
+    fn understood(&mut self, syntax: &Expr) -> Bind<Bound> {
         match syntax {
             Expr::Nested(inner) => self.expression(inner),
             Expr::Value(value) => self.literal(&value.value, syntax),

@@ -618,11 +618,13 @@ impl Binder<'_> {
     pub(crate) fn note_conditions(&mut self, conjuncts: &[Expression], only: Option<usize>) {
         for conjunct in conjuncts {
             let mut noted = Vec::new();
+            // Values of a type that is not known may be equal in a way of their own.
             if let Expression::Compare {
                 relation,
                 left,
                 right,
             } = conjunct
+                && !conjunct.is_unknown()
             {
                 noted.extend(self.condition_on(left, *relation, right));
                 noted.extend(self.condition_on(right, relation.mirrored(), left));

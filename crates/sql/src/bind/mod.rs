@@ -16,6 +16,7 @@ pub(crate) mod output;
 pub(crate) mod query;
 pub(crate) mod scope;
 pub(crate) mod term;
+pub(crate) mod unknown;
 pub(crate) mod values;
 
 use std::cell::Cell;
@@ -68,6 +69,10 @@ pub(crate) trait Variables {
     /// Whether a name that is both a column's and a variable's means the column (LANGUAGE SQL)
     /// rather than being refused as ambiguous (PL/pgSQL).
     fn column_wins(&self) -> bool {
+        false
+    }
+    /// Whether what is bound is a statement or a part of one, and nothing that a schema demands.
+    fn is_of_statement(&self) -> bool {
         false
     }
 }
@@ -149,6 +154,8 @@ pub(crate) struct Binder<'b> {
     pub(crate) into_types: Vec<DataType>,
     /// What the reads of base tables are for.
     pub(crate) for_write: Cell<bool>,
+    /// How many expressions are not understood so far.
+    pub(crate) unknown: u32,
 }
 
 impl<'b> Binder<'b> {
@@ -172,6 +179,7 @@ impl<'b> Binder<'b> {
             targets: None,
             into_types: Vec::new(),
             for_write: Cell::new(false),
+            unknown: 0,
         }
     }
 

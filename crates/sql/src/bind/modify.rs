@@ -419,7 +419,8 @@ impl Binder<'_> {
                 };
             }
         }
-        let mut other_data = false;
+        // What is not understood may come from anywhere.
+        let mut other_data = expression.is_unknown();
         let mut slots = Vec::new();
         expression.any(&mut |e| {
             match e {
@@ -481,8 +482,10 @@ impl Binder<'_> {
         let Some(key) = full_key(&schema, &on_target) else {
             return Ok(None);
         };
-        let volatile = assignments.iter().any(|(_, e)| e.is_volatile())
-            || returning.unwrap_or(&[]).iter().any(Expression::is_volatile);
+        let own = |e: &Expression| e.is_volatile() || e.is_unknown();
+        let volatile = assignments.iter().any(|(_, e)| own(e))
+            || returning.unwrap_or(&[]).iter().any(own)
+            || list.conjuncts.iter().any(Expression::is_unknown);
         if volatile || !free_columns(&schema, assignments, context.constraints) {
             return Ok(None);
         }

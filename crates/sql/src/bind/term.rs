@@ -231,6 +231,10 @@ impl Binder<'_> {
                 offset: 0,
             },
             Expression::Now => RawTerm::Now,
+            Expression::Call {
+                function: Function::Unknown(_),
+                ..
+            } => RawTerm::Unknown,
             Expression::Unique | Expression::Next(_) => RawTerm::Generated,
             Expression::Column {
                 depth,

@@ -15,7 +15,10 @@ use std::sync::Arc;
 use anabranch_types::{ColumnIndex, DataType, Schema, TableId};
 use sqlparser::ast;
 
-use crate::source::{SourceFile, Span};
+use crate::{
+    bind::unknown::Tolerance,
+    source::{SourceFile, Span},
+};
 
 pub use load::load;
 pub(crate) use load::load_translated;
@@ -38,6 +41,8 @@ pub struct Catalog {
     pub procedures: Vec<Arc<Procedure>>,
     /// What compiling it may take.
     pub limits: Limits,
+    /// Whether expressions of statements may be left not understood.
+    pub(crate) tolerance: Option<Tolerance>,
 }
 
 /// How much a catalog may ask of who compiles it.

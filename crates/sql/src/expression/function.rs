@@ -66,11 +66,17 @@ pub(crate) enum Function {
     AddInterval(Interval, /* negative */ bool),
     /// `timestamp::date`-like functions over now() are casts; this is `make_date(y, m, d)`.
     MakeDate,
+    /// What is not understood, by its text: any value, which depends on the arguments. Nothing evaluates it.
+    Unknown(Box<str>),
 }
 
 /// The value of a function for arguments of the right kinds.
 pub(crate) fn call(function: &Function, arguments: &[Value]) -> Result<Value, Failure> {
     match function {
+        Function::Unknown(text) => {
+            let message = format!("{text} is not supported");
+            return Err(super::failure("0A000", message));
+        }
         Function::Concat(types) => return Ok(concat(arguments, types, None)),
         Function::ConcatWith(types) => {
             let Value::Text(separator) = &arguments[0] else {

@@ -347,6 +347,17 @@ impl Expression {
         found
     }
 
+    /// Whether something in it is not understood.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.any(&mut |e| {
+            let function = match e {
+                Expression::Call { function, .. } => Some(function),
+                _ => None,
+            };
+            matches!(function, Some(Function::Unknown(_)))
+        })
+    }
+
     /// The columns of this query's own sources (depth 0) in it: calls `visit` with source, column.
     pub(crate) fn each_column(&self, visit: &mut impl FnMut(usize, usize)) {
         if let Expression::Column {

@@ -330,7 +330,7 @@ impl Walk<'_> {
                 shifted(&state.terms[slot], by)
             }
             _ => {
-                let mut pure = true;
+                let mut pure = !expression.is_unknown();
                 expression.any(&mut |e| {
                     if let Expression::Variable(slot) = e {
                         pure = pure && is_pure(&state.terms[*slot]);

@@ -871,7 +871,8 @@ pub(crate) fn any_statement(
 
 /// A boolean expression over the whole database as a statement: an assertion.
 pub(crate) fn condition_statement(catalog: &Catalog, syntax: &Expr, span: Span) -> Bind<Statement> {
-    let names = Names::new("");
+    let mut names = Names::new("");
+    names.of_schema = true;
     let programs = Programs::default();
     let compiler = Compiler {
         catalog,

@@ -28,6 +28,8 @@ pub(super) struct Names {
     /// The slots of `$1`, `$2`, …
     positional: Vec<usize>,
     pub(super) column_wins: bool,
+    /// Whether they are those of a condition that the schema states, and no routine's.
+    pub(super) of_schema: bool,
 }
 
 /// What an assignment or INTO names.
@@ -166,6 +168,10 @@ impl Variables for Names {
     fn column_wins(&self) -> bool {
         self.column_wins
     }
+
+    fn is_of_statement(&self) -> bool {
+        !self.of_schema
+    }
 }
 
 /// `$1`, `$2`, … of a statement from a client, whose types are found out from their use.
@@ -179,5 +185,9 @@ impl Variables for Placeholders {
 
     fn numbered(&self, number: usize) -> Option<(usize, Option<DataType>)> {
         Some((number - 1, None))
+    }
+
+    fn is_of_statement(&self) -> bool {
+        true
     }
 }

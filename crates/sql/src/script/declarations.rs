@@ -1,14 +1,18 @@
 //! What files declare, as far as it can be read: what cannot is left out, as small as it can be, and told.
 
 use super::{
-    LeftOut, Place, Reader, mysql,
+    LeftOut, Place, Reader, Written, mysql,
     peculiar::Peculiar,
     pgsql::{self, Edit, Part, PartKind, Types},
     tokens::Translated,
     unknown::{self, Unknown},
 };
 use crate::{
-    application::Application, catalog::load_translated, diagnostic::Diagnostic, source::SourceFile,
+    application::Application,
+    bind::unknown::Tolerance,
+    catalog::{Procedure, load_translated},
+    diagnostic::Diagnostic,
+    source::{SourceFile, Span},
 };
 
 /// The declarations of files, and which of them are left out.
@@ -102,6 +106,11 @@ impl Reader {
             };
             let loaded = load_translated(declared, &translated).and_then(|mut catalog| {
                 catalog.files.clone_from(&self.files);
+                let lost = self.lost();
+                let declared = catalog.procedures.iter().map(|p| p.name.clone());
+                let lost = lost.iter().filter_map(|text| unknown::routine(text));
+                let routines: Vec<String> = declared.chain(lost).collect();
+                catalog.tolerance = Some(Tolerance::but(routines));
                 Application::compile(catalog)
             });
             let problems = match loaded {
@@ -308,6 +317,38 @@ impl Reader {
             told.push(note(place, "42704", message, meaning));
         }
         told
+    }
+
+    /// Expressions that are not understood, of what is.
+    pub(super) fn not_understood(
+        &self,
+        application: &Application,
+        known: &[(Written, Procedure)],
+    ) -> Vec<(Place, LeftOut)> {
+        let of = &self.declarations;
+        let tolerance = application.catalog().tolerance.as_ref();
+        let told = tolerance.map(Tolerance::told).unwrap_or_default();
+        let is_there = |span: Span| {
+            let mut places = of.places.iter().enumerate();
+            places.any(|(at, place)| !of.is_dropped(at) && place.holds(span))
+                || known.iter().any(|(written, _)| written.holds(span))
+        };
+        let mut left = Vec::new();
+        for diagnostic in told {
+            let Some(span) = diagnostic.span.filter(|span| is_there(*span)) else {
+                continue;
+            };
+            let file = usize::from(span.file);
+            let range = span.start as usize..span.end as usize;
+            let meaning = "what it comes to is taken to be any value".to_owned();
+            let told = LeftOut {
+                diagnostic,
+                meaning,
+                transaction: None,
+            };
+            left.push((Place { file, range }, told));
+        }
+        left
     }
 
     /// Procedures and functions that are left out.

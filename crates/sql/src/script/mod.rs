@@ -250,6 +250,7 @@ pub fn read_with(
         }
     };
     let summaries = reader.summaries(&application, &known, &unknown);
+    left_out.extend(reader.not_understood(&application, &known));
     left_out.sort_by_key(|(place, _)| (place.file, place.range.start));
     probable.sort_by_key(|one| (one.file, one.range.start));
     Ok(Script {

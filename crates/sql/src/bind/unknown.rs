@@ -1,0 +1,265 @@
+//! Expressions that are not understood, where that is allowed: each is any value, which depends on what it names.
+//!
+//! An analyser of others' statements need not know what `data ->> 'x'` or `to_char(at, 'YYYY')` is: which columns it
+//! reads says all that matters, as long as nothing follows from the value. So it has no type of its own, its term is
+//! unknown, and nothing evaluates it. What a schema demands (a CHECK, an assertion) is never bound so: not to understand
+//! that would be to forget it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sqlparser::ast::{self, Expr};
+
+use super::{Bind, Binder, Bound};
+use crate::{
+    diagnostic::Diagnostic,
+    expression::{Expression, Function},
+};
+
+/// Where it is allowed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tolerance {
+    /// Functions that may do more than come to a value.
+    effects: BTreeSet<String>,
+    /// What was not understood.
+    told: Arc<Mutex<Vec<Diagnostic>>>,
+}
+
+impl Tolerance {
+    /// Functions of PostgreSQL's that do more than come to a value.
+    const EFFECTS: [&str; 8] = [
+        "nextval",
+        "setval",
+        "currval",
+        "lastval",
+        "set_config",
+        "query_to_xml",
+        "dblink",
+        "dblink_exec",
+    ];
+
+    /// Any function but these.
+    pub(crate) fn but(routines: impl IntoIterator<Item = String>) -> Tolerance {
+        let own = Tolerance::EFFECTS.into_iter().map(str::to_owned);
+        Tolerance {
+            effects: own.chain(routines).collect(),
+            told: Arc::default(),
+        }
+    }
+
+    /// What was not understood so far, each once.
+    pub(crate) fn told(&self) -> Vec<Diagnostic> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = told.clone();
+        told.sort_by_key(|of| of.span.map(|span| (span.file, span.start, span.end)));
+        told.dedup_by_key(|of| of.span);
+        told
+    }
+}
+
+/// How many expressions of one statement may be not understood: what stands within another is bound once more for it.
+const UNKNOWN_MAX: u32 = 1_000;
+
+/// Functions of groups of rows.
+const AGGREGATES: [&str; 18] = [
+    "array_agg",
+    "string_agg",
+    "json_agg",
+    "jsonb_agg",
+    "json_object_agg",
+    "jsonb_object_agg",
+    "xmlagg",
+    "bool_and",
+    "bool_or",
+    "every",
+    "bit_and",
+    "bit_or",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "variance",
+    "var_pop",
+    "var_samp",
+];
+
+impl Binder<'_> {
+    /// An expression that is not understood because of `error`: any value, where that is allowed.
+    pub(super) fn not_understood(&mut self, syntax: &Expr, error: Diagnostic) -> Bind<Bound> {
+        // No such operator, function, type or cast; a value that is none of the type.
+        const PASSED: [&str; 7] = [
+            "42883", "0A000", "42846", "42804", "42704", "22P02", "42725",
+        ];
+        let tolerance = self.catalog.tolerance.as_ref();
+        let tolerance = tolerance.filter(|_| self.variables.is_of_statement());
+        let Some(tolerance) = tolerance.filter(|_| PASSED.contains(&error.code)) else {
+            return Err(error);
+        };
+        let called = called(syntax);
+        let has_effects = called.is_some_and(|name| tolerance.effects.contains(&name));
+        let Some(parts) = parts(syntax).filter(|_| !has_effects && self.unknown < UNKNOWN_MAX)
+        else {
+            return Err(error);
+        };
+        let told = tolerance.told.clone();
+        self.unknown += 1;
+        let mut arguments = Vec::new();
+        for part in parts {
+            arguments.push(self.expression(&part)?.expression);
+        }
+        told.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(error);
+        let function = Function::Unknown(syntax.to_string().into());
+        Ok(Bound {
+            expression: Expression::Call {
+                function,
+                arguments,
+            },
+            data_type: None,
+        })
+    }
+}
+
+/// The function that an expression calls.
+fn called(syntax: &Expr) -> Option<String> {
+    match syntax {
+        Expr::Function(function) => {
+            let last = function.name.0.last()?.as_ident()?;
+            Some(super::fold(last))
+        }
+        _ => None,
+    }
+}
+
+/// What an expression is computed from; None where that cannot be told.
+fn parts(syntax: &Expr) -> Option<Vec<Expr>> {
+    let one = |e: &Expr| Some(vec![e.clone()]);
+    let two = |a: &Expr, b: &Expr| Some(vec![a.clone(), b.clone()]);
+    match syntax {
+        Expr::Function(function) => of_function(function),
+        Expr::BinaryOp { left, right, .. }
+        | Expr::AnyOp { left, right, .. }
+        | Expr::AllOp { left, right, .. }
+        | Expr::IsDistinctFrom(left, right)
+        | Expr::IsNotDistinctFrom(left, right) => two(left, right),
+        Expr::Like { expr, pattern, .. }
+        | Expr::ILike { expr, pattern, .. }
+        | Expr::SimilarTo { expr, pattern, .. }
+        | Expr::RLike { expr, pattern, .. } => two(expr, pattern),
+        Expr::Position { expr, r#in } => two(expr, r#in),
+        Expr::AtTimeZone {
+            timestamp,
+            time_zone,
+        } => two(timestamp, time_zone),
+        Expr::UnaryOp { expr, .. }
+        | Expr::Cast { expr, .. }
+        | Expr::Extract { expr, .. }
+        | Expr::Ceil { expr, .. }
+        | Expr::Floor { expr, .. }
+        | Expr::Collate { expr, .. } => one(expr),
+        Expr::Between {
+            expr, low, high, ..
+        } => Some(vec![*expr.clone(), *low.clone(), *high.clone()]),
+        Expr::InList { expr, list, .. } => {
+            Some([std::slice::from_ref(&**expr), list.as_slice()].concat())
+        }
+        Expr::Array(array) => Some(array.elem.clone()),
+        Expr::Tuple(list) => Some(list.clone()),
+        Expr::Interval(interval) => one(&interval.value),
+        Expr::TypedString(_) | Expr::Value(_) => Some(Vec::new()),
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let mut found = vec![*root.clone()];
+            for access in access_chain {
+                match access {
+                    ast::AccessExpr::Subscript(ast::Subscript::Index { index }) => {
+                        found.push(index.clone());
+                    }
+                    ast::AccessExpr::Subscript(ast::Subscript::Slice {
+                        lower_bound,
+                        upper_bound,
+                        stride,
+                    }) => {
+                        let bounds = [lower_bound, upper_bound, stride];
+                        found.extend(bounds.into_iter().flatten().cloned());
+                    }
+                    ast::AccessExpr::Dot(_) => {}
+                }
+            }
+            Some(found)
+        }
+        Expr::Case {
+            operand,
+            conditions,
+            else_result,
+            ..
+        } => {
+            let mut found: Vec<Expr> = operand.iter().map(|e| *e.clone()).collect();
+            for when in conditions {
+                found.extend([when.condition.clone(), when.result.clone()]);
+            }
+            found.extend(else_result.iter().map(|e| *e.clone()));
+            Some(found)
+        }
+        _ => None,
+    }
+}
+
+/// What a call is computed from. Of a function of groups of rows, how many of its arguments there are.
+fn of_function(function: &ast::Function) -> Option<Vec<Expr>> {
+    let mut found = Vec::new();
+    match &function.args {
+        ast::FunctionArguments::None => {}
+        ast::FunctionArguments::List(list) => {
+            for argument in &list.args {
+                let (ast::FunctionArg::Unnamed(of)
+                | ast::FunctionArg::Named { arg: of, .. }
+                | ast::FunctionArg::ExprNamed { arg: of, .. }) = argument;
+                match of {
+                    ast::FunctionArgExpr::Expr(e) => found.push(e.clone()),
+                    ast::FunctionArgExpr::Wildcard => {}
+                    _ => return None,
+                }
+            }
+            for clause in &list.clauses {
+                if let ast::FunctionArgumentClause::OrderBy(order) = clause {
+                    found.extend(order.iter().map(|by| by.expr.clone()));
+                }
+            }
+        }
+        ast::FunctionArguments::Subquery(_) => return None,
+    }
+    found.extend(function.filter.iter().map(|e| *e.clone()));
+    found.extend(function.within_group.iter().map(|by| by.expr.clone()));
+    let name = called(&Expr::Function(function.clone()))?;
+    match &function.over {
+        None if AGGREGATES.contains(&name.as_str()) || !function.within_group.is_empty() => {
+            let counted = found.into_iter().map(|of| counted(of, function));
+            return Some(counted.collect());
+        }
+        None => {}
+        Some(ast::WindowType::WindowSpec(window)) => {
+            found.extend(window.partition_by.iter().cloned());
+            found.extend(window.order_by.iter().map(|by| by.expr.clone()));
+        }
+        // What it names is written elsewhere.
+        Some(ast::WindowType::NamedWindow(_)) => return None,
+    }
+    Some(found)
+}
+
+/// `count(of)`, for a function of groups.
+fn counted(of: Expr, function: &ast::Function) -> Expr {
+    let argument = ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(of));
+    Expr::Function(ast::Function {
+        name: ast::ObjectName::from(vec![ast::Ident::new("count")]),
+        args: ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args: vec![argument],
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        within_group: Vec::new(),
+        null_treatment: None,
+        ..function.clone()
+    })
+}

@@ -1,0 +1,191 @@
+//! Expressions of others' statements that are not understood: each is any value, which depends on what it names, and
+//! makes nobody unknown.
+
+use anabranch_sql::script::{Script, read};
+use anabranch_sql::summary::{Deferral, Role, TableAccess, Term, TransactionSummary, WriteClass};
+use anabranch_sql::{SourceFile, render};
+
+const TABLE: &str = "CREATE TABLE t (id bigint PRIMARY KEY, data jsonb, at timestamp, n integer, name text, tags text[]);\n";
+
+fn script(text: &str) -> Script {
+    let files = vec![SourceFile::new("a.sql", format!("{TABLE}{text}"))];
+    read(files.clone()).unwrap_or_else(|found| panic!("{}", render(&found, &files)))
+}
+
+fn find<'s>(script: &'s Script, name: &str) -> &'s TransactionSummary {
+    let mut all = script.summaries.iter();
+    let found = all.find(|s| s.name == name);
+    let found = found.unwrap_or_else(|| panic!("{name}: {:?}", script.left_out));
+    assert_eq!(found.unknown, None, "{name}");
+    found
+}
+
+/// What a query reads of the table.
+fn read_columns(query: &str) -> Vec<usize> {
+    let script = script(&format!("-- name: Q :many\n{query};"));
+    let access: &TableAccess = &find(&script, "Q").statements[0].accesses[0];
+    assert_eq!(access.role, Role::Read);
+    assert!(!script.left_out.is_empty(), "{query}");
+    let mut columns: Vec<usize> = access.columns_read.iter().map(|c| c.index()).collect();
+    columns.sort_unstable();
+    columns
+}
+
+#[test]
+fn what_is_read_is_what_is_named() {
+    for (query, columns) in [
+        ("SELECT data ->> 'x' FROM t WHERE id = $1", &[0, 1][..]),
+        (
+            "SELECT id FROM t WHERE data @> $1::jsonb AND n = 1",
+            &[0, 1, 3],
+        ),
+        (
+            "SELECT to_char(at, 'YYYY'), id FROM t ORDER BY age(at) DESC",
+            &[0, 2],
+        ),
+        (
+            "SELECT to_char(at, 'YYYY'), count(*) FROM t GROUP BY to_char(at, 'YYYY')",
+            &[2],
+        ),
+        (
+            "SELECT n, jsonb_object_agg(name, id) FROM t GROUP BY n",
+            &[0, 3, 4],
+        ),
+        (
+            "SELECT row_number() OVER (PARTITION BY n ORDER BY at), id FROM t",
+            &[0, 2, 3],
+        ),
+        ("SELECT tags[1:2], data #>> '{a,b}' FROM t", &[1, 5]),
+        (
+            "SELECT id FROM t WHERE name SIMILAR TO 'x%' OR name ~ $1",
+            &[0, 4],
+        ),
+        (
+            "SELECT at AT TIME ZONE 'UTC', at + n * interval '1 day' FROM t",
+            &[2, 3],
+        ),
+        (
+            "SELECT CASE WHEN data ? 'a' THEN n ELSE 0 END + 1 FROM t",
+            &[1, 3],
+        ),
+        (
+            "SELECT upper(unaccent(name)) || 'x' FROM t WHERE length(unaccent(name)) > 3",
+            &[4],
+        ),
+    ] {
+        assert_eq!(read_columns(query), columns, "{query}");
+    }
+}
+
+/// Nothing follows from such a value: it is no key, no increment of a known sign, and no owner of a row computes it.
+#[test]
+fn nothing_follows_from_its_value() {
+    let script = script(
+        "-- name: Set :exec
+UPDATE t SET data = jsonb_set(data, '{a}', $2), name = to_char(now(), $3) WHERE id = $1;
+-- name: Add :exec
+UPDATE t SET n = n + ceiling_of($2) WHERE id = $1;
+-- name: Find :exec
+UPDATE t SET n = 1 WHERE id = decode_id($1);
+-- name: Put :exec
+INSERT INTO t (id, n) VALUES (make_id($1), $2);
+",
+    );
+    let of = |name: &str| &find(&script, name).statements[0];
+    let class = |name: &str, column: usize| {
+        let mut writes = of(name).accesses[0].writes.iter();
+        writes
+            .find(|w| w.column.index() == column)
+            .expect("it is written")
+            .class
+            .clone()
+    };
+    assert_eq!(class("Set", 1), WriteClass::OfData);
+    assert_eq!(class("Set", 4), WriteClass::Assign(Term::Unknown));
+    assert_eq!(of("Set").deferral, Deferral::None);
+    assert!(
+        matches!(
+            class("Add", 3),
+            WriteClass::Add {
+                term: Term::Unknown,
+                ..
+            }
+        ),
+        "{:?}",
+        class("Add", 3)
+    );
+    assert_eq!(of("Add").deferral, Deferral::None);
+    let find = of("Find");
+    assert!(find.accesses[0].conditions.is_empty() && find.accesses[0].filtered_otherwise);
+    assert_eq!(find.deferral, Deferral::None);
+    assert_eq!(class("Put", 0), WriteClass::Assign(Term::Unknown));
+    // Each is told where it stands.
+    let file = &script.application.catalog().files[0];
+    let told = script.left_out.iter().map(|left| {
+        let span = left.diagnostic.span.expect("it has a place");
+        assert_eq!(left.meaning, "what it comes to is taken to be any value");
+        file.slice(span)
+            .split('(')
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    });
+    let expected = ["jsonb_set", "to_char", "ceiling_of", "decode_id", "make_id"];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+}
+
+/// In a routine, too; and what declares the routine is still there.
+#[test]
+fn routines_may_hold_what_is_not_understood() {
+    let script = script(
+        "CREATE FUNCTION f(k bigint, s text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE x text := md5(s);
+BEGIN
+  IF encode(x) IS NULL THEN RETURN; END IF;
+  UPDATE t SET name = x WHERE id = k;
+END $$;
+",
+    );
+    let summary = find(&script, "f");
+    let access = &summary.statements[0].accesses[0];
+    assert_eq!(access.writes[0].class, WriteClass::Assign(Term::Unknown));
+    assert_eq!(script.left_out.len(), 2, "{:?}", script.left_out);
+}
+
+/// What may do more than come to a value is not passed over, and what a schema demands is not either.
+#[test]
+fn effects_and_demands_are_not_passed_over() {
+    let script = script("CREATE FUNCTION own(k bigint) RETURNS bigint LANGUAGE sql AS $$ DELETE FROM t WHERE id = k RETURNING id $$;
+CREATE FUNCTION lost(k bigint) RETURNS bigint LANGUAGE c AS 'lib', 'lost';
+ALTER TABLE t ADD CHECK (is_good(n));
+-- name: Own :one
+SELECT own(id) FROM t WHERE id = $1;
+-- name: Lost :one
+SELECT lost(id) FROM t WHERE id = $1;
+-- name: Next :one
+SELECT nextval('numbers');
+-- name: Set :exec
+UPDATE t SET n = $1 WHERE id = $2;
+-- name: Nowhere :one
+SELECT f(nothing) FROM t;
+");
+    let unknown = script.summaries.iter().filter(|s| s.unknown.is_some());
+    let names: Vec<&str> = unknown.map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["Set", "lost", "Own", "Lost", "Next", "Nowhere"]);
+}
+
+/// A file that is run is not taken so.
+#[test]
+fn what_is_run_has_to_be_understood() {
+    let text = format!(
+        "{}CREATE FUNCTION f(k bigint) RETURNS void LANGUAGE sql AS $$ UPDATE t SET n = nosuch(n) WHERE id = k $$;",
+        TABLE.replace("jsonb", "text").replace("text[]", "text")
+    );
+    let problems = anabranch_sql::load(vec![SourceFile::new("a.sql", text)])
+        .map_err(|problems| problems[0].code)
+        .and_then(|catalog| {
+            let compiled = anabranch_sql::Application::compile(catalog);
+            compiled.map(|_| ()).map_err(|problems| problems[0].code)
+        });
+    assert_eq!(problems, Err("42883"));
+}
