@@ -398,3 +398,47 @@ fn what_is_not_there_cannot_be_altered() {
         );
     }
 }
+
+/// What is in one schema is one thing; where two relations differ in their schema alone, none of them is read.
+#[test]
+fn a_schema_before_a_name_says_nothing_more() {
+    let text = "CREATE SCHEMA IF NOT EXISTS app;
+CREATE TYPE app.mood AS ENUM ('a');
+CREATE TABLE app.users (id bigint PRIMARY KEY, m app.mood NOT NULL, n integer CHECK (n > 0));
+CREATE TABLE app.posts (id bigint PRIMARY KEY, by bigint REFERENCES app.users (id));
+CREATE FUNCTION app.feel(k bigint, m app.mood) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE was app.mood;
+BEGIN
+  SELECT u.m INTO was FROM app.users u WHERE u.id = k;
+  UPDATE app.users SET m = feel.m WHERE id = k;
+END $$;
+-- name: Set :exec
+UPDATE app.users SET n = $1 WHERE app.users.id = $2 AND users.m = 'a'::app.mood;
+-- name: Call :one
+SELECT app.feel(id, m) FROM app.users;
+";
+    let one = script(text);
+    assert_eq!(one.application.catalog().tables.len(), 2);
+    assert_eq!(unknown(&one), ["Call"]);
+    assert_eq!(access(&one, "Set").conditions.len(), 2);
+    let two = script(&format!(
+        "{text}CREATE TABLE users (id bigint PRIMARY KEY);"
+    ));
+    assert!(unknown(&two).contains(&"Set"), "{:?}", two.left_out);
+}
+
+/// A routine that is left out is known by its name, whatever schema it is in.
+#[test]
+fn what_is_left_out_of_a_schema_is_not_taken_for_a_value() {
+    let script = script(
+        "CREATE TABLE users (id bigint PRIMARY KEY, n integer);
+CREATE TABLE own.users (id bigint PRIMARY KEY);
+CREATE FUNCTION own.spend(k bigint) RETURNS integer LANGUAGE c AS 'lib', 'spend';
+-- name: Bare :one
+SELECT spend(id) FROM public.users WHERE id = $1;
+-- name: Whole :one
+SELECT own.spend(id) FROM public.users WHERE id = $1;
+",
+    );
+    assert_eq!(unknown(&script), ["spend", "Bare", "Whole"]);
+}

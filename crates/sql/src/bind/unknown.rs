@@ -94,8 +94,7 @@ impl Binder<'_> {
         let Some(tolerance) = tolerance.filter(|_| PASSED.contains(&error.code)) else {
             return Err(error);
         };
-        let called = called(syntax);
-        let has_effects = called.is_some_and(|name| tolerance.effects.contains(&name));
+        let has_effects = called(syntax).is_some_and(|name| tolerance.effects.contains(&name));
         let Some(parts) = parts(syntax).filter(|_| !has_effects && self.unknown < UNKNOWN_MAX)
         else {
             return Err(error);

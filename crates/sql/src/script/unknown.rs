@@ -5,7 +5,11 @@ use std::sync::Arc;
 
 use anabranch_types::{ColumnIndex, TableId, TableSchema};
 
-use super::{peculiar::Peculiar, scan::words};
+use super::{
+    peculiar::Peculiar,
+    scan::{Part, words},
+    tokens::tokens,
+};
 use crate::{
     catalog::Catalog,
     source::Span,
@@ -251,11 +255,26 @@ fn declared(text: &str) -> Option<(String, String)> {
         "concurrently",
         "foreign",
     ];
-    let mut words = words(text).filter(|word| !SKIPPED.contains(&word.as_str()));
-    let kind = words.next()?;
-    let mut name = words.next()?;
-    if name == "public" {
-        name = words.next()?;
+    let all = tokens(text);
+    let mut at = 0;
+    let word = |at: usize| match all.get(at)?.part {
+        Part::Word(word) => Some(word.to_lowercase()),
+        Part::Quoted(_) => all[at].name(),
+        _ => None,
+    };
+    let next = |at: &mut usize| loop {
+        let found = word(*at)?;
+        *at += 1;
+        if !SKIPPED.contains(&found.as_str()) {
+            return Some(found);
+        }
+    };
+    let kind = next(&mut at)?;
+    let mut name = next(&mut at)?;
+    // Behind its schema.
+    while all.get(at).is_some_and(|t| t.is_sign('.')) {
+        name = word(at + 1)?;
+        at += 2;
     }
     Some((kind, name))
 }

@@ -69,8 +69,12 @@ fn named(all: &[Token<'_>], base: usize, types: &Types, is_routine: bool, edits:
         };
         let before = |n: usize| first.checked_sub(n).and_then(|at| all.get(at));
         let sign = |n: usize, sign: char| before(n).is_some_and(|t| t.is_sign(sign));
-        let followed_by_name = all.get(at + 1).is_some_and(|t| t.is_sign('.'));
-        if followed_by_name {
+        if all.get(at + 1).is_some_and(|t| t.is_sign('.')) {
+            let next = all.get(at + 2).filter(|t| t.name().is_some());
+            if let (true, Some(next)) = (first == at && types.is_schema(&name), next) {
+                let range = base + all[at].start..base + next.start;
+                edits.push(Edit::new(range, String::new()));
+            }
             continue;
         }
         let is_cast = sign(1, ':') && sign(2, ':');
@@ -84,7 +88,10 @@ fn named(all: &[Token<'_>], base: usize, types: &Types, is_routine: bool, edits:
             None if is_declared && types.is_own(&name) => "text".to_owned(),
             _ => continue,
         };
-        edits.push(Edit::new(base + all[first].start..base + all[at].end, text));
+        let range = base + all[first].start..base + all[at].end;
+        // The schema goes with it.
+        edits.retain(|edit| edit.range.start != range.start);
+        edits.push(Edit::new(range, text));
     }
 }
 

@@ -1,6 +1,6 @@
 //! The types that files declare, and what the type of a column comes to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_types::DataType;
 
@@ -8,13 +8,17 @@ use crate::{
     parse::resolve_written_type,
     script::{
         scan::Part,
-        tokens::{Token, begin, closing, name_of, tokens},
+        tokens::{Token, after_if, begin, closing, name_of, tokens},
     },
 };
 
-/// Declared types by their names.
+/// Declared types by their names, and the schemas that things are declared in.
 #[derive(Clone, Debug, Default)]
-pub(in crate::script) struct Types(BTreeMap<String, DeclaredType>);
+pub(in crate::script) struct Types {
+    declared: BTreeMap<String, DeclaredType>,
+    /// Schemas other than `public` whose name before another says nothing more: no two have a relation of one name.
+    schemas: BTreeSet<String>,
+}
 
 /// An enumeration or a domain.
 #[derive(Clone, Debug, Default)]
@@ -95,7 +99,7 @@ const OTHERS: [&str; 24] = [
     "numeric",
 ];
 
-/// Whether a text declares a type.
+/// Whether a text declares a type, or nothing but a schema.
 pub(super) fn declares(text: &str) -> bool {
     let all = tokens(text);
     let forms: [&[&str]; 3] = [
@@ -103,20 +107,27 @@ pub(super) fn declares(text: &str) -> bool {
         &["create", "type"],
         &["alter", "type"],
     ];
-    forms.iter().any(|words| begin(&all, words))
+    let is_schema = begin(&all, &["create", "schema"]) && !all.iter().any(|t| t.is_sign('('));
+    is_schema || forms.iter().any(|words| begin(&all, words))
 }
 
 impl Types {
     /// The types that declarations declare, in their order.
-    pub(in crate::script) fn of<'t>(declarations: impl Iterator<Item = &'t str>) -> Types {
-        let mut types = Types::default();
+    pub(in crate::script) fn of<'t>(declarations: impl Iterator<Item = &'t str> + Clone) -> Types {
+        let mut types = Types {
+            schemas: schemas(declarations.clone()),
+            ..Types::default()
+        };
         for text in declarations.filter(|text| declares(text)) {
             let all = tokens(text);
             let Some((name, next)) = name_of(&all, 2) else {
                 continue;
             };
+            if begin(&all, &["create", "schema"]) {
+                continue;
+            }
             if begin(&all, &["alter"]) {
-                if let Some(declared) = types.0.get_mut(&name) {
+                if let Some(declared) = types.declared.get_mut(&name) {
                     declared.alter(&all[next..]);
                 }
                 continue;
@@ -125,14 +136,19 @@ impl Types {
                 true => types.domain(text, &all[next..]),
                 false => enumeration(&all[next..]),
             };
-            types.0.insert(name, declared.unwrap_or_else(opaque));
+            types.declared.insert(name, declared.unwrap_or_else(opaque));
         }
         types
     }
 
+    /// Whether this name before another is that of a schema, and says nothing more.
+    pub(super) fn is_schema(&self, name: &str) -> bool {
+        self.schemas.contains(name)
+    }
+
     /// The declared type of this name.
     pub(super) fn get(&self, name: &str) -> Option<&DeclaredType> {
-        self.0.get(name)
+        self.declared.get(name)
     }
 
     /// What text may stand for where a type is named: the base of a declared type of whose values all is known.
@@ -163,7 +179,7 @@ impl Types {
 
     /// Whether a literal of this type may be text.
     pub(super) fn is_own(&self, name: &str) -> bool {
-        !self.0.contains_key(name) && OWN.contains(&name)
+        !self.declared.contains_key(name) && OWN.contains(&name)
     }
 
     /// The type that these tokens name, where nobody declares it and PostgreSQL does not bring it.
@@ -253,6 +269,53 @@ impl Types {
             };
         }
         Some(declared)
+    }
+}
+
+/// The schemas that declarations name, unless two relations differ in their schema alone.
+fn schemas<'t>(declarations: impl Iterator<Item = &'t str>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut relations: BTreeMap<String, String> = BTreeMap::new();
+    let mut differ = true;
+    for text in declarations {
+        let all = tokens(text);
+        if !begin(&all, &["create"]) {
+            continue;
+        }
+        let kinds = [
+            "table",
+            "view",
+            "sequence",
+            "type",
+            "domain",
+            "function",
+            "procedure",
+        ];
+        let kind = all
+            .iter()
+            .take(5)
+            .position(|t| kinds.iter().any(|kind| t.is(kind)));
+        let Some(kind) = kind else {
+            continue;
+        };
+        let at = after_if(&all, kind + 1);
+        let Some((name, next)) = name_of(&all, at) else {
+            continue;
+        };
+        let schema = match next > at + 1 {
+            true => all[at].name().unwrap_or_default(),
+            false => "public".to_owned(),
+        };
+        if all[kind].is("table") || all[kind].is("view") {
+            let known = relations.entry(name).or_insert_with(|| schema.clone());
+            differ &= *known == schema;
+        }
+        found.insert(schema);
+    }
+    found.remove("public");
+    match differ {
+        true => found,
+        false => BTreeSet::new(),
     }
 }
 
