@@ -133,8 +133,12 @@ impl Nullness {
             Expression::Arithmetic { left, right, .. } | Expression::Concat(left, right) => {
                 strict(&[left, right])
             }
-            Expression::Negate { operand, .. } | Expression::Cast { operand, .. } => {
-                strict(&[operand])
+            Expression::Negate { operand, .. }
+            | Expression::Cast { operand, .. }
+            | Expression::Not(operand) => strict(&[operand]),
+            Expression::Compare { left, right, .. } => strict(&[left, right]),
+            Expression::IsNull { .. } | Expression::IsBool { .. } | Expression::Distinct { .. } => {
+                Nullness::default()
             }
             Expression::Call {
                 function:
