@@ -55,6 +55,7 @@ fn what_is_read_is_what_is_named() {
             "SELECT row_number() OVER (PARTITION BY n ORDER BY at), id FROM t",
             &[0, 2, 3],
         ),
+        ("SELECT id FROM t WHERE $1 = ANY(tags)", &[0, 5]),
         ("SELECT tags[1:2], data #>> '{a,b}' FROM t", &[1, 5]),
         (
             "SELECT id FROM t WHERE name SIMILAR TO 'x%' OR name ~ $1",

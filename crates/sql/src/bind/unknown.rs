@@ -86,7 +86,7 @@ impl Binder<'_> {
     /// An expression that is not understood because of `error`: any value, where that is allowed.
     pub(super) fn not_understood(&mut self, syntax: &Expr, error: Diagnostic) -> Bind<Bound> {
         // No such operator, function, type or cast; a value that is none of the type.
-        const PASSED: [&str; 7] = [
+        const PASSED: [&str; 8] = [
             "42883", "0A000", "42846", "42804", "42704", "22P02", "42725",
         ];
         let tolerance = self.catalog.tolerance.as_ref();
