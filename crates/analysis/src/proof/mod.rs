@@ -20,7 +20,10 @@
 //! are not understood are not looked into.
 
 mod condition;
+mod invalid;
 mod merge;
+
+pub(crate) use invalid::{InvalidMerge, ModelCall, invalid_merges};
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -31,12 +34,13 @@ use sqlparser::ast::Expr;
 
 use crate::assertion::{RowScope, columns_of};
 use crate::footprint::{Action, Footprint};
+use crate::invariant::Content;
 use crate::plan::Confluence;
 use crate::rule::{Finding, Need};
 use crate::sign::Sign;
 use crate::solve::{Answer, Overflow, Problem, Solver};
 use condition::Reader;
-use merge::{Merge, Way, updates, way};
+use merge::{Merge, Rows, Way, updates, way};
 
 /// The most types among which those are looked for that can be free though others cannot.
 const TYPES_MAX: usize = 16;
@@ -72,6 +76,21 @@ pub(crate) struct Check<'a> {
     pub(crate) table: TableId,
     /// What it says.
     pub(crate) condition: &'a Expr,
+}
+
+impl<'a> Check<'a> {
+    /// What an invariant says, where it is a condition that each row of a table satisfies by itself.
+    pub(crate) fn of(content: &'a Content) -> Option<Check<'a>> {
+        match content {
+            Content::Row {
+                table, condition, ..
+            } => Some(Check {
+                table: *table,
+                condition,
+            }),
+            _ => None,
+        }
+    }
 }
 
 /// What is proved of a CHECK constraint beyond what rules find.
@@ -134,6 +153,13 @@ fn undecided(mut findings: Vec<Finding>, reason: &str) -> Vec<Finding> {
     findings
 }
 
+/// What a solver is asked: for an invalid merge.
+struct Question<'a> {
+    problem: Problem,
+    rows: Rows,
+    reader: Reader<'a>,
+}
+
 /// A constraint as it is put to the solver.
 struct Proof<'a, 's> {
     footprint: &'a Footprint<'a>,
@@ -179,6 +205,11 @@ impl<'a, 's> Proof<'a, 's> {
 
     /// Whether there is an invalid merge where the right replica runs only calls of free types.
     fn refute(&self, free: &dyn Fn(usize) -> bool) -> Result<Answer, Stop> {
+        Ok(self.solver.decide(&self.put(free)?.problem))
+    }
+
+    /// The question for it.
+    fn put(&self, free: &dyn Fn(usize) -> bool) -> Result<Question<'a>, Stop> {
         let mut problem = Problem::default();
         let mut reader = Reader::new(self.footprint.table(self.table));
         let merge = Merge::new(
@@ -199,7 +230,11 @@ impl<'a, 's> Proof<'a, 's> {
         }
         let truth = reader.truth(&mut problem, self.condition, &rows.merged)?;
         problem.assert(truth.fails);
-        Ok(self.solver.decide(&problem))
+        Ok(Question {
+            problem,
+            rows,
+            reader,
+        })
     }
 
     /// What every valid row satisfies, as far as it is about no other columns.

@@ -339,11 +339,10 @@ const CASES: &[Case] = &[
 ];
 
 /// Those that are ordered, and of which no counterexample is shown: two hold although nothing proves it, and the
-/// exploration calls nobody with amounts below zero, or with fractions.
+/// exploration calls nobody with fractions that are rounded.
 const NOT_SHOWN: &[&str] = &[
     "what the row's owner computes may be anything",
     "division is not followed",
-    "a range whose ends move by amounts of unknown sign",
     "what is moved is rounded on its way",
 ];
 
