@@ -5,7 +5,7 @@
 //! over, and only what breaks where it is run counts.
 
 use anabranch_sql::summary::{Comparison, Term};
-use anabranch_types::{DataType, TableId, Value};
+use anabranch_types::{DataType, Decimal, TableId, Value};
 
 use super::World;
 use super::case::{Call, Case, Side};
@@ -118,20 +118,49 @@ impl Generator<'_> {
             }
         }
         let any = self.arguments(told.owner, &super::state::State::default());
-        let mut completed = Vec::new();
-        for ((argument, any), data_type) in arguments.into_iter().zip(any).zip(&types) {
-            let told = self.random.pick(numbers).copied();
-            completed.push(match (argument, any, told) {
-                (Some(argument), ..) => argument,
-                (None, _, Some(number)) if data_type.is_integer() && self.random.one_in(2) => {
-                    Value::Int(number)
-                }
-                // Tuples of several arrays have as many elements in each.
-                (None, Value::Array(values), _) => Value::Array(values[..1].to_vec().into()),
-                (None, any, _) => any,
-            });
-        }
-        completed
+        let numbers = numbers.iter().map(|number| Value::Int(*number));
+        let numbers: Vec<Value> = numbers.collect();
+        let each = arguments.into_iter().zip(any).zip(&types);
+        each.map(|((argument, any), data_type)| {
+            argument.unwrap_or_else(|| {
+                let from = match self.random.below(4) {
+                    0 | 1 => &told.written,
+                    2 => &numbers,
+                    _ => return one_element(any),
+                };
+                let fitting: Vec<Value> =
+                    from.iter().filter_map(|v| fitted(v, data_type)).collect();
+                let picked = self.random.pick(&fitting).cloned();
+                picked.unwrap_or_else(|| one_element(any))
+            })
+        })
+        .collect()
+    }
+}
+
+/// Tuples of several arrays have as many elements in each: one.
+fn one_element(value: Value) -> Value {
+    match value {
+        Value::Array(values) => Value::Array(values.iter().take(1).cloned().collect()),
+        other => other,
+    }
+}
+
+/// A value as one of this type, where it is one.
+fn fitted(value: &Value, data_type: &DataType) -> Option<Value> {
+    if let DataType::Array(of) = data_type {
+        return fitted(value, of).map(|value| in_array(value, data_type));
+    }
+    match (value, data_type) {
+        (Value::Int(n), DataType::Numeric(_)) => Some(Value::Numeric(Decimal::from_i64(*n))),
+        (Value::Int(_), _) => data_type.is_integer().then(|| value.clone()),
+        (Value::Numeric(_), DataType::Numeric(_))
+        | (Value::Text(_), DataType::Text | DataType::Varchar(_))
+        | (Value::Bool(_), DataType::Bool)
+        | (Value::Timestamp(_), DataType::Timestamp | DataType::TimestampTz)
+        | (Value::Date(_), DataType::Date) => Some(value.clone()),
+        (Value::Null, _) => Some(Value::Null),
+        _ => None,
     }
 }
 

@@ -47,6 +47,8 @@ pub(crate) struct ModelCall {
     pub(crate) arguments: Vec<(usize, Value)>,
     /// The parameters that have what the row has in a column.
     pub(crate) of_row: Vec<(ColumnIndex, usize)>,
+    /// What it writes to columns, or adds to them, where it is not known from which parameter.
+    pub(crate) written: Vec<Value>,
     /// Whether it can only be guessed that it runs.
     pub(crate) guessed: bool,
 }
@@ -322,6 +324,7 @@ impl<'a> Proof<'a, '_> {
         let (mut surely, mut perhaps) = (false, false);
         let mut arguments: Vec<(usize, Value)> = Vec::new();
         let mut of_row: Vec<(ColumnIndex, usize)> = Vec::new();
+        let mut written: Vec<Value> = Vec::new();
         for step in steps {
             let action = self.updates[step.update];
             let after = &question.rows.replicas[step.side];
@@ -358,11 +361,17 @@ impl<'a> Proof<'a, '_> {
             }
             of_row.extend(places(action));
             for (column, cell) in told {
-                if let Some((p, data_type)) = self.parameter(action, column)
-                    && let Some(value) = value_of(question, model, &cell, data_type)?
-                {
-                    arguments.retain(|(of, _)| *of != p);
-                    arguments.push((p, value));
+                let parameter = self.parameter(action, column);
+                let data_type = parameter.map_or(self.data_type(column), |(_, of)| of);
+                let Some(value) = value_of(question, model, &cell, data_type)? else {
+                    continue;
+                };
+                match parameter {
+                    Some((p, _)) => {
+                        arguments.retain(|(of, _)| *of != p);
+                        arguments.push((p, value));
+                    }
+                    None => written.push(value),
                 }
             }
         }
@@ -374,6 +383,7 @@ impl<'a> Proof<'a, '_> {
                 owner: self.updates[step.update].owner,
                 arguments,
                 of_row,
+                written,
                 guessed: !surely,
             }))
     }
