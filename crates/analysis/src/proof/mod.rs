@@ -1,4 +1,4 @@
-//! What no rule decides of CHECK constraints, proved by a solver where it can be.
+//! What no rule decides of CHECK constraints, and of assertions that say the same, proved by a solver where it can be.
 //!
 //! Asked for is an invalid merge: a row that satisfies the table's CHECKs, two replicas that each come from it
 //! by any number of the types' updates and satisfy them too, and a merged row that violates one
@@ -14,6 +14,13 @@
 //! type's calls, the right one only those of types that are to be free. Types that are ordered on the row have
 //! seen each other's calls, so that what one of them has not seen are calls of free types: that is the same
 //! formula with its sides exchanged.
+//!
+//! *Assertions.* `NOT EXISTS (SELECT … FROM t WHERE c)` says of each row what `CHECK (c IS NOT TRUE)` says
+//! ([`crate::assertion::EveryRow`]), and a row is whole where it is read. What differs is who sees to it that each
+//! replica is valid. Constraints are checked where a row is written. An assertion is evaluated before a call commits, on
+//! what that call has seen and written: by every type that some rule finds to write the columns or to insert rows, unless what it does keeps
+//! the assertion whatever it finds, or its author says so. A proof changes nothing of that: a type that may break it alone
+//! still has it evaluated, with or without an order.
 //!
 //! Numbers are whole, or fractions, without end: what is beyond its type is an error of the update that makes
 //! it, as it is to the rules. Rows that may come and go under one key, keys that change and transactions that
@@ -70,7 +77,7 @@ impl From<Overflow> for Stop {
     }
 }
 
-/// A CHECK constraint to be proved.
+/// A CHECK constraint to be proved, or an assertion that says what one could.
 pub(crate) struct Check<'a> {
     /// Its table.
     pub(crate) table: TableId,
@@ -87,6 +94,10 @@ impl<'a> Check<'a> {
             } => Some(Check {
                 table: *table,
                 condition,
+            }),
+            Content::Assertion(formula) => formula.every_row.as_ref().map(|every| Check {
+                table: every.table,
+                condition: &every.condition,
             }),
             _ => None,
         }
@@ -237,18 +248,19 @@ impl<'a, 's> Proof<'a, 's> {
         })
     }
 
-    /// What every valid row satisfies, as far as it is about no other columns.
+    /// What every valid row satisfies, as far as it is about no other columns: the condition itself, which no CHECK
+    /// of the table says where it is an assertion's, and the CHECKs.
     fn known(&self) -> impl Iterator<Item = &'a Expr> {
         let table = self.footprint.table(self.table);
         let declared = &self.footprint.catalog.table(self.table).checks;
-        declared
-            .iter()
-            .map(|check| &check.expression)
-            .filter(move |condition| {
-                let columns = columns_of(&RowScope { table }, condition);
-                let within = |c: &ColumnIndex| self.columns.contains(c);
-                columns.is_some_and(|columns| columns.iter().all(within))
-            })
+        let declared = declared.iter().map(|check| &check.expression);
+        let declared = declared.filter(move |condition| {
+            let columns = columns_of(&RowScope { table }, condition);
+            let within = |c: &ColumnIndex| self.columns.contains(c);
+            columns.is_some_and(|columns| columns.iter().all(within))
+                && **condition != *self.condition
+        });
+        declared.chain([self.condition])
     }
 
     /// Those of the types that need no order as long as the rest of them is ordered.
