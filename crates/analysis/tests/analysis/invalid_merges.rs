@@ -113,6 +113,24 @@ const CASES: &[Case] = &[
         shown: &["add_a"],
     },
     Case {
+        name: "an assertion that is a CHECK by another name",
+        tables: "CREATE TABLE t (id integer PRIMARY KEY, a integer NOT NULL, b integer NOT NULL);
+            CREATE ASSERTION it CHECK (NOT EXISTS (SELECT * FROM t WHERE a > 40000 AND b > 40000));",
+        types: &[
+            (
+                "set_a",
+                "p_id integer, p_n integer",
+                "UPDATE t SET a = p_n WHERE id = p_id;",
+            ),
+            (
+                "set_b",
+                "p_id integer, p_n integer",
+                "UPDATE t SET b = p_n WHERE id = p_id;",
+            ),
+        ],
+        shown: &["set_a", "set_b"],
+    },
+    Case {
         name: "rows of arrays",
         tables: "CREATE TABLE t (id integer PRIMARY KEY, a integer NOT NULL, b integer NOT NULL, CONSTRAINT it CHECK (a <= b + 70000));",
         types: &[(
