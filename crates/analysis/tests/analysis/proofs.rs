@@ -512,6 +512,7 @@ fn an_assertion_forbids_what_is_true() {
 /// What looks like a condition on each row and says more, or less, is left to the rules.
 #[test]
 fn what_is_no_condition_on_each_row_is_not_taken_for_one() {
+    let mut wrong = Vec::new();
     for (assertion, is_one) in [
         ("NOT EXISTS (SELECT 1 FROM t WHERE a > 5 AND b > 5)", true),
         (
@@ -547,8 +548,11 @@ fn what_is_no_condition_on_each_row_is_not_taken_for_one() {
         );
         let plan = plan(&compiled(&text), Solver::default());
         let (_, by_solver) = verdicts(&plan);
-        assert_eq!(by_solver, is_one, "{assertion}");
+        if by_solver != is_one {
+            wrong.push(assertion);
+        }
     }
+    assert_eq!(wrong, [""; 0]);
 }
 
 #[test]
