@@ -1,7 +1,7 @@
 //! Assertions that are CHECK constraints by another name: `NOT EXISTS (SELECT … FROM t WHERE c)`.
 //!
 //! Such an assertion is violated by a row of which `c` is true, not by one of which it is NULL: each row satisfies
-//! `c IS NOT TRUE`. It is read beside its [`super::Shape`], which is for rules, and tells less of the condition.
+//! `c IS NOT TRUE`. Several such clauses about one table are one condition. It is read beside its [`super::Shape`], which is for rules, and tells less of the condition.
 //!
 //! Taken is only what says no more and no less: one table, no view, no alias of its columns; no grouping and no function
 //! in what is selected, which may make a row where there is none; no LIMIT, which may leave one out. Whether the condition
@@ -10,7 +10,8 @@
 use anabranch_sql::catalog::Catalog;
 use anabranch_types::TableId;
 use sqlparser::ast::{
-    Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, TableFactor, UnaryOperator,
+    BinaryOperator, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, TableFactor,
+    UnaryOperator,
 };
 
 use super::row::fold;
@@ -26,6 +27,30 @@ pub(crate) struct EveryRow {
 
 /// What an assertion says of each row of a table by itself, where that is all that it says.
 pub(super) fn every_row(catalog: &Catalog, assertion: &Expr) -> Option<EveryRow> {
+    match assertion {
+        Expr::Nested(inner) => every_row(catalog, inner),
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::And,
+            right,
+        } => {
+            let (left, right) = (every_row(catalog, left)?, every_row(catalog, right)?);
+            let [one, other] = [left.condition, right.condition].map(Box::new);
+            (left.table == right.table).then_some(EveryRow {
+                table: left.table,
+                condition: Expr::BinaryOp {
+                    left: one,
+                    op: BinaryOperator::And,
+                    right: other,
+                },
+            })
+        }
+        _ => of_query(catalog, assertion),
+    }
+}
+
+/// The same of one NOT EXISTS.
+fn of_query(catalog: &Catalog, assertion: &Expr) -> Option<EveryRow> {
     let select = forbidden(assertion, false)?;
     let table = only_table(catalog, select)?;
     let wrong = select.selection.as_ref()?;

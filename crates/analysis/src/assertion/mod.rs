@@ -28,7 +28,7 @@ pub(crate) struct Formula {
     /// The clauses.
     pub(crate) clauses: Vec<Clause>,
     /// What they say of each row of a table by itself, where that is all that they say.
-    pub(crate) every_row: Option<EveryRow>,
+    pub(crate) every_row: Option<Box<EveryRow>>,
 }
 
 /// One clause.

@@ -33,7 +33,7 @@ type Reason = String;
 pub(crate) fn read_assertion(catalog: &Catalog, expression: &Expr) -> Formula {
     let mut formula = Formula::default();
     positive(catalog, expression, false, 0, &mut formula);
-    formula.every_row = every_row(catalog, expression);
+    formula.every_row = every_row(catalog, expression).map(Box::new);
     formula
 }
 
