@@ -273,14 +273,7 @@ fn find<'a>(
     let mut findings: Vec<Vec<Finding>> =
         declared.iter().map(|d| rule::judge(&context, d)).collect();
     for (found, declared) in findings.iter_mut().zip(declared) {
-        if let Content::Row {
-            table, condition, ..
-        } = &declared.content
-        {
-            let check = proof::Check {
-                table: *table,
-                condition,
-            };
+        if let Some(check) = proof::Check::of(&declared.content) {
             *found = proof::judge(footprint, solver, &check, std::mem::take(found));
         }
     }

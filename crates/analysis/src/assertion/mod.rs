@@ -9,9 +9,11 @@
 //! Constants beside sums are dropped, since rules ask about differences; that there were some is told. NULL is not followed: a
 //! comparison with NULL satisfies an assertion in SQL, and so it does here.
 
+mod every_row;
 mod reading;
 mod row;
 
+pub(crate) use every_row::EveryRow;
 pub(crate) use reading::read_assertion;
 pub(crate) use row::{Atom, RowScope, columns_of, read_check, simple_column};
 
@@ -25,6 +27,8 @@ pub(crate) type TableColumn = (TableId, ColumnIndex);
 pub(crate) struct Formula {
     /// The clauses.
     pub(crate) clauses: Vec<Clause>,
+    /// What they say of each row of a table by itself, where that is all that they say.
+    pub(crate) every_row: Option<Box<EveryRow>>,
 }
 
 /// One clause.

@@ -12,6 +12,7 @@ use sqlparser::ast::{
     Query, Select, SelectItem, UnaryOperator,
 };
 
+use super::every_row::every_row;
 use super::row::{RowScope, conjuncts, is_constant};
 use super::{
     Aggregate, Atom, Clause, Facet, Filter, Formula, Links, Part, Region, Shape, Source,
@@ -32,6 +33,7 @@ type Reason = String;
 pub(crate) fn read_assertion(catalog: &Catalog, expression: &Expr) -> Formula {
     let mut formula = Formula::default();
     positive(catalog, expression, false, 0, &mut formula);
+    formula.every_row = every_row(catalog, expression).map(Box::new);
     formula
 }
 

@@ -44,18 +44,18 @@ const CASES_A_STATE: usize = 12;
 
 /// Numbers from a seed.
 #[derive(Clone, Debug)]
-struct Random(SplitMix64);
+pub(super) struct Random(SplitMix64);
 
 impl Random {
-    fn below(&mut self, n: u64) -> u64 {
+    pub(super) fn below(&mut self, n: u64) -> u64 {
         (self.0.bits() >> 16) % n.max(1)
     }
 
-    fn one_in(&mut self, n: u64) -> bool {
+    pub(super) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    fn pick<'l, T>(&mut self, list: &'l [T]) -> Option<&'l T> {
+    pub(super) fn pick<'l, T>(&mut self, list: &'l [T]) -> Option<&'l T> {
         list.get(self.below(list.len() as u64) as usize)
     }
 }
@@ -71,7 +71,7 @@ struct Loader {
 
 /// What all generators of an application share.
 pub(super) struct Source<'w> {
-    world: &'w World<'w>,
+    pub(super) world: &'w World<'w>,
     seed: u64,
     /// Parents before children.
     loaders: Vec<Loader>,
@@ -186,8 +186,8 @@ impl Reach {
 
 /// Makes cases of some transaction types.
 pub(super) struct Generator<'s> {
-    source: &'s Source<'s>,
-    random: Random,
+    pub(super) source: &'s Source<'s>,
+    pub(super) random: Random,
     reach: Reach,
     /// Cases so far.
     tried: usize,
@@ -228,6 +228,13 @@ impl<'s> Generator<'s> {
             tried: 0,
             narrow: false,
         }
+    }
+
+    /// Some state that satisfies everything; one without rows where none was found.
+    pub(super) fn any_ancestor(&mut self) -> State {
+        let number = self.random.below(ANCESTORS as u64) as usize;
+        let found = self.source.ancestor(&self.reach, number);
+        found.unwrap_or_default()
     }
 
     /// A case of these types in which every call succeeds where it runs; none where none did.
@@ -298,7 +305,7 @@ impl<'s> Generator<'s> {
         None
     }
 
-    fn arguments(&mut self, procedure: usize, state: &State) -> Vec<Value> {
+    pub(super) fn arguments(&mut self, procedure: usize, state: &State) -> Vec<Value> {
         let parameters = self.source.world.application.procedures[procedure].parameters();
         let elements = 1 + self.random.below(2) as usize;
         let types: Vec<DataType> = parameters.iter().map(|(_, t)| t.clone()).collect();
@@ -411,7 +418,7 @@ impl<'s> Generator<'s> {
     }
 
     /// Values for a row; those of a foreign key are some parent's.
-    fn row(&mut self, table: TableId, state: &State) -> Vec<Value> {
+    pub(super) fn row(&mut self, table: TableId, state: &State) -> Vec<Value> {
         let world = self.source.world;
         let schema = world.schema().table(table);
         let mut values: Vec<Value> = Vec::new();

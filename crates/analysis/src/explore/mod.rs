@@ -15,12 +15,16 @@
 //!
 //! * [`Explorer::purpose`] takes one guard of one type away, and looks for what breaks then.
 //!
+//! What chance does not find in [`Explorer::counterexamples`], and the solver has an invalid merge of, is looked for
+//! once more among the calls that the solver's model tells.
+//!
 //! What it does not do: it samples, so that nothing found proves nothing; a replica sees a whole
 //! state, never a part of one; and isolation is tried by outcomes alone (two calls that come to what
 //! neither order of them comes to).
 
 mod case;
 mod committed;
+mod concrete;
 mod generate;
 mod guards;
 mod merge;
@@ -41,10 +45,12 @@ use anabranch_types::{
 };
 
 use crate::assertion::read_assertion;
-use crate::invariant::not_null_name;
+use crate::footprint::Footprint;
+use crate::invariant::{self, Declared, not_null_name};
 use crate::plan::{
     Confluence, Guard, GuardKeeping, Invariant, InvariantKind, MergePolicy, Plan, gives_numbers,
 };
+use crate::proof::{Check, invalid_merges};
 use case::{Call, Lost, Met, Outcome, are_ordered};
 use generate::{Generator, Source};
 use state::{Done, Log, State};
@@ -191,6 +197,8 @@ impl<'a> Explorer<'a> {
             places.entry(&entry.name).or_insert(at);
         }
         let source = Source::new(&self.world, seed);
+        let footprint = Footprint::new(self.world.catalog(), self.world.application.summaries());
+        let declared = invariant::collect(&footprint);
         let mut shown: BTreeSet<(usize, usize)> = BTreeSet::new();
         for (index, owner) in asked {
             let Some(verdict) = plan.entries[owner].verdict(index) else {
@@ -206,13 +214,69 @@ impl<'a> Explorer<'a> {
             types.retain(|of| *of != owner);
             types.truncate(OTHERS_MAX);
             types.insert(0, owner);
-            let found = self.breaks(&source, effort, &plan.invariants[index], owner, &types);
+            let invariant = &plan.invariants[index];
+            let found = self
+                .breaks(&source, effort, invariant, owner, &types)
+                .or_else(|| {
+                    let solved = self.solved(&source, &footprint, &declared, index, owner)?;
+                    if solved.is_none() && !search.unconfirmed.contains(&invariant.name) {
+                        search.unconfirmed.push(invariant.name.clone());
+                    }
+                    solved
+                });
             if let Some(found) = found {
                 shown.extend(found.calls.iter().map(|call| (index, call.procedure)));
                 search.found.push(found);
             }
         }
+        let found = search.found.iter().map(|found| &found.invariant);
+        let found: BTreeSet<&String> = found.collect();
+        search.unconfirmed.retain(|name| !found.contains(name));
         search
+    }
+
+    /// The smallest case in which a type breaks an invariant that the solver has an invalid merge of; nothing where
+    /// it has none, or is not asked.
+    fn solved<'f>(
+        &self,
+        source: &Source<'_>,
+        footprint: &'f Footprint<'f>,
+        declared: &'f [Declared],
+        index: usize,
+        owner: usize,
+    ) -> Option<Option<Counterexample>> {
+        let world = &self.world;
+        let declared = declared.get(index)?;
+        let name = &world.plan.invariants[index].name;
+        if declared.invariant.name != *name {
+            return None;
+        }
+        let check = Check::of(&declared.content)?;
+        let numbers = concrete::numbers(world, check.table);
+        let mut found = None;
+        let has_one = invalid_merges(footprint, &check, owner, &numbers, |merge| {
+            let mut types: Vec<usize> = merge.calls.iter().map(|call| call.owner).collect();
+            types.sort_unstable();
+            types.dedup();
+            if types
+                .iter()
+                .any(|of| *of >= world.application.procedures.len())
+            {
+                return false;
+            }
+            let mut generator = Generator::new(source, &types);
+            found = (0..concrete::CASES_MAX).find_map(|_| {
+                let case = generator.made(merge);
+                if !case.breaks(world, name, false) {
+                    return None;
+                }
+                let least = minimal::minimal(world, &case, name, false);
+                let shows = least.involves(owner).then_some(least)?;
+                show::counterexample(world, &shows, name, false)
+            });
+            found.is_some()
+        });
+        has_one.then_some(found)
     }
 
     /// The smallest case found in which a type, with others, breaks an invariant.
@@ -273,6 +337,8 @@ pub struct Search {
     pub cases: u32,
     /// The invariants of which none was looked for.
     pub unsearched: Vec<String>,
+    /// The invariants of which the solver has an invalid merge, and no calls were found that make it.
+    pub unconfirmed: Vec<String>,
 }
 
 /// What cases run in.

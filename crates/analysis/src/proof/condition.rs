@@ -150,6 +150,22 @@ impl<'a> Reader<'a> {
         Rational::whole(*self.texts.entry(text.to_owned()).or_insert(next))
     }
 
+    /// A text for a number that stands for one: the text that it stands for, or one that no other number does.
+    pub(super) fn text_of(&self, code: Rational) -> String {
+        let of = |known: &i128| Rational::whole(*known) == code;
+        let found = self.texts.iter().find(|(_, known)| of(known));
+        match found {
+            Some((text, _)) => text.clone(),
+            None => {
+                let mut text = format!("x{code}");
+                while self.texts.contains_key(&text) {
+                    text.insert(0, 'x');
+                }
+                text
+            }
+        }
+    }
+
     /// The condition, of a row.
     pub(super) fn truth(
         &mut self,

@@ -35,6 +35,35 @@ pub(super) struct Rows {
     pub(super) ancestor: Cells,
     pub(super) replicas: [Cells; 2],
     pub(super) merged: Cells,
+    /// What each replica may have done.
+    pub(super) steps: Vec<Step>,
+}
+
+/// What a statement may have done on one of the replicas.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    /// The left replica, or the right one.
+    pub(super) side: usize,
+    /// Which of the updates.
+    pub(super) update: usize,
+    /// What it has done.
+    pub(super) deed: Deed,
+}
+
+/// What a statement may have done, in the problem's variables.
+#[derive(Clone, Debug)]
+pub(super) enum Deed {
+    /// It has run so many times, adding constants.
+    Ran(Linear),
+    /// It has added this to a column altogether, before it is negated.
+    Added { column: ColumnIndex, sum: Linear },
+    /// It was the last to assign these columns, if so.
+    Assigned {
+        columns: Vec<ColumnIndex>,
+        last: Formula,
+    },
+    /// It has computed the column, perhaps.
+    Computed(ColumnIndex),
 }
 
 /// How a column is written.
@@ -116,6 +145,7 @@ impl<'a, 'r> Merge<'a, 'r> {
             ancestor: Cells::new(),
             replicas: [Cells::new(), Cells::new()],
             merged: Cells::new(),
+            steps: Vec::new(),
         };
         let mut groups: BTreeMap<Vec<usize>, Vec<ColumnIndex>> = BTreeMap::new();
         let mut added = Vec::new();
@@ -137,6 +167,15 @@ impl<'a, 'r> Merge<'a, 'r> {
                     for (side, name) in SIDES.iter().enumerate() {
                         let cell = self.cell(*column, name)?;
                         rows.replicas[side].insert(*column, cell);
+                        let writers = (0..self.updates.len()).filter(|update| {
+                            self.runs[side][*update]
+                                && self.updates[*update].write(*column).is_some()
+                        });
+                        rows.steps.extend(writers.map(|update| Step {
+                            side,
+                            update,
+                            deed: Deed::Computed(*column),
+                        }));
                     }
                     let cell = self.cell(*column, "merged")?;
                     rows.merged.insert(*column, cell);
@@ -227,6 +266,11 @@ impl<'a, 'r> Merge<'a, 'r> {
                         let none = Linear::constant(Rational::ZERO);
                         let some = Formula::compare(&none, Relation::AtMost, &variable)?;
                         self.problem.assert(some);
+                        rows.steps.push(Step {
+                            side,
+                            update,
+                            deed: Deed::Ran(variable.clone()),
+                        });
                         times = Some(variable);
                     }
                     let Some(times) = &times else { continue };
@@ -249,6 +293,14 @@ impl<'a, 'r> Merge<'a, 'r> {
                             if exact {
                                 sums.push((term, sum.clone()));
                             }
+                            rows.steps.push(Step {
+                                side,
+                                update,
+                                deed: Deed::Added {
+                                    column: *column,
+                                    sum: sum.clone(),
+                                },
+                            });
                             sum
                         }
                     }
@@ -369,6 +421,14 @@ impl<'a, 'r> Merge<'a, 'r> {
                     .flag(format!("statement {update} was last {name}"));
                 let what = self.assigned_by(update, columns, &rows.replicas[side])?;
                 self.problem.assert(it.clone().implies(what));
+                rows.steps.push(Step {
+                    side,
+                    update,
+                    deed: Deed::Assigned {
+                        columns: columns.to_vec(),
+                        last: it.clone(),
+                    },
+                });
                 last.push(it);
             }
             let nobody = Formula::any(last.clone()).negated();

@@ -1,4 +1,4 @@
-//! What no rule decides of CHECK constraints, proved by a solver where it can be.
+//! What no rule decides of CHECK constraints, and of assertions that say the same, proved by a solver where it can be.
 //!
 //! Asked for is an invalid merge: a row that satisfies the table's CHECKs, two replicas that each come from it
 //! by any number of the types' updates and satisfy them too, and a merged row that violates one
@@ -15,12 +15,22 @@
 //! seen each other's calls, so that what one of them has not seen are calls of free types: that is the same
 //! formula with its sides exchanged.
 //!
+//! *Assertions.* `NOT EXISTS (SELECT … FROM t WHERE c)` says of each row what `CHECK (c IS NOT TRUE)` says
+//! ([`crate::assertion::EveryRow`]), and a row is whole where it is read. What differs is who sees to it that each
+//! replica is valid. Constraints are checked where a row is written. An assertion is evaluated before a call commits, on
+//! what that call has seen and written: by every type that some rule finds to write the columns or to insert rows, unless what it does keeps
+//! the assertion whatever it finds, or its author says so. A proof changes nothing of that: a type that may break it alone
+//! still has it evaluated, with or without an order.
+//!
 //! Numbers are whole, or fractions, without end: what is beyond its type is an error of the update that makes
 //! it, as it is to the rules. Rows that may come and go under one key, keys that change and transactions that
 //! are not understood are not looked into.
 
 mod condition;
+mod invalid;
 mod merge;
+
+pub(crate) use invalid::{InvalidMerge, ModelCall, invalid_merges};
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -31,12 +41,13 @@ use sqlparser::ast::Expr;
 
 use crate::assertion::{RowScope, columns_of};
 use crate::footprint::{Action, Footprint};
+use crate::invariant::Content;
 use crate::plan::Confluence;
 use crate::rule::{Finding, Need};
 use crate::sign::Sign;
 use crate::solve::{Answer, Overflow, Problem, Solver};
 use condition::Reader;
-use merge::{Merge, Way, updates, way};
+use merge::{Merge, Rows, Way, updates, way};
 
 /// The most types among which those are looked for that can be free though others cannot.
 const TYPES_MAX: usize = 16;
@@ -66,12 +77,31 @@ impl From<Overflow> for Stop {
     }
 }
 
-/// A CHECK constraint to be proved.
+/// A CHECK constraint to be proved, or an assertion that says what one could.
 pub(crate) struct Check<'a> {
     /// Its table.
     pub(crate) table: TableId,
     /// What it says.
     pub(crate) condition: &'a Expr,
+}
+
+impl<'a> Check<'a> {
+    /// What an invariant says, where it is a condition that each row of a table satisfies by itself.
+    pub(crate) fn of(content: &'a Content) -> Option<Check<'a>> {
+        match content {
+            Content::Row {
+                table, condition, ..
+            } => Some(Check {
+                table: *table,
+                condition,
+            }),
+            Content::Assertion(formula) => formula.every_row.as_ref().map(|every| Check {
+                table: every.table,
+                condition: &every.condition,
+            }),
+            _ => None,
+        }
+    }
 }
 
 /// What is proved of a CHECK constraint beyond what rules find.
@@ -134,6 +164,13 @@ fn undecided(mut findings: Vec<Finding>, reason: &str) -> Vec<Finding> {
     findings
 }
 
+/// What a solver is asked: for an invalid merge.
+struct Question<'a> {
+    problem: Problem,
+    rows: Rows,
+    reader: Reader<'a>,
+}
+
 /// A constraint as it is put to the solver.
 struct Proof<'a, 's> {
     footprint: &'a Footprint<'a>,
@@ -179,6 +216,11 @@ impl<'a, 's> Proof<'a, 's> {
 
     /// Whether there is an invalid merge where the right replica runs only calls of free types.
     fn refute(&self, free: &dyn Fn(usize) -> bool) -> Result<Answer, Stop> {
+        Ok(self.solver.decide(&self.put(free)?.problem))
+    }
+
+    /// The question for it.
+    fn put(&self, free: &dyn Fn(usize) -> bool) -> Result<Question<'a>, Stop> {
         let mut problem = Problem::default();
         let mut reader = Reader::new(self.footprint.table(self.table));
         let merge = Merge::new(
@@ -199,21 +241,26 @@ impl<'a, 's> Proof<'a, 's> {
         }
         let truth = reader.truth(&mut problem, self.condition, &rows.merged)?;
         problem.assert(truth.fails);
-        Ok(self.solver.decide(&problem))
+        Ok(Question {
+            problem,
+            rows,
+            reader,
+        })
     }
 
-    /// What every valid row satisfies, as far as it is about no other columns.
+    /// What every valid row satisfies, as far as it is about no other columns: the condition itself, which no CHECK
+    /// of the table says where it is an assertion's, and the CHECKs.
     fn known(&self) -> impl Iterator<Item = &'a Expr> {
         let table = self.footprint.table(self.table);
         let declared = &self.footprint.catalog.table(self.table).checks;
-        declared
-            .iter()
-            .map(|check| &check.expression)
-            .filter(move |condition| {
-                let columns = columns_of(&RowScope { table }, condition);
-                let within = |c: &ColumnIndex| self.columns.contains(c);
-                columns.is_some_and(|columns| columns.iter().all(within))
-            })
+        let declared = declared.iter().map(|check| &check.expression);
+        let declared = declared.filter(move |condition| {
+            let columns = columns_of(&RowScope { table }, condition);
+            let within = |c: &ColumnIndex| self.columns.contains(c);
+            columns.is_some_and(|columns| columns.iter().all(within))
+                && **condition != *self.condition
+        });
+        declared.chain([self.condition])
     }
 
     /// Those of the types that need no order as long as the rest of them is ordered.

@@ -36,6 +36,9 @@ pub fn render(plan: &Plan, search: &Search, replayed_by: &ReplayedBy<'_>) -> Str
             ),
         );
     }
+    if let Some(said) = unconfirmed(search) {
+        paragraph(&mut out, 0, &said);
+    }
     if let Some(said) = unsearched(search) {
         paragraph(&mut out, 0, &said);
     }
@@ -55,6 +58,16 @@ pub(super) fn missing<'p>(plan: &'p Plan, search: &Search) -> Vec<&'p str> {
     names
         .filter(|name| !found.contains(name) && !unsearched.contains(name))
         .collect()
+}
+
+/// Of what the solver has an invalid merge, and no calls.
+pub(super) fn unconfirmed(search: &Search) -> Option<String> {
+    let names = search.unconfirmed.join(", ");
+    (!names.is_empty()).then(|| {
+        format!(
+            "The solver has an invalid merge, and no calls were found that make it, of: {names}."
+        )
+    })
 }
 
 /// So many invariants of which nothing was looked for are named to people.

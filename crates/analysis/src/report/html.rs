@@ -10,7 +10,7 @@ use anabranch_sql::source::Span;
 use anabranch_sql::summary::TransactionSummary;
 use anabranch_types::markup::{escaped, page};
 
-use super::counterexample::{ReplayedBy, missing, unsearched, violated};
+use super::counterexample::{ReplayedBy, missing, unconfirmed, unsearched, violated};
 use super::findings::{Baseline, Finding};
 use super::graph::svg;
 use super::json::{class_name, merge_name};
@@ -311,7 +311,10 @@ impl Page<'_> {
                 "<p class=\"soft\">None was found in the cases tried of: {names}.</p>"
             );
         }
-        if let Some(said) = unsearched(search) {
+        for said in [unconfirmed(search), unsearched(search)]
+            .into_iter()
+            .flatten()
+        {
             let _ = writeln!(out, "<p class=\"soft\">{}</p>", escaped(&said));
         }
         out.push_str("</section>\n");

@@ -66,6 +66,7 @@ struct SearchReport<'a> {
     searched: usize,
     cases_each: u32,
     unsearched: &'a [String],
+    unconfirmed: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -238,6 +239,7 @@ pub fn render(
             searched: search.searched,
             cases_each: search.cases,
             unsearched: &search.unsearched,
+            unconfirmed: &search.unconfirmed,
         }),
         repairs: repairs.map(super::repairs::report),
         repair_search: repairs.map(super::repairs::search),

@@ -124,9 +124,9 @@ rules! {
     "row-mixed", "no", "a test or a reference of several columns, written apart", "§5.2's merge, column by column",
         "The merge may take one column from one side and the other from the other.",
         "Assign all of the columns in each UPDATE that assigns one.";
-    "solver", "yes", "a CHECK that no rule decides: proved", "Definition 6 (§4.1), by a solver",
+    "solver", "yes", "a condition on each row that no rule decides: proved", "Definition 6 (§4.1), by a solver",
         "Two replicas that any calls have led away from any valid row, merged as the columns are: the solver \
-         shows that no such merge violates the CHECK.", "";
+         shows that no such merge violates it.", "";
     "nonempty-delete", "no", "at least one row: delete", "§4.1's payroll example",
         "Two replicas may each remove the row that the other counts on.",
         "Keep one certain row, named in the assertion by its key.";

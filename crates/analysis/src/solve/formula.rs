@@ -54,6 +54,21 @@ impl Linear {
         &self.terms
     }
 
+    /// What it comes to in a model; nothing where that has a flag in the place of a number.
+    ///
+    /// # Errors
+    /// Where a number on the way does not fit.
+    pub fn value(&self, model: &[Assigned]) -> Result<Option<Rational>, Overflow> {
+        let mut sum = self.constant;
+        for (variable, factor) in &self.terms {
+            let Some(Assigned::Number(number)) = model.get(variable.index()) else {
+                return Ok(None);
+            };
+            sum = sum.plus(number.times(*factor)?)?;
+        }
+        Ok(Some(sum))
+    }
+
     /// What is added to them.
     pub fn offset(&self) -> Rational {
         self.constant
@@ -143,6 +158,14 @@ pub enum Formula {
 }
 
 impl Formula {
+    /// Whether it is true in a model of its problem.
+    ///
+    /// # Errors
+    /// Where a number on the way does not fit.
+    pub fn is_true(&self, model: &[Assigned]) -> Result<bool, Overflow> {
+        evaluate(self, model)
+    }
+
     /// Not this.
     pub fn negated(self) -> Formula {
         match self {
@@ -283,7 +306,7 @@ impl Problem {
             return Ok(false);
         }
         for formula in &self.asserted {
-            if !evaluate(formula, model)? {
+            if !formula.is_true(model)? {
                 return Ok(false);
             }
         }
@@ -295,16 +318,10 @@ fn evaluate(formula: &Formula, model: &[Assigned]) -> Result<bool, Overflow> {
     Ok(match formula {
         Formula::Constant(truth) => *truth,
         Formula::Flag(flag) => model[flag.index()] == Assigned::Flag(true),
-        Formula::Compare(linear, relation) => {
-            let mut sum = linear.constant;
-            for (variable, factor) in &linear.terms {
-                let Assigned::Number(number) = model[variable.index()] else {
-                    return Ok(false);
-                };
-                sum = sum.plus(number.times(*factor)?)?;
-            }
-            holds(sum, *relation)
-        }
+        Formula::Compare(linear, relation) => match linear.value(model)? {
+            Some(sum) => holds(sum, *relation),
+            None => false,
+        },
         Formula::Not(inner) => !evaluate(inner, model)?,
         Formula::And(parts) => {
             for part in parts {

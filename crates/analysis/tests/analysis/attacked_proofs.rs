@@ -8,7 +8,7 @@ use anabranch_analysis::plan::Confluence;
 use anabranch_analysis::solve::Solver;
 use anabranch_types::SplitMix64;
 
-use crate::proofs::{compiled, plan};
+use crate::proofs::{as_assertion, compiled, plan};
 
 /// Numbers from a seed.
 struct Random(SplitMix64);
@@ -125,15 +125,60 @@ fn seeds() -> std::ops::Range<u64> {
 
 #[test]
 fn no_proof_is_broken() {
+    let tally = attack(seeds(), str::to_owned);
+    if seeds() == (0..200) {
+        let Tally {
+            whole,
+            in_part,
+            shown,
+        } = tally;
+        assert!(
+            whole > 12 && in_part > 10 && shown > 4,
+            "{whole} {in_part} {shown}"
+        );
+    }
+}
+
+/// The same with an assertion in the place of the CHECK: it forbids where that is false, or where it is true.
+#[test]
+fn no_proof_of_an_assertion_is_broken() {
+    let tally = attack(seeds().step_by(2), |text| {
+        as_assertion(text, |check| match check.len() % 2 {
+            0 => format!("NOT ({check})"),
+            _ => check.to_owned(),
+        })
+    });
+    if seeds() == (0..200) {
+        let Tally {
+            whole,
+            in_part,
+            shown,
+        } = tally;
+        assert!(
+            whole > 4 && in_part > 3 && shown > 1,
+            "{whole} {in_part} {shown}"
+        );
+    }
+}
+
+/// Applications of which something was proved of all types, or of some; and those that were shown to break.
+struct Tally {
+    whole: u32,
+    in_part: u32,
+    shown: usize,
+}
+
+/// Explores what is made up from these seeds, changed in this way.
+fn attack(seeds: impl Iterator<Item = u64>, changed: impl Fn(&str) -> String) -> Tally {
     let effort = Effort {
         cases: 200,
         before_max: 1,
         calls_max: 3,
     };
     let (mut whole, mut in_part, mut shown, mut broken) = (0, 0, 0, Vec::new());
-    for seed in seeds() {
+    for seed in seeds {
         let mut random = Random(SplitMix64::stream(seed, "proofs", 0));
-        let text = made_up(&mut random);
+        let text = changed(&made_up(&mut random));
         let application = compiled(&text);
         let plan = plan(&application, Solver::default());
         let it = plan.invariants.iter().position(|i| i.name == "it").unwrap();
@@ -163,10 +208,9 @@ fn no_proof_is_broken() {
         broken.len(),
         first.join("\n")
     );
-    if seeds() == (0..200) {
-        assert!(
-            whole > 12 && in_part > 10 && shown > 4,
-            "{whole} {in_part} {shown}"
-        );
+    Tally {
+        whole,
+        in_part,
+        shown,
     }
 }

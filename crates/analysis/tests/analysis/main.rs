@@ -9,6 +9,7 @@ mod counterexamples;
 mod covered;
 mod examples;
 mod found;
+mod invalid_merges;
 mod isolation;
 mod minimal;
 mod partition;

@@ -1,0 +1,131 @@
+//! Assertions that are CHECK constraints by another name: `NOT EXISTS (SELECT … FROM t WHERE c)`.
+//!
+//! Such an assertion is violated by a row of which `c` is true, not by one of which it is NULL: each row satisfies
+//! `c IS NOT TRUE`. Several such clauses about one table are one condition. It is read beside its [`super::Shape`], which is for rules, and tells less of the condition.
+//!
+//! Taken is only what says no more and no less: one table, no view, no alias of its columns; no grouping and no function
+//! in what is selected, which may make a row where there is none; no LIMIT, which may leave one out. Whether the condition
+//! is about columns of the row alone is asked of it where it is proved.
+
+use anabranch_sql::catalog::Catalog;
+use anabranch_types::TableId;
+use sqlparser::ast::{
+    BinaryOperator, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, TableFactor,
+    UnaryOperator,
+};
+
+use super::row::fold;
+
+/// A condition on each row of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct EveryRow {
+    /// The table.
+    pub(crate) table: TableId,
+    /// What each of its rows does not violate, as a CHECK would say it.
+    pub(crate) condition: Expr,
+}
+
+/// What an assertion says of each row of a table by itself, where that is all that it says.
+pub(super) fn every_row(catalog: &Catalog, assertion: &Expr) -> Option<EveryRow> {
+    match assertion {
+        Expr::Nested(inner) => every_row(catalog, inner),
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::And,
+            right,
+        } => {
+            let (left, right) = (every_row(catalog, left)?, every_row(catalog, right)?);
+            let [one, other] = [left.condition, right.condition].map(Box::new);
+            (left.table == right.table).then_some(EveryRow {
+                table: left.table,
+                condition: Expr::BinaryOp {
+                    left: one,
+                    op: BinaryOperator::And,
+                    right: other,
+                },
+            })
+        }
+        _ => of_query(catalog, assertion),
+    }
+}
+
+/// The same of one NOT EXISTS.
+fn of_query(catalog: &Catalog, assertion: &Expr) -> Option<EveryRow> {
+    let select = forbidden(assertion, false)?;
+    let table = only_table(catalog, select)?;
+    let wrong = select.selection.as_ref()?;
+    Some(EveryRow {
+        table,
+        condition: Expr::IsNotTrue(Box::new(Expr::Nested(Box::new(wrong.clone())))),
+    })
+}
+
+/// The query of which no row may be.
+fn forbidden(assertion: &Expr, negated: bool) -> Option<&Select> {
+    match assertion {
+        Expr::Nested(inner) => forbidden(inner, negated),
+        Expr::UnaryOp {
+            op: UnaryOperator::Not,
+            expr,
+        } => forbidden(expr, !negated),
+        Expr::Exists {
+            subquery,
+            negated: not,
+        } if *not != negated => plain(subquery),
+        _ => None,
+    }
+}
+
+fn plain(query: &Query) -> Option<&Select> {
+    let whole = query.with.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
+    match query.body.as_ref() {
+        SetExpr::Select(select) if whole => Some(select),
+        SetExpr::Query(inner) if whole => plain(inner),
+        _ => None,
+    }
+}
+
+/// The table of a query that has a row for each of its rows that satisfies the WHERE clause.
+fn only_table(catalog: &Catalog, select: &Select) -> Option<TableId> {
+    let groups = match &select.group_by {
+        GroupByExpr::Expressions(columns, modifiers) => {
+            !columns.is_empty() || !modifiers.is_empty()
+        }
+        GroupByExpr::All(_) => true,
+    };
+    let of_rows = |item: &SelectItem| match item {
+        SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => true,
+        SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. } => matches!(
+            e,
+            Expr::Value(_) | Expr::Identifier(_) | Expr::CompoundIdentifier(_)
+        ),
+        _ => false,
+    };
+    if groups
+        || select.having.is_some()
+        || select.qualify.is_some()
+        || select.top.is_some()
+        || !select.projection.iter().all(of_rows)
+    {
+        return None;
+    }
+    let [from] = select.from.as_slice() else {
+        return None;
+    };
+    let TableFactor::Table {
+        name,
+        alias,
+        args: None,
+        sample: None,
+        ..
+    } = &from.relation
+    else {
+        return None;
+    };
+    if !from.joins.is_empty() || alias.as_ref().is_some_and(|a| !a.columns.is_empty()) {
+        return None;
+    }
+    let name = fold(name.0.last()?.as_ident()?);
+    let tables = catalog.schema.tables.iter();
+    tables.filter(|t| t.name == name).map(|t| t.id).next()
+}
