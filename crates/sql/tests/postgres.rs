@@ -76,7 +76,7 @@ END $$;
     assert_eq!(column_type(&script, 2), ("text".into(), true));
     let expected = [
         "\"is\" IN ('sad', 'it''s', 'happy')",
-        "\"was\" IN ('sad', 'it''s', 'happy')",
+        "was IN ('sad', 'it''s', 'happy')",
     ];
     assert_eq!(checks(&script, 0), expected);
     assert_eq!(access(&script, "Cheer").conditions.len(), 2);
@@ -123,7 +123,7 @@ UPDATE t SET n = n + 1::small WHERE id = $1;
 ",
     );
     assert_eq!(column_type(&script, 1), ("integer".into(), false));
-    let expected = ["\"n\" > 0", "\"n\" < 10", "\"k\" > 0"];
+    let expected = ["n > 0", "n < 10", "k > 0"];
     assert_eq!(checks(&script, 0), expected);
     let defaults = &script.application.catalog().tables[0].defaults;
     let shown = |at: usize| match &defaults[at] {
@@ -252,6 +252,20 @@ UPDATE t SET c = $1 WHERE id = $2;
     assert_eq!(unknown(&script(&index)), ["Set"]);
 }
 
+/// What has not the form of a type is none, and takes its table with it.
+#[test]
+fn what_is_no_type_is_not_text() {
+    let script = script(
+        "CREATE TABLE t (id bigint PRIMARY KEY);
+CREATE TABLE u (a integer b text);
+CREATE TABLE v (a double precision, b timestamp(3) without time zone, c interval day to second, d geometry(Point, 4326)[]);
+",
+    );
+    assert_eq!(script.application.catalog().tables.len(), 2);
+    let told = left_out(&script);
+    assert_eq!(told[0].0, "b", "{told:?}");
+}
+
 /// A constraint, a default: what is not understood does not take its table with it.
 #[test]
 fn a_part_of_a_table_is_left_out_by_itself() {
@@ -345,7 +359,7 @@ UPDATE t SET is = 'wild', n = n + 1, j = $2 WHERE id = $1 AND m = 2;
     assert_eq!(keys, [2]);
     assert_eq!(
         checks(&script, 0),
-        ["k > 0", "\"is\" IN ('sad', 'wild')", "\"n\" > 0"]
+        ["k > 0", "\"is\" IN ('sad', 'wild')", "n > 0"]
     );
     assert_eq!(catalog.tables[0].foreign_keys.len(), 1);
     assert_eq!(unknown(&script), [""; 0]);

@@ -6,7 +6,7 @@ use crate::{anabranch, refused, refused_in_one_line, scratch, text};
 
 const SCHEMA: &str = "CREATE TABLE accounts (id bigserial PRIMARY KEY, owner text NOT NULL,
     balance bigint NOT NULL CHECK (balance >= 0));
-CREATE TABLE shops (id bigserial PRIMARY KEY, place geometry(Point, 4326));
+CREATE TABLE shops (id bigserial PRIMARY KEY, place geometry(Point, 4326)) INHERITS (accounts);
 ";
 
 const QUERIES: &str = "-- name: CreateAccount :one

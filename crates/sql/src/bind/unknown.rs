@@ -87,7 +87,7 @@ impl Binder<'_> {
     pub(super) fn not_understood(&mut self, syntax: &Expr, error: Diagnostic) -> Bind<Bound> {
         // No such operator, function, type or cast; a value that is none of the type.
         const PASSED: [&str; 8] = [
-            "42883", "0A000", "42846", "42804", "42704", "22P02", "42725",
+            "42883", "0A000", "42846", "42804", "42704", "22P02", "42725", "42809",
         ];
         let tolerance = self.catalog.tolerance.as_ref();
         let tolerance = tolerance.filter(|_| self.variables.is_of_statement());

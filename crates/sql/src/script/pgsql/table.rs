@@ -7,6 +7,7 @@ use super::{
     Edit, Part, PartKind, Reading,
     types::{DeclaredType, Sort, Types, of_column},
 };
+use crate::parse::cursor::is_reserved;
 use crate::script::{
     peculiar::Peculiar,
     tokens::{Token, after_if, begin, closing, listed, name_of, quoted, tokens},
@@ -153,7 +154,7 @@ impl Table<'_> {
             self.edit(&action[end..using.unwrap_or(action.len())], "");
         }
         let (_, says) = self.typed(&declared[1..], &name, &[]);
-        let key = quoted(&name);
+        let key = plain(&name);
         let mut behind = String::new();
         if says.not_null {
             behind.push_str(&format!(", ALTER COLUMN {key} SET NOT NULL"));
@@ -426,7 +427,7 @@ impl Table<'_> {
                 false => says.default = Some(default.clone()),
             }
         }
-        let key = quoted(column);
+        let key = plain(column);
         for check in &declared.checks {
             let check = of_column(check, &key);
             let text = format!("ALTER TABLE \"{}\" ADD CHECK {check}", self.name);
@@ -549,6 +550,18 @@ impl Table<'_> {
             return close + 1;
         }
         open
+    }
+}
+
+/// A column's name as people would write it.
+fn plain(column: &str) -> String {
+    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let starts = column.starts_with(|c: char| !c.is_ascii_digit());
+    // A few words may name columns and cannot begin an expression.
+    let is_free = !is_reserved(column) && column != "is";
+    match starts && column.chars().all(is_word) && is_free {
+        true => column.to_owned(),
+        false => quoted(column),
     }
 }
 

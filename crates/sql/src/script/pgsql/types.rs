@@ -38,7 +38,7 @@ pub(super) struct DeclaredType {
 /// What a column's type comes to.
 #[derive(Clone, Debug)]
 pub(super) enum Sort<'t> {
-    /// It is understood as it stands.
+    /// It is understood as it stands, or is no type at all.
     Known,
     /// It has another name here.
     Named(&'static str),
@@ -195,6 +195,9 @@ impl Types {
         let (Some(first), Some(last)) = (named.first(), named.last()) else {
             return Sort::Opaque;
         };
+        if !is_type(named) {
+            return Sort::Known;
+        }
         let plain = name_of(named, 0).filter(|(_, next)| *next == named.len());
         if let Some((name, _)) = &plain
             && let Some(declared) = self.get(name)
@@ -353,6 +356,41 @@ fn label<'t>(token: &Token<'t>) -> Option<&'t str> {
         Part::Quoted(label) if label.starts_with('\'') => Some(label),
         _ => None,
     }
+}
+
+/// Whether tokens have the form of a type: a name, which only those of the standard have several words for.
+fn is_type(named: &[Token<'_>]) -> bool {
+    const MORE: [&str; 16] = [
+        "precision",
+        "varying",
+        "character",
+        "char",
+        "with",
+        "without",
+        "time",
+        "zone",
+        "array",
+        "to",
+        "year",
+        "month",
+        "day",
+        "hour",
+        "minute",
+        "second",
+    ];
+    let Some((_, next)) = name_of(named, 0) else {
+        return false;
+    };
+    let mut depth = 0_usize;
+    named[next..].iter().all(|token| {
+        match token.part {
+            Part::Sign('(' | '[') => depth += 1,
+            Part::Sign(')' | ']') => depth = depth.saturating_sub(1),
+            _ if depth > 0 => {}
+            _ => return MORE.iter().any(|word| token.is(word)),
+        }
+        true
+    })
 }
 
 /// A type of whose values nothing is known.
