@@ -139,7 +139,7 @@ UPDATE author SET name = 'it''s WHERE id = $1;
     };
     let any =
         |table| [Role::Read, Role::Insert, Role::Update, Role::Delete].map(|role| (table, role));
-    assert_eq!(reach("Upsert"), any(1));
+    assert_eq!(reach("Upsert"), [(1, Role::Read), (1, Role::Insert)]);
     assert_eq!(reach("Peek"), [(0, Role::Read)]);
     assert_eq!(reach("Wipe"), [any(0), any(1)].concat());
     assert_eq!(reach("Broken"), any(0));
@@ -375,4 +375,39 @@ SELECT author.n, left_n FROM author JOIN book ON writer = author.id;
             assert_eq!(is_told, !unknown.is_empty(), "{}", left.meaning);
         }
     }
+}
+
+/// Of a statement that is not understood its first words tell which table it writes, and how.
+#[test]
+fn an_update_that_is_not_understood_inserts_and_deletes_nothing() {
+    let script = script(&["-- name: Take :one
+UPDATE ONLY public.book SET left_n = 1, (writer) = (SELECT max(id) FROM author) WHERE id = (SELECT id FROM book FOR UPDATE SKIP LOCKED);
+-- name: Whole :exec
+UPDATE book b SET nosuch = 1;
+-- name: Add :exec
+INSERT INTO book SELECT * FROM author TABLESAMPLE SYSTEM (1);
+-- name: Upsert :exec
+INSERT INTO book SELECT * FROM author TABLESAMPLE SYSTEM (1) ON CONFLICT (id) DO UPDATE SET left_n = 0;
+-- name: With :exec
+WITH a AS (DELETE FROM author RETURNING id) UPDATE book SET left_n = 1;
+"]);
+    let reach = |name: &str| {
+        let mut all = script.summaries.iter();
+        let summary = all.find(|s| s.name == name).expect("it is there");
+        assert!(summary.unknown.is_some(), "{name}");
+        let accesses = summary.statements.iter().flat_map(|s| &s.accesses);
+        let written = accesses.filter(|a| a.role != Role::Read);
+        let of = |a: &anabranch_sql::summary::TableAccess| {
+            let columns: Vec<usize> = a.writes.iter().map(|w| w.column.index()).collect();
+            (a.table.0, a.role, columns)
+        };
+        written.map(of).collect::<Vec<_>>()
+    };
+    let all = || vec![0, 1, 2];
+    assert_eq!(reach("Take"), [(1, Role::Update, vec![2, 1])]);
+    assert_eq!(reach("Whole"), [(1, Role::Update, all())]);
+    assert_eq!(reach("Add"), [(1, Role::Insert, all())]);
+    let upsert = [(1, Role::Insert, all()), (1, Role::Update, all())];
+    assert_eq!(reach("Upsert"), upsert);
+    assert_eq!(reach("With").len(), 6);
 }

@@ -26,7 +26,7 @@ use crate::rule::rule;
 const STYLE: &str = "
 h3 { font-size: 1rem; margin: 1.3rem 0 .3rem; }
 h3 .soft, .soft { color: var(--soft); font-weight: 400; }
-th, td { text-align: left; vertical-align: top; }
+th, td { text-align: left; vertical-align: top; overflow-wrap: anywhere; }
 code, pre { font: .84rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 pre { background: #f5f7f9; border-radius: 8px; padding: .8rem 1rem; overflow-x: auto; margin: .5rem 0 0; }
 a { color: var(--accent); }

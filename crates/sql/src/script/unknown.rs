@@ -8,10 +8,10 @@ use anabranch_types::{ColumnIndex, TableId, TableSchema};
 use super::{
     peculiar::Peculiar,
     scan::{Part, words},
-    tokens::tokens,
+    tokens::{Token, begin, closing, listed, name_of, tokens},
 };
 use crate::{
-    catalog::Catalog,
+    catalog::{Catalog, ReferentialAction},
     source::Span,
     summary::{
         ColumnWrite, Deferral, ResultUse, Role, StatementId, StatementSummary, TableAccess, Term,
@@ -56,6 +56,14 @@ enum Reach {
     Reads(Vec<TableId>),
     /// Anything to these.
     Any(Vec<TableId>),
+    /// Read these, and of one of them only so much.
+    Only {
+        reads: Vec<TableId>,
+        target: TableId,
+        role: Role,
+        /// What of it an UPDATE may write.
+        updates: Vec<ColumnIndex>,
+    },
 }
 
 impl Unknown {
@@ -94,44 +102,64 @@ impl Unknown {
 fn statement(catalog: &Catalog, reach: &Reach, span: Span, numbers: &mut u32) -> StatementSummary {
     let id = StatementId(*numbers);
     *numbers += 1;
-    let (tables, writes) = match reach {
-        Reach::Reads(tables) => (tables, false),
-        Reach::Any(tables) => (tables, true),
+    const ALL: [Role; 4] = [Role::Read, Role::Insert, Role::Update, Role::Delete];
+    let columns = |table: TableId| -> Vec<ColumnIndex> {
+        let columns = catalog.schema.table(table).columns.len();
+        (0..columns)
+            .map(|c| ColumnIndex(u16::try_from(c).unwrap_or(u16::MAX)))
+            .collect()
     };
-    let mut accesses = Vec::new();
-    for table in tables {
-        let columns = || {
-            let columns = catalog.schema.table(*table).columns.len();
-            (0..columns).map(|c| ColumnIndex(u16::try_from(c).unwrap_or(u16::MAX)))
-        };
-        let roles: &[Role] = match writes {
-            true => &[Role::Read, Role::Insert, Role::Update, Role::Delete],
-            false => &[Role::Read],
-        };
-        for role in roles {
-            let class = match role {
-                Role::Insert => Some(WriteClass::Assign(Term::Unknown)),
-                Role::Update => Some(WriteClass::OfData),
-                Role::Read | Role::Delete => None,
-            };
-            accesses.push(TableAccess {
-                table: *table,
-                role: *role,
-                columns_read: columns().collect(),
-                columns_returned: columns().collect(),
-                writes: class.map_or_else(Vec::new, |class| {
-                    let write = |column| ColumnWrite {
-                        column,
-                        class: class.clone(),
-                        null_by: columns().collect(),
-                    };
-                    columns().map(write).collect()
-                }),
-                conditions: Vec::new(),
-                filtered_otherwise: true,
-                span,
-            });
+    let mut done: Vec<(TableId, Role, Vec<ColumnIndex>)> = Vec::new();
+    match reach {
+        Reach::Reads(tables) => {
+            done.extend(tables.iter().map(|table| (*table, Role::Read, Vec::new())));
         }
+        Reach::Any(tables) => {
+            for table in tables {
+                done.extend(ALL.map(|role| (*table, role, columns(*table))));
+            }
+        }
+        Reach::Only {
+            reads,
+            target,
+            role,
+            updates,
+        } => {
+            done.extend(reads.iter().map(|table| (*table, Role::Read, Vec::new())));
+            if *role == Role::Insert {
+                done.push((*target, Role::Insert, columns(*target)));
+            }
+            if !updates.is_empty() {
+                done.push((*target, Role::Update, updates.clone()));
+            }
+        }
+    }
+    let mut accesses = Vec::new();
+    for (table, role, written) in done {
+        let class = match role {
+            Role::Insert => Some(WriteClass::Assign(Term::Unknown)),
+            Role::Update => Some(WriteClass::OfData),
+            Role::Read | Role::Delete => None,
+        };
+        let write = |column, class: &WriteClass| ColumnWrite {
+            column,
+            class: class.clone(),
+            null_by: columns(table),
+        };
+        let writes = class.map_or_else(Vec::new, |class| {
+            let written = written.into_iter();
+            written.map(|column| write(column, &class)).collect()
+        });
+        accesses.push(TableAccess {
+            table,
+            role,
+            columns_read: columns(table),
+            columns_returned: columns(table),
+            writes,
+            conditions: Vec::new(),
+            filtered_otherwise: true,
+            span,
+        });
     }
     StatementSummary {
         id,
@@ -153,7 +181,7 @@ fn reach(text: &str, catalog: &Catalog, lost: &[&str], whole: bool, own: Option<
         "perform", "replace", "nextval", "setval",
     ];
     // Those whose effects are not where their names are.
-    const ELSEWHERE: [&str; 5] = ["execute", "do", "truncate", "prepare", "perform"];
+    const ELSEWHERE: [&str; 4] = ["execute", "truncate", "prepare", "perform"];
     let named: Vec<String> = words(text).collect();
     let names = |name: &str| named.iter().any(|word| word == name);
     let everything = || catalog.schema.tables.iter().map(|t| t.id).collect();
@@ -184,15 +212,103 @@ fn reach(text: &str, catalog: &Catalog, lost: &[&str], whole: bool, own: Option<
     let writes = WRITING.iter().any(|word| names(word)) || names("into") && !whole;
     let mut lost_tables = lost.iter().filter_map(|text| declared(text));
     let of_lost = lost_tables.any(|(kind, name)| kind == "table" && names(&name));
-    if whole && is_foreign(text) || ELSEWHERE.iter().any(|word| names(word)) || calls {
+    let is_block = named.first().is_some_and(|first| first == "do");
+    let elsewhere = is_block || ELSEWHERE.iter().any(|word| names(word));
+    if whole && is_foreign(text) || elsewhere || calls {
         Reach::Any(everything())
     } else if !writes {
         Reach::Reads(tables)
     } else if tables.is_empty() && !of_lost {
         Reach::Any(everything())
     } else {
-        Reach::Any(tables)
+        match of_one(text, catalog).filter(|_| !whole) {
+            Some((target, role, updates)) => Reach::Only {
+                reads: tables,
+                target,
+                role,
+                updates,
+            },
+            None => Reach::Any(tables),
+        }
     }
+}
+
+/// The table that an INSERT or an UPDATE writes, and nothing else: its words before the first bracket tell.
+fn of_one(text: &str, catalog: &Catalog) -> Option<(TableId, Role, Vec<ColumnIndex>)> {
+    let all = tokens(text);
+    // A string without an end may hide anything.
+    let is_open = |token: &Token<'_>| match token.part {
+        Part::Quoted(quoted) => quoted.len() < 2 || !quoted.ends_with(['\'', '"', '`', '$']),
+        _ => false,
+    };
+    if all.iter().any(is_open) {
+        return None;
+    }
+    let (at, role) = match () {
+        () if begin(&all, &["update", "only"]) => (2, Role::Update),
+        () if begin(&all, &["update"]) => (1, Role::Update),
+        () if begin(&all, &["insert", "into"]) => (2, Role::Insert),
+        () => return None,
+    };
+    let (name, _) = name_of(&all, at)?;
+    let table = catalog.schema.tables.iter().find(|t| t.name == name)?;
+    // A change to a key goes on to those that refer to it.
+    let goes_on = catalog
+        .tables
+        .iter()
+        .flat_map(|t| &t.foreign_keys)
+        .any(|key| {
+            let stays = [ReferentialAction::NoAction, ReferentialAction::Restrict];
+            key.parent == table.id && !stays.contains(&key.on_update)
+        });
+    if goes_on {
+        return None;
+    }
+    let every = || -> Vec<ColumnIndex> {
+        let columns = (0..).map(ColumnIndex).zip(&table.columns);
+        columns.map(|(column, _)| column).collect()
+    };
+    let updates = match role {
+        Role::Update => set(&all, table).unwrap_or_else(every),
+        _ if all.iter().any(|t| t.is("conflict") || t.is("duplicate")) => every(),
+        _ => Vec::new(),
+    };
+    Some((table.id, role, updates))
+}
+
+/// The columns that an UPDATE sets.
+fn set(all: &[Token<'_>], table: &TableSchema) -> Option<Vec<ColumnIndex>> {
+    let start = all.iter().position(|t| t.is("set"))? + 1;
+    let mut depth = 0_usize;
+    let end = all[start..].iter().position(|token| {
+        match token.part {
+            Part::Sign('(') => depth += 1,
+            Part::Sign(')') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0
+            && ["from", "where", "returning"]
+                .iter()
+                .any(|word| token.is(word))
+    });
+    let end = end.map_or(all.len(), |end| start + end);
+    let column = |name: String| {
+        let at = table.columns.iter().position(|c| c.name == name)?;
+        Some(ColumnIndex(u16::try_from(at).ok()?))
+    };
+    let mut found = Vec::new();
+    for assigned in listed(&all[start..end]) {
+        match assigned.first()?.is_sign('(') {
+            true => {
+                let close = closing(assigned, 0)?;
+                for one in listed(&assigned[1..close]) {
+                    found.push(column(one.first()?.name()?)?);
+                }
+            }
+            false => found.push(column(assigned.first()?.name()?)?),
+        }
+    }
+    (!found.is_empty()).then_some(found)
 }
 
 /// Whether a routine is in a language whose words do not tell what it does.
@@ -523,8 +639,11 @@ pub(super) fn fire(
     let tables = match (on, function) {
         _ if is_cascade(trigger) => named.clone(),
         (Some(on), Some(function)) => {
-            let (Reach::Reads(mut tables) | Reach::Any(mut tables)) =
-                reach(function, catalog, lost, true, None);
+            let (Reach::Reads(mut tables)
+            | Reach::Any(mut tables)
+            | Reach::Only {
+                reads: mut tables, ..
+            }) = reach(function, catalog, lost, true, None);
             if !tables.contains(&on) {
                 tables.push(on);
             }
