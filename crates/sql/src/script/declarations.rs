@@ -305,13 +305,18 @@ impl Reader {
             };
             told.push((place, left));
         }
-        let lost: Vec<Place> = of.lost_parts().map(|(place, ..)| place).collect();
-        for (place, column) in of.keys.iter().filter(|(place, _)| !lost.contains(place)) {
+        // Of what is left out no more is told.
+        let gone = of.dropped.iter().map(|(at, _)| of.places[*at].clone());
+        let gone: Vec<Place> = gone
+            .chain(of.lost_parts().map(|(place, ..)| place))
+            .collect();
+        let stays = |place: &Place| !gone.iter().any(|gone| gone.holds(place.span()));
+        for (place, column) in of.keys.iter().filter(|(place, _)| stays(place)) {
             let message = format!("\"{column}\" is compared in a way of its own");
             let meaning = "who routes by it has to write equal values alike, as in lower case";
             told.push(note(place, "01000", message, meaning));
         }
-        for (place, name) in &of.strange {
+        for (place, name) in of.strange.iter().filter(|(place, _)| stays(place)) {
             let message = format!("type \"{name}\" is not known");
             let meaning = "its columns are taken to be text of whose values nothing is known";
             told.push(note(place, "42704", message, meaning));
