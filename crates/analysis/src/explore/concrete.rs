@@ -15,9 +15,6 @@ use crate::proof::{InvalidMerge, ModelCall};
 /// Cases tried of one invalid merge.
 pub(super) const CASES_MAX: u32 = 24;
 
-/// The most numbers of the procedures that models are asked to go beyond, however many there are.
-const NUMBERS_MAX: usize = 64;
-
 impl Generator<'_> {
     /// A case of an invalid merge; it may not break, or not even run.
     pub(super) fn made(&mut self, merge: &InvalidMerge) -> Case {
@@ -171,7 +168,7 @@ fn in_array(value: Value, data_type: &DataType) -> Value {
     }
 }
 
-/// The numbers that procedures name which write a table, and those beside them; the largest first.
+/// The numbers that procedures name which write a table, the largest first.
 pub(super) fn numbers(world: &World<'_>, table: TableId) -> Vec<i64> {
     let catalog = world.catalog();
     let mut numbers: Vec<i64> = Vec::new();
@@ -195,6 +192,5 @@ pub(super) fn numbers(world: &World<'_>, table: TableId) -> Vec<i64> {
     numbers.sort_unstable();
     numbers.dedup();
     numbers.reverse();
-    numbers.truncate(NUMBERS_MAX);
     numbers
 }

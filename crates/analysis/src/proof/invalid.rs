@@ -90,7 +90,8 @@ pub(crate) fn invalid_merges<'a>(
     let Ok(proof) = Proof::new(footprint, &solver, check) else {
         return false;
     };
-    // Without a call on the right the merged row is the left one, which is valid.
+    // Without a call on the right the merged row is the left one, which is valid; unless a column is computed, of
+    // which the question says nothing.
     let is_owner = |of: usize| of == owner;
     if !matches!(proof.refute(&is_owner), Ok(Answer::Satisfiable(_))) {
         return false;
