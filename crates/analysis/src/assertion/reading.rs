@@ -20,7 +20,9 @@ use super::{
 };
 
 use scope::{Item, ItemKind, Output, Scope, join_conditions};
-use syntax::{conjuncts_of, disjuncts, has_query, last_name, number, plain_select, rounds, strip};
+use syntax::{
+    conjuncts_of, disjuncts, has_query, last_name, number, of_rows, plain_select, rounds, strip,
+};
 
 /// How deeply queries may be nested before the reader gives up.
 const DEPTH_MAX: usize = 16;
@@ -138,7 +140,8 @@ fn exists(catalog: &Catalog, query: &Query, formula: &mut Formula) {
 
 /// `NOT EXISTS (query)`: no row of the query may be. A disjunction forbids each side.
 fn forbidden(catalog: &Catalog, query: &Query, formula: &mut Formula) {
-    let select = match plain_select(query) {
+    let select = plain_select(query).and_then(|select| of_rows(select).map(|()| select));
+    let select = match select {
         Ok(select) => select,
         Err(reason) => return unrecognised(catalog, formula, &reason),
     };

@@ -111,6 +111,12 @@ fn kinds_are_told_apart() {
             "NOT EXISTS (SELECT 1 FROM a WHERE total * n <> 4 * (SELECT sum(x) FROM b))",
             Other,
         ),
+        ("NOT EXISTS (SELECT count(*) FROM a WHERE total < 0)", Other),
+        ("EXISTS (SELECT max(id) FROM a)", Other),
+        (
+            "NOT EXISTS (SELECT 1 FROM a AS c(id, total, n) WHERE total < 0)",
+            Other,
+        ),
         ("1 = 1 OR 2 = 2", Other),
         ("(SELECT x FROM b LIMIT 1) = 3", Other),
     ] {

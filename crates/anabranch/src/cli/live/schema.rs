@@ -442,22 +442,9 @@ mod tests {
     }
 
     #[test]
-    fn declared_types_are_plain_in_casts_and_headers() {
-        let types = [("public.mood".to_owned(), "text".to_owned())];
-        let schema = Schema {
-            types: types.into(),
-            ..Schema::default()
-        };
-        assert_eq!(
-            schema.plain(
-                "CHECK (a <> 'x'::public.mood AND b = public.mood.x AND c = 'y'::public.moods)"
-            ),
-            "CHECK (a <> 'x'::text AND b = public.mood.x AND c = 'y'::public.moods)"
-        );
-        let routine = "CREATE OR REPLACE FUNCTION public.f(a public.mood)\n RETURNS integer\nAS $f$ DECLARE b public.mood; $f$";
-        assert_eq!(
-            schema.plain(routine),
-            "CREATE OR REPLACE FUNCTION public.f(a text)\n RETURNS integer\nAS $f$ DECLARE b public.mood; $f$"
-        );
+    fn char_is_text_in_casts() {
+        let text = "CHECK (a <> 'x'::bpchar AND b = c::bpchar(3) AND d = 'y'::bpchars)";
+        let expected = "CHECK (a <> 'x'::text AND b = c::text(3) AND d = 'y'::bpchars)";
+        assert_eq!(plain(text), expected);
     }
 }

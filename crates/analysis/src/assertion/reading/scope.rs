@@ -8,7 +8,7 @@ use sqlparser::ast::{
 
 use super::super::row::{RowScope, fold, is_constant};
 use super::super::{Filter, Part, Region, TableColumn, Test};
-use super::syntax::{conjuncts_of, default_name, last_name, literal, plain_select, strip};
+use super::syntax::{conjuncts_of, default_name, last_name, literal, of_rows, plain_select, strip};
 use super::{Conjuncts, DEPTH_MAX, Reader, Reason};
 
 /// A name that a query can use, and what it stands for.
@@ -108,6 +108,13 @@ impl Reader<'_> {
         optional: bool,
         scope: &Scope<'_>,
     ) -> Result<Item, Reason> {
+        if let TableFactor::Table { alias, .. } | TableFactor::Derived { alias, .. } = factor
+            && alias
+                .as_ref()
+                .is_some_and(|alias| !alias.columns.is_empty())
+        {
+            return Err("its FROM clause gives columns other names".into());
+        }
         match factor {
             TableFactor::Table {
                 name,
@@ -200,6 +207,7 @@ impl Reader<'_> {
         if select.having.is_some() {
             return Err("a query in it has HAVING".into());
         }
+        of_rows(select)?;
         let scope = self.scope_of(&select.from, outer)?;
         self.select_region(select, &scope)
     }

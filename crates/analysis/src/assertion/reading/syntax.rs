@@ -2,8 +2,8 @@
 
 use anabranch_types::Value;
 use sqlparser::ast::{
-    BinaryOperator, DataType, ExactNumberInfo, Expr, ObjectName, Query, Select, SetExpr,
-    UnaryOperator, Value as Literal,
+    BinaryOperator, DataType, ExactNumberInfo, Expr, GroupByExpr, ObjectName, Query, Select,
+    SelectItem, SetExpr, UnaryOperator, Value as Literal,
 };
 
 use super::super::row::fold;
@@ -47,6 +47,20 @@ pub(super) fn plain_select(query: &Query) -> Result<&Select, Reason> {
         SetExpr::Select(select) => Ok(select),
         SetExpr::Query(inner) => plain_select(inner),
         _ => Err("it has a query that is no plain SELECT".into()),
+    }
+}
+
+/// Refuses a query that has a row where it reads none, as one that counts has: to ask whether there is one says nothing.
+pub(super) fn of_rows(select: &Select) -> Result<(), Reason> {
+    let grouped =
+        !matches!(&select.group_by, GroupByExpr::Expressions(columns, _) if columns.is_empty());
+    let computes = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. } => has_query(e),
+        _ => false,
+    };
+    match !grouped && select.having.is_none() && select.projection.iter().any(computes) {
+        true => Err("its query has a row whatever it reads".into()),
+        false => Ok(()),
     }
 }
 
