@@ -345,7 +345,7 @@ pub(super) fn plain(text: &str) -> String {
     for (at, found) in text.match_indices(CAST) {
         let end = at + found.len();
         let after = text[end..].chars().next();
-        if !after.is_some_and(|c| c.is_alphanumeric() || "_.$".contains(c)) {
+        if !after.is_some_and(|c| c.is_alphanumeric() || "_.$(".contains(c)) {
             out.push_str(&text[done..at]);
             out.push_str("::text");
             done = end;
@@ -444,7 +444,7 @@ mod tests {
     #[test]
     fn char_is_text_in_casts() {
         let text = "CHECK (a <> 'x'::bpchar AND b = c::bpchar(3) AND d = 'y'::bpchars)";
-        let expected = "CHECK (a <> 'x'::text AND b = c::text(3) AND d = 'y'::bpchars)";
+        let expected = "CHECK (a <> 'x'::text AND b = c::bpchar(3) AND d = 'y'::bpchars)";
         assert_eq!(plain(text), expected);
     }
 }
