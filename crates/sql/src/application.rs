@@ -137,7 +137,7 @@ impl Application {
             }
         }
         for view in &catalog.views {
-            let mut binder = Binder::new(&catalog, &crate::bind::NoVariables, view.span);
+            let mut binder = Binder::new(&catalog, &crate::bind::OfView, view.span);
             if let Err(problem) = binder.closed_query(&view.query) {
                 let too_complex = problem.code == TOO_COMPLEX;
                 problems.push(problem);

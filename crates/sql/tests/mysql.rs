@@ -271,3 +271,27 @@ UPDATE kept SET j = ? WHERE t = '1:00' AND j IS NOT NULL;
     let asked: Vec<Comparison> = access.conditions.iter().map(|c| c.comparison).collect();
     assert_eq!(asked, [Comparison::IsNotNull]);
 }
+
+/// An UPDATE of several tables that is not understood may write each of them.
+#[test]
+fn an_update_of_several_tables_writes_them_all() {
+    let script = script(&[(
+        "a.sql",
+        "CREATE TABLE `a` (`id` int PRIMARY KEY, `n` int) ENGINE=InnoDB;
+CREATE TABLE `b` (`id` int PRIMARY KEY, `n` int) ENGINE=InnoDB;
+-- name: both
+UPDATE a, b SET a.n = 1, b.n = 2 WHERE a.id = b.id;
+-- name: joined
+UPDATE a JOIN b ON a.id = b.id SET b.n = 2;
+",
+    )]);
+    for name in ["both", "joined"] {
+        let found = summary(&script, name);
+        assert!(found.unknown.is_some(), "{name}");
+        let accesses = found.statements.iter().flat_map(|s| &s.accesses);
+        let updated = accesses
+            .filter(|a| a.role == Role::Update)
+            .map(|a| a.table.0);
+        assert_eq!(updated.collect::<Vec<_>>(), [0, 1], "{name}");
+    }
+}

@@ -258,12 +258,17 @@ fn what_is_no_type_is_not_text() {
     let script = script(
         "CREATE TABLE t (id bigint PRIMARY KEY);
 CREATE TABLE u (a integer b text);
+CREATE TABLE w (LIKE t INCLUDING ALL, n integer CHECK (n > 0));
 CREATE TABLE v (a double precision, b timestamp(3) without time zone, c interval day to second, d geometry(Point, 4326)[]);
 ",
     );
     assert_eq!(script.application.catalog().tables.len(), 2);
     let told = left_out(&script);
-    assert_eq!(told[0].0, "b", "{told:?}");
+    assert_eq!(
+        (told[0].0.as_str(), told[1].0.as_str()),
+        ("b", "LIKE"),
+        "{told:?}"
+    );
 }
 
 /// A constraint, a default: what is not understood does not take its table with it.

@@ -16,7 +16,7 @@ fn find<'s>(script: &'s Script, name: &str) -> &'s TransactionSummary {
     let mut all = script.summaries.iter();
     let found = all.find(|s| s.name == name);
     let found = found.unwrap_or_else(|| panic!("{name}: {:?}", script.left_out));
-    assert_eq!(found.unknown, None, "{name}");
+    assert_eq!(found.unknown, None, "{name}: {:?}", script.left_out);
     found
 }
 
@@ -151,6 +151,40 @@ END $$;
     let access = &summary.statements[0].accesses[0];
     assert_eq!(access.writes[0].class, WriteClass::Assign(Term::Unknown));
     assert_eq!(script.left_out.len(), 2, "{:?}", script.left_out);
+}
+
+/// A view, too, which demands nothing.
+#[test]
+fn a_view_may_hold_what_is_not_understood() {
+    let script = script(
+        "CREATE VIEW v AS SELECT id, to_char(at, 'YYYY') AS year FROM t;
+-- name: Q :many
+SELECT id FROM v WHERE year = $1;
+",
+    );
+    let access = &find(&script, "Q").statements[0].accesses[0];
+    let read: Vec<usize> = access.columns_read.iter().map(|c| c.index()).collect();
+    assert_eq!(read, [0, 2]);
+    assert!(access.conditions.is_empty());
+}
+
+/// What an assertion asks of such a view is not understood.
+#[test]
+fn an_assertion_about_such_a_view_is_left_out() {
+    let script = script(
+        "CREATE VIEW v AS SELECT id, n, to_char(at, 'YYYY') AS year FROM t;
+CREATE ASSERTION old CHECK (NOT EXISTS (SELECT 1 FROM v WHERE year < '2000'));
+-- name: Set :exec
+UPDATE t SET at = $1 WHERE id = $2;
+",
+    );
+    assert!(script.application.catalog().assertions.is_empty());
+    let told = script.left_out.iter().map(|left| left.meaning.as_str());
+    assert!(
+        told.clone()
+            .any(|m| m.contains("old has no verdict") || m.contains("are unknown")),
+        "{told:?}"
+    );
 }
 
 /// What may do more than come to a value is not passed over, and what a schema demands is not either.

@@ -77,8 +77,23 @@ pub(crate) trait Variables {
     }
 }
 
-/// No variables at all: constraints, defaults, views, assertions.
+/// No variables at all: constraints and defaults.
 pub(crate) struct NoVariables;
+
+/// No variables either, in a view: it demands nothing.
+pub(crate) struct OfView;
+
+impl Variables for OfView {
+    fn named(&self, _: Option<&str>, _: &str) -> Option<(usize, DataType)> {
+        None
+    }
+    fn numbered(&self, _: usize) -> Option<(usize, Option<DataType>)> {
+        None
+    }
+    fn is_of_statement(&self) -> bool {
+        true
+    }
+}
 
 impl Variables for NoVariables {
     fn named(&self, _: Option<&str>, _: &str) -> Option<(usize, DataType)> {

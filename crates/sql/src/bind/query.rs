@@ -40,7 +40,12 @@ impl Binder<'_> {
     pub(crate) fn closed_query(&mut self, query: &ast::Query) -> Bind<Query> {
         let scopes = std::mem::take(&mut self.scopes);
         let ctes = std::mem::take(&mut self.ctes);
-        let variables = std::mem::replace(&mut self.variables, &super::NoVariables);
+        // What an assertion asks of a view has to be understood, too.
+        let none: &dyn super::Variables = match self.variables.is_of_statement() {
+            true => &super::OfView,
+            false => &super::NoVariables,
+        };
+        let variables = std::mem::replace(&mut self.variables, none);
         let bound = self.query(query);
         self.variables = variables;
         self.scopes = scopes;

@@ -26,14 +26,18 @@ pub(crate) struct Tolerance {
 }
 
 impl Tolerance {
-    /// Functions of PostgreSQL's that do more than come to a value.
-    const EFFECTS: [&str; 8] = [
+    /// Functions of PostgreSQL's that do more than come to a value, or read what no word tells.
+    const EFFECTS: [&str; 12] = [
         "nextval",
         "setval",
         "currval",
         "lastval",
         "set_config",
         "query_to_xml",
+        "table_to_xml",
+        "schema_to_xml",
+        "cursor_to_xml",
+        "ts_stat",
         "dblink",
         "dblink_exec",
     ];

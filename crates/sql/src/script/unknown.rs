@@ -250,7 +250,13 @@ fn of_one(text: &str, catalog: &Catalog) -> Option<(TableId, Role, Vec<ColumnInd
         () if begin(&all, &["insert", "into"]) => (2, Role::Insert),
         () => return None,
     };
-    let (name, _) = name_of(&all, at)?;
+    let (name, next) = name_of(&all, at)?;
+    // One table, perhaps by another name: MySQL's UPDATE may change several.
+    let is_set = |at: usize| all.get(at).is_some_and(|t| t.is("set"));
+    let renamed = next + 1 + usize::from(all.get(next).is_some_and(|t| t.is("as")));
+    if role == Role::Update && !is_set(next) && !is_set(renamed) {
+        return None;
+    }
     let table = catalog.schema.tables.iter().find(|t| t.name == name)?;
     // A change to a key goes on to those that refer to it.
     let goes_on = catalog
@@ -298,6 +304,10 @@ fn set(all: &[Token<'_>], table: &TableSchema) -> Option<Vec<ColumnIndex>> {
     };
     let mut found = Vec::new();
     for assigned in listed(&all[start..end]) {
+        // A column of a table by its name, or a part of a column.
+        if assigned.get(1)?.is_sign('.') {
+            return None;
+        }
         match assigned.first()?.is_sign('(') {
             true => {
                 let close = closing(assigned, 0)?;

@@ -254,6 +254,10 @@ impl Table<'_> {
 
     /// Reads an element, which is all that `action` does; whether it stays.
     fn element(&mut self, element: &[Token<'_>], action: &[Token<'_>]) -> bool {
+        // The columns of another table: without them it is not this one.
+        if begin(element, &["like"]) {
+            return true;
+        }
         if is_constraint(element) {
             return self.constraint(action, element, None);
         }
