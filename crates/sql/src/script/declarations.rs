@@ -277,19 +277,20 @@ impl Reader {
     pub(super) fn told(&self, base: &Application) -> Vec<(Place, LeftOut)> {
         let of = &self.declarations;
         let catalog = base.catalog();
+        let lost = self.lost();
         let mut told = Vec::new();
         for (at, diagnostic) in &of.dropped {
             let place = &of.places[*at];
             let left = LeftOut {
                 diagnostic: diagnostic.clone(),
-                meaning: unknown::meaning(self.text(place), catalog),
+                meaning: unknown::meaning(self.text(place), catalog, &lost),
                 transaction: unknown::routine(self.text(place)),
             };
             told.push((place.clone(), left));
         }
         for (place, part, diagnostic) in of.lost_parts() {
             let meaning = match part.kind {
-                PartKind::Constraint => unknown::meaning(&part.text, catalog),
+                PartKind::Constraint => unknown::meaning(&part.text, catalog, &lost),
                 PartKind::OfRegister => {
                     "it has no verdict; who writes the column checks all of its new value"
                         .to_owned()

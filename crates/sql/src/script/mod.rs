@@ -488,7 +488,7 @@ impl Reader {
             unknown::fire(trigger, catalog, &lost, &mut summaries, &mut numbers);
         }
         for declaration in &lost {
-            unknown::constrain(declaration, catalog, peculiar, &mut summaries);
+            unknown::constrain(declaration, catalog, &lost, peculiar, &mut summaries);
         }
         summaries
     }

@@ -457,8 +457,11 @@ impl Constrained {
 }
 
 /// The tables of whose rows a declaration demands something that is not understood.
-fn constrained(text: &str, catalog: &Catalog) -> Vec<Constrained> {
-    let all: Vec<String> = words(text).collect();
+fn constrained(text: &str, catalog: &Catalog, lost: &[&str]) -> Vec<Constrained> {
+    let mut all: Vec<String> = words(text).collect();
+    if matches!(declared(text), Some((kind, _)) if kind == "assertion") {
+        through_views(&mut all, catalog, lost);
+    }
     let has = |word: &str| all.iter().any(|w| w == word);
     let demands = ["unique", "check", "exclude", "references", "primary"];
     let altered = all.first().is_some_and(|word| word == "alter");
@@ -497,9 +500,24 @@ fn constrained(text: &str, catalog: &Catalog) -> Vec<Constrained> {
         .collect()
 }
 
+/// Adds what the views name that are named, whether they are understood or left out.
+fn through_views(named: &mut Vec<String>, catalog: &Catalog, lost: &[&str]) {
+    let known = catalog.views.iter();
+    let known = known.map(|view| (view.name.clone(), view.query.to_string()));
+    let lost = lost.iter().filter_map(|text| {
+        let (kind, name) = declared(text)?;
+        (kind == "view").then(|| (name, (*text).to_owned()))
+    });
+    let mut views: Vec<(String, String)> = known.chain(lost).collect();
+    while let Some(at) = views.iter().position(|(name, _)| named.contains(name)) {
+        let (_, text) = views.swap_remove(at);
+        named.extend(words(&text));
+    }
+}
+
 /// The same, as words.
-fn constrained_names(text: &str, catalog: &Catalog) -> Option<String> {
-    let found = constrained(text, catalog);
+fn constrained_names(text: &str, catalog: &Catalog, lost: &[&str]) -> Option<String> {
+    let found = constrained(text, catalog, lost);
     let shown = |found: &Constrained| {
         let table = catalog.schema.table(found.table);
         let columns = found.columns.iter().flatten();
@@ -519,10 +537,11 @@ fn constrained_names(text: &str, catalog: &Catalog) -> Option<String> {
 pub(super) fn constrain(
     declaration: &str,
     catalog: &Catalog,
+    lost: &[&str],
     peculiar: &Peculiar,
     summaries: &mut [TransactionSummary],
 ) {
-    let mut demanded = constrained(declaration, catalog);
+    let mut demanded = constrained(declaration, catalog, lost);
     // Who writes what a column is computed from changes that one, too.
     for ((table, column), sources) in peculiar.computed(catalog) {
         for of in demanded.iter_mut().filter(|of| of.table == table) {
@@ -544,7 +563,7 @@ pub(super) fn constrain(
 }
 
 /// What it means that a declaration is left out.
-pub(super) fn meaning(text: &str, catalog: &Catalog) -> String {
+pub(super) fn meaning(text: &str, catalog: &Catalog, lost: &[&str]) -> String {
     let Some((kind, name)) = declared(text) else {
         return "whatever it declares is not considered".to_owned();
     };
@@ -558,7 +577,7 @@ pub(super) fn meaning(text: &str, catalog: &Catalog) -> String {
         "alter" => (name, altered()),
         _ => (kind, name),
     };
-    if let Some(tables) = constrained_names(text, catalog) {
+    if let Some(tables) = constrained_names(text, catalog, lost) {
         return format!("transactions that write {tables} are unknown: they may violate it");
     }
     match kind.as_str() {
