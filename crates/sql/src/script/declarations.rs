@@ -145,6 +145,7 @@ impl Reader {
             .places
             .iter()
             .map(|place| self.text(place));
+        let views = self.views();
         let types = Types::of(texts);
         let mut peculiar = Peculiar::default();
         let none = |_: usize| false;
@@ -168,7 +169,7 @@ impl Reader {
                     strange.push((Place { file, range }, name));
                 }
             }
-            if let Some(why) = pgsql::beyond(text, &peculiar) {
+            if let Some(why) = pgsql::beyond(text, &peculiar, &views) {
                 dropped.push((at, Diagnostic::unsupported(why, place.span())));
             }
         }
@@ -183,6 +184,14 @@ impl Reader {
         }
     }
 
+    /// The views that are declared.
+    fn views(&self) -> Vec<pgsql::View> {
+        let places = self.declarations.places.iter();
+        places
+            .filter_map(|place| pgsql::view(self.text(place)))
+            .collect()
+    }
+
     /// Assertions about columns of MySQL's of whose values nothing is known.
     fn look_for_asserted(&mut self) {
         self.in_postgres_words();
@@ -192,9 +201,10 @@ impl Reader {
             equal_otherwise: unknown,
             ..Peculiar::default()
         };
+        let views = self.views();
         for at in 0..self.declarations.places.len() {
             let place = &self.declarations.places[at];
-            if let Some(why) = pgsql::beyond(self.text(place), &peculiar) {
+            if let Some(why) = pgsql::beyond(self.text(place), &peculiar, &views) {
                 let told = Diagnostic::unsupported(why, place.span());
                 self.declarations.dropped.push((at, told));
             }

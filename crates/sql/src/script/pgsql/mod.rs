@@ -25,7 +25,7 @@ use std::ops::Range;
 
 use super::{
     peculiar::Peculiar,
-    tokens::{Token, Translated, begin, tokens},
+    tokens::{Token, Translated, after_if, begin, name_of, tokens},
 };
 
 pub(super) use casts::statement;
@@ -129,10 +129,32 @@ fn compares(expression: &[Token<'_>]) -> bool {
     })
 }
 
-/// Why an assertion or a unique index cannot be understood, because of what is peculiar of a column that it names.
-pub(super) fn beyond(text: &str, peculiar: &Peculiar) -> Option<String> {
+/// A view that is declared.
+pub(super) struct View {
+    name: String,
+    /// All that stands in it.
+    names: BTreeSet<String>,
+}
+
+/// The view that a text declares.
+pub(super) fn view(text: &str) -> Option<View> {
     let all = tokens(text);
-    let named: BTreeSet<String> = all.iter().filter_map(Token::name).collect();
+    let at = all.iter().take(5).position(|t| t.is("view"))?;
+    let (name, _) = name_of(&all, after_if(&all, at + 1))?;
+    begin(&all, &["create"]).then(|| View {
+        name,
+        names: all.iter().filter_map(Token::name).collect(),
+    })
+}
+
+/// Why an assertion or a unique index cannot be understood, because of what is peculiar of a column that it names.
+pub(super) fn beyond(text: &str, peculiar: &Peculiar, views: &[View]) -> Option<String> {
+    let all = tokens(text);
+    let mut named: BTreeSet<String> = all.iter().filter_map(Token::name).collect();
+    let mut views: Vec<&View> = views.iter().collect();
+    while let Some(at) = views.iter().position(|view| named.contains(&view.name)) {
+        named.extend(views.swap_remove(at).names.iter().cloned());
+    }
     let is_named = |key: &&(String, String)| named.contains(&key.0) && named.contains(&key.1);
     if begin(&all, &["create", "unique", "index"]) {
         let (_, column) = peculiar.generated.keys().find(is_named)?;
