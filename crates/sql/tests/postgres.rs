@@ -479,3 +479,23 @@ UPDATE t SET price = $1 WHERE id = $2;
         assert_eq!(unknown(&script), ["Set"], "{from}");
     }
 }
+
+/// Not to wait for a lock changes nothing of what may be read.
+#[test]
+fn locks_that_are_not_waited_for_are_locks() {
+    let script = script(
+        "CREATE TABLE jobs (id bigint PRIMARY KEY, queue text, skip integer);
+CREATE TABLE others (id bigint PRIMARY KEY);
+-- name: Take :one
+UPDATE jobs SET queue = $1 WHERE id = (SELECT id FROM jobs WHERE queue IS NULL ORDER BY id FOR NO KEY UPDATE SKIP LOCKED LIMIT 1) RETURNING id;
+-- name: Look :many
+SELECT j.id FROM jobs j, others o WHERE j.id = o.id FOR SHARE OF j, o NOWAIT;
+-- name: Column :many
+SELECT skip locked FROM jobs;
+",
+    );
+    assert_eq!(unknown(&script), [""; 0], "{:?}", script.left_out);
+    assert_eq!(find(&script, "Look").statements[0].accesses.len(), 2);
+    let columns = &find(&script, "Column").statements[0].accesses[0].columns_read;
+    assert_eq!(columns.len(), 1);
+}

@@ -3,7 +3,7 @@
 use super::{Edit, types::Types};
 use crate::script::{
     scan::Part,
-    tokens::{Token, Translated, tokens},
+    tokens::{Token, Translated, begin, name_of, tokens},
 };
 
 /// A statement in which declared types are what they are held as; None where it names none. `places` are the bytes of
@@ -59,6 +59,11 @@ pub(super) fn casts(text: &str, base: usize, types: &Types) -> Vec<Edit> {
 
 fn named(all: &[Token<'_>], base: usize, types: &Types, is_routine: bool, edits: &mut Vec<Edit>) {
     for at in 0..all.len() {
+        if let Some((end, words)) = lock(&all[at..]) {
+            let range = base + all[at].start..base + all[at + end - 1].end;
+            edits.push(Edit::new(range, words));
+            continue;
+        }
         let Some(name) = all[at].name() else {
             continue;
         };
@@ -93,6 +98,33 @@ fn named(all: &[Token<'_>], base: usize, types: &Types, is_routine: bool, edits:
         edits.retain(|edit| edit.range.start != range.start);
         edits.push(Edit::new(range, text));
     }
+}
+
+/// How many words a clause takes that locks rows in a way that there is none of here, if it begins so, and the nearest
+/// way. Not to wait for a row that another holds is to fail, or to read fewer rows: what may be read is the same.
+fn lock(rest: &[Token<'_>]) -> Option<(usize, &'static str)> {
+    let (plain, mut at, words) = match () {
+        () if begin(rest, &["for", "update"]) => (true, 2, "FOR UPDATE"),
+        () if begin(rest, &["for", "share"]) => (true, 2, "FOR SHARE"),
+        () if begin(rest, &["for", "no", "key", "update"]) => (false, 4, "FOR UPDATE"),
+        () if begin(rest, &["for", "key", "share"]) => (false, 3, "FOR SHARE"),
+        () => return None,
+    };
+    let strength = at;
+    if rest.get(at).is_some_and(|t| t.is("of")) {
+        (_, at) = name_of(rest, at + 1)?;
+        while rest.get(at).is_some_and(|t| t.is_sign(',')) {
+            (_, at) = name_of(rest, at + 1)?;
+        }
+    }
+    let behind = &rest[at..];
+    at += match () {
+        () if begin(behind, &["skip", "locked"]) => 2,
+        () if begin(behind, &["nowait"]) => 1,
+        () if plain && at == strength => return None,
+        () => 0,
+    };
+    Some((at, words))
 }
 
 /// Whether the bracket that is open at the end is that of a CAST.
