@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-use anabranch_sql::{SourceFile, load, render};
+use anabranch_sql::{SourceFile, load, render, script::read};
 use proptest::{prelude::*, test_runner::Config};
 
 fn originals() -> Vec<String> {
@@ -119,6 +119,31 @@ proptest! {
         failure_persistence: None,
         ..Config::default()
     })]
+
+    /// Files as clients have them: PostgreSQL's, MySQL's, and the two together.
+    #[test]
+    fn no_mutation_makes_reading_panic(
+        which in 0..3_usize,
+        mutations in prop::collection::vec(mutation(), 1..6),
+    ) {
+        let shop = include_str!("postgres/shop.sql");
+        let mysql = [include_str!("mysql/dump.sql"), include_str!("mysql/queries.sql")].concat();
+        let text = [shop.to_owned(), mysql.clone(), format!("{shop}{mysql}")][which].clone();
+        let mut bytes = text.into_bytes();
+        for mutation in &mutations {
+            mutate(&mut bytes, mutation);
+        }
+        let file = SourceFile::new("mutated.sql", String::from_utf8_lossy(&bytes).into_owned());
+        match read(vec![file.clone()]) {
+            Ok(script) => {
+                let told = script.left_out.iter().map(|left| left.diagnostic.clone());
+                let told: Vec<_> = told.collect();
+                let shown = render(&told, &script.application.catalog().files);
+                prop_assert!(told.is_empty() || shown.contains("error["));
+            }
+            Err(errors) => prop_assert!(!render(&errors, &[file]).is_empty()),
+        }
+    }
 
     #[test]
     fn no_mutation_makes_loading_panic(
