@@ -512,3 +512,56 @@ fn a_shop_is_read() {
         ["Register", "SoftDelete", "Pay", "Doc", "Expand"]
     );
 }
+
+/// A trigger that sets a column to the time is a write of that column; any other may do anything.
+#[test]
+fn a_trigger_that_stamps_is_understood() {
+    let body = "NEW.changed := now() AT TIME ZONE 'utc'; NEW.made = CURRENT_TIMESTAMP; RETURN NEW;";
+    let events = "BEFORE INSERT OR UPDATE ON public.t FOR EACH ROW EXECUTE FUNCTION touch()";
+    let with = |body: &str, events: &str| {
+        script(&format!(
+            "CREATE TABLE t (id bigint PRIMARY KEY, n integer, changed timestamp, made timestamp);
+CREATE TABLE log (n integer);
+CREATE OR REPLACE FUNCTION touch() RETURNS trigger AS $$ BEGIN {body} END; $$ LANGUAGE plpgsql;
+CREATE TRIGGER touched {events};
+-- name: Set :exec
+UPDATE t SET n = 1, made = $2 WHERE id = $1;
+-- name: Add :exec
+INSERT INTO t (id, made) VALUES ($1, $2);
+"
+        ))
+    };
+    let understood = with(body, events);
+    assert!(understood.left_out.is_empty(), "{:?}", understood.left_out);
+    let written = |name: &str| -> Vec<(usize, WriteClass)> {
+        let writes = access(&understood, name).writes.iter();
+        writes
+            .map(|w| (w.column.index(), w.class.clone()))
+            .collect()
+    };
+    let now = || WriteClass::Assign(Term::Now);
+    let set = written("Set");
+    assert_eq!(set[1..], [(2, now()), (3, now())]);
+    assert_eq!(written("Add")[2..], [(2, now()), (3, now())]);
+    let of_updates = with(body, &events.replace("INSERT OR UPDATE", "UPDATE OF n"));
+    let made = &access(&of_updates, "Add").writes[3].class;
+    assert_eq!(made, &WriteClass::Assign(Term::Parameter(1)));
+    for (body, events) in [
+        ("NEW.n := NEW.n + 1; RETURN NEW;", events.to_owned()),
+        ("NEW.changed := OLD.changed; RETURN NEW;", events.to_owned()),
+        ("NEW.changed := later(); RETURN NEW;", events.to_owned()),
+        ("NEW.changed := now(); RETURN NULL;", events.to_owned()),
+        ("INSERT INTO log VALUES (1); RETURN NEW;", events.to_owned()),
+        (
+            "IF NEW.n > 1 THEN NEW.changed := now(); END IF; RETURN NEW;",
+            events.to_owned(),
+        ),
+        (body, events.replace("BEFORE", "AFTER")),
+        (body, events.replace("UPDATE", "DELETE")),
+        (body, events.replace("ROW", "STATEMENT")),
+        (body, events.replace("touch()", "other()")),
+    ] {
+        let script = with(body, &events);
+        assert_eq!(unknown(&script), ["Set", "Add"], "{body} {events}");
+    }
+}

@@ -3,7 +3,7 @@
 use super::{
     LeftOut, Place, Reader, Written, mysql,
     peculiar::Peculiar,
-    pgsql::{self, Edit, Part, PartKind, Types},
+    pgsql::{self, Edit, Part, PartKind, Stamp, Types},
     tokens::Translated,
     unknown::{self, Unknown},
 };
@@ -32,6 +32,8 @@ pub(super) struct Declarations {
     /// What was wrong at first.
     first: Vec<Diagnostic>,
     pub(super) types: Types,
+    /// Functions of triggers that set columns to the time.
+    stamps: Vec<Stamp>,
     pub(super) peculiar: Peculiar,
     /// Whether they are MySQL's.
     pub(super) is_mysql: bool,
@@ -146,18 +148,20 @@ impl Reader {
             .iter()
             .map(|place| self.text(place));
         let views = self.views();
+        let stamps: Vec<Stamp> = texts.clone().filter_map(pgsql::stamp).collect();
         let types = Types::of(texts);
+        let known = (&types, stamps.as_slice());
         let mut peculiar = Peculiar::default();
         let none = |_: usize| false;
         for place in &self.declarations.places {
             let (text, base) = (self.text(place), place.range.start);
-            pgsql::declaration(text, base, &types, &none, &mut peculiar);
+            pgsql::declaration(text, base, known, &none, &mut peculiar);
         }
         let (mut parts, mut keys, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
         let mut strange: Vec<(Place, String)> = Vec::new();
         for (at, place) in self.declarations.places.iter().enumerate() {
             let (text, base) = (self.text(place), place.range.start);
-            let reading = pgsql::declaration(text, base, &types, &none, &mut peculiar);
+            let reading = pgsql::declaration(text, base, known, &none, &mut peculiar);
             parts.extend(reading.parts.into_iter().map(|part| (at, part)));
             keys.extend(reading.keys.into_iter().map(|(range, column)| {
                 let file = place.file;
@@ -174,7 +178,8 @@ impl Reader {
             }
         }
         let of = &mut self.declarations;
-        (of.types, of.peculiar, of.parts) = (types, peculiar, parts);
+        (of.types, of.stamps) = (types, stamps);
+        (of.peculiar, of.parts) = (peculiar, parts);
         (of.keys, of.strange, of.dropped) = (keys, strange, dropped);
         for at in 0..of.parts.len() {
             if let Some(why) = &of.parts[at].1.why {
@@ -222,6 +227,7 @@ impl Reader {
         }
         let mut edits: Vec<Vec<Edit>> = vec![Vec::new(); self.scripts];
         let mut peculiar = of.peculiar.clone();
+        let known = (&of.types, of.stamps.as_slice());
         for (at, place) in of.places.iter().enumerate() {
             if of.is_dropped(at) {
                 continue;
@@ -235,7 +241,7 @@ impl Reader {
                 parts.any(|(declaration, part)| *declaration == at && part.range.start == start)
             };
             let (text, base) = (self.text(place), place.range.start);
-            let reading = pgsql::declaration(text, base, &of.types, &dropped, &mut peculiar);
+            let reading = pgsql::declaration(text, base, known, &dropped, &mut peculiar);
             edits[place.file].extend(reading.edits);
         }
         let mut files = Vec::new();

@@ -18,8 +18,12 @@ pub(super) struct Peculiar {
     pub(super) equal_otherwise: Columns,
     /// Columns that order their values otherwise than text.
     pub(super) ordered_otherwise: Columns,
-    /// Columns that every UPDATE of their row sets to the time.
+    /// Columns that every UPDATE of their row sets to the time, unless it sets them itself.
     pub(super) stamped: Columns,
+    /// Columns that every UPDATE of their row sets to the time, whatever it sets them to itself.
+    pub(super) stamped_anyway: Columns,
+    /// Columns that every INSERT sets to the time.
+    pub(super) stamped_at_first: Columns,
     /// Columns whose DEFAULT may be any value.
     pub(super) defaulted: Columns,
     /// Columns that the database computes from these others of their row.
@@ -34,6 +38,8 @@ impl Peculiar {
     /// Makes summaries true of such columns.
     pub(super) fn correct(&self, summaries: &mut [TransactionSummary], catalog: &Catalog) {
         let stamped = named(catalog, &self.stamped);
+        let anyway = named(catalog, &self.stamped_anyway);
+        let at_first = named(catalog, &self.stamped_at_first);
         let defaulted = named(catalog, &self.defaulted);
         let generated = self.computed(catalog);
         for access in summaries
@@ -41,11 +47,19 @@ impl Peculiar {
             .flat_map(|summary| &mut summary.statements)
             .flat_map(|statement| &mut statement.accesses)
         {
-            for (table, column) in &stamped {
+            for (table, column) in &anyway {
+                if access.table == *table && access.role == Role::Update {
+                    access.writes.retain(|write| write.column != *column);
+                }
+            }
+            for (table, column) in stamped.union(&anyway) {
                 stamp(access, *table, *column);
             }
             if access.role == Role::Insert {
                 for write in &mut access.writes {
+                    if at_first.contains(&(access.table, write.column)) {
+                        write.class = WriteClass::Assign(Term::Now);
+                    }
                     if let WriteClass::Assign(term @ Term::Constant(_)) = &mut write.class
                         && defaulted.contains(&(access.table, write.column))
                     {

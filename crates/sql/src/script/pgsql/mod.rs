@@ -6,6 +6,7 @@
 //! | `CREATE DOMAIN d AS integer CHECK (VALUE > 0)` | a column of it is `integer … CHECK (c > 0)` |
 //! | `jsonb`, `text[]`, `citext`, any other type | `text` of which only NULL is known, as a register |
 //! | `GENERATED ALWAYS AS (a + b) STORED` | a column whose readers read `a` and `b` |
+//! | a trigger that sets a column to the time | a column that every INSERT or UPDATE writes |
 //! | `COLLATE "de_DE"`, `STORAGE`, `UNLOGGED`, what an identity starts with | nothing |
 //!
 //! What a text is read as is told by edits (`Edit`): words in the place of a stretch of it. Some stretches may also be
@@ -18,6 +19,7 @@
 
 mod casts;
 mod table;
+mod trigger;
 mod types;
 
 use std::collections::BTreeSet;
@@ -29,6 +31,7 @@ use super::{
 };
 
 pub(super) use casts::statement;
+pub(super) use trigger::{Stamp, stamp, stamps};
 pub(super) use types::Types;
 
 /// Words in the place of a stretch of a file.
@@ -86,17 +89,19 @@ pub(super) struct Reading {
     pub(super) strange: Vec<(Range<usize>, String)>,
 }
 
-/// How the declaration is read that stands in `text` at `base`, without those of its parts that begin where `dropped`
+/// How the declaration is read that stands in `text` at `base`, beside the types and stamps that are `known`, without those of its parts that begin where `dropped`
 /// says. What is peculiar of its columns goes to `peculiar`.
 pub(super) fn declaration(
     text: &str,
     base: usize,
-    types: &Types,
+    known: (&Types, &[Stamp]),
     dropped: &dyn Fn(usize) -> bool,
     peculiar: &mut Peculiar,
 ) -> Reading {
     let mut reading = Reading::default();
-    if types::declares(text) {
+    let (types, known) = known;
+    let is_stamp = stamp(text).is_some() || stamps(text, known, peculiar);
+    if types::declares(text) || is_stamp {
         reading
             .edits
             .push(Edit::new(base..base + text.len(), String::new()));
