@@ -683,7 +683,12 @@ impl<'c> Reader<'c> {
             return match arguments.split_first() {
                 Some((Some(first), rest)) if rest.iter().flatten().all(|e| is_constant(e)) => {
                     let zero = |e: &&&Expr| number(e) == Some(0.0);
-                    self.constants |= !rest.iter().flatten().all(|e| zero(&e));
+                    let of_nothing = rest.iter().flatten().all(|e| zero(&e));
+                    // A sum that is another than nothing of no rows falls when the first row comes.
+                    if !of_nothing && first.to_string().to_lowercase().contains("sum(") {
+                        return Err("a sum of no rows in it is another than 0".into());
+                    }
+                    self.constants |= !of_nothing;
                     self.linear(first, scope, region)
                 }
                 _ => Err("its coalesce() has no constant to fall back to".into()),

@@ -1,7 +1,7 @@
 //! Rows that exist whenever, or exactly when, something else is so (Table 3's FK), and rows that
 //! must exist (Table 2, rows 15 and 16, and the payroll example of §4.1).
 
-use anabranch_sql::summary::{Role, Term, WriteClass};
+use anabranch_sql::summary::{Comparison, Condition, Role, Term, WriteClass};
 use anabranch_types::{ColumnIndex, TableId, Value};
 
 use super::view::apart;
@@ -105,7 +105,11 @@ fn turn(
     match (facet, action.access.role) {
         (_, Role::Read) => None,
         (_, Role::Insert) => Some(Turn::New),
-        (Facet::Row(_), Role::Delete) => Some(Turn::Forth),
+        // One of several rows leaves the others: it turns nothing, and the last one all.
+        (Facet::Row(_), Role::Delete) => Some(match takes_all(footprint, clause, action) {
+            true => Turn::Forth,
+            false => Turn::Back,
+        }),
         // The row that carries the column goes, and the question with it.
         (Facet::Null(_) | Facet::True(_), Role::Delete) => Some(Turn::Back),
         (Facet::Row(_), Role::Update) => None,
@@ -127,6 +131,20 @@ fn turn(
             _ => Turn::Back,
         }),
     }
+}
+
+/// Whether a DELETE takes all rows of a group: there is but one, or nothing but the group is asked for.
+fn takes_all(footprint: &Footprint<'_>, clause: &Clause, delete: &Action) -> bool {
+    let table = footprint.table(delete.access.table);
+    let linked = clause.links.columns_of(table.id);
+    let tells = |key: &[ColumnIndex]| !key.is_empty() && key.iter().all(|c| linked.contains(c));
+    let one =
+        tells(&table.primary_key) || table.indexes.iter().any(|i| i.unique && tells(&i.columns));
+    let of_group = |c: &Condition| linked.contains(&c.column) && c.comparison == Comparison::Equal;
+    let all = linked.iter().all(|c| delete.fixed(*c).is_some())
+        && delete.access.conditions.iter().all(of_group)
+        && !delete.access.filtered_otherwise;
+    one || all
 }
 
 /// Whether rows of `a` refer, by a foreign key on what links the clause's tables, to rows of `b`.
@@ -267,9 +285,39 @@ pub(crate) fn judge_inclusion(
         })
         .collect();
     let owners = |actions: &[&Action]| actions.iter().map(|a| a.owner).collect::<Vec<_>>();
+    // What merging makes of a row's columns, none of those who changed them may have seen.
+    let told = |table: TableId, filters: &[Filter]| -> Vec<ColumnIndex> {
+        let of_table = filters.iter().filter(|f| f.column.0 == table);
+        let mut told = clause.links.columns_of(table);
+        told.extend(of_table.map(|f| f.column.1));
+        told
+    };
+    let unseen = |action: &Action, among: &[&Action], filters: &[Filter]| {
+        let table = action.access.table;
+        let updates = |a: &&&Action| a.access.role == Role::Update && a.access.table == table;
+        let mut columns = told(table, filters);
+        columns.retain(|c| among.iter().filter(updates).any(|a| a.write(*c).is_some()));
+        let assigns = |c: &ColumnIndex| {
+            let write = action.write(*c);
+            write.is_some_and(|w| matches!(w.class, WriteClass::Assign(_)))
+        };
+        action.access.role == Role::Update && !columns.iter().all(assigns)
+    };
     let mut findings = Vec::new();
     for action in &makers {
-        findings.push(if enders.is_empty() {
+        findings.push(if unseen(action, &makers, demanding) {
+            let mut because = owners(&makers);
+            because.extend(owners(&enders));
+            let mut need = Need::of_group(clause, parent.tables[0], action);
+            need.writes.clear();
+            Finding::unknown(
+                action.owner,
+                "unrecognised",
+                "changes to a row may make it demand what none of them has looked for",
+            )
+            .because(because)
+            .needing(vec![need])
+        } else if enders.is_empty() {
             Finding::yes(
                 action.owner,
                 "fk-insert",
@@ -306,7 +354,7 @@ pub(crate) fn judge_inclusion(
             )
             .because(because)
             .needing(vec![Need::of_group(clause, parent.tables[0], action)])
-        } else if makers.is_empty() {
+        } else if makers.is_empty() && !unseen(action, &enders, &parent.filters) {
             Finding::yes(
                 action.owner,
                 "fk-unopposed",
@@ -318,7 +366,10 @@ pub(crate) fn judge_inclusion(
                 "fk-delete",
                 "a row that demands what it takes away may come at the same time",
             )
-            .because(owners(&makers))
+            .because(match makers.is_empty() {
+                true => owners(&enders),
+                false => owners(&makers),
+            })
             .needing(vec![Need::of_group(clause, parent.tables[0], action)])
         });
     }

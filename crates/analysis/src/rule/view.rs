@@ -488,6 +488,14 @@ pub(crate) fn judge_balance(
             Finding::unknown(*owner, "mv-unmaintained", why)
                 .because(vec![*owner])
                 .needing(group_needs(mine))
+        } else if mine.iter().any(|c| is_late(c, parts)) {
+            Finding::unknown(
+                *owner,
+                "mv-unmaintained",
+                "an amount is decided at commit, where it may be another than the one that was checked",
+            )
+            .because(touching.clone())
+            .needing(group_needs(mine))
         } else if let Some(others) = regrouped(&all, mine) {
             Finding::no(
                 *owner,
@@ -512,6 +520,24 @@ pub(crate) fn judge_balance(
         }
     }
     worst(findings)
+}
+
+/// Whether an amount is what an UPDATE of the same call makes of a column, which the row's owner decides.
+fn is_late(contribution: &Contribution<'_>, parts: &[Part]) -> bool {
+    let is_summed = |column: ColumnIndex| {
+        let of = (contribution.action.access.table, column);
+        match &parts[contribution.part].source {
+            Source::Column(column) => *column == of,
+            Source::Aggregate { columns, .. } => columns.contains(&of),
+        }
+    };
+    contribution.action.access.writes.iter().any(|write| {
+        let term = match &write.class {
+            WriteClass::Assign(term) | WriteClass::Add { term, .. } => Some(term),
+            WriteClass::OfRow | WriteClass::OfData => None,
+        };
+        is_summed(write.column) && matches!(term, Some(Term::Incremented { .. }))
+    })
 }
 
 /// The table that names a group: that of the group's own row, or the one that is summed.
