@@ -565,3 +565,41 @@ INSERT INTO t (id, made) VALUES ($1, $2);
         assert_eq!(unknown(&script), ["Set", "Add"], "{body} {events}");
     }
 }
+
+/// The last declaration of a function is the one that runs.
+#[test]
+fn a_stamp_that_is_replaced_is_none() {
+    let function = |body: &str| {
+        format!(
+            "CREATE OR REPLACE FUNCTION touch() RETURNS trigger AS $$ BEGIN {body} RETURN NEW; END; $$ LANGUAGE plpgsql;"
+        )
+    };
+    let script = script(&format!(
+        "CREATE TABLE t (id bigint PRIMARY KEY, n integer, changed timestamp);
+CREATE TABLE log (n integer);
+{}
+CREATE TRIGGER touched BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION touch();
+{}
+-- name: Set :exec
+UPDATE t SET n = 1 WHERE id = $1;
+",
+        function("NEW.changed := now();"),
+        function("INSERT INTO log VALUES (1);"),
+    ));
+    assert_eq!(unknown(&script), ["Set"]);
+}
+
+/// What is added to a domain is a condition that nobody here knows.
+#[test]
+fn nothing_is_known_of_a_domain_that_is_altered() {
+    let script = script(
+        "CREATE DOMAIN amount AS integer CHECK (VALUE >= 0);
+ALTER DOMAIN amount ADD CHECK (VALUE < 100);
+CREATE TABLE t (id bigint PRIMARY KEY, n amount);
+-- name: More :exec
+UPDATE t SET n = n + 1 WHERE id = $1;
+",
+    );
+    assert_eq!(left_out(&script).len(), 2, "{:?}", script.left_out);
+    assert_eq!(access(&script, "More").writes[0].class, WriteClass::OfData);
+}

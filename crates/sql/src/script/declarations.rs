@@ -148,7 +148,7 @@ impl Reader {
             .iter()
             .map(|place| self.text(place));
         let views = self.views();
-        let stamps: Vec<Stamp> = texts.clone().filter_map(pgsql::stamp).collect();
+        let stamps = pgsql::all_stamps(texts.clone());
         let types = Types::of(texts);
         let known = (&types, stamps.as_slice());
         let mut peculiar = Peculiar::default();

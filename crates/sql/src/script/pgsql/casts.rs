@@ -165,9 +165,7 @@ fn declares(all: &[Token<'_>], first: usize, at: usize) -> bool {
     const MODES: [&str; 5] = ["in", "out", "inout", "variadic", "constant"];
     let begins = |n: usize| match first.checked_sub(n) {
         Some(at) => {
-            ["(", ",", ";"]
-                .iter()
-                .any(|s| all[at].is_sign(s.chars().next().unwrap_or(' ')))
+            ['(', ',', ';'].iter().any(|sign| all[at].is_sign(*sign))
                 || all[at].is("declare")
                 || MODES.iter().any(|mode| all[at].is(mode))
         }

@@ -31,7 +31,8 @@ use super::{
 };
 
 pub(super) use casts::statement;
-pub(super) use trigger::{Stamp, stamp, stamps};
+pub(super) use trigger::{Stamp, all_stamps};
+use trigger::{stamp, stamps};
 pub(super) use types::Types;
 
 /// Words in the place of a stretch of a file.
@@ -89,8 +90,8 @@ pub(super) struct Reading {
     pub(super) strange: Vec<(Range<usize>, String)>,
 }
 
-/// How the declaration is read that stands in `text` at `base`, beside the types and stamps that are `known`, without those of its parts that begin where `dropped`
-/// says. What is peculiar of its columns goes to `peculiar`.
+/// How the declaration is read that stands in `text` at `base`, beside the types and stamps that are `known`, without
+/// those of its parts that begin where `dropped` says. What is peculiar of its columns goes to `peculiar`.
 pub(super) fn declaration(
     text: &str,
     base: usize,
@@ -155,20 +156,21 @@ pub(super) fn view(text: &str) -> Option<View> {
 /// Why an assertion or a unique index cannot be understood, because of what is peculiar of a column that it names.
 pub(super) fn beyond(text: &str, peculiar: &Peculiar, views: &[View]) -> Option<String> {
     let all = tokens(text);
+    let is_index = begin(&all, &["create", "unique", "index"]);
+    if !is_index && !begin(&all, &["create", "assertion"]) {
+        return None;
+    }
     let mut named: BTreeSet<String> = all.iter().filter_map(Token::name).collect();
     let mut views: Vec<&View> = views.iter().collect();
     while let Some(at) = views.iter().position(|view| named.contains(&view.name)) {
         named.extend(views.swap_remove(at).names.iter().cloned());
     }
     let is_named = |key: &&(String, String)| named.contains(&key.0) && named.contains(&key.1);
-    if begin(&all, &["create", "unique", "index"]) {
+    if is_index {
         let (_, column) = peculiar.generated.keys().find(is_named)?;
         return Some(format!(
             "a unique index on \"{column}\", which the database computes,"
         ));
-    }
-    if !begin(&all, &["create", "assertion"]) {
-        return None;
     }
     let compares = compares(&all);
     let unknown = peculiar.equal_otherwise.iter();

@@ -16,6 +16,25 @@ pub(in crate::script) struct Stamp {
     columns: Vec<String>,
 }
 
+/// The stamps among declarations. A function that is declared more than once is none: the last replaces the others.
+pub(in crate::script) fn all_stamps<'t>(
+    declarations: impl Iterator<Item = &'t str> + Clone,
+) -> Vec<Stamp> {
+    let mut stamps: Vec<Stamp> = declarations.clone().filter_map(stamp).collect();
+    let functions: Vec<String> = declarations.filter_map(function).collect();
+    let once = |name: &String| functions.iter().filter(|other| *other == name).count() == 1;
+    stamps.retain(|stamp| once(&stamp.name));
+    stamps
+}
+
+/// The function that a text declares.
+fn function(text: &str) -> Option<String> {
+    let all = tokens(text);
+    let at = all.iter().take(4).position(|t| t.is("function"))?;
+    let (name, _) = name_of(&all, at + 1)?;
+    begin(&all, &["create"]).then_some(name)
+}
+
 /// The stamp that a text declares.
 pub(in crate::script) fn stamp(text: &str) -> Option<Stamp> {
     let all = tokens(text);

@@ -118,8 +118,19 @@ impl Types {
             schemas: schemas(declarations.clone()),
             ..Types::default()
         };
-        for text in declarations.filter(|text| declares(text)) {
+        for text in declarations {
             let all = tokens(text);
+            // It is told as left out: what it demands is not known.
+            if begin(&all, &["alter", "domain"])
+                && let Some((name, next)) = name_of(&all, 2)
+                && let Some(declared) = types.declared.get_mut(&name)
+                && !begin(&all[next..], &["owner"])
+            {
+                *declared = opaque();
+            }
+            if !declares(text) {
+                continue;
+            }
             let Some((name, next)) = name_of(&all, 2) else {
                 continue;
             };
@@ -422,7 +433,7 @@ fn enumeration(rest: &[Token<'_>]) -> Option<DeclaredType> {
     })
 }
 
-/// A condition on a domain's value, of this column; `column` is quoted.
+/// A condition on a domain's value, of this column, as it is written in expressions.
 pub(super) fn of_column(check: &str, column: &str) -> String {
     let mut out = String::with_capacity(check.len());
     let mut done = 0;
