@@ -546,6 +546,13 @@ INSERT INTO t (id, made) VALUES ($1, $2);
     let of_updates = with(body, &events.replace("INSERT OR UPDATE", "UPDATE OF n"));
     let made = &access(&of_updates, "Add").writes[3].class;
     assert_eq!(made, &WriteClass::Assign(Term::Parameter(1)));
+    // The UPDATE may be one that it does not run for.
+    let set = access(&of_updates, "Set").writes.iter();
+    let set: Vec<(usize, WriteClass)> = set.map(|w| (w.column.index(), w.class.clone())).collect();
+    assert_eq!(
+        set[1..],
+        [(3, WriteClass::Assign(Term::Parameter(0))), (2, now())]
+    );
     for (body, events) in [
         ("NEW.n := NEW.n + 1; RETURN NEW;", events.to_owned()),
         ("NEW.changed := OLD.changed; RETURN NEW;", events.to_owned()),
@@ -557,6 +564,7 @@ INSERT INTO t (id, made) VALUES ($1, $2);
             events.to_owned(),
         ),
         (body, events.replace("BEFORE", "AFTER")),
+        (body, events.replace("EXECUTE", "WHEN (NEW.n > 1) EXECUTE")),
         (body, events.replace("UPDATE", "DELETE")),
         (body, events.replace("ROW", "STATEMENT")),
         (body, events.replace("touch()", "other()")),

@@ -165,15 +165,17 @@ fn told(text: &str, known: &[Stamp], peculiar: &mut Peculiar) -> Option<()> {
     let (function, end) = name_of(rest, run + 2)?;
     let stamp = known.iter().find(|stamp| stamp.name == function)?;
     let plain = begin_signs(&rest[end..], "()") && rest.len() == end + 2;
-    if !each_row || !plain || has("delete") || has("truncate") {
+    let conditional = rest.iter().any(|t| t.is("when"));
+    if !each_row || !plain || conditional || has("delete") || has("truncate") {
         return None;
     }
-    // Where it runs for some columns or rows alone, it may be taken to run for all.
     for column in &stamp.columns {
         let key = (table.clone(), column.clone());
-        if has("update") {
-            peculiar.stamped_anyway.insert(key.clone());
-        }
+        // An UPDATE of other columns than it runs for sets this one to what it says itself.
+        match has("of") {
+            true => peculiar.stamped.insert(key.clone()),
+            false => has("update") && peculiar.stamped_anyway.insert(key.clone()),
+        };
         if has("insert") {
             peculiar.stamped_at_first.insert(key);
         }
