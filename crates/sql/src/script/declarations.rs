@@ -155,13 +155,13 @@ impl Reader {
         let none = |_: usize| false;
         for place in &self.declarations.places {
             let (text, base) = (self.text(place), place.range.start);
-            pgsql::declaration(text, base, known, &none, &mut peculiar);
+            pgsql::looked_at(text, base, known, &none, &mut peculiar);
         }
         let (mut parts, mut keys, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
         let mut strange: Vec<(Place, String)> = Vec::new();
         for (at, place) in self.declarations.places.iter().enumerate() {
             let (text, base) = (self.text(place), place.range.start);
-            let reading = pgsql::declaration(text, base, known, &none, &mut peculiar);
+            let reading = pgsql::looked_at(text, base, known, &none, &mut peculiar);
             parts.extend(reading.parts.into_iter().map(|part| (at, part)));
             keys.extend(reading.keys.into_iter().map(|(range, column)| {
                 let file = place.file;

@@ -181,6 +181,13 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
+/// Whether one of these is among the first words of a text, of which no more is looked at.
+pub(super) fn starts_among(text: &str, count: usize, wanted: &[&str]) -> bool {
+    words(text)
+        .take(count)
+        .any(|word| wanted.contains(&word.as_str()))
+}
+
 /// `name {`, `name(…) {` or `name:` at the beginning of a text: the name, the length, and whether a group
 /// opens.
 fn heading(text: &str) -> Option<(&str, usize, bool)> {

@@ -27,6 +27,7 @@ use std::ops::Range;
 
 use super::{
     peculiar::Peculiar,
+    scan::starts_among,
     tokens::{Token, Translated, after_if, begin, name_of, tokens},
 };
 
@@ -99,6 +100,31 @@ pub(super) fn declaration(
     dropped: &dyn Fn(usize) -> bool,
     peculiar: &mut Peculiar,
 ) -> Reading {
+    let mut reading = looked_at(text, base, known, dropped, peculiar);
+    let taken: Vec<Range<usize>> = reading.edits.iter().map(|e| e.range.clone()).collect();
+    let inside = |edit: &Edit| {
+        taken
+            .iter()
+            .any(|t| t.start <= edit.range.start && edit.range.end <= t.end && !t.is_empty())
+    };
+    let casts = casts::casts(text, base, known.0);
+    reading
+        .edits
+        .extend(casts.into_iter().filter(|edit| !inside(edit)));
+    reading
+        .edits
+        .sort_by_key(|edit| (edit.range.start, edit.range.end));
+    reading
+}
+
+/// The same without the types that expressions and routines name.
+pub(super) fn looked_at(
+    text: &str,
+    base: usize,
+    known: (&Types, &[Stamp]),
+    dropped: &dyn Fn(usize) -> bool,
+    peculiar: &mut Peculiar,
+) -> Reading {
     let mut reading = Reading::default();
     let (types, known) = known;
     let is_stamp = stamp(text).is_some() || stamps(text, known, peculiar);
@@ -109,19 +135,6 @@ pub(super) fn declaration(
         return reading;
     }
     table::table(text, base, types, dropped, peculiar, &mut reading);
-    let taken: Vec<Range<usize>> = reading.edits.iter().map(|e| e.range.clone()).collect();
-    let inside = |edit: &Edit| {
-        taken
-            .iter()
-            .any(|t| t.start <= edit.range.start && edit.range.end <= t.end && !t.is_empty())
-    };
-    let casts = casts::casts(text, base, types);
-    reading
-        .edits
-        .extend(casts.into_iter().filter(|edit| !inside(edit)));
-    reading
-        .edits
-        .sort_by_key(|edit| (edit.range.start, edit.range.end));
     reading
 }
 
@@ -144,6 +157,9 @@ pub(super) struct View {
 
 /// The view that a text declares.
 pub(super) fn view(text: &str) -> Option<View> {
+    if !starts_among(text, 5, &["view"]) {
+        return None;
+    }
     let all = tokens(text);
     let at = all.iter().take(5).position(|t| t.is("view"))?;
     let (name, _) = name_of(&all, after_if(&all, at + 1))?;
@@ -155,6 +171,9 @@ pub(super) fn view(text: &str) -> Option<View> {
 
 /// Why an assertion or a unique index cannot be understood, because of what is peculiar of a column that it names.
 pub(super) fn beyond(text: &str, peculiar: &Peculiar, views: &[View]) -> Option<String> {
+    if !starts_among(text, 3, &["assertion", "index"]) {
+        return None;
+    }
     let all = tokens(text);
     let is_index = begin(&all, &["create", "unique", "index"]);
     if !is_index && !begin(&all, &["create", "assertion"]) {

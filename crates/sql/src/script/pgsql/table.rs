@@ -10,6 +10,7 @@ use super::{
 use crate::parse::cursor::is_reserved;
 use crate::script::{
     peculiar::Peculiar,
+    scan::starts_among,
     tokens::{Token, after_if, begin, closing, listed, name_of, quoted, tokens},
 };
 
@@ -39,6 +40,9 @@ pub(super) fn table(
     peculiar: &mut Peculiar,
     reading: &mut Reading,
 ) {
+    if !starts_among(text, 3, &["table"]) {
+        return;
+    }
     let all = tokens(text);
     if !begin(&all, &["create"]) && !begin(&all, &["alter", "table"]) {
         return;

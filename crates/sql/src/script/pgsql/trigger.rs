@@ -5,7 +5,7 @@
 
 use crate::script::{
     peculiar::Peculiar,
-    scan::Part,
+    scan::{Part, starts_among},
     tokens::{Token, begin, name_of, tokens},
 };
 
@@ -29,6 +29,9 @@ pub(in crate::script) fn all_stamps<'t>(
 
 /// The function that a text declares.
 fn function(text: &str) -> Option<String> {
+    if !starts_among(text, 4, &["function"]) {
+        return None;
+    }
     let all = tokens(text);
     let at = all.iter().take(4).position(|t| t.is("function"))?;
     let (name, _) = name_of(&all, at + 1)?;
@@ -37,6 +40,9 @@ fn function(text: &str) -> Option<String> {
 
 /// The stamp that a text declares.
 pub(in crate::script) fn stamp(text: &str) -> Option<Stamp> {
+    if !starts_among(text, 4, &["function"]) {
+        return None;
+    }
     let all = tokens(text);
     let at = all.iter().take(4).position(|t| t.is("function"))?;
     if !begin(&all, &["create"]) {
@@ -141,6 +147,9 @@ pub(in crate::script) fn stamps(text: &str, known: &[Stamp], peculiar: &mut Pecu
 }
 
 fn told(text: &str, known: &[Stamp], peculiar: &mut Peculiar) -> Option<()> {
+    if !starts_among(text, 4, &["trigger"]) {
+        return None;
+    }
     let all = tokens(text);
     let at = all.iter().take(4).position(|t| t.is("trigger"))?;
     if !begin(&all, &["create"]) || all[..at].iter().any(|t| t.is("constraint")) {

@@ -7,7 +7,7 @@ use anabranch_types::DataType;
 use crate::{
     parse::resolve_written_type,
     script::{
-        scan::Part,
+        scan::{Part, starts_among},
         tokens::{Token, after_if, begin, closing, name_of, tokens},
     },
 };
@@ -101,6 +101,9 @@ const OTHERS: [&str; 24] = [
 
 /// Whether a text declares a type, or nothing but a schema.
 pub(super) fn declares(text: &str) -> bool {
+    if !starts_among(text, 2, &["type", "domain", "schema"]) {
+        return false;
+    }
     let all = tokens(text);
     let forms: [&[&str]; 3] = [
         &["create", "domain"],
@@ -118,7 +121,8 @@ impl Types {
             schemas: schemas(declarations.clone()),
             ..Types::default()
         };
-        for text in declarations {
+        let kinds = ["type", "domain", "schema"];
+        for text in declarations.filter(|text| starts_among(text, 2, &kinds)) {
             let all = tokens(text);
             // It is told as left out: what it demands is not known.
             if begin(&all, &["alter", "domain"])
