@@ -36,7 +36,7 @@ pub struct Application {
     /// Its procedures, in order of declaration.
     pub procedures: Vec<Arc<CompiledProcedure>>,
     summaries: Vec<TransactionSummary>,
-    assertions: Vec<CompiledAssertion>,
+    assertions: Arc<[CompiledAssertion]>,
     constraints: Arc<Constraints>,
     programs: Arc<Programs>,
     next_statement: AtomicU32,
@@ -95,24 +95,13 @@ impl Application {
     pub fn compile(catalog: Catalog) -> Result<Application, Vec<Diagnostic>> {
         let programs = Programs::default();
         let constraints = Arc::new(Constraints::compile(&catalog, &programs)?);
-        let mut problems = Vec::new();
-        let mut procedures: Vec<Arc<CompiledProcedure>> = Vec::new();
+        let mut procedures = Vec::new();
         let mut next_statement = 0;
-        for procedure in &catalog.procedures {
-            let compiler = Compiler {
-                catalog: &catalog,
-                constraints: &constraints,
-                programs: &programs,
-                done: &procedures,
-            };
-            match compiler.compile(procedure, next_statement) {
-                Ok(compiled) => {
-                    next_statement += compiled.statements_in_all();
-                    procedures.push(Arc::new(compiled));
-                }
-                Err(problem) => problems.push(problem),
-            }
-        }
+        let mut problems = compile_behind(
+            &mut procedures,
+            &mut next_statement,
+            (&catalog, &constraints, &programs),
+        );
         let mut assertions = Vec::new();
         for assertion in &catalog.assertions {
             match condition_statement(&catalog, &assertion.expression, assertion.span) {
@@ -158,8 +147,43 @@ impl Application {
             catalog,
             procedures,
             summaries,
-            assertions,
+            assertions: assertions.into(),
             constraints,
+            programs: Arc::new(programs.fixed()),
+            next_statement: AtomicU32::new(next_statement),
+        })
+    }
+
+    /// This application with more procedures: those that `catalog`, which is this one's otherwise, has behind its own.
+    /// Their statements are numbered from `first_statement`.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(crate) fn extended(
+        &self,
+        catalog: Catalog,
+        first_statement: u32,
+    ) -> Result<Application, Vec<Diagnostic>> {
+        let programs = self.programs.extended();
+        let mut procedures = self.procedures.clone();
+        let mut next_statement = first_statement.max(self.next_statement.load(Ordering::Relaxed));
+        let problems = compile_behind(
+            &mut procedures,
+            &mut next_statement,
+            (&catalog, &self.constraints, &programs),
+        );
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let mut summaries = self.summaries.clone();
+        let more = procedures[summaries.len()..].iter();
+        summaries.extend(more.map(|procedure| procedure.summary()));
+        Ok(Application {
+            catalog,
+            procedures,
+            summaries,
+            assertions: self.assertions.clone(),
+            constraints: self.constraints.clone(),
             programs: Arc::new(programs.fixed()),
             next_statement: AtomicU32::new(next_statement),
         })
@@ -260,6 +284,31 @@ impl Application {
             constraints: self.constraints.clone(),
         })
     }
+}
+
+/// Compiles the procedures of a catalog that stand behind those that are there; what is wrong with them.
+fn compile_behind(
+    procedures: &mut Vec<Arc<CompiledProcedure>>,
+    next_statement: &mut u32,
+    (catalog, constraints, programs): (&Catalog, &Arc<Constraints>, &Programs),
+) -> Vec<Diagnostic> {
+    let mut problems = Vec::new();
+    for procedure in &catalog.procedures[procedures.len()..] {
+        let compiler = Compiler {
+            catalog,
+            constraints,
+            programs,
+            done: procedures,
+        };
+        match compiler.compile(procedure, *next_statement) {
+            Ok(compiled) => {
+                *next_statement += compiled.statements_in_all();
+                procedures.push(Arc::new(compiled));
+            }
+            Err(problem) => problems.push(problem),
+        }
+    }
+    problems
 }
 
 impl CompiledStatement {

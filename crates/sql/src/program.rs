@@ -92,6 +92,15 @@ impl Programs {
         }
     }
 
+    /// These, to which more can be added that are then [`Programs::fixed`] with them.
+    pub(crate) fn extended(&self) -> Programs {
+        let later = self.later.read().unwrap_or_else(PoisonError::into_inner);
+        Programs {
+            fixed: self.fixed.iter().chain(later.iter()).cloned().collect(),
+            ..Programs::default()
+        }
+    }
+
     /// How what is written to a column merges, if all programs agree on it.
     pub(crate) fn policy(&self, table: TableId, column: ColumnIndex) -> Option<ColumnPolicy> {
         self.policies.of(table, column)

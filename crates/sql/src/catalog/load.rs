@@ -45,26 +45,34 @@ pub(crate) fn load_translated(
     translated: &[Option<Translated>],
 ) -> Result<Catalog, Vec<Diagnostic>> {
     let mut loader = Loader::default();
-    let lexed = loader.lex(&files, translated);
-    let mut declared = Vec::new();
-    for (file, tokens, text_end) in &lexed {
-        for statement in statements(tokens, *text_end) {
-            match declaration(file, statement) {
-                Ok(declaration) => declared.push((*file, statement, declaration)),
-                Err(error) => loader.note_broken(statement, error),
-            }
-        }
-    }
+    let lexed = loader.lex(0, &files, translated);
+    let declared = loader.declared(&lexed);
     let mut catalog = loader.build(declared);
-    let mut errors = loader.errors;
-    if errors.is_empty() {
-        catalog.files = files;
-        return Ok(catalog);
-    }
-    errors.sort_by_key(|error| error.span.map(|span| (span.file, span.start)));
-    errors.dedup();
-    errors.truncate(DIAGNOSTICS_MAX);
-    Err(errors)
+    loader.finished()?;
+    catalog.files = files;
+    Ok(catalog)
+}
+
+/// A catalog with the routines of more files, the first of which has the number `first`; nothing else of them counts.
+///
+/// # Errors
+/// Everything that is wrong with them.
+pub(crate) fn load_beside(
+    catalog: &Catalog,
+    first: usize,
+    files: &[SourceFile],
+    translated: &[Option<Translated>],
+) -> Result<Catalog, Vec<Diagnostic>> {
+    let mut loader = Loader::default();
+    let lexed = loader.lex(first, files, translated);
+    let declared = loader.declared(&lexed).into_iter();
+    let routines = declared.filter(|(_, _, of)| matches!(of, Declaration::Routine));
+    let routines = routines.map(|(file, statement, _)| (file, statement));
+    let routines = routines.collect();
+    let mut more = catalog.clone();
+    loader.routines(routines, &mut more);
+    loader.finished()?;
+    Ok(more)
 }
 
 #[derive(Default)]
@@ -78,14 +86,41 @@ type Lexed<'a> = (&'a SourceFile, Vec<Token>, Span);
 type Declared<'a> = (&'a SourceFile, StatementTokens<'a>, Declaration);
 
 impl Loader {
+    /// Everything that is wrong, in order of place, if anything is.
+    fn finished(self) -> Result<(), Vec<Diagnostic>> {
+        let mut errors = self.errors;
+        if errors.is_empty() {
+            return Ok(());
+        }
+        errors.sort_by_key(|error| error.span.map(|span| (span.file, span.start)));
+        errors.dedup();
+        errors.truncate(DIAGNOSTICS_MAX);
+        Err(errors)
+    }
+
+    fn declared<'a>(&mut self, lexed: &'a [Lexed<'a>]) -> Vec<Declared<'a>> {
+        let mut declared = Vec::new();
+        for (file, tokens, text_end) in lexed {
+            for statement in statements(tokens, *text_end) {
+                match declaration(file, statement) {
+                    Ok(declaration) => declared.push((*file, statement, declaration)),
+                    Err(error) => self.note_broken(statement, error),
+                }
+            }
+        }
+        declared
+    }
+
+    /// The tokens of files, of which the first has the number `first`.
     fn lex<'a>(
         &mut self,
+        first: usize,
         files: &'a [SourceFile],
         translated: &[Option<Translated>],
     ) -> Vec<Lexed<'a>> {
         let mut lexed = Vec::new();
-        for (number, file) in files.iter().enumerate() {
-            let (Ok(number), Ok(end)) = (u16::try_from(number), u32::try_from(file.text.len()))
+        for (at, file) in files.iter().enumerate() {
+            let (Ok(number), Ok(end)) = (u16::try_from(first + at), u32::try_from(file.text.len()))
             else {
                 let message = format!("\"{}\" is one file too many, or too long", file.name);
                 let error = Diagnostic {
@@ -97,7 +132,7 @@ impl Loader {
                 self.errors.push(error);
                 break;
             };
-            let other = translated.get(usize::from(number)).and_then(Option::as_ref);
+            let other = translated.get(at).and_then(Option::as_ref);
             let text = match other {
                 None => Text {
                     file: number,

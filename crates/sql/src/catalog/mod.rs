@@ -21,7 +21,7 @@ use crate::{
 };
 
 pub use load::load;
-pub(crate) use load::load_translated;
+pub(crate) use load::{load_beside, load_translated};
 pub use lookup::describe;
 
 /// Everything that an application declares, in order of declaration.

@@ -1,5 +1,7 @@
 //! What files declare, as far as it can be read: what cannot is left out, as small as it can be, and told.
 
+use std::ops::Range;
+
 use super::{
     LeftOut, Place, Reader, Written, mysql,
     peculiar::Peculiar,
@@ -10,13 +12,13 @@ use super::{
 use crate::{
     application::Application,
     bind::unknown::Tolerance,
-    catalog::{Procedure, load_translated},
+    catalog::{Procedure, load_beside, load_translated},
     diagnostic::Diagnostic,
     source::{SourceFile, Span},
 };
 
 /// The declarations of files, and which of them are left out.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Declarations {
     places: Vec<Place>,
     /// Which of them are left out, and why.
@@ -39,6 +41,17 @@ pub(super) struct Declarations {
     pub(super) is_mysql: bool,
 }
 
+/// What there is when more is read.
+pub(super) struct Since<'s> {
+    pub(super) application: &'s Application,
+    /// The number of the file that is read now.
+    pub(super) file: usize,
+    /// The first of its declarations.
+    pub(super) place: usize,
+    /// The number of its first statement.
+    pub(super) first_statement: u32,
+}
+
 impl Declarations {
     pub(super) fn new(places: Vec<Place>, is_mysql: bool) -> Declarations {
         Declarations {
@@ -46,6 +59,13 @@ impl Declarations {
             is_mysql,
             ..Declarations::default()
         }
+    }
+
+    /// Adds the declarations of one more file; the number of the first.
+    pub(super) fn add(&mut self, places: impl Iterator<Item = Place>) -> usize {
+        let first = self.places.len();
+        self.places.extend(places);
+        first
     }
 
     fn is_dropped(&self, declaration: usize) -> bool {
@@ -95,25 +115,44 @@ impl Declarations {
 }
 
 impl Reader {
-    /// What is declared, as far as it can be read.
-    pub(super) fn base(&mut self) -> Result<Application, Vec<Diagnostic>> {
+    /// What is declared, as far as it can be read: by all files, or by one more.
+    pub(super) fn base(
+        &mut self,
+        since: Option<&Since<'_>>,
+    ) -> Result<Application, Vec<Diagnostic>> {
+        let (files, first) = match since {
+            None => (0..self.scripts, 0),
+            Some(since) => (since.file..since.file + 1, since.place),
+        };
         match self.declarations.is_mysql {
-            false => self.look_for_peculiar(),
-            true => self.look_for_asserted(),
+            false => self.look_for_peculiar(first),
+            true => self.look_for_asserted(files.clone(), first),
         }
         loop {
             let (declared, translated) = match self.declarations.is_mysql {
-                true => self.in_postgres_words(),
-                false => self.edited(),
+                true => self.in_postgres_words(files.clone()),
+                false => self.edited(files.clone(), first),
             };
-            let loaded = load_translated(declared, &translated).and_then(|mut catalog| {
+            let loaded = match since {
+                None => load_translated(declared, &translated),
+                Some(since) => load_beside(
+                    since.application.catalog(),
+                    since.file,
+                    &declared,
+                    &translated,
+                ),
+            };
+            let loaded = loaded.and_then(|mut catalog| {
                 catalog.files.clone_from(&self.files);
                 let lost = self.lost();
                 let declared = catalog.procedures.iter().map(|p| p.name.clone());
                 let lost = lost.iter().filter_map(|text| unknown::routine(text));
                 let routines: Vec<String> = declared.chain(lost).collect();
                 catalog.tolerance = Some(Tolerance::but(routines));
-                Application::compile(catalog)
+                match since {
+                    None => Application::compile(catalog),
+                    Some(since) => since.application.extended(catalog, since.first_statement),
+                }
             });
             let problems = match loaded {
                 Ok(application) => {
@@ -141,25 +180,24 @@ impl Reader {
 
     /// What PostgreSQL's files have that there are no words for here: types, columns of types that are not known, and
     /// what cannot be understood because of them.
-    fn look_for_peculiar(&mut self) {
-        let texts = self
-            .declarations
-            .places
-            .iter()
-            .map(|place| self.text(place));
+    ///
+    /// Looks at the declarations from `first` on; those before it have been looked at.
+    fn look_for_peculiar(&mut self, first: usize) {
+        let places = self.declarations.places.iter();
+        let texts = places.map(|place| self.text(place));
         let views = self.views();
         let stamps = pgsql::all_stamps(texts.clone());
         let types = Types::of(texts);
         let known = (&types, stamps.as_slice());
-        let mut peculiar = Peculiar::default();
+        let mut peculiar = self.declarations.peculiar.clone();
         let none = |_: usize| false;
-        for place in &self.declarations.places {
+        for place in &self.declarations.places[first..] {
             let (text, base) = (self.text(place), place.range.start);
             pgsql::looked_at(text, base, known, &none, &mut peculiar);
         }
         let (mut parts, mut keys, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
-        let mut strange: Vec<(Place, String)> = Vec::new();
-        for (at, place) in self.declarations.places.iter().enumerate() {
+        let mut strange = self.declarations.strange.clone();
+        for (at, place) in self.declarations.places.iter().enumerate().skip(first) {
             let (text, base) = (self.text(place), place.range.start);
             let reading = pgsql::looked_at(text, base, known, &none, &mut peculiar);
             parts.extend(reading.parts.into_iter().map(|part| (at, part)));
@@ -179,9 +217,12 @@ impl Reader {
         }
         let of = &mut self.declarations;
         (of.types, of.stamps) = (types, stamps);
-        (of.peculiar, of.parts) = (peculiar, parts);
-        (of.keys, of.strange, of.dropped) = (keys, strange, dropped);
-        for at in 0..of.parts.len() {
+        (of.peculiar, of.strange) = (peculiar, strange);
+        of.keys.extend(keys);
+        of.dropped.extend(dropped);
+        let first_part = of.parts.len();
+        of.parts.extend(parts);
+        for at in first_part..of.parts.len() {
             if let Some(why) = &of.parts[at].1.why {
                 let told = Diagnostic::unsupported(why.as_str(), of.part_place(at).span());
                 of.dropped_parts.push((at, told));
@@ -198,8 +239,8 @@ impl Reader {
     }
 
     /// Assertions about columns of MySQL's of whose values nothing is known.
-    fn look_for_asserted(&mut self) {
-        self.in_postgres_words();
+    fn look_for_asserted(&mut self, files: Range<usize>, first: usize) {
+        self.in_postgres_words(files);
         // Other text is compared without regard to case, which is no matter to a constant.
         let unknown = self.declarations.peculiar.ordered_otherwise.clone();
         let peculiar = Peculiar {
@@ -207,7 +248,7 @@ impl Reader {
             ..Peculiar::default()
         };
         let views = self.views();
-        for at in 0..self.declarations.places.len() {
+        for at in first..self.declarations.places.len() {
             let place = &self.declarations.places[at];
             if let Some(why) = pgsql::beyond(self.text(place), &peculiar, &views) {
                 let told = Diagnostic::unsupported(why, place.span());
@@ -218,45 +259,55 @@ impl Reader {
 
     /// The files with blanks in the place of what declares nothing, or is left out, and with other words where there
     /// are none here for what is declared.
-    fn edited(&mut self) -> (Vec<SourceFile>, Vec<Option<Translated>>) {
+    ///
+    /// Of `files` only, whose declarations are those from `first` on.
+    fn edited(
+        &mut self,
+        files: Range<usize>,
+        first: usize,
+    ) -> (Vec<SourceFile>, Vec<Option<Translated>>) {
         let of = &self.declarations;
-        let scripts = &self.files[..self.scripts];
+        let scripts = &self.files[files.clone()];
         let mut kept: Vec<Vec<bool>> = Vec::new();
         for file in scripts {
             kept.push(vec![false; file.text.len()]);
         }
-        let mut edits: Vec<Vec<Edit>> = vec![Vec::new(); self.scripts];
+        let mut edits: Vec<Vec<Edit>> = vec![Vec::new(); scripts.len()];
         let mut peculiar = of.peculiar.clone();
         let known = (&of.types, of.stamps.as_slice());
-        for (at, place) in of.places.iter().enumerate() {
+        for (at, place) in of.places.iter().enumerate().skip(first) {
             if of.is_dropped(at) {
                 continue;
             }
+            let file = place.file - files.start;
             // Its semicolon and the comments above it belong to it.
             let text = &self.files[place.file].text;
             let end = text[place.range.end..].find(';').map_or(0, |n| n + 1);
-            kept[place.file][place.range.start..place.range.end + end].fill(true);
+            kept[file][place.range.start..place.range.end + end].fill(true);
             let dropped = |start: usize| {
                 let mut parts = of.dropped_parts.iter().map(|(at, _)| &of.parts[*at]);
                 parts.any(|(declaration, part)| *declaration == at && part.range.start == start)
             };
             let (text, base) = (self.text(place), place.range.start);
             let reading = pgsql::declaration(text, base, known, &dropped, &mut peculiar);
-            edits[place.file].extend(reading.edits);
+            edits[file].extend(reading.edits);
         }
-        let mut files = Vec::new();
+        let mut declared = Vec::new();
         let mut translated = Vec::new();
         for ((file, kept), edits) in scripts.iter().zip(&kept).zip(&edits) {
             let mut text = blanked(&file.text, kept);
             translated.push(pgsql::edited(&mut text, edits));
-            files.push(SourceFile::new(file.name.clone(), text));
+            declared.push(SourceFile::new(file.name.clone(), text));
         }
         self.declarations.peculiar = peculiar;
-        (files, translated)
+        (declared, translated)
     }
 
     /// The files, and what they declare in PostgreSQL's words.
-    fn in_postgres_words(&mut self) -> (Vec<SourceFile>, Vec<Option<Translated>>) {
+    fn in_postgres_words(
+        &mut self,
+        files: Range<usize>,
+    ) -> (Vec<SourceFile>, Vec<Option<Translated>>) {
         let of = &self.declarations;
         let kept = || {
             let places = of.places.iter().enumerate();
@@ -268,7 +319,7 @@ impl Reader {
                 .collect(),
             ..Peculiar::default()
         };
-        let mut translated = vec![Some(Translated::default()); self.scripts];
+        let mut translated = vec![Some(Translated::default()); self.files.len()];
         for (_, place) in kept() {
             let text = self.text(place);
             let told = mysql::declaration(text, place.range.start, &mut peculiar);
@@ -282,15 +333,18 @@ impl Reader {
             of_file.iter_mut().for_each(|t| t.places.push(end));
         }
         self.declarations.peculiar = peculiar;
-        (self.files[..self.scripts].to_vec(), translated)
+        (
+            self.files[files.clone()].to_vec(),
+            translated[files].to_vec(),
+        )
     }
 
     pub(super) fn text(&self, place: &Place) -> &str {
         &self.files[place.file].text[place.range.clone()]
     }
 
-    /// What is left out of the declarations.
-    pub(super) fn told(&self, base: &Application) -> Vec<(Place, LeftOut)> {
+    /// What is left out of the declarations of the files from `first` on.
+    pub(super) fn told(&self, base: &Application, first: usize) -> Vec<(Place, LeftOut)> {
         let of = &self.declarations;
         let catalog = base.catalog();
         let lost = self.lost();
@@ -338,14 +392,16 @@ impl Reader {
             let meaning = "its columns are taken to be text of whose values nothing is known";
             told.push(note(place, "42704", message, meaning));
         }
+        told.retain(|(place, _)| place.file >= first);
         told
     }
 
-    /// Expressions that are not understood, of what is.
+    /// Expressions that are not understood, of what is, in the files from `first` on.
     pub(super) fn not_understood(
         &self,
         application: &Application,
         known: &[(Written, Procedure)],
+        first: usize,
     ) -> Vec<(Place, LeftOut)> {
         let of = &self.declarations;
         let tolerance = application.catalog().tolerance.as_ref();
@@ -361,6 +417,9 @@ impl Reader {
                 continue;
             };
             let file = usize::from(span.file);
+            if file < first {
+                continue;
+            }
             let range = span.start as usize..span.end as usize;
             let meaning = "what it comes to is taken to be any value".to_owned();
             let told = LeftOut {
@@ -373,12 +432,14 @@ impl Reader {
         left
     }
 
-    /// Procedures and functions that are left out.
-    pub(super) fn routines(&self) -> Vec<Unknown> {
-        let dropped = self.declarations.dropped.iter();
+    /// Procedures and functions that are left out of the files from `first` on.
+    pub(super) fn routines(&self, first: usize) -> Vec<Unknown> {
+        let of = &self.declarations;
+        let dropped = of.dropped.iter();
         dropped
+            .filter(|(at, _)| of.places[*at].file >= first)
             .filter_map(|(at, diagnostic)| {
-                let place = &self.declarations.places[*at];
+                let place = &of.places[*at];
                 let name = unknown::routine(self.text(place))?;
                 Some(Unknown {
                     name,

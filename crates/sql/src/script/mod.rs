@@ -11,6 +11,7 @@ mod client;
 mod declarations;
 mod group;
 mod invariants;
+mod joining;
 mod migration;
 mod mysql;
 mod order;
@@ -19,11 +20,11 @@ mod pgsql;
 mod placeholder;
 mod scan;
 mod tokens;
+mod transactions;
 mod unknown;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::Arc;
 
 use anabranch_types::DataType;
 
@@ -61,6 +62,8 @@ pub struct Script {
     pub has_clients: bool,
     /// Rules that programs probably rely on, in order of place.
     pub probable: Vec<Probable>,
+    /// What is needed to read more.
+    reader: Reader,
 }
 
 /// Something that is left out.
@@ -189,85 +192,55 @@ pub fn read_with(
         scripts: files.len(),
         files: files.into_iter().chain(programs).collect(),
         declarations: Declarations::new(declarations, is_mysql),
+        taken,
     };
-    let base = reader.base()?;
-    let mut left_out: Vec<(Place, LeftOut)> = reader.told(&base);
+    let base = reader.base(None)?;
+    let mut left_out: Vec<(Place, LeftOut)> = reader.told(&base, 0);
     left_out.extend(rows);
-    let mut unknown: Vec<Unknown> = reader.routines();
-    let mut known: Vec<(Written, Procedure)> = Vec::new();
-    let mut probable = Vec::new();
-    for mut written in written {
-        // A routine of that name is another transaction.
-        if base.find(written.name()).is_some() {
-            let name = unique(format!("{}_query", written.name()), &mut taken);
-            written.rename(name);
-        }
-        if let Written::Client(client) = &mut written {
-            let transaction = client.name.clone();
-            let told = client.probable.drain(..);
-            probable.extend(told.map(|one| Probable {
-                transaction: transaction.clone(),
-                ..one
-            }));
-        }
-        if let Written::Client(client) = &written
-            && !client.unresolved.is_empty()
-        {
-            for (place, diagnostic) in client.told() {
-                let left = reader.left_out(&written, diagnostic);
-                left_out.push((place, left));
-            }
-            unknown.push(reader.unknown(&written, client.unresolved[0].reason.clone()));
-            continue;
-        }
-        match reader.procedure(&base, &written) {
-            Ok(procedure) => known.push((written, procedure)),
-            Err(diagnostic) => reader.give_up(written, diagnostic, &mut left_out, &mut unknown),
-        }
-    }
-    let application = loop {
-        let mut catalog = base.catalog().clone();
-        for (_, procedure) in &known {
-            catalog.procedures.push(Arc::new(procedure.clone()));
-        }
-        match Application::compile(catalog) {
-            Ok(application) => break application,
-            Err(problems) => {
-                let before = known.len();
-                for problem in &problems {
-                    let of_it = |(written, _): &(Written, Procedure)| {
-                        problem.span.is_some_and(|span| written.holds(span))
-                    };
-                    if let Some(at) = known.iter().position(of_it) {
-                        let (written, _) = known.remove(at);
-                        reader.give_up(written, problem.clone(), &mut left_out, &mut unknown);
-                    }
-                }
-                if known.len() == before {
-                    return Err(problems);
-                }
-            }
-        }
-    };
-    let summaries = reader.summaries(&application, &known, &unknown);
-    left_out.extend(reader.not_understood(&application, &known));
-    left_out.sort_by_key(|(place, _)| (place.file, place.range.start));
-    probable.sort_by_key(|one| (one.file, one.range.start));
-    Ok(Script {
-        probable,
-        application,
+    let routines = reader.routines(0);
+    let read = reader.transactions(base, written, 0)?;
+    let unknown: Vec<Unknown> = routines.into_iter().chain(read.unknown).collect();
+    let summaries = read.application.summaries().to_vec();
+    let mut numbers = numbers(&summaries);
+    let summaries = reader.summaries(
         summaries,
-        left_out: left_out.into_iter().map(|(_, left)| left).collect(),
+        &read.application,
+        (&read.known, &unknown),
+        &mut numbers,
+    );
+    left_out.extend(read.left_out);
+    left_out.extend(reader.not_understood(&read.application, &read.known, 0));
+    Ok(Script {
+        probable: read.probable,
+        application: read.application,
+        summaries,
+        left_out: in_order(left_out),
         has_clients,
+        reader,
     })
 }
 
+/// In order of place.
+fn in_order(mut left_out: Vec<(Place, LeftOut)>) -> Vec<LeftOut> {
+    left_out.sort_by_key(|(place, _)| (place.file, place.range.start));
+    left_out.into_iter().map(|(_, left)| left).collect()
+}
+
+/// The number behind those of all statements.
+fn numbers(summaries: &[TransactionSummary]) -> u32 {
+    let statements = summaries.iter().flat_map(|summary| &summary.statements);
+    statements.map(|s| s.id.0 + 1).max().unwrap_or(0)
+}
+
+#[derive(Clone, Debug)]
 struct Reader {
     /// Of SQL, and behind them of programs.
     files: Vec<SourceFile>,
     /// How many are of SQL.
     scripts: usize,
     declarations: Declarations,
+    /// Names that transactions have.
+    taken: BTreeSet<String>,
 }
 
 /// Files without the ways back of migrations, where they have any; and these, told as left out.
@@ -446,14 +419,15 @@ impl Reader {
         })
     }
 
-    /// What each transaction type does, those that are not understood behind the others.
+    /// What transaction types do, those that are not understood behind the others; `numbers` is the number of the next
+    /// statement.
     fn summaries(
         &self,
+        mut summaries: Vec<TransactionSummary>,
         application: &Application,
-        known: &[(Written, Procedure)],
-        unknown: &[Unknown],
+        (known, unknown): (&[(Written, Procedure)], &[Unknown]),
+        numbers: &mut u32,
     ) -> Vec<TransactionSummary> {
-        let mut summaries = application.summaries().to_vec();
         for summary in &mut summaries {
             let written = known.iter().find(|(w, _)| w.name() == summary.name);
             let Some((written, _)) = written else {
@@ -474,18 +448,12 @@ impl Reader {
         let peculiar = &self.declarations.peculiar;
         peculiar.correct(&mut summaries, catalog);
         let lost = self.lost();
-        let mut numbers = summaries
-            .iter()
-            .flat_map(|s| &s.statements)
-            .map(|s| s.id.0 + 1)
-            .max()
-            .unwrap_or(0);
         for unknown in unknown {
             let declares = catalog.procedures.len() > known.len();
-            summaries.push(unknown.summary(catalog, &lost, declares, &mut numbers));
+            summaries.push(unknown.summary(catalog, &lost, declares, numbers));
         }
         for trigger in lost.iter().filter(|text| unknown::is_trigger(text)) {
-            unknown::fire(trigger, catalog, &lost, &mut summaries, &mut numbers);
+            unknown::fire(trigger, catalog, &lost, &mut summaries, numbers);
         }
         for declaration in &lost {
             unknown::constrain(declaration, catalog, &lost, peculiar, &mut summaries);
