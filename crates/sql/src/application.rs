@@ -354,7 +354,7 @@ impl CompiledStatement {
             constraints: &self.constraints,
             ctes: Vec::new(),
         };
-        let (rows, count) = run.statement(&self.statement.kind, Deferral::None).await?;
+        let (rows, count) = run.statement(&self.statement, Deferral::None).await?;
         Ok(ResultSet {
             columns: self.columns.clone(),
             rows,

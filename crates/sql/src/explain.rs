@@ -76,7 +76,7 @@ fn headline(statement: &Statement) -> String {
         StatementKind::Insert(insert) => format!("Insert on {}", insert.schema.name),
         StatementKind::Update(update) => format!("Update on {}", update.schema.name),
         StatementKind::Delete(delete) => format!("Delete on {}", delete.schema.name),
-        StatementKind::Merge(_) => "Merge (it does not run)".into(),
+        StatementKind::Several(several) => format!("Several: {} (it does not run)", several.what),
     }
 }
 
@@ -86,6 +86,7 @@ pub(crate) fn statement(out: &mut String, statement: &Statement, variables: &[St
         sources: Vec::new(),
         variables,
     };
+    named(out, &statement.ctes, 1, &names);
     match &statement.kind {
         StatementKind::Query(of) => query(out, of, 1, &mut names),
         StatementKind::Insert(insert) => query(out, &insert.query, 1, &mut names),
@@ -105,9 +106,9 @@ pub(crate) fn statement(out: &mut String, statement: &Statement, variables: &[St
             names.sources.push(sources(&delete.steps, delete.stride));
             steps(out, &delete.steps, 1, &mut names);
         }
-        StatementKind::Merge(clauses) => {
-            for clause in clauses {
-                line(out, 1, &headline(clause));
+        StatementKind::Several(several) => {
+            for part in &several.parts {
+                line(out, 1, &headline(part));
             }
         }
     }
@@ -117,8 +118,9 @@ fn line(out: &mut String, depth: usize, text: &str) {
     let _ = writeln!(out, "{:width$}{text}", "", width = depth * 2);
 }
 
-fn query(out: &mut String, of: &Query, depth: usize, names: &mut Names<'_>) {
-    for (number, cte) in &of.ctes {
+/// Common table expressions.
+fn named(out: &mut String, ctes: &[(usize, Query)], depth: usize, names: &Names<'_>) {
+    for (number, cte) in ctes {
         line(out, depth, &format!("CTE {number}"));
         let mut inner = Names {
             sources: Vec::new(),
@@ -126,6 +128,10 @@ fn query(out: &mut String, of: &Query, depth: usize, names: &mut Names<'_>) {
         };
         query(out, cte, depth + 1, &mut inner);
     }
+}
+
+fn query(out: &mut String, of: &Query, depth: usize, names: &mut Names<'_>) {
+    named(out, &of.ctes, depth, names);
     match &of.body {
         Body::Select(select) => {
             let Select {

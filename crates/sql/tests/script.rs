@@ -389,7 +389,7 @@ INSERT INTO book SELECT * FROM author TABLESAMPLE SYSTEM (1);
 -- name: Upsert :exec
 INSERT INTO book SELECT * FROM author TABLESAMPLE SYSTEM (1) ON CONFLICT (id) DO UPDATE SET left_n = 0;
 -- name: With :exec
-WITH a AS (DELETE FROM author RETURNING id) UPDATE book SET left_n = 1;
+WITH RECURSIVE a AS (DELETE FROM author RETURNING id) UPDATE book SET left_n = 1;
 "]);
     let reach = |name: &str| {
         let mut all = script.summaries.iter();

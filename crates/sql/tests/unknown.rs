@@ -57,6 +57,15 @@ fn what_is_read_is_what_is_named() {
         ),
         ("SELECT id FROM t WHERE $1 = ANY(tags)", &[0, 5]),
         ("SELECT tags[1:2], data #>> '{a,b}' FROM t", &[1, 5]),
+        ("SELECT to_jsonb(t) FROM t", &[0, 1, 2, 3, 4, 5]),
+        (
+            "SELECT row_to_json(o) FROM (SELECT id, n FROM t) AS o",
+            &[0, 3],
+        ),
+        (
+            "SELECT (SELECT json_agg(o) FROM t AS o WHERE o.n = t.n) FROM t",
+            &[3],
+        ),
         (
             "SELECT id FROM t WHERE name SIMILAR TO 'x%' OR name ~ $1",
             &[0, 4],
@@ -226,4 +235,70 @@ fn what_is_run_has_to_be_understood() {
             compiled.map(|_| ()).map_err(|problems| problems[0].code)
         });
     assert_eq!(problems, Err("42883"));
+}
+
+#[test]
+fn functions_in_from_are_rows_of_any_values() {
+    for (query, columns) in [
+        (
+            "SELECT t.id, e.key, e.value FROM t, jsonb_each(t.data) e WHERE t.n = 1",
+            &[0, 1, 3][..],
+        ),
+        (
+            "SELECT t.id FROM t CROSS JOIN LATERAL jsonb_array_elements_text(data -> 'x') WITH ORDINALITY AS e (tag, place)
+             WHERE e.tag = name AND place > 1",
+            &[0, 1, 4],
+        ),
+        (
+            "SELECT n FROM t JOIN jsonb_to_recordset($1) AS x (id bigint, m citext) ON x.id = t.id",
+            &[0, 3],
+        ),
+        (
+            "SELECT id FROM t WHERE name IN (SELECT w FROM regexp_split_to_table($1, ',') AS w)",
+            &[0, 4],
+        ),
+        (
+            "SELECT id, unnest FROM t, unnest(string_to_array(name, ','))",
+            &[0, 4],
+        ),
+        (
+            "SELECT id, day FROM t, generate_series(at, now()::timestamp, '1 day') AS day",
+            &[0, 2],
+        ),
+    ] {
+        assert_eq!(read_columns(query), columns, "{query}");
+    }
+    let script = script(
+        "-- name: Load :exec
+INSERT INTO t (id, n, name) SELECT x.id, x.n, x.name FROM jsonb_to_recordset($1) AS x (id bigint, n integer, name text);
+-- name: Add :exec
+UPDATE t SET n = t.n + v.n FROM unnest($1::bigint[], string_to_array($2, ',')) AS v (id, n) WHERE t.id = v.id;",
+    );
+    let added = &find(&script, "Add").statements[0].accesses[0];
+    assert_eq!(added.role, Role::Update);
+    assert!(added.conditions.iter().all(|c| c.term == Term::Unknown));
+    let loaded = &find(&script, "Load").statements[0];
+    assert!(!loaded.inserts_one);
+    assert_eq!(loaded.accesses[0].role, Role::Insert);
+    assert_eq!(
+        loaded.accesses[0].writes[0].class,
+        WriteClass::Assign(Term::Unknown)
+    );
+}
+
+#[test]
+fn routines_of_the_files_are_no_functions_of_any_rows() {
+    let script = script(
+        "CREATE FUNCTION odd() RETURNS SETOF t LANGUAGE plperl AS $$ return; $$;
+-- name: Own :many
+SELECT * FROM odd() AS o;
+-- name: Rows :many
+SELECT * FROM jsonb_populate_recordset(null::t, $1) AS o;
+-- name: Far :many
+SELECT * FROM dblink('x', 'DELETE FROM y') AS o (a int);",
+    );
+    for name in ["Own", "Rows", "Far"] {
+        let summary = script.summaries.iter().find(|s| s.name == name);
+        assert!(summary.expect("it is there").unknown.is_some(), "{name}");
+    }
 }

@@ -271,7 +271,14 @@ impl Binder<'_> {
                 ..
             } => {
                 let arguments: Vec<&Expr> = array_exprs.iter().collect();
-                self.unnest(&arguments, *with_ordinality, alias.as_ref(), factor, list)
+                self.table_function(
+                    &ast::ObjectName::from(vec![ast::Ident::new("unnest")]),
+                    &arguments,
+                    *with_ordinality,
+                    alias.as_ref(),
+                    factor,
+                    list,
+                )
             }
             TableFactor::Derived {
                 lateral,
@@ -503,6 +510,28 @@ impl Binder<'_> {
     }
 
     fn table_function(
+        &mut self,
+        name: &ast::ObjectName,
+        arguments: &[&Expr],
+        ordinality: bool,
+        alias: Option<&ast::TableAlias>,
+        factor: &TableFactor,
+        list: &mut FromList,
+    ) -> Bind<()> {
+        let known = self.known_function(name, arguments, ordinality, alias, factor, list);
+        let Err(error) = known else {
+            return Ok(());
+        };
+        let rows = self.unknown_rows(name, arguments, ordinality, alias, error)?;
+        let alias = alias.cloned().unwrap_or_else(|| rows.alias.clone());
+        let alias = ast::TableAlias {
+            columns: Vec::new(),
+            ..alias
+        };
+        self.derived(true, &rows.query, Some(&alias), factor, list)
+    }
+
+    fn known_function(
         &mut self,
         name: &ast::ObjectName,
         arguments: &[&Expr],

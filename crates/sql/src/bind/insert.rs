@@ -101,6 +101,7 @@ impl Binder<'_> {
         };
         Ok(Statement {
             kind: StatementKind::Insert(Box::new(plan)),
+            ctes: Vec::new(),
             columns,
             accesses: std::mem::take(&mut self.accesses),
             terms,

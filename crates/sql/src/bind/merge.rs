@@ -15,11 +15,8 @@ use sqlparser::{
     parser::Parser,
 };
 
-use super::{Bind, Binder, RawAccess, RawWrite, modify::Shared, term::RawTerm};
-use crate::{
-    diagnostic::Diagnostic,
-    plan::statement::{Statement, StatementKind},
-};
+use super::{Bind, Binder, modify::Shared, with::several};
+use crate::{diagnostic::Diagnostic, plan::statement::Statement};
 
 /// The kinds of clauses that a row may come to.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,28 +107,13 @@ impl Binder<'_> {
                     self.insert(&statement, shared)?
                 }
             };
+            self.scopes.clear();
             clauses.push(statement);
         }
         if clauses.is_empty() {
             return unsupported("a MERGE that changes nothing");
         }
-        let mut accesses = Vec::new();
-        for clause in &mut clauses {
-            let first = accesses.len();
-            accesses.extend(
-                clause
-                    .accesses
-                    .drain(..)
-                    .map(|access| shifted(access, first)),
-            );
-        }
-        Ok(Statement {
-            kind: StatementKind::Merge(clauses),
-            columns: Vec::new(),
-            accesses,
-            terms: Vec::new(),
-            span: place,
-        })
+        Ok(several("MERGE", clauses, place))
     }
 }
 
@@ -216,26 +198,4 @@ fn all_of(conditions: Vec<Expr>) -> Option<Expr> {
         op: ast::BinaryOperator::And,
         right: Box::new(right),
     })
-}
-
-/// An access of a clause as one of the whole statement, behind `first` others.
-fn shifted(mut access: RawAccess, first: usize) -> RawAccess {
-    let shift = |term: &mut RawTerm| match term {
-        RawTerm::Column { access, .. } => *access += first,
-        RawTerm::Aggregate {
-            access: Some(access),
-            ..
-        } => *access += first,
-        _ => {}
-    };
-    for (_, _, term) in &mut access.conditions {
-        shift(term);
-    }
-    for (_, write) in &mut access.writes {
-        match write {
-            RawWrite::Assign(term) | RawWrite::Add { term, .. } => shift(term),
-            RawWrite::OfRow { .. } | RawWrite::OfData => {}
-        }
-    }
-    access
 }

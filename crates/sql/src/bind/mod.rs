@@ -18,6 +18,7 @@ pub(crate) mod scope;
 pub(crate) mod term;
 pub(crate) mod unknown;
 pub(crate) mod values;
+pub(crate) mod with;
 
 use std::cell::Cell;
 

@@ -170,6 +170,7 @@ impl Binder<'_> {
         };
         Ok(Statement {
             kind: StatementKind::Update(Box::new(update)),
+            ctes: Vec::new(),
             columns,
             accesses: std::mem::take(&mut self.accesses),
             terms,
@@ -210,6 +211,7 @@ impl Binder<'_> {
         };
         Ok(Statement {
             kind: StatementKind::Delete(Box::new(delete)),
+            ctes: Vec::new(),
             columns,
             accesses: std::mem::take(&mut self.accesses),
             terms,

@@ -91,38 +91,6 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    fn with(&mut self, with: &ast::With) -> Bind<Vec<(usize, Query)>> {
-        if with.recursive {
-            return Err(self.unsupported("WITH RECURSIVE", with));
-        }
-        let mut ctes = Vec::new();
-        for cte in &with.cte_tables {
-            let query = self.query(&cte.query)?;
-            if query.correlated {
-                return Err(self.unsupported(
-                    "a common table expression that refers to an outer query",
-                    with,
-                ));
-            }
-            let mut columns = query.columns.clone();
-            if cte.alias.columns.len() > columns.len() {
-                return Err(self.error(
-                    "42P10",
-                    "WITH query has fewer columns than specified",
-                    with,
-                ));
-            }
-            for (column, alias) in columns.iter_mut().zip(&cte.alias.columns) {
-                column.0 = fold(&alias.name);
-            }
-            let number = self.cte_count;
-            self.cte_count += 1;
-            self.ctes.push((fold(&cte.alias.name), number, columns));
-            ctes.push((number, query));
-        }
-        Ok(ctes)
-    }
-
     fn body(&mut self, body: &SetExpr, tail: Tail<'_>) -> Bind<Query> {
         match body {
             SetExpr::Select(select) => self.select(select, tail),

@@ -8,7 +8,11 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sqlparser::ast::{self, Expr};
+use sqlparser::{
+    ast::{self, Expr},
+    dialect::PostgreSqlDialect,
+    parser::Parser,
+};
 
 use super::{Bind, Binder, Bound};
 use crate::{
@@ -86,7 +90,128 @@ const AGGREGATES: [&str; 18] = [
     "var_samp",
 ];
 
+/// Functions of JSON whose rows have other columns than one of the function's name.
+const OBJECTS: [&str; 4] = [
+    "json_each",
+    "jsonb_each",
+    "json_each_text",
+    "jsonb_each_text",
+];
+const ELEMENTS: [&str; 4] = [
+    "json_array_elements",
+    "jsonb_array_elements",
+    "json_array_elements_text",
+    "jsonb_array_elements_text",
+];
+
+/// Rows of a function in FROM that is not understood, as a query of values that are not.
+pub(super) struct UnknownRows {
+    pub(super) query: ast::Query,
+    /// What they are called where nothing else is said.
+    pub(super) alias: ast::TableAlias,
+}
+
 impl Binder<'_> {
+    /// The rows of a function in FROM that is not understood because of `error`, where that is allowed.
+    pub(super) fn unknown_rows(
+        &self,
+        name: &ast::ObjectName,
+        arguments: &[&Expr],
+        ordinality: bool,
+        alias: Option<&ast::TableAlias>,
+        error: Diagnostic,
+    ) -> Bind<UnknownRows> {
+        let called = self.simple_name(name).map_err(|_| error.clone())?;
+        let tolerance = self.catalog.tolerance.as_ref();
+        let tolerance = tolerance.filter(|_| self.variables.is_of_statement());
+        if tolerance.is_none_or(|tolerance| tolerance.effects.contains(&called)) {
+            return Err(error);
+        }
+        let own = ast::Ident::new(called.as_str());
+        let shown = alias.map_or(&own, |alias| &alias.name);
+        let mut columns: Vec<ast::Ident> = match called.as_str() {
+            of if OBJECTS.contains(&of) => ["key", "value"].map(ast::Ident::new).to_vec(),
+            of if ELEMENTS.contains(&of) => vec![ast::Ident::new("value")],
+            // The function of a type or table decides.
+            of if of.contains("populate_record") => return Err(error),
+            _ => vec![shown.clone()],
+        };
+        if ordinality {
+            columns.push(ast::Ident::new("ordinality"));
+        }
+        let mut types = vec![None; columns.len()];
+        for (place, told) in alias.iter().flat_map(|alias| &alias.columns).enumerate() {
+            match columns.get_mut(place) {
+                Some(column) => column.clone_from(&told.name),
+                None => {
+                    columns.push(told.name.clone());
+                    types.push(None);
+                }
+            }
+            types[place].clone_from(&told.data_type);
+        }
+        let Some(ast::Statement::Query(mut query)) = written("SELECT unknown() AS value") else {
+            return Err(error);
+        };
+        let ast::SetExpr::Select(select) = &mut *query.body else {
+            return Err(error);
+        };
+        let Some(ast::SelectItem::ExprWithAlias {
+            expr: Expr::Function(mut call),
+            ..
+        }) = select.projection.pop()
+        else {
+            return Err(error);
+        };
+        call.name = name.clone();
+        if let ast::FunctionArguments::List(list) = &mut call.args {
+            let arguments = arguments.iter().map(|argument| {
+                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr((*argument).clone()))
+            });
+            list.args = arguments.collect();
+        }
+        for (alias, data_type) in columns.into_iter().zip(types) {
+            let call = Expr::Function(call.clone());
+            let known = data_type.filter(|of| crate::parse::resolve_data_type(of).is_ok());
+            let expr = match known {
+                None => call,
+                Some(data_type) => Expr::Cast {
+                    kind: ast::CastKind::Cast,
+                    expr: Box::new(call),
+                    data_type,
+                    format: None,
+                },
+            };
+            let item = ast::SelectItem::ExprWithAlias { expr, alias };
+            select.projection.push(item);
+        }
+        Ok(UnknownRows {
+            query: *query,
+            alias: ast::TableAlias {
+                explicit: true,
+                name: own,
+                columns: Vec::new(),
+                at: None,
+            },
+        })
+    }
+
+    /// All columns of the source that an expression names alone, as in `to_jsonb(t)`.
+    fn whole_row(&self, syntax: &Expr) -> Option<Vec<Expr>> {
+        let Expr::Identifier(name) = syntax else {
+            return None;
+        };
+        let of = super::fold(name);
+        let sources = self.scopes.iter().rev().flat_map(|scope| &scope.sources);
+        let mut named = sources.filter(|source| source.name == of && !source.hidden);
+        let columns = named.next()?.columns.iter();
+        let column = |column: &super::scope::ScopeColumn| {
+            let quoted = |text: &str| ast::Ident::with_quote('"', text);
+            Expr::CompoundIdentifier(vec![quoted(&of), quoted(&column.name)])
+        };
+        Some(columns.map(column).collect())
+    }
+
     /// An expression that is not understood because of `error`: any value, where that is allowed.
     pub(super) fn not_understood(&mut self, syntax: &Expr, error: Diagnostic) -> Bind<Bound> {
         // No such operator, function, type or cast; a value that is none of the type.
@@ -95,12 +220,14 @@ impl Binder<'_> {
         ];
         let tolerance = self.catalog.tolerance.as_ref();
         let tolerance = tolerance.filter(|_| self.variables.is_of_statement());
-        let Some(tolerance) = tolerance.filter(|_| PASSED.contains(&error.code)) else {
+        let row = self.whole_row(syntax);
+        let is_passed = PASSED.contains(&error.code) || row.is_some();
+        let Some(tolerance) = tolerance.filter(|_| is_passed) else {
             return Err(error);
         };
         let has_effects = called(syntax).is_some_and(|name| tolerance.effects.contains(&name));
-        let Some(parts) = parts(syntax).filter(|_| !has_effects && self.unknown < UNKNOWN_MAX)
-        else {
+        let parts = row.or_else(|| parts(syntax));
+        let Some(parts) = parts.filter(|_| !has_effects && self.unknown < UNKNOWN_MAX) else {
             return Err(error);
         };
         let told = tolerance.told.clone();
@@ -121,6 +248,11 @@ impl Binder<'_> {
             data_type: None,
         })
     }
+}
+
+fn written(text: &str) -> Option<ast::Statement> {
+    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, text);
+    parsed.ok()?.pop()
 }
 
 /// The function that an expression calls.

@@ -84,13 +84,9 @@ impl<T: Transaction> Run<'_, T> {
         Box::pin(self.query(query, parent))
     }
 
-    /// Runs a query, for each of the parent's tuples in the range if there is a parent.
-    pub(crate) async fn query(
-        &mut self,
-        query: &Query,
-        parent: Option<(&Batch<'_>, Range<usize>)>,
-    ) -> Result<Rows, TransactionError> {
-        for (number, cte) in &query.ctes {
+    /// Runs common table expressions, each once.
+    pub(crate) async fn named(&mut self, ctes: &[(usize, Query)]) -> Result<(), TransactionError> {
+        for (number, cte) in ctes {
             if self.ctes.len() <= *number {
                 self.ctes.resize(*number + 1, None);
             }
@@ -99,6 +95,16 @@ impl<T: Transaction> Run<'_, T> {
                 self.ctes[*number] = Some(Arc::new(rows.values));
             }
         }
+        Ok(())
+    }
+
+    /// Runs a query, for each of the parent's tuples in the range if there is a parent.
+    pub(crate) async fn query(
+        &mut self,
+        query: &Query,
+        parent: Option<(&Batch<'_>, Range<usize>)>,
+    ) -> Result<Rows, TransactionError> {
+        self.named(&query.ctes).await?;
         match &query.body {
             Body::Select(select) => self.select(select, parent).await,
             Body::SetOperation(operation) => {

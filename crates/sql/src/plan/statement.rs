@@ -15,6 +15,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) kind: StatementKind,
+    /// What it names by WITH, unless it is a query, which has them itself.
+    pub(crate) ctes: Vec<(usize, Query)>,
     /// The columns of its result; none for a data-modifying statement without RETURNING.
     pub(crate) columns: Vec<OutputColumn>,
     /// Tables mentioned.
@@ -31,8 +33,40 @@ pub(crate) enum StatementKind {
     Insert(Box<Insert>),
     Update(Box<Update>),
     Delete(Box<Delete>),
-    /// MERGE: its clauses as statements of their own. It is told to the analyser, and does not run.
-    Merge(Vec<Statement>),
+    Several(Several),
+}
+
+/// What is told to the analyser as statements of their own, and does not run: the clauses of a MERGE, and what changes
+/// data in a WITH.
+#[derive(Debug)]
+pub(crate) struct Several {
+    /// What it is.
+    pub(crate) what: &'static str,
+    pub(crate) parts: Vec<Statement>,
+}
+
+impl StatementKind {
+    /// The statements that it is told as.
+    pub(crate) fn parts(&self) -> &[Statement] {
+        match self {
+            StatementKind::Several(several) => &several.parts,
+            _ => &[],
+        }
+    }
+}
+
+impl Statement {
+    /// A query, with the tables that it mentions.
+    pub(crate) fn query(query: Query, accesses: Vec<RawAccess>, span: Span) -> Statement {
+        Statement {
+            columns: query.columns.clone(),
+            terms: query.terms.clone(),
+            ctes: Vec::new(),
+            kind: StatementKind::Query(query),
+            accesses,
+            span,
+        }
+    }
 }
 
 /// INSERT.

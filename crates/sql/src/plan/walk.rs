@@ -8,6 +8,7 @@ use crate::expression::Expression;
 
 /// Calls `visit` with every expression of a statement, nested queries included.
 pub(crate) fn statement<'s>(statement: &'s Statement, visit: &mut dyn FnMut(&'s Expression)) {
+    statement.ctes.iter().for_each(|(_, cte)| query(cte, visit));
     match &statement.kind {
         StatementKind::Query(of) => query(of, visit),
         StatementKind::Insert(insert) => {
@@ -27,9 +28,10 @@ pub(crate) fn statement<'s>(statement: &'s Statement, visit: &mut dyn FnMut(&'s 
             steps(&delete.steps, visit);
             delete.returning.iter().flatten().for_each(visit);
         }
-        StatementKind::Merge(clauses) => clauses
+        StatementKind::Several(several) => several
+            .parts
             .iter()
-            .for_each(|clause| self::statement(clause, visit)),
+            .for_each(|part| self::statement(part, visit)),
     }
 }
 

@@ -545,7 +545,12 @@ impl Walk<'_> {
         let statement = &self.procedure.statements[site].statement;
         let mut used = Sites::new();
         match &statement.kind {
-            StatementKind::Insert(insert) => self.insert(site, insert, state, &mut used),
+            StatementKind::Insert(insert) => {
+                for (_, cte) in &statement.ctes {
+                    walk::query(cte, &mut |e| state.carried_by(e, &mut used));
+                }
+                self.insert(site, insert, state, &mut used);
+            }
             _ => walk::statement(statement, &mut |e| state.carried_by(e, &mut used)),
         }
         self.findings.used.extend(used);
@@ -780,7 +785,8 @@ impl CompiledProcedure {
         let StatementKind::Update(update) = &self.statements[site].statement.kind else {
             return Deferral::None;
         };
-        if update.deferred.is_none() || self.calls_others() {
+        let has_ctes = !self.statements[site].statement.ctes.is_empty();
+        if update.deferred.is_none() || has_ctes || self.calls_others() {
             return Deferral::None;
         }
         // A result of several rows goes into no variable; of the rest of RETURNING nobody asks.
@@ -841,8 +847,14 @@ impl CompiledProcedure {
         for (place, site) in self.statements.iter().enumerate() {
             let state = findings.before[place].as_ref();
             let told = !site.statement.columns.is_empty();
-            // The caller may do anything with what is carried to it.
+            // The caller may do anything with what is carried to it, and a part with what those before it return.
             let used = findings.used.contains(&place)
+                || site
+                    .statement
+                    .kind
+                    .parts()
+                    .iter()
+                    .any(|part| !part.columns.is_empty())
                 || told && !is_update(&site.statement)
                 || calling.within && findings.carried.contains(&place);
             let result = if used {
@@ -861,7 +873,7 @@ impl CompiledProcedure {
                 may_leave_out: matches!(
                     &site.statement.kind,
                     StatementKind::Insert(insert) if insert.conflict.is_some()
-                ) || matches!(&site.statement.kind, StatementKind::Merge(_)),
+                ) || matches!(&site.statement.kind, StatementKind::Several(_)),
                 inserts_one: matches!(
                     &site.statement.kind,
                     StatementKind::Insert(insert) if inserts_one(insert)

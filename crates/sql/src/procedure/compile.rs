@@ -16,15 +16,13 @@ use crate::{
         modify::Shared,
         operator::peeled,
         scope::Scope,
+        with::changes_data,
     },
     catalog::{self, Block, Catalog, ParameterMode, Returns, VariableType},
     constraint::Constraints,
     diagnostic::Diagnostic,
     expression::Expression,
-    plan::{
-        Body, Finish, Query, Select, Step,
-        statement::{Statement, StatementKind},
-    },
+    plan::{Body, Finish, Query, Select, Step, statement::Statement},
     program::Programs,
     source::Span,
     summary::Deferral,
@@ -238,14 +236,7 @@ impl Unit<'_> {
             terms: vec![term.clone()],
         };
         let accesses = std::mem::take(&mut binder.accesses);
-        let kind = StatementKind::Query(query);
-        let statement = Statement {
-            kind,
-            columns,
-            accesses,
-            terms: vec![term],
-            span: place,
-        };
+        let statement = Statement::query(query, accesses, place);
         let site = self.site(statement);
         Ok((Computed::Query { site }, data_type))
     }
@@ -839,13 +830,8 @@ pub(crate) fn query_statement(
     span: Span,
 ) -> Bind<Statement> {
     let bound = binder.query(query)?;
-    Ok(Statement {
-        columns: bound.columns.clone(),
-        terms: bound.terms.clone(),
-        accesses: std::mem::take(&mut binder.accesses),
-        kind: StatementKind::Query(bound),
-        span,
-    })
+    let accesses = std::mem::take(&mut binder.accesses);
+    Ok(Statement::query(bound, accesses, span))
 }
 
 /// Any statement that touches data.
@@ -856,6 +842,7 @@ pub(crate) fn any_statement(
     shared: &Shared<'_>,
 ) -> Bind<Statement> {
     match syntax {
+        ast::Statement::Query(query) if changes_data(query) => binder.changing(query, shared),
         ast::Statement::Query(query) => query_statement(binder, query, span),
         ast::Statement::Insert(insert) => binder.insert(insert, shared),
         ast::Statement::Update(update) => binder.update(update, shared),
@@ -911,13 +898,7 @@ pub(crate) fn condition_statement(catalog: &Catalog, syntax: &Expr, span: Span) 
                 correlated: false,
                 terms: vec![crate::bind::term::RawTerm::Constant(Value::Null)],
             };
-            Ok(Statement {
-                kind: StatementKind::Query(query),
-                columns,
-                accesses: Vec::new(),
-                terms: Vec::new(),
-                span,
-            })
+            Ok(Statement::query(query, Vec::new(), span))
         }
     }
 }

@@ -328,7 +328,11 @@ impl DryRun<'_> {
     fn site(&mut self, site: usize, knowledge: &Knowledge) {
         let id = StatementId(self.first + site as u32);
         let procedure = self.procedure;
-        match &procedure.statements[site].statement.kind {
+        let statement = &procedure.statements[site].statement;
+        for (_, cte) in &statement.ctes {
+            self.query(id, cte, knowledge);
+        }
+        match &statement.kind {
             StatementKind::Query(query) => self.query(id, query, knowledge),
             StatementKind::Insert(insert) => self.query(id, &insert.query, knowledge),
             StatementKind::Update(update) => {
@@ -338,7 +342,7 @@ impl DryRun<'_> {
                 self.steps(id, &delete.steps, delete.stride, knowledge)
             }
             // It does not run.
-            StatementKind::Merge(_) => {}
+            StatementKind::Several(_) => {}
         }
     }
 

@@ -10,7 +10,7 @@ use crate::{
     application::ResultSet,
     execute::Run,
     expression::{Failure, Surroundings, cast, evaluate::evaluate_over, failure, text::write_text},
-    plan::statement::StatementKind,
+    plan::statement::{Statement, StatementKind},
     summary::{Deferral, StatementId},
     transaction::Transaction,
 };
@@ -398,7 +398,7 @@ impl<T: Transaction> Machine<'_, T> {
             true => Deferral::None,
             false => found.deferral,
         };
-        run.statement(&found.statement.kind, deferral).await
+        run.statement(&found.statement, deferral).await
     }
 
     fn take_into(
@@ -612,10 +612,11 @@ impl<T: Transaction> Run<'_, T> {
     /// Runs a statement: its rows, and how many it found or changed.
     pub(crate) async fn statement(
         &mut self,
-        kind: &StatementKind,
+        statement: &Statement,
         deferral: Deferral,
     ) -> Result<(Vec<Vec<Value>>, u64), TransactionError> {
-        let changed = match kind {
+        self.named(&statement.ctes).await?;
+        let changed = match &statement.kind {
             StatementKind::Query(query) => {
                 let rows = self.query(query, None).await?;
                 let count = rows.count as u64;
@@ -633,8 +634,11 @@ impl<T: Transaction> Run<'_, T> {
             StatementKind::Insert(insert) => self.insert(insert).await?,
             StatementKind::Update(update) => self.update(update, deferral).await?,
             StatementKind::Delete(delete) => self.delete(delete).await?,
-            StatementKind::Merge(_) => {
-                let message = "MERGE is analysed, and does not run: write INSERT … ON CONFLICT, or UPDATE and INSERT";
+            StatementKind::Several(several) => {
+                let message = format!(
+                    "{} is analysed, and does not run: write its parts as statements of their own",
+                    several.what
+                );
                 return Err(failure("0A000", message).into());
             }
         };

@@ -1,0 +1,194 @@
+//! WITH, and statements that change data behind it or in it.
+//!
+//! What reads is bound and runs as the query that it is. A statement that changes data in a WITH is told to the analyser as
+//! one of its own, whose RETURNING gives rows of values of which nothing is known to those behind it. Nothing here runs
+//! it: all of them would have to see the rows as they were before any.
+
+use sqlparser::ast::{self, SetExpr};
+
+use super::{Bind, Binder, RawAccess, RawWrite, fold, modify::Shared, term::RawTerm};
+use crate::{
+    plan::{
+        Query,
+        statement::{Several, Statement, StatementKind},
+    },
+    source::Span,
+};
+
+/// Whether a query changes data: it stands behind a WITH, or has it in one.
+pub(crate) fn changes_data(query: &ast::Query) -> bool {
+    let in_with = query.with.iter().flat_map(|with| &with.cte_tables);
+    changing(&query.body).is_some() || in_with.into_iter().any(|cte| changes_data(&cte.query))
+}
+
+/// A statement that changes data, as a query has it.
+fn changing(body: &SetExpr) -> Option<&ast::Statement> {
+    match body {
+        SetExpr::Insert(statement)
+        | SetExpr::Update(statement)
+        | SetExpr::Delete(statement)
+        | SetExpr::Merge(statement) => Some(statement),
+        _ => None,
+    }
+}
+
+impl Binder<'_> {
+    /// The common table expressions of a query.
+    pub(super) fn with(&mut self, with: &ast::With) -> Bind<Vec<(usize, Query)>> {
+        self.not_recursive(with)?;
+        let mut ctes = Vec::new();
+        for cte in &with.cte_tables {
+            ctes.push(self.reading(with, cte)?);
+        }
+        Ok(ctes)
+    }
+
+    fn not_recursive(&self, with: &ast::With) -> Bind<()> {
+        match with.recursive {
+            true => Err(self.unsupported("WITH RECURSIVE", with)),
+            false => Ok(()),
+        }
+    }
+
+    /// A common table expression that is a query.
+    fn reading(&mut self, with: &ast::With, cte: &ast::Cte) -> Bind<(usize, Query)> {
+        let query = self.query(&cte.query)?;
+        if query.correlated {
+            return Err(self.unsupported(
+                "a common table expression that refers to an outer query",
+                with,
+            ));
+        }
+        let number = self.visible(with, cte, query.columns.clone())?;
+        Ok((number, query))
+    }
+
+    /// Gives a common table expression its name; its number.
+    fn visible(
+        &mut self,
+        with: &ast::With,
+        cte: &ast::Cte,
+        mut columns: Vec<super::OutputColumn>,
+    ) -> Bind<usize> {
+        if cte.alias.columns.len() > columns.len() {
+            return Err(self.error("42P10", "WITH query has fewer columns than specified", with));
+        }
+        for (column, alias) in columns.iter_mut().zip(&cte.alias.columns) {
+            column.0 = fold(&alias.name);
+        }
+        let number = self.cte_count;
+        self.cte_count += 1;
+        self.ctes.push((fold(&cte.alias.name), number, columns));
+        Ok(number)
+    }
+
+    /// A query that [`changes_data`].
+    pub(crate) fn changing(&mut self, query: &ast::Query, shared: &Shared<'_>) -> Bind<Statement> {
+        let mut ctes = Vec::new();
+        let mut parts = Vec::new();
+        if let Some(with) = &query.with {
+            self.not_recursive(with)?;
+            let into_types = std::mem::take(&mut self.into_types);
+            for cte in &with.cte_tables {
+                let Some(statement) = changing(&cte.query.body) else {
+                    ctes.push(self.reading(with, cte)?);
+                    continue;
+                };
+                if cte.query.with.is_some() {
+                    return Err(self.unsupported("a WITH in a WITH that changes data", with));
+                }
+                let part = self.apart(statement, shared)?;
+                self.visible(with, cte, part.columns.clone())?;
+                parts.push(part);
+            }
+            self.into_types = into_types;
+        }
+        let mut last = match changing(&query.body) {
+            Some(statement) => self.apart(statement, shared)?,
+            None => {
+                let mut rest = query.clone();
+                rest.with = None;
+                let bound = self.query(&rest)?;
+                Statement::query(bound, std::mem::take(&mut self.accesses), self.place)
+            }
+        };
+        // What the queries read, read before or after.
+        let behind = last.accesses.len();
+        let read = std::mem::take(&mut self.accesses).into_iter();
+        last.accesses
+            .extend(read.map(|access| shifted(access, behind)));
+        match &mut last.kind {
+            StatementKind::Query(query) => {
+                query.ctes.splice(0..0, ctes);
+            }
+            _ => last.ctes = ctes,
+        }
+        if parts.is_empty() {
+            return Ok(last);
+        }
+        parts.push(last);
+        Ok(several("a WITH that changes data", parts, self.place))
+    }
+
+    /// A statement that changes data, beside what has been bound.
+    fn apart(&mut self, statement: &ast::Statement, shared: &Shared<'_>) -> Bind<Statement> {
+        let accesses = std::mem::take(&mut self.accesses);
+        let bound = match statement {
+            ast::Statement::Insert(insert) => self.insert(insert, shared),
+            ast::Statement::Update(update) => self.update(update, shared),
+            ast::Statement::Delete(delete) => self.delete(delete),
+            ast::Statement::Merge(merge) => self.merge(merge, shared),
+            other => Err(self.unsupported("this statement in a WITH", other)),
+        };
+        self.accesses = accesses;
+        self.scopes.clear();
+        bound
+    }
+}
+
+/// Statements as one, whose result is that of the last.
+pub(super) fn several(what: &'static str, mut parts: Vec<Statement>, place: Span) -> Statement {
+    let mut accesses: Vec<RawAccess> = Vec::new();
+    let (mut columns, mut terms) = (Vec::new(), Vec::new());
+    for part in &mut parts {
+        let first = accesses.len();
+        let moved = part.accesses.drain(..);
+        accesses.extend(moved.map(|access| shifted(access, first)));
+        columns = part.columns.clone();
+        terms = std::mem::take(&mut part.terms);
+        terms.iter_mut().for_each(|term| shift(term, first));
+    }
+    Statement {
+        kind: StatementKind::Several(Several { what, parts }),
+        ctes: Vec::new(),
+        columns,
+        accesses,
+        terms,
+        span: place,
+    }
+}
+
+/// An access of a part as one of the whole statement, behind `first` others.
+fn shifted(mut access: RawAccess, first: usize) -> RawAccess {
+    for (_, _, term) in &mut access.conditions {
+        shift(term, first);
+    }
+    for (_, write) in &mut access.writes {
+        match write {
+            RawWrite::Assign(term) | RawWrite::Add { term, .. } => shift(term, first),
+            RawWrite::OfRow { .. } | RawWrite::OfData => {}
+        }
+    }
+    access
+}
+
+fn shift(term: &mut RawTerm, first: usize) {
+    match term {
+        RawTerm::Column { access, .. }
+        | RawTerm::Aggregate {
+            access: Some(access),
+            ..
+        } => *access += first,
+        _ => {}
+    }
+}
