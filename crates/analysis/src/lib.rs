@@ -222,10 +222,13 @@ pub fn analyze_with(
         .enumerate()
         .map(|(owner, (checks, trusted))| {
             let parameter = layout.routing[owner].map(|(parameter, _)| parameter);
-            let class = match footprint.types[owner].summary.unknown {
+            let summary = footprint.types[owner].summary;
+            // Who writes nothing keeps all invariants, whatever it reads.
+            let harmless = !serializable && summary.only_reads;
+            let class = match summary.unknown {
                 // What is not known cannot be called safe, nor of one partition.
-                Some(_) => CoordinationClass::Global,
-                None => routing::class(&layout.placements, &held[owner], parameter),
+                Some(_) if !harmless => CoordinationClass::Global,
+                _ => routing::class(&layout.placements, &held[owner], parameter),
             };
             let verdicts = verdicts_of(&footprint, &findings, owner);
             let guards = &held[owner];

@@ -29,6 +29,8 @@ pub struct TransactionSummary {
     pub keeps: Vec<String>,
     /// What of it is not understood: then what is told here is the most that it may do.
     pub unknown: Option<String>,
+    /// Whether it is known to write to no table, even where it is not understood.
+    pub only_reads: bool,
 }
 
 /// One SQL statement.

@@ -116,7 +116,7 @@ fn what_is_not_understood_may_do_anything_to_what_it_names() {
     let script = script(&["-- name: Upsert :exec
 INSERT INTO book SET id = $1, writer = $2;
 -- name: Peek :one
-SELECT frobnicate(id) FROM author TABLESAMPLE SYSTEM (10);
+SELECT upper(name) FROM author TABLESAMPLE SYSTEM (10);
 -- name: Wipe :exec
 TRUNCATE book CASCADE;
 -- name: Fine :exec

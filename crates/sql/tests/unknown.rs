@@ -94,11 +94,11 @@ fn nothing_follows_from_its_value() {
         "-- name: Set :exec
 UPDATE t SET data = jsonb_set(data, '{a}', $2), name = to_char(now(), $3) WHERE id = $1;
 -- name: Add :exec
-UPDATE t SET n = n + ceiling_of($2) WHERE id = $1;
+UPDATE t SET n = n + degrees($2) WHERE id = $1;
 -- name: Find :exec
-UPDATE t SET n = 1 WHERE id = decode_id($1);
+UPDATE t SET n = 1 WHERE id = hashtext($1);
 -- name: Put :exec
-INSERT INTO t (id, n) VALUES (make_id($1), $2);
+INSERT INTO t (id, n) VALUES (uuid_generate_v5($1), $2);
 ",
     );
     let of = |name: &str| &find(&script, name).statements[0];
@@ -140,7 +140,13 @@ INSERT INTO t (id, n) VALUES (make_id($1), $2);
             .unwrap_or_default()
             .to_owned()
     });
-    let expected = ["jsonb_set", "to_char", "ceiling_of", "decode_id", "make_id"];
+    let expected = [
+        "jsonb_set",
+        "to_char",
+        "degrees",
+        "hashtext",
+        "uuid_generate_v5",
+    ];
     assert_eq!(told.collect::<Vec<_>>(), expected);
 }
 
@@ -300,5 +306,93 @@ SELECT * FROM dblink('x', 'DELETE FROM y') AS o (a int);",
     for name in ["Own", "Rows", "Far"] {
         let summary = script.summaries.iter().find(|s| s.name == name);
         assert!(summary.expect("it is there").unknown.is_some(), "{name}");
+    }
+}
+
+/// All that a type may do: the tables, by their numbers, and how.
+fn reach(script: &Script, name: &str) -> Vec<(u16, Role)> {
+    let mut all = script.summaries.iter();
+    let summary = all.find(|s| s.name == name).expect("it is there");
+    assert!(summary.unknown.is_some(), "{name}");
+    let accesses = summary.statements.iter().flat_map(|s| &s.accesses);
+    let mut found: Vec<(u16, Role)> = accesses.map(|a| (a.table.0, a.role)).collect();
+    found.sort_by_key(|(table, role)| (*table, *role as u8));
+    assert_eq!(
+        summary.only_reads,
+        found.iter().all(|(_, role)| *role == Role::Read),
+        "{name}"
+    );
+    found
+}
+
+const EVERYTHING: [(u16, Role); 8] = [
+    (0, Role::Read),
+    (0, Role::Insert),
+    (0, Role::Update),
+    (0, Role::Delete),
+    (1, Role::Read),
+    (1, Role::Insert),
+    (1, Role::Update),
+    (1, Role::Delete),
+];
+
+/// A function that nobody declares, and that no database comes with, may be a procedure of the application's.
+#[test]
+fn a_function_that_nobody_knows_may_do_anything() {
+    for statement in [
+        "SELECT transfer($1, $2)",
+        "SELECT id FROM t WHERE shop.audit(id) > 1",
+        "UPDATE t SET n = transfer(n) WHERE id = $1",
+        "INSERT INTO t (id, n) VALUES ($1, \"Transfer\"($2))",
+        "SELECT * FROM transfer($1) AS x (a, b)",
+        "SELECT count(*) FILTER (WHERE transfer(id)) OVER w FROM t WINDOW w AS (ORDER BY id)",
+        "SELECT * FROM seen",
+    ] {
+        let script = script(&format!(
+            "CREATE TABLE u (id bigint PRIMARY KEY);
+CREATE VIEW seen AS SELECT transfer(id) FROM u;
+-- name: Q :exec
+{statement};"
+        ));
+        assert_eq!(reach(&script, "Q"), EVERYTHING, "{statement}");
+    }
+}
+
+/// What it reads tells all of a query that calls nothing strange.
+#[test]
+fn a_query_that_is_not_understood_writes_nothing() {
+    for (query, tables) in [
+        (
+            "SELECT id, lag(n) OVER w FROM t WINDOW w AS (ORDER BY id)",
+            &[0][..],
+        ),
+        (
+            "WITH RECURSIVE r (id) AS (SELECT id FROM u UNION ALL SELECT t.id FROM t JOIN r ON r.id = t.n) SELECT * FROM r",
+            &[0, 1],
+        ),
+        ("SELECT n, count(*) FROM t GROUP BY CUBE (n)", &[0]),
+        ("SELECT * FROM nosuch", &[]),
+        ("SELECT * FROM \"Odd\" JOIN t USING (id)", &[0, 1]),
+        ("SELECT * FROM plain NATURAL JOIN odder", &[0, 1]),
+    ] {
+        let script = script(&format!(
+            "CREATE TABLE u (id bigint PRIMARY KEY);
+CREATE VIEW plain AS SELECT id FROM t;
+CREATE OR REPLACE VIEW \"Odd\" AS SELECT id FROM u TABLESAMPLE SYSTEM (1);
+CREATE MATERIALIZED VIEW odder AS SELECT * FROM \"Odd\" WINDOW w AS (ORDER BY id);
+-- name: Q :many
+{query};"
+        ));
+        let expected: Vec<(u16, Role)> = tables.iter().map(|table| (*table, Role::Read)).collect();
+        assert_eq!(reach(&script, "Q"), expected, "{query}");
+        let told = script
+            .left_out
+            .iter()
+            .find(|left| left.transaction.is_some());
+        let meaning = &told.expect("it is told").meaning;
+        assert_eq!(
+            meaning, "Q is taken to read all of the tables that it names",
+            "{query}"
+        );
     }
 }

@@ -123,7 +123,8 @@ pub(super) fn notes(
         }
         notes.push(("  why", why));
     }
-    if entry.guards.is_empty() && entry.unknown.is_none() {
+    let is_free = entry.unknown.is_none() || entry.class == CoordinationClass::Free;
+    if entry.guards.is_empty() && is_free {
         notes.push(("because", free_reason(plan, entry)));
     }
     notes

@@ -4,6 +4,7 @@
 //! manual), for the types of the dialect. What has no rule here is refused with its place.
 
 pub(crate) mod aggregate;
+pub(crate) mod builtin;
 pub(crate) mod convert;
 pub(crate) mod expression;
 pub(crate) mod from;

@@ -14,7 +14,7 @@ use sqlparser::{
     parser::Parser,
 };
 
-use super::{Bind, Binder, Bound};
+use super::{Bind, Binder, Bound, builtin::is_builtin};
 use crate::{
     diagnostic::Diagnostic,
     expression::{Expression, Function},
@@ -53,6 +53,11 @@ impl Tolerance {
             effects: own.chain(routines).collect(),
             told: Arc::default(),
         }
+    }
+
+    /// Whether a function may do more than come to a value, as far as anybody knows.
+    fn may_do_more(&self, name: &str) -> bool {
+        self.effects.contains(name) || !is_builtin(name)
     }
 
     /// What was not understood so far, each once.
@@ -124,7 +129,7 @@ impl Binder<'_> {
         let called = self.simple_name(name).map_err(|_| error.clone())?;
         let tolerance = self.catalog.tolerance.as_ref();
         let tolerance = tolerance.filter(|_| self.variables.is_of_statement());
-        if tolerance.is_none_or(|tolerance| tolerance.effects.contains(&called)) {
+        if tolerance.is_none_or(|tolerance| tolerance.may_do_more(&called)) {
             return Err(error);
         }
         let own = ast::Ident::new(called.as_str());
@@ -225,7 +230,7 @@ impl Binder<'_> {
         let Some(tolerance) = tolerance.filter(|_| is_passed) else {
             return Err(error);
         };
-        let has_effects = called(syntax).is_some_and(|name| tolerance.effects.contains(&name));
+        let has_effects = called(syntax).is_some_and(|name| tolerance.may_do_more(&name));
         let parts = row.or_else(|| parts(syntax));
         let Some(parts) = parts.filter(|_| !has_effects && self.unknown < UNKNOWN_MAX) else {
             return Err(error);

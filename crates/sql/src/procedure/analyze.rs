@@ -831,6 +831,8 @@ impl CompiledProcedure {
         let mut statements = Vec::new();
         self.summarize(&self.by_itself(), &mut statements);
         statements.sort_by_key(|statement| statement.id);
+        let mut accesses = statements.iter().flat_map(|of| &of.accesses);
+        let only_reads = accesses.all(|access| access.role == Role::Read);
         TransactionSummary {
             name: self.name.clone(),
             span: self.span,
@@ -839,6 +841,7 @@ impl CompiledProcedure {
             may_end_early: leaves(&self.body, true),
             keeps: self.keeps.clone(),
             unknown: None,
+            only_reads,
         }
     }
 

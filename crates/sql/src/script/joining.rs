@@ -73,12 +73,13 @@ impl Script {
         left_out.extend(read.left_out);
         left_out.extend(reader.not_understood(&read.application, &read.known, number));
         let names = joined.iter().map(|summary| summary.name.clone()).collect();
+        let left_out = in_order(left_out, &joined);
         // Those that are not understood stay behind the others.
         let behind = joined.split_off(read.application.summaries().len() - there);
         self.summaries.splice(there..there, joined);
         self.summaries.extend(behind);
         self.has_clients = has_clients;
-        self.left_out.extend(in_order(left_out));
+        self.left_out.extend(left_out);
         self.application = read.application;
         self.reader = reader;
         Ok(names)

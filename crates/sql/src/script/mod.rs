@@ -213,17 +213,31 @@ pub fn read_with(
     Ok(Script {
         probable: read.probable,
         application: read.application,
+        left_out: in_order(left_out, &summaries),
         summaries,
-        left_out: in_order(left_out),
         has_clients,
         reader,
     })
 }
 
-/// In order of place.
-fn in_order(mut left_out: Vec<(Place, LeftOut)>) -> Vec<LeftOut> {
+/// In order of place; with what it means where a transaction is known to write nothing.
+fn in_order(mut left_out: Vec<(Place, LeftOut)>, summaries: &[TransactionSummary]) -> Vec<LeftOut> {
     left_out.sort_by_key(|(place, _)| (place.file, place.range.start));
-    left_out.into_iter().map(|(_, left)| left).collect()
+    let mut left_out: Vec<LeftOut> = left_out.into_iter().map(|(_, left)| left).collect();
+    let harmless = summaries
+        .iter()
+        .filter(|of| of.unknown.is_some() && of.only_reads);
+    let harmless: BTreeSet<&str> = harmless.map(|of| of.name.as_str()).collect();
+    for left in &mut left_out {
+        if let Some(name) = left
+            .transaction
+            .as_deref()
+            .filter(|of| harmless.contains(of))
+        {
+            left.meaning = format!("{name} is taken to read all of the tables that it names");
+        }
+    }
+    left_out
 }
 
 /// The number behind those of all statements.

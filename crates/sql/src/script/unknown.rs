@@ -11,6 +11,7 @@ use super::{
     tokens::{Token, begin, closing, listed, name_of, tokens},
 };
 use crate::{
+    bind::builtin::is_builtin,
     catalog::{Catalog, ReferentialAction},
     source::Span,
     summary::{
@@ -77,12 +78,14 @@ impl Unknown {
         numbers: &mut u32,
     ) -> TransactionSummary {
         let mut statements = Vec::new();
+        let mut only_reads = true;
         for Text { text, cut } in &self.statements {
             let reaches = match cut {
                 true => cut_reach(text, catalog, lost, declares),
                 false => vec![reach(text, catalog, lost, self.whole, Some(&self.name))],
             };
             for reach in reaches {
+                only_reads &= matches!(reach, Reach::Reads(_));
                 statements.push(statement(catalog, &reach, self.span, numbers));
             }
         }
@@ -94,6 +97,7 @@ impl Unknown {
             may_end_early: true,
             keeps: Vec::new(),
             unknown: Some(self.reason.clone()),
+            only_reads,
         }
     }
 }
@@ -182,26 +186,38 @@ fn reach(text: &str, catalog: &Catalog, lost: &[&str], whole: bool, own: Option<
     ];
     // Those whose effects are not where their names are.
     const ELSEWHERE: [&str; 4] = ["execute", "truncate", "prepare", "perform"];
-    let named: Vec<String> = words(text).collect();
+    // What holds rows, and does nothing.
+    const IS_DATA: [&str; 2] = ["table", "view"];
+    let mut named: Vec<String> = words(text).collect();
+    through_views(&mut named, catalog, lost);
     let names = |name: &str| named.iter().any(|word| word == name);
     let everything = || catalog.schema.tables.iter().map(|t| t.id).collect();
     let routines = catalog.procedures.iter().map(|p| p.name.as_str());
     let is_own = |name: &str| own == Some(name);
     let calls = routines.filter(|name| !is_own(name)).any(names)
-        || catalog.views.iter().any(|v| names(&v.name))
         || lost
             .iter()
             .filter_map(|text| declared(text))
-            .any(|(kind, name)| kind != "table" && !is_own(&name) && names(&name));
+            .any(|(kind, name)| {
+                !IS_DATA.contains(&kind.as_str()) && !is_own(&name) && names(&name)
+            });
     // In a string, a body hides what it does from who looks for words alone.
     let body = || text.contains("$$") || whole && text.contains('\'');
     let inside = || {
         let unquoted = text.replace(['\'', '$'], " ");
-        let inside: Vec<String> = words(&unquoted).collect();
-        inside
+        let strange = calls_strange(&unquoted, catalog, lost, own);
+        let mut inside: Vec<String> = words(&unquoted).collect();
+        through_views(&mut inside, catalog, lost);
+        (inside, strange)
     };
-    let named = if body() { inside() } else { named.clone() };
+    let (named, strange) = match body() {
+        true => inside(),
+        false => (named.clone(), calls_strange(text, catalog, lost, own)),
+    };
     let names = |name: &str| named.iter().any(|word| word.eq_ignore_ascii_case(name));
+    let strange = strange
+        || lost_views(lost)
+            .any(|(name, query)| names(&name) && calls_strange(query, catalog, lost, own));
     let tables: Vec<TableId> = catalog
         .schema
         .tables
@@ -214,7 +230,7 @@ fn reach(text: &str, catalog: &Catalog, lost: &[&str], whole: bool, own: Option<
     let of_lost = lost_tables.any(|(kind, name)| kind == "table" && names(&name));
     let is_block = named.first().is_some_and(|first| first == "do");
     let elsewhere = is_block || ELSEWHERE.iter().any(|word| names(word));
-    if whole && is_foreign(text) || elsewhere || calls {
+    if whole && is_foreign(text) || elsewhere || calls || strange {
         Reach::Any(everything())
     } else if !writes {
         Reach::Reads(tables)
@@ -231,6 +247,54 @@ fn reach(text: &str, catalog: &Catalog, lost: &[&str], whole: bool, own: Option<
             None => Reach::Any(tables),
         }
     }
+}
+
+/// Whether a text calls a function that nobody knows: neither declared, nor among those that do nothing.
+fn calls_strange(text: &str, catalog: &Catalog, lost: &[&str], own: Option<&str>) -> bool {
+    let all = tokens(text);
+    let holds_rows = |name: &str| {
+        let mut lost = lost.iter().filter_map(|text| declared(text));
+        catalog.schema.tables.iter().any(|table| table.name == name)
+            || lost.any(|(kind, of)| kind == "table" && of == name)
+    };
+    (1..all.len())
+        .filter(|at| all[*at].is_sign('('))
+        .any(|open| {
+            let Some(name) = all[open - 1].name() else {
+                return false;
+            };
+            // Behind its schema.
+            let mut first = open - 1;
+            while first >= 2 && all[first - 1].is_sign('.') {
+                first -= 2;
+            }
+            let before = first.checked_sub(1).map(|at| &all[at]);
+            let is_named = before.is_some_and(|token| {
+                const BEFORE: [&str; 8] = [
+                    "as",
+                    "into",
+                    "with",
+                    "recursive",
+                    "table",
+                    "function",
+                    "procedure",
+                    "trigger",
+                ];
+                token.is_sign(')') || BEFORE.iter().any(|word| token.is(word))
+            });
+            let is_cte = || {
+                let after = closing(&all, open).map_or(&[][..], |close| &all[close + 1..]);
+                begin(after, &["as"])
+                    && after.get(1).is_some_and(|token| {
+                        token.is_sign('(') || token.is("not") || token.is("materialized")
+                    })
+            };
+            !is_named
+                && !is_builtin(&name.to_lowercase())
+                && own != Some(name.as_str())
+                && !holds_rows(&name)
+                && !is_cte()
+        })
 }
 
 /// The table that an INSERT or an UPDATE writes, and nothing else: its words before the first bracket tell.
@@ -504,15 +568,26 @@ fn constrained(text: &str, catalog: &Catalog, lost: &[&str]) -> Vec<Constrained>
 fn through_views(named: &mut Vec<String>, catalog: &Catalog, lost: &[&str]) {
     let known = catalog.views.iter();
     let known = known.map(|view| (view.name.clone(), view.query.to_string()));
-    let lost = lost.iter().filter_map(|text| {
-        let (kind, name) = declared(text)?;
-        (kind == "view").then(|| (name, (*text).to_owned()))
-    });
+    let lost = lost_views(lost).map(|(name, query)| (name, query.to_owned()));
     let mut views: Vec<(String, String)> = known.chain(lost).collect();
-    while let Some(at) = views.iter().position(|(name, _)| named.contains(name)) {
+    let is_named = |named: &[String], name: &str| {
+        let mut named = named.iter();
+        named.any(|word| word.eq_ignore_ascii_case(name))
+    };
+    while let Some(at) = views.iter().position(|(name, _)| is_named(named, name)) {
         let (_, text) = views.swap_remove(at);
         named.extend(words(&text));
     }
+}
+
+/// Views that are left out, and what stands behind their AS.
+fn lost_views<'t>(lost: &[&'t str]) -> impl Iterator<Item = (String, &'t str)> {
+    lost.iter().filter_map(|text| {
+        let (kind, name) = declared(text)?;
+        let all = tokens(text);
+        let behind = all.iter().find(|token| token.is("as"))?.end;
+        (kind == "view").then(|| (name, &text[behind..]))
+    })
 }
 
 /// The same, as words.
@@ -695,6 +770,7 @@ pub(super) fn fire(
                 .statements
                 .push(statement(catalog, &reach, span, numbers));
             summary.may_end_early = true;
+            summary.only_reads = false;
             summary.keeps.clear();
             let why = || {
                 "what runs with it, a trigger, a policy or a foreign key's action, is not understood"

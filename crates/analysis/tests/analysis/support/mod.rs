@@ -101,6 +101,7 @@ impl Application {
             may_end_early: false,
             keeps: Vec::new(),
             unknown: None,
+            only_reads: false,
         };
         Type {
             application: self,
