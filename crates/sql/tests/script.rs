@@ -264,7 +264,7 @@ UPDATE author SET n = 0 WHERE id = $1;
 fn nothing_that_can_be_read_is_an_error() {
     let files = vec![SourceFile::new(
         "a.sql",
-        "CREATE TABLE t (id bigint PRIMARY KEY, x integer) PARTITION BY HASH (id);",
+        "CREATE TABLE t (id bigint PRIMARY KEY, x integer) INHERITS (u);",
     )];
     assert_eq!(read(files).unwrap_err()[0].code, "0A000");
 }

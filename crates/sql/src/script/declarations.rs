@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{
     LeftOut, Place, Reader, Written, mysql,
     peculiar::Peculiar,
-    pgsql::{self, Edit, Part, PartKind, Stamp, Types},
+    pgsql::{self, Edit, Known, Part, PartKind, Relations, Stamp, Types},
     tokens::Translated,
     unknown::{self, Unknown},
 };
@@ -36,6 +36,7 @@ pub(super) struct Declarations {
     pub(super) types: Types,
     /// Functions of triggers that set columns to the time.
     stamps: Vec<Stamp>,
+    relations: Relations,
     pub(super) peculiar: Peculiar,
     /// Whether they are MySQL's.
     pub(super) is_mysql: bool,
@@ -187,8 +188,13 @@ impl Reader {
         let texts = places.map(|place| self.text(place));
         let views = self.views();
         let stamps = pgsql::all_stamps(texts.clone());
+        let relations = Relations::of(texts.clone());
         let types = Types::of(texts);
-        let known = (&types, stamps.as_slice());
+        let known = Known {
+            types: &types,
+            stamps: &stamps,
+            relations: &relations,
+        };
         let mut peculiar = self.declarations.peculiar.clone();
         let none = |_: usize| false;
         for place in &self.declarations.places[first..] {
@@ -216,7 +222,7 @@ impl Reader {
             }
         }
         let of = &mut self.declarations;
-        (of.types, of.stamps) = (types, stamps);
+        (of.types, of.stamps, of.relations) = (types, stamps, relations);
         (of.peculiar, of.strange) = (peculiar, strange);
         of.keys.extend(keys);
         of.dropped.extend(dropped);
@@ -274,7 +280,11 @@ impl Reader {
         }
         let mut edits: Vec<Vec<Edit>> = vec![Vec::new(); scripts.len()];
         let mut peculiar = of.peculiar.clone();
-        let known = (&of.types, of.stamps.as_slice());
+        let known = Known {
+            types: &of.types,
+            stamps: &of.stamps,
+            relations: &of.relations,
+        };
         for (at, place) in of.places.iter().enumerate().skip(first) {
             if of.is_dropped(at) {
                 continue;

@@ -568,7 +568,15 @@ fn constrained(text: &str, catalog: &Catalog, lost: &[&str]) -> Vec<Constrained>
 fn through_views(named: &mut Vec<String>, catalog: &Catalog, lost: &[&str]) {
     let known = catalog.views.iter();
     let known = known.map(|view| (view.name.clone(), view.query.to_string()));
+    // Rows of a table that inherits are its parents', too.
+    let children = lost.iter().filter_map(|text| {
+        let (kind, name) = declared(text)?;
+        let all = tokens(text);
+        let parents = all.iter().find(|token| token.is("inherits"))?.end;
+        (kind == "table").then(|| (name, text[parents..].to_owned()))
+    });
     let lost = lost_views(lost).map(|(name, query)| (name, query.to_owned()));
+    let lost = lost.chain(children);
     let mut views: Vec<(String, String)> = known.chain(lost).collect();
     let is_named = |named: &[String], name: &str| {
         let mut named = named.iter();

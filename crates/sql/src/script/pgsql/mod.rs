@@ -7,6 +7,8 @@
 //! | `jsonb`, `text[]`, `citext`, any other type | `text` of which only NULL is known, as a register |
 //! | `GENERATED ALWAYS AS (a + b) STORED` | a column whose readers read `a` and `b` |
 //! | a trigger that sets a column to the time | a column that every INSERT or UPDATE writes |
+//! | `CREATE TABLE a PARTITION OF b`, `ATTACH PARTITION a` | a view of all of `b` |
+//! | `CREATE MATERIALIZED VIEW` | a view |
 //! | `COLLATE "de_DE"`, `STORAGE`, `UNLOGGED`, what an identity starts with | nothing |
 //!
 //! What a text is read as is told by edits (`Edit`): words in the place of a stretch of it. Some stretches may also be
@@ -18,6 +20,7 @@
 //! any column that is assigned.
 
 mod casts;
+mod relation;
 mod table;
 mod trigger;
 mod types;
@@ -32,6 +35,7 @@ use super::{
 };
 
 pub(super) use casts::statement;
+pub(super) use relation::Relations;
 pub(super) use trigger::{Stamp, all_stamps};
 use trigger::{stamp, stamps};
 pub(super) use types::Types;
@@ -91,12 +95,19 @@ pub(super) struct Reading {
     pub(super) strange: Vec<(Range<usize>, String)>,
 }
 
-/// How the declaration is read that stands in `text` at `base`, beside the types and stamps that are `known`, without
-/// those of its parts that begin where `dropped` says. What is peculiar of its columns goes to `peculiar`.
+/// What other declarations say, that one is read beside.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'k> {
+    pub(super) types: &'k Types,
+    pub(super) stamps: &'k [Stamp],
+    pub(super) relations: &'k Relations,
+}
+
+/// How the declaration is read that stands in `text` at `base`, beside what is `known`, without those of its parts that begin where `dropped` says. What is peculiar of its columns goes to `peculiar`.
 pub(super) fn declaration(
     text: &str,
     base: usize,
-    known: (&Types, &[Stamp]),
+    known: Known<'_>,
     dropped: &dyn Fn(usize) -> bool,
     peculiar: &mut Peculiar,
 ) -> Reading {
@@ -107,7 +118,7 @@ pub(super) fn declaration(
             .iter()
             .any(|t| t.start <= edit.range.start && edit.range.end <= t.end && !t.is_empty())
     };
-    let casts = casts::casts(text, base, known.0);
+    let casts = casts::casts(text, base, known.types);
     reading
         .edits
         .extend(casts.into_iter().filter(|edit| !inside(edit)));
@@ -121,20 +132,21 @@ pub(super) fn declaration(
 pub(super) fn looked_at(
     text: &str,
     base: usize,
-    known: (&Types, &[Stamp]),
+    known: Known<'_>,
     dropped: &dyn Fn(usize) -> bool,
     peculiar: &mut Peculiar,
 ) -> Reading {
     let mut reading = Reading::default();
-    let (types, known) = known;
-    let is_stamp = stamp(text).is_some() || stamps(text, known, peculiar);
+    let is_stamp = stamp(text).is_some() || stamps(text, known.stamps, peculiar);
     if types::declares(text) || is_stamp {
         reading
             .edits
             .push(Edit::new(base..base + text.len(), String::new()));
         return reading;
     }
-    table::table(text, base, types, dropped, peculiar, &mut reading);
+    if !known.relations.read(text, base, &mut reading) {
+        table::table(text, base, known.types, dropped, peculiar, &mut reading);
+    }
     reading
 }
 

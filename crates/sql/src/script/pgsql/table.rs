@@ -96,6 +96,11 @@ impl Table<'_> {
         }
         self.name = name;
         let close = closing(all, open)?;
+        // By what it is cut into pieces is no matter.
+        if begin(&all[close + 1..], &["partition", "by"]) {
+            let by = close + 1 + all[close + 1..].iter().position(|t| t.is_sign('('))?;
+            self.edit(&all[close + 1..=closing(all, by)?], "");
+        }
         let elements = listed(&all[open + 1..close]);
         self.columns(&elements);
         let kept: Vec<bool> = elements.iter().map(|one| self.element(one, one)).collect();

@@ -1,0 +1,283 @@
+//! Relations that hold the rows of others: partitions and materialized views.
+//!
+//! A partition is read as a view of the whole table: who reads it may read more than it does, which is safe, and what
+//! demands something of the table demands it of the partition's rows, too. What a partition demands beyond that is left
+//! out, and makes who writes the table unknown. A materialized view is read as a view, as if it were refreshed
+//! whenever it is read; to refresh it changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Edit, Part, PartKind, Reading};
+use crate::script::{
+    scan::starts_among,
+    tokens::{Token, after_if, begin, closing, listed, name_of, quoted, tokens},
+};
+
+/// The partitions and materialized views among declarations.
+#[derive(Clone, Debug, Default)]
+pub(in crate::script) struct Relations {
+    /// What each partition is part of.
+    partitions: BTreeMap<String, String>,
+    materialized: BTreeSet<String>,
+    /// What partitioned tables declare between their brackets.
+    elements: BTreeMap<String, Vec<String>>,
+    /// Indexes that are part of one of the whole table.
+    indexes: BTreeSet<String>,
+}
+
+impl Relations {
+    pub(in crate::script) fn of<'t>(
+        declarations: impl Iterator<Item = &'t str> + Clone,
+    ) -> Relations {
+        let mut found = Relations::default();
+        let mut detached = BTreeSet::new();
+        for text in declarations.clone() {
+            if !starts_among(text, 3, &["table", "materialized", "index"]) {
+                continue;
+            }
+            let all = tokens(text);
+            if let Some((child, parent)) = partition(&all) {
+                found.partitions.insert(child, parent);
+            } else if let Some((child, parent)) = changed(&all, "attach") {
+                found.partitions.insert(child, parent);
+            } else if let Some((child, _)) = changed(&all, "detach") {
+                detached.insert(child);
+            } else if let Some(at) = materialized(&all) {
+                let named = name_of(&all, after_if(&all, at + 2));
+                found.materialized.extend(named.map(|(name, _)| name));
+            } else if begin(&all, &["alter", "index"]) {
+                let at = all.iter().position(|token| token.is("attach"));
+                let named = at.and_then(|at| name_of(&all, at + 2));
+                found.indexes.extend(named.map(|(name, _)| name));
+            }
+        }
+        // What has been a partition once is a table of its own.
+        found.partitions.retain(|name, _| !detached.contains(name));
+        let parents: BTreeSet<&String> = found.partitions.values().collect();
+        for text in declarations {
+            if parents.is_empty() || !starts_among(text, 3, &["table"]) {
+                continue;
+            }
+            let all = tokens(text);
+            if let Some((name, elements)) =
+                elements(&all, text).filter(|(of, _)| parents.contains(of))
+            {
+                found.elements.insert(name, elements);
+            }
+        }
+        found
+    }
+
+    /// The table that a partition is part of, whatever stands between.
+    fn whole(&self, partition: &str) -> Option<&str> {
+        let mut whole = self.partitions.get(partition)?;
+        // A ring of partitions is nobody's.
+        for _ in 0..self.partitions.len() {
+            match self.partitions.get(whole) {
+                Some(next) => whole = next,
+                None => return Some(whole),
+            }
+        }
+        None
+    }
+
+    /// Reads a declaration of such a relation, that stands in `text` at `base`; whether it is one.
+    pub(super) fn read(&self, text: &str, base: usize, reading: &mut Reading) -> bool {
+        if self.partitions.is_empty() && self.materialized.is_empty() {
+            return false;
+        }
+        let all = tokens(text);
+        let whole_text = base..base + text.len();
+        let instead = |words: String| Edit::new(whole_text.clone(), words);
+        if let Some(at) = materialized(&all) {
+            let Some(end) = self.query_end(&all) else {
+                return false;
+            };
+            let cut = |from: &Token<'_>, to: usize| Edit::new(base + from.start..base + to, "");
+            let behind = after_if(&all, at + 2);
+            reading.edits.push(cut(&all[at], all[at].end));
+            if behind > at + 2 {
+                reading.edits.push(cut(&all[at + 2], all[behind].start));
+            }
+            if let Some(rest) = all.get(end) {
+                reading.edits.push(cut(rest, text.len()));
+            }
+            return true;
+        }
+        if begin(&all, &["refresh", "materialized", "view"]) {
+            let at = 3 + usize::from(all.get(3).is_some_and(|t| t.is("concurrently")));
+            let named = name_of(&all, at);
+            let is_known = named.is_some_and(|(name, _)| self.materialized.contains(&name));
+            if is_known {
+                reading.edits.push(instead(String::new()));
+            }
+            return is_known;
+        }
+        if begin(&all, &["alter", "index"]) && all.iter().any(|token| token.is("attach")) {
+            reading.edits.push(instead(String::new()));
+            return true;
+        }
+        if changed(&all, "attach").is_some_and(|(child, _)| self.partitions.contains_key(&child)) {
+            reading.edits.push(instead(String::new()));
+            return true;
+        }
+        let Some((name, of)) = about(&all) else {
+            return false;
+        };
+        if self.materialized.contains(&name) && of == About::Index {
+            // What it keeps unique is computed.
+            reading.edits.push(instead(String::new()));
+            return true;
+        }
+        let Some(whole) = self.whole(&name) else {
+            return false;
+        };
+        let lost = |constraint: String| Part {
+            range: whole_text.clone(),
+            text: constraint,
+            kind: PartKind::Constraint,
+            why: Some("what a partition demands beyond its table".to_owned()),
+        };
+        let demand = |element: &str| format!("ALTER TABLE {} ADD {element}", quoted(whole));
+        match of {
+            About::Table => {
+                let words = format!(
+                    "CREATE VIEW {} AS SELECT * FROM {}",
+                    quoted(&name),
+                    quoted(whole)
+                );
+                reading.edits.push(instead(words));
+                let of_whole = self.elements.get(whole);
+                let known = |element: &String| of_whole.is_some_and(|all| all.contains(element));
+                let own = elements(&all, text).map_or(Vec::new(), |(_, own)| own);
+                let beyond = own
+                    .iter()
+                    .filter(|element| demands(element) && !known(element));
+                reading
+                    .parts
+                    .extend(beyond.map(|element| lost(demand(element))));
+            }
+            About::Index | About::Alteration => {
+                reading.edits.push(instead(String::new()));
+                let is_part = all
+                    .iter()
+                    .filter_map(Token::name)
+                    .any(|word| self.indexes.contains(&word));
+                let is_unique =
+                    of == About::Alteration || all.iter().any(|token| token.is("unique"));
+                if demands(text) && is_unique && !is_part {
+                    let columns = all.iter().map(|t| &text[t.start..t.end]);
+                    let words: Vec<&str> = columns.filter(|word| *word != name).collect();
+                    reading
+                        .parts
+                        .push(lost(demand(&format!("UNIQUE CHECK {}", words.join(" ")))));
+                }
+            }
+        }
+        true
+    }
+
+    /// Where the query of a materialized view ends: before WITH [NO] DATA.
+    fn query_end(&self, all: &[Token<'_>]) -> Option<usize> {
+        let open = all.iter().position(|token| token.is("as"))?;
+        // USING, WITH and TABLESPACE before AS say how it is stored.
+        let (_, behind) = name_of(all, after_if(all, materialized(all)? + 2))?;
+        let named = all.get(behind)?;
+        let listed = match named.is_sign('(') {
+            true => closing(all, behind)? + 1,
+            false => behind,
+        };
+        if listed != open {
+            return None;
+        }
+        let tail = [&["with", "data"][..], &["with", "no", "data"][..]];
+        let ends = tail.iter().find(|words| {
+            let at = all.len().checked_sub(words.len());
+            at.is_some_and(|at| begin(&all[at..], words))
+        });
+        Some(all.len() - ends.map_or(0, |words| words.len()))
+    }
+}
+
+/// What a declaration is about a relation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum About {
+    Table,
+    Index,
+    Alteration,
+}
+
+/// The relation that a declaration is about.
+fn about(all: &[Token<'_>]) -> Option<(String, About)> {
+    if begin(all, &["alter", "table"]) {
+        let at = after_if(all, 2);
+        let at = at + usize::from(all.get(at)?.is("only"));
+        return Some((name_of(all, at)?.0, About::Alteration));
+    }
+    if !begin(all, &["create"]) {
+        return None;
+    }
+    if let Some(at) = all.iter().take(3).position(|token| token.is("index")) {
+        let on = at + all[at..].iter().position(|token| token.is("on"))? + 1;
+        let on = on + usize::from(all.get(on)?.is("only"));
+        return Some((name_of(all, on)?.0, About::Index));
+    }
+    let at = all.iter().take(3).position(|token| token.is("table"))?;
+    Some((name_of(all, after_if(all, at + 1))?.0, About::Table))
+}
+
+/// `CREATE TABLE a PARTITION OF b`: a, and b.
+fn partition(all: &[Token<'_>]) -> Option<(String, String)> {
+    let (name, About::Table) = about(all)? else {
+        return None;
+    };
+    let at = all.iter().position(|token| token.is("partition"))?;
+    let (parent, behind) =
+        begin(&all[at..], &["partition", "of"]).then(|| name_of(all, at + 2))??;
+    // What it demands beyond its table is not followed.
+    (!all.get(behind)?.is_sign('(')).then_some((name, parent))
+}
+
+/// `ALTER TABLE b ATTACH PARTITION a`, or DETACH: a, and b.
+fn changed(all: &[Token<'_>], how: &str) -> Option<(String, String)> {
+    let (parent, About::Alteration) = about(all)? else {
+        return None;
+    };
+    let at = all.iter().position(|token| token.is(how))?;
+    let (child, _) = begin(&all[at + 1..], &["partition"]).then(|| name_of(all, at + 2))??;
+    Some((child, parent))
+}
+
+/// Where a text says MATERIALIZED, that creates such a view.
+fn materialized(all: &[Token<'_>]) -> Option<usize> {
+    let at = all
+        .iter()
+        .take(4)
+        .position(|token| token.is("materialized"))?;
+    (begin(all, &["create"]) && all.get(at + 1)?.is("view")).then_some(at)
+}
+
+/// A table's name, and what stands between its brackets, with single blanks.
+fn elements(all: &[Token<'_>], text: &str) -> Option<(String, Vec<String>)> {
+    let (name, About::Table) = about(all)? else {
+        return None;
+    };
+    let open = all.iter().position(|token| token.is_sign('('))?;
+    let close = closing(all, open)?;
+    let written = |element: &&[Token<'_>]| {
+        let words: Vec<&str> = element.iter().map(|t| &text[t.start..t.end]).collect();
+        words.join(" ")
+    };
+    Some((
+        name,
+        listed(&all[open + 1..close]).iter().map(written).collect(),
+    ))
+}
+
+/// Whether a text demands something of rows.
+fn demands(text: &str) -> bool {
+    const DEMANDS: [&str; 5] = ["check", "unique", "primary", "references", "exclude"];
+    tokens(text)
+        .iter()
+        .any(|token| DEMANDS.iter().any(|word| token.is(word)))
+}
