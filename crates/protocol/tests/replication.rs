@@ -721,3 +721,67 @@ fn a_vote_leaves_when_it_is_durable() {
         [(ReplicaId(2), Message::Vote { granted: true, .. })]
     ));
 }
+
+/// A backup whose disk is slow has heard all and made little of it durable, and its primary keeps no longer what it
+/// lacks: the state is on its way, and answers alone bring nothing more. Before, each answer that confirmed nothing
+/// new was answered, so that the two talked as fast as the network let them, and without end.
+#[test]
+fn who_waits_for_a_disk_is_not_asked_again_at_once() {
+    let made = |id| Replica::<Payload>::new(ReplicaId(id), 3, ReplicaOptions::default(), Ticks(0));
+    let mut replicas = [made(0), made(1), made(2)];
+    let mut out = Out::default();
+    for round in 1..=20 {
+        let now = Ticks::from_millis(50 * round);
+        let appended = match round {
+            1 | 2 => 1,
+            3 => 4,
+            _ => 0,
+        };
+        for _ in 0..appended {
+            replicas[0].append(round, &mut out);
+        }
+        replicas[0].tick(now, &mut out);
+        replicas[0].flush(&mut out);
+        let mut wire: Vec<(usize, usize, Message<Payload>)> = Vec::new();
+        let mut at = 0;
+        let mut said = 0;
+        loop {
+            let needs_state = out.events.drain(..).any(|event| event == Event::NeedsState);
+            if needs_state {
+                replicas[at].offer(vec![1, 2], &mut out);
+            }
+            // The third's disk does not end what it has begun.
+            if at < 2 || round <= 2 {
+                let written = replicas[at].written();
+                replicas[at].persisted(written, &mut out);
+            }
+            out.writes.clear();
+            replicas[at].flush(&mut out);
+            wire.extend(
+                out.messages
+                    .drain(..)
+                    .map(|(to, message)| (at, to.index(), message)),
+            );
+            if wire.is_empty() {
+                break;
+            }
+            let (from, to, message) = wire.remove(0);
+            said += 1;
+            assert!(
+                said < 100,
+                "in round {round} there is no end of {message:?} from {from} to {to}"
+            );
+            at = to;
+            replicas[to].receive(now, ReplicaId(from as u8), message, &mut out);
+        }
+        let committed = replicas[0].committed();
+        assert_eq!(committed, [1, 2, 6][(round as usize).min(3) - 1]);
+        let view = replicas[0].view_at(committed).expect("it is kept");
+        if !replicas[0].is_installing() {
+            replicas[0].compacted(Place {
+                view,
+                index: committed,
+            });
+        }
+    }
+}

@@ -123,6 +123,16 @@ fn seed_62_greets_the_newest_life() {
     assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
 }
 
+/// A backup with a slow disk and its primary answered each other without end, while the network doubled packets: millions
+/// of them, and no time went by.
+#[test]
+fn seed_31838_does_not_talk_without_end() {
+    let prepared = Prepared::new("register", 3).unwrap();
+    let (protocol, level) = (ProtocolName::RampFast, FaultLevel::Storm);
+    let case = Case::new(protocol, 31_838, 3, CLIENTS, 200, Network::lan(), level).replicated(3);
+    assert_eq!(case.run(&prepared).unwrap().verdict, Verdict::Fine);
+}
+
 fn death(server: u16, at_us: u64) -> Fault {
     Fault {
         at_us,

@@ -315,8 +315,14 @@ impl<T: Clone> Replica<T> {
             self.end_of_installing();
         }
         self.advance();
+        // While the state is on its way nothing else helps who lacks it, and no answer is worth another: the two would
+        // talk as fast as the network lets them until its disk has done (seed 31838).
         let more = match &self.role {
-            Role::Primary(lead) => lead.followers[from.index()].next <= last,
+            Role::Primary(lead) => {
+                let follower = &lead.followers[from.index()];
+                let waits = follower.next <= base && follower.part.is_some();
+                follower.next <= last && !waits
+            }
             _ => false,
         };
         if more {
