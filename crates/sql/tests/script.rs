@@ -327,7 +327,7 @@ SELECT author.n, left_n FROM author JOIN book ON writer = author.id;
 ";
     for (declaration, left_out, unknown) in [
         (
-            "CREATE UNIQUE INDEX ON author (lower(name));",
+            "CREATE UNIQUE INDEX ON author (soundex(name));",
             1,
             &["Rename"][..],
         ),
@@ -342,7 +342,7 @@ SELECT author.n, left_n FROM author JOIN book ON writer = author.id;
             &["Author", "Rename", "Book"],
         ),
         (
-            "CREATE UNIQUE INDEX some ON public.book (left_n) WHERE left_n > 0;",
+            "CREATE UNIQUE INDEX some ON public.book USING hash (left_n) WHERE left_n > 0;",
             1,
             &["Book"],
         ),

@@ -29,6 +29,17 @@ pub(crate) struct Formula {
     pub(crate) clauses: Vec<Clause>,
     /// What they say of each row of a table by itself, where that is all that they say.
     pub(crate) every_row: Option<Box<EveryRow>>,
+    /// Its text, in lower case, where it looks at no column that is not named there.
+    pub(crate) text: Option<String>,
+}
+
+impl Formula {
+    /// Whether it may look at a column of this name.
+    pub(crate) fn may_look_at(&self, column: &str) -> bool {
+        let column = column.to_lowercase();
+        // What is part of another word is taken for it.
+        self.text.as_ref().is_none_or(|text| text.contains(&column))
+    }
 }
 
 /// One clause.

@@ -36,6 +36,12 @@ pub(crate) fn read_assertion(catalog: &Catalog, expression: &Expr) -> Formula {
     let mut formula = Formula::default();
     positive(catalog, expression, false, 0, &mut formula);
     formula.every_row = every_row(catalog, expression).map(Box::new);
+    let text = expression.to_string().to_lowercase();
+    let more = ["natural", "select *", ".*"];
+    let views = catalog.views.iter().map(|view| view.name.to_lowercase());
+    let names_all = !more.iter().any(|words| text.contains(words))
+        && !views.into_iter().any(|view| text.contains(&view));
+    formula.text = names_all.then_some(text);
     formula
 }
 

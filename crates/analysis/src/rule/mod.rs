@@ -240,7 +240,7 @@ fn judge_formula(context: &Context<'_>, formula: &Formula) -> Vec<Finding> {
                 .any(|t| context.footprint.facts(*t).is_written())
         {
             let reason = "rows of another table say which are compared";
-            findings.extend(judge_unrecognised(context, &clause.tables, reason));
+            findings.extend(judge_unrecognised(context, formula, &clause.tables, reason));
             continue;
         }
         findings.extend(match &clause.shape {
@@ -257,7 +257,9 @@ fn judge_formula(context: &Context<'_>, formula: &Formula) -> Vec<Finding> {
             Shape::AtLeastOne { region, certain } => {
                 existence::judge_at_least_one(context, region, *certain)
             }
-            Shape::Unrecognised(reason) => judge_unrecognised(context, &clause.tables, reason),
+            Shape::Unrecognised(reason) => {
+                judge_unrecognised(context, formula, &clause.tables, reason)
+            }
         });
     }
     worst(findings)
@@ -299,9 +301,21 @@ pub(crate) fn worst(findings: Vec<Finding>) -> Vec<Finding> {
     merged
 }
 
-/// Everything that touches the tables is ordered on them as wholes.
-fn judge_unrecognised(context: &Context<'_>, tables: &[TableId], reason: &str) -> Vec<Finding> {
+/// Everything that touches the tables, and what of them it may look at, is ordered on them as wholes.
+fn judge_unrecognised(
+    context: &Context<'_>,
+    formula: &Formula,
+    tables: &[TableId],
+    reason: &str,
+) -> Vec<Finding> {
     let footprint = context.footprint;
+    let is_seen = |action: &Action| {
+        let schema = &footprint.catalog.schema;
+        let columns = &schema.table(action.access.table).columns;
+        let mut writes = action.access.writes.iter();
+        action.access.role != Role::Update
+            || writes.any(|write| formula.may_look_at(&columns[write.column.index()].name))
+    };
     let written = |t: &&TableId| footprint.facts(**t).is_written();
     let Some(named) = tables.iter().find(written).copied() else {
         return Vec::new();
@@ -311,7 +325,7 @@ fn judge_unrecognised(context: &Context<'_>, tables: &[TableId], reason: &str) -
             footprint.types[*t]
                 .actions
                 .iter()
-                .any(|a| a.is_write() && tables.contains(&a.access.table))
+                .any(|a| a.is_write() && tables.contains(&a.access.table) && is_seen(a))
         })
         .collect();
     writers

@@ -9,6 +9,7 @@
 //! | a trigger that sets a column to the time | a column that every INSERT or UPDATE writes |
 //! | `CREATE TABLE a PARTITION OF b`, `ATTACH PARTITION a` | a view of all of `b` |
 //! | `CREATE MATERIALIZED VIEW` | a view |
+//! | `CREATE UNIQUE INDEX … ON t (lower(a)) WHERE b` | an assertion that says the same |
 //! | `COLLATE "de_DE"`, `STORAGE`, `UNLOGGED`, what an identity starts with | nothing |
 //!
 //! What a text is read as is told by edits (`Edit`): words in the place of a stretch of it. Some stretches may also be
@@ -24,6 +25,7 @@ mod relation;
 mod table;
 mod trigger;
 mod types;
+mod unique;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -144,7 +146,9 @@ pub(super) fn looked_at(
             .push(Edit::new(base..base + text.len(), String::new()));
         return reading;
     }
-    if !known.relations.read(text, base, &mut reading) {
+    let is_read = known.relations.read(text, base, &mut reading)
+        || unique::unique(text, base, known.types, peculiar, &mut reading);
+    if !is_read {
         table::table(text, base, known.types, dropped, peculiar, &mut reading);
     }
     reading
