@@ -53,13 +53,13 @@ fn what_clients_have_is_read_and_what_is_not_understood_is_told() {
         "CALL \"AddMoney\"(\"@amount\" => ",
         "routed by @id",
         "● transfer_money",
-        "● ShopsNear",
+        "○ ShopsNear",
         "nobody_nameless",
         "Left out",
         "schema.sql:3:",
         "shops and its constraints have no verdicts",
         "query.sql:14:",
-        "ShopsNear is taken to do anything to the tables that it names",
+        "ShopsNear is taken to read all of the tables that it names",
     ] {
         assert!(ran.out.contains(told), "{told}: {}", ran.out);
     }
@@ -100,7 +100,7 @@ fn what_clients_have_is_read_and_what_is_not_understood_is_told() {
         "{github}"
     );
     let page = anabranch(&[&asked[..], &["--format", "html"]].concat()).out;
-    for told in ["<h2>Left out</h2>", "ShopsNear is taken to do anything"] {
+    for told in ["<h2>Left out</h2>", "ShopsNear is taken to read"] {
         assert!(page.contains(told), "{told}");
     }
 }

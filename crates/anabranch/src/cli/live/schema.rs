@@ -45,7 +45,8 @@ pub(super) fn read(
         &format!(
             "SELECT quote_ident(o.relname), pg_get_indexdef(o.oid) FROM pg_class o JOIN pg_namespace n \
              ON n.oid = o.relnamespace JOIN pg_index i ON i.indexrelid = o.oid WHERE {OWN} \
-             AND NOT EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conindid = o.oid AND k.contype IN ('p', 'u', 'x')) ORDER BY o.oid"
+             AND NOT EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conindid = o.oid AND k.contype IN ('p', 'u', 'x')) \
+             AND NOT EXISTS (SELECT 1 FROM pg_inherits h WHERE h.inhrelid = o.oid) ORDER BY o.oid"
         ),
     )?;
     reader.views()?;
@@ -250,7 +251,8 @@ impl Reader<'_, '_> {
                 "SELECT o.oid, o.relname::text, quote_ident(o.relname), o.relkind::text, \
                  CASE WHEN o.relkind = 'p' THEN pg_get_partkeydef(o.oid) END, \
                  EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhparent = o.oid), \
-                 (SELECT string_agg(i.inhparent::regclass::text, ', ') FROM pg_inherits i WHERE i.inhrelid = o.oid) \
+                 (SELECT string_agg(i.inhparent::regclass::text, ', ') FROM pg_inherits i WHERE i.inhrelid = o.oid), \
+                 o.relispartition \
                  FROM pg_class o JOIN pg_namespace n ON n.oid = o.relnamespace \
                  WHERE {OWN} AND o.relkind IN ('r', 'p', 'f') ORDER BY o.oid"
             ),
@@ -263,7 +265,10 @@ impl Reader<'_, '_> {
             let columns = columns.remove(&table).unwrap_or_default().join(",\n    ");
             let (key, has_children, parents): (Option<String>, bool, Option<String>) =
                 (row.get(4), row.get(5), row.get(6));
+            let is_partition: bool = row.get(7);
+            let attached = parents.clone().filter(|_| is_partition);
             let (before, behind) = match (key, has_children, parents) {
+                _ if is_partition => ("", String::new()),
                 (Some(key), ..) => ("", format!(" PARTITION BY {key}")),
                 (None, _, Some(parents)) => ("", format!(" INHERITS ({parents})")),
                 (None, true, None) => ("-- others inherit from it\n", " INHERITS ()".to_owned()),
@@ -273,6 +278,12 @@ impl Reader<'_, '_> {
             let text =
                 format!("{before}CREATE {foreign}TABLE public.{shown} (\n    {columns}\n){behind}");
             self.add("table", &format!("public.{shown}"), &text);
+            if let Some(whole) = attached {
+                // Which of the rows it has is no matter.
+                let text =
+                    format!("ALTER TABLE ONLY {whole} ATTACH PARTITION public.{shown} DEFAULT");
+                self.add("partition", &format!("public.{shown}"), &text);
+            }
         }
         Ok(())
     }
@@ -282,6 +293,7 @@ impl Reader<'_, '_> {
             "SELECT quote_ident(o.relname), quote_ident(k.conname), pg_get_constraintdef(k.oid) \
              FROM pg_constraint k JOIN pg_class o ON o.oid = k.conrelid \
              JOIN pg_namespace n ON n.oid = o.relnamespace WHERE {OWN} AND k.contype IN ('p', 'u', 'c', 'f', 'x') \
+             AND k.conparentid = 0 AND (k.conislocal OR k.coninhcount = 0) \
              ORDER BY o.oid, array_position(ARRAY['p', 'u', 'c', 'x', 'f'], k.contype::text), k.oid"
         );
         for row in self.transaction.query(&query, &[])? {

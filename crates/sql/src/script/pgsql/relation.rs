@@ -177,7 +177,7 @@ impl Relations {
         true
     }
 
-    /// Where the query of a materialized view ends: before WITH [NO] DATA.
+    /// Where the query of a materialized view ends: before `WITH [NO] DATA`.
     fn query_end(&self, all: &[Token<'_>]) -> Option<usize> {
         let open = all.iter().position(|token| token.is("as"))?;
         // USING, WITH and TABLESPACE before AS say how it is stored.
