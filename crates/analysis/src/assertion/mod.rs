@@ -37,8 +37,12 @@ impl Formula {
     /// Whether it may look at a column of this name.
     pub(crate) fn may_look_at(&self, column: &str) -> bool {
         let column = column.to_lowercase();
-        // What is part of another word is taken for it.
-        self.text.as_ref().is_none_or(|text| text.contains(&column))
+        let is_word = |c: char| c == '_' || c.is_alphanumeric();
+        let named = |text: &String| match column.chars().all(is_word) {
+            true => text.split(|c| !is_word(c)).any(|word| word == column),
+            false => text.contains(&column),
+        };
+        self.text.as_ref().is_none_or(named)
     }
 }
 

@@ -594,6 +594,33 @@ fn an_invariant_that_is_not_recognised_orders_everything() {
     assert_eq!(entry(&plan, "set").class, CoordinationClass::Global);
 }
 
+/// It may look at what it names, and at nothing else, unless it names all.
+#[test]
+fn an_invariant_that_is_not_recognised_looks_at_what_it_names() {
+    for (columns, sees) in [
+        ("lower(a.kind) = lower(b.kind) AND a.id < b.id", false),
+        ("lower(a.kind) = lower(b.kind) AND a.n < b.id", true),
+    ] {
+        for list in ["1", "*"] {
+            let mut app = Application::new(&format!(
+                "{USERS} CREATE ASSERTION odd CHECK (NOT EXISTS (SELECT {list} FROM users AS a JOIN users AS b ON {columns}));"
+            ));
+            app.transaction("set", &["p_id"])
+                .update("users", &[("n", "=1")], &[("id", "p_id")])
+                .done();
+            app.transaction("add", &["p_id"])
+                .insert("users", &[("id", "p_id")])
+                .done();
+            let plan = app.plan();
+            expect(&plan, "add", "odd", Unknown, "unrecognised");
+            match sees || list == "*" {
+                true => expect(&plan, "set", "odd", Unknown, "unrecognised"),
+                false => assert!(entry(&plan, "set").guards.is_empty(), "{columns}"),
+            }
+        }
+    }
+}
+
 #[test]
 fn every_rule_is_told_apart_and_explained() {
     for (i, rule) in RULES.iter().enumerate() {
