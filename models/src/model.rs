@@ -405,6 +405,7 @@ fn ramp_options(size: Size, metadata: Metadata) -> RampOptions {
         terminate_after: size.terminates.then_some(PATIENCE),
         // How long transactions take would tell states apart that are alike.
         aside_max: 0,
+        gossip_after: None,
         ..RampOptions::default()
     }
 }

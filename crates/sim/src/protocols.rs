@@ -381,6 +381,7 @@ impl Simulated for RampNode {
             },
             Message::Await { .. } => Label::other("Await"),
             Message::Stable => Label::other("Stable"),
+            Message::Gossip { .. } => Label::other("Gossip"),
             Message::Forward { .. } => Label::other("Forward"),
             Message::Forwarded { .. } => Label::other("Forwarded"),
             Message::Inquire {

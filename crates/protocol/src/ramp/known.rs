@@ -87,6 +87,12 @@ impl Known {
         self.strays.as_ref()?[node].as_ref()
     }
 
+    /// Whether this is what the same node knew before. A node never knows less than before, so that the first
+    /// watermark that differs tells.
+    pub(super) fn is_older(&self, than: &Known) -> bool {
+        !Arc::ptr_eq(&self.watermarks, &than.watermarks) && self.watermarks < than.watermarks
+    }
+
     /// By node.
     pub(super) fn watermarks(&self) -> Vec<Timestamp> {
         self.watermarks.to_vec()

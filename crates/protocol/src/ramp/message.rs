@@ -115,6 +115,15 @@ pub enum Message {
     /// To a participant of an earlier transaction, and to who awaits one, when no other message has told it
     /// that the transaction is stable (ramp.txt §4.8, the third round). Not answered.
     Stable,
+    /// To every other node, from time to time (ramp.txt §4.5): how far nobody needs evidence any more. Not
+    /// answered.
+    Gossip {
+        /// Of the receiver's transactions: all up to here are known to be stable to every reader of the
+        /// sender's, those under way and those to come.
+        unneeded: Timestamp,
+        /// Of the sender's transactions: all up to here are known to be stable to every reader anywhere.
+        anywhere: Timestamp,
+    },
     /// Under causal RAMP, to the coordinator of a transaction that own ones follow: they wait until it is
     /// stable, and nobody has said so. Answered by Stable, once it is.
     Await {

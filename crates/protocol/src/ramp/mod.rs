@@ -33,7 +33,7 @@
 //! * `sticky`: clusters that take over what others have committed.
 //! * `quorum`: majorities of copies that prepare, and any copy that is read.
 //! * [`past`], `causal`: what transactions follow, for causal consistency.
-//! * `stability`: which transactions need no metadata any more.
+//! * `stability`: which transactions need no metadata any more; `gossip`: before their time is over.
 //! * [`nwnr`]: the same contract without any concurrency control, as the upper bound.
 
 mod attempt;
@@ -41,6 +41,7 @@ mod causal;
 mod commits;
 mod durable;
 pub mod filter;
+mod gossip;
 mod holds;
 mod known;
 pub mod message;
@@ -68,6 +69,7 @@ use rustc_hash::FxHashMap;
 
 use self::attempt::{Attempt, Phase};
 use self::causal::AWAIT;
+use self::gossip::GOSSIP;
 use self::message::{Message, Stamped};
 use self::participant::{Context, Participant};
 use self::quorum::RETRY;
@@ -91,6 +93,10 @@ pub struct RampOptions {
     /// For how long evidence of a transaction is kept after it has become stable everywhere. A
     /// transaction that reads from several partitions for longer is restarted.
     pub retain: Ticks,
+    /// How often nodes tell each other what evidence no reader needs any more, so that it goes before
+    /// [`RampOptions::retain`] is over (ramp.txt §4.5). Never, if there is none, nor under causal RAMP or where
+    /// several clusters have all partitions.
+    pub gossip_after: Option<Ticks>,
     /// After how many repairs of one batch of reads the transaction is restarted.
     pub rounds_max: u32,
     /// Which RAMP it is. The same on all nodes.
@@ -155,10 +161,20 @@ impl RampOptions {
 }
 
 impl RampOptions {
+    /// Whether one number a coordinator says all that is to be known of stability: nobody follows anything, and
+    /// there is one cluster.
+    fn is_plain(&self) -> bool {
+        !self.causal && !self.sticky && !self.binds()
+    }
+
+    /// How often nodes gossip, if they do.
+    fn gossips_after(&self) -> Option<Ticks> {
+        self.gossip_after.filter(|_| self.is_plain())
+    }
+
     /// When transactions are set aside.
     fn aside(&self) -> Option<Aside> {
-        let several = self.sticky || self.binds();
-        let may = self.aside_max > 0 && !self.causal && !several;
+        let may = self.aside_max > 0 && self.is_plain();
         may.then_some(Aside {
             after: self.aside_after,
             behind: self.aside_behind as usize,
@@ -168,13 +184,14 @@ impl RampOptions {
 }
 
 impl Default for RampOptions {
-    /// RAMP-Fast; 10 ms, 500 ms, 8 rounds; termination after the paper's 5 s; clocks at most
+    /// RAMP-Fast; 10 ms, 500 ms, gossip after 10 ms, 8 rounds; termination after the paper's 5 s; clocks at most
     /// an hour ahead; two-phase writes, nothing causal (50 ms to wait, 1,024 to follow), up to 16,384
     /// transactions set aside after 10 ms that 128 wait for, and every commit sent.
     fn default() -> Self {
         RampOptions {
             announce_after: Ticks::from_millis(10),
             retain: Ticks::from_millis(500),
+            gossip_after: Some(Ticks::from_millis(10)),
             rounds_max: 8,
             metadata: Metadata::Fast,
             terminate_after: Some(Ticks::from_millis(5_000)),
@@ -207,6 +224,8 @@ pub struct RampNode {
     current: Option<(TransactionId, Box<Attempt>)>,
     attempts: FxHashMap<TransactionId, Box<Attempt>>,
     announcing: bool,
+    /// Whether the timer is set that lets the node tell how far its readers are.
+    gossiping: bool,
     /// Whether the timer is set that looks for what has been prepared for too long.
     terminating: bool,
     /// When owners that refused what must be may be asked again.
@@ -236,6 +255,7 @@ impl fmt::Debug for RampNode {
             .field("current", &self.current)
             .field("attempts", &self.attempts)
             .field("announcing", &self.announcing)
+            .field("gossiping", &self.gossiping)
             .field("terminating", &(self.terminating, self.offer_again))
             .field("awaiting", &self.awaiting)
             .field("retrying", &self.retrying)
@@ -329,6 +349,7 @@ impl RampNode {
             current: None,
             attempts: FxHashMap::default(),
             announcing: false,
+            gossiping: false,
             terminating: false,
             offer_again: Ticks::default(),
             awaiting: None,
@@ -359,6 +380,11 @@ impl RampNode {
     /// How many transactions are prepared here and neither committed nor aborted.
     pub fn prepared(&self) -> usize {
         self.participant.prepared()
+    }
+
+    /// How many transactions over several partitions this node remembers so that readers can be told of them.
+    pub fn evidence_kept(&self) -> usize {
+        self.participant.evidence_kept()
     }
 
     /// Whether no transaction runs, is prepared, or waits for an acknowledgement here.
@@ -485,6 +511,9 @@ impl RampNode {
                 self.handle_committed_alone(transaction, past.as_deref(), result, out);
             }
             Message::Stable => {}
+            Message::Gossip { unneeded, anywhere } => {
+                (self.context.stability).heard_unneeded(from, unneeded, anywhere);
+            }
             Message::Await { commit } => self.handle_await(from, commit, out),
             Message::Forward { forward, lowest } => {
                 self.handle_forward(from, *forward, lowest, out)
@@ -575,6 +604,7 @@ impl Protocol for RampNode {
             Input::Timer(AGAIN) => self.take_over_again(out),
             Input::Timer(AWAIT) => self.await_stable(out),
             Input::Timer(RETRY) => self.retry(out),
+            Input::Timer(GOSSIP) => self.gossip(out),
             Input::Timer(_) => self.announce(out),
             Input::Restarted { node } => self.handle_restarted(node, out),
         }
@@ -582,6 +612,7 @@ impl Protocol for RampNode {
         if self.options.causal {
             self.await_later(out);
         }
+        self.gossip_later(out);
         self.context.write_down(out);
     }
 

@@ -14,7 +14,8 @@
 //! before that, and asks the other after it, would be given a fracture without a trace. So a
 //! reader says what it knew to be stable when it began ([`Known`]), and gets evidence of all else;
 //! and evidence is kept for a while after its transaction has become stable, longer than any
-//! reader over several partitions is allowed to take.
+//! reader over several partitions is allowed to take, or until all nodes have said that no reader of theirs
+//! needs it ([gossip](super::gossip)).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -105,6 +106,12 @@ pub(super) struct Stability {
     awaited: Vec<Timestamp>,
     /// Of own transactions up to here, all that they follow was asked about.
     looked_at: Timestamp,
+    /// By node: up to where its readers know own transactions to be stable, as it has said.
+    unneeded: Vec<Timestamp>,
+    /// Whether more is known to be stable than is settled.
+    remembers: bool,
+    /// By node: up to where no reader anywhere needs evidence of its transactions, as it has said.
+    unneeded_anywhere: Vec<Timestamp>,
 }
 
 impl Stability {
@@ -133,6 +140,9 @@ impl Stability {
             told: vec![(Timestamp::ZERO, Timestamp::ZERO); nodes],
             awaited: vec![Timestamp::ZERO; nodes],
             looked_at: Timestamp::ZERO,
+            unneeded: vec![Timestamp::ZERO; nodes],
+            remembers: false,
+            unneeded_anywhere: vec![Timestamp::ZERO; nodes],
             frontier: causal.then(|| {
                 Arc::new(Frontier {
                     known: Known::nothing(nodes),
@@ -176,7 +186,8 @@ impl Stability {
         while let Some((at, _)) = self.history.front()
             && now >= after(*at, self.retain)
         {
-            (_, self.settled) = self.history.pop_front().expect("it has a front");
+            let (_, known) = self.history.pop_front().expect("it has a front");
+            self.settle(&known);
             aged = true;
         }
         let taken = match (news, self.history.back()) {
@@ -188,6 +199,53 @@ impl Stability {
         let settled = settled.map_or(Ticks(u64::MAX), |(at, _)| after(*at, self.retain));
         self.next = Hint(taken.min(settled));
         aged
+    }
+
+    /// All of this is settled.
+    fn settle(&mut self, known: &Known) {
+        for node in 0..self.told.len() {
+            self.settled.join(node, known.of(node), known.strays(node));
+        }
+    }
+
+    // Gossip
+
+    /// Whether something that is stable is remembered, as far as is known.
+    #[inline]
+    pub(super) fn remembers_stable(&self) -> bool {
+        self.remembers
+    }
+
+    /// A node has said how far its readers know own transactions, and how far all readers know its.
+    pub(super) fn heard_unneeded(
+        &mut self,
+        from: NodeId,
+        unneeded: Timestamp,
+        anywhere: Timestamp,
+    ) {
+        let from = from.index();
+        self.unneeded[from] = unneeded.max(self.unneeded[from]);
+        self.unneeded_anywhere[from] = anywhere.max(self.unneeded_anywhere[from]);
+    }
+
+    /// Settles what no reader anywhere needs, where those here know so much (by node), as far as it was
+    /// said. Returns up to where that is so of own transactions, and whether anything is settled that was not.
+    pub(super) fn settle_unneeded(&mut self, readers: &[Timestamp]) -> (Timestamp, bool) {
+        let own = self.node.index();
+        self.unneeded[own] = readers[own];
+        let anywhere = self.unneeded.iter().min();
+        let anywhere = *anywhere.expect("there is this node");
+        self.unneeded_anywhere[own] = anywhere;
+        let mut more = false;
+        for node in 0..self.told.len() {
+            // The watermark came with it; but one below it that was a stray then may be none any more.
+            let unneeded = self.unneeded_anywhere[node].min(self.known.of(node));
+            self.raise(NodeId(node as u16), unneeded, None);
+            more |= self.settled.join(node, unneeded, None);
+        }
+        let behind = |node: usize| self.settled.of(node) < self.known.of(node);
+        self.remembers = (0..self.told.len()).any(behind);
+        (anywhere, more)
     }
 
     /// The own watermark.
@@ -327,6 +385,7 @@ impl Stability {
             .set(self.node.index(), own, Some(Arc::new(strays)))
         {
             self.next = Hint::default();
+            self.remembers = true;
         }
     }
 
@@ -359,6 +418,7 @@ impl Stability {
     fn raise(&mut self, node: NodeId, watermark: Timestamp, strays: Option<&Arc<Strays>>) {
         if self.known.join(node.index(), watermark, strays) {
             self.next = Hint::default();
+            self.remembers = true;
             if let Some(frontier) = &mut self.frontier {
                 Arc::make_mut(frontier).known = self.known.clone();
             }

@@ -162,6 +162,10 @@ fn messages_for_unknown_transactions_leave_nothing() {
             },
         },
         Message::Stable,
+        Message::Gossip {
+            unneeded: Timestamp::new(1 << 40, X),
+            anywhere: Timestamp::new(1 << 40, Y),
+        },
     ] {
         let what = format!("{message:?}");
         cluster.say(Y, X, stamped(message));

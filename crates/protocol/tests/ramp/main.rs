@@ -5,6 +5,7 @@ mod causal;
 mod commits;
 mod doubt;
 mod followers;
+mod gossip;
 mod limits;
 mod metadata;
 mod one_phase;

@@ -30,7 +30,7 @@ pub(super) fn points(effort: &Effort) -> Vec<Asked> {
 /// The section.
 pub(super) fn section(effort: &Effort, measured: &Measured) -> Section {
     let [fast] = FAST;
-    let left = |percent| measured.rate(point(percent), fast) / measured.rate(point(0.0), fast);
+    let left = |percent| measured.over((point(percent), fast), (point(0.0), fast));
     let comparisons = published::BLOCKED.iter().map(|(percent, published)| {
         let what = format!("RAMP-F, {percent}% of writes blocked, of none blocked");
         let found = Comparison::new(what, "x", left(*percent), Origin::Measured);

@@ -1,5 +1,6 @@
 //! Figure 5: what varies but the clients, on the embedded cluster: reads, the length of transactions,
-//! the size of values and of the database.
+//! the size of values and of the database; and, since the paper's text says of one of its five panels
+//! nothing, how unlike items are drawn.
 //!
 //! There are no messages of a network here whose way takes time, so nobody waits for a lock over one: the
 //! paper's contention is simulated (Figure 4).
@@ -52,6 +53,10 @@ fn panels(effort: &Effort) -> Vec<Panel> {
         let items = *items;
         (items as f64, Point { items, ..default })
     });
+    let skews = effort.skews.iter().map(|skew| {
+        let skew = *skew;
+        (f64::from(skew) / 100.0, Point { skew, ..default })
+    });
     vec![
         Panel {
             name: "figure-5-reads",
@@ -77,6 +82,12 @@ fn panels(effort: &Effort) -> Vec<Panel> {
             x: Axis::logarithmic("items"),
             points: items.collect(),
         },
+        Panel {
+            name: "figure-5-skew",
+            title: "Skew (of our choice)",
+            x: Axis::linear("Zipf's constant; 0: items drawn alike"),
+            points: skews.collect(),
+        },
     ]
 }
 
@@ -91,7 +102,7 @@ pub(super) fn points(effort: &Effort) -> Vec<Asked> {
 pub(super) fn section(effort: &Effort, measured: &Measured) -> Section {
     let panels = panels(effort);
     let over = |point, protocol| {
-        measured.rate(point, protocol) / measured.rate(point, ProtocolChoice::Nwnr)
+        measured.over((point, protocol), (point, ProtocolChoice::Nwnr))
     };
     let charts = panels.iter().flat_map(|panel| {
         let lines = |y: &dyn Fn(Point, ProtocolChoice) -> f64| {
@@ -143,11 +154,11 @@ pub(super) fn section(effort: &Effort, measured: &Measured) -> Section {
         })
     });
     Section {
-        title: "Figure 5: reads, transactions, values and items".into(),
+        title: "Figure 5: reads, transactions, values, items and skew".into(),
         text: vec![
             "Each panel varies one thing of the default workload, on this machine. The paper's text \
-             describes these four panels of its five. Contention for locks over a network is not in them: the \
-             embedded cluster has none; Figure 4 simulates it."
+             describes the first four of its five panels; what the last one varies is our choice. Contention \
+             for locks over a network is not in them: the embedded cluster has none; Figure 4 simulates it."
                 .into(),
         ],
         parameters: vec![
@@ -171,8 +182,8 @@ fn comparisons(
     over: &dyn Fn(Point, ProtocolChoice) -> f64,
 ) -> Vec<Comparison> {
     let found = |what: String, value| Comparison::new(what, "x", value, Origin::Measured);
-    let [reads, _, values, items] = panels else {
-        unreachable!("there are four panels")
+    let [reads, _, values, items, skews] = panels else {
+        unreachable!("there are five panels")
     };
     let (first, last) = (
         |panel: &Panel| panel.points[0].1,
@@ -224,6 +235,12 @@ fn comparisons(
         )
         .beside((few == 1_000).then_some(published::FEW_ITEMS)),
     );
+    for (which, panel) in [("alike", first(skews)), ("most unlike", last(skews))] {
+        all.push(found(
+            format!("RAMP-F over NWNR, items drawn {which}"),
+            over(panel, ramps[0]),
+        ));
+    }
     for protocol in [ProtocolChoice::RampFast, ProtocolChoice::RampHybrid] {
         let points = panels.iter().flat_map(|panel| &panel.points);
         let least = points

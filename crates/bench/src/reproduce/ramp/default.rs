@@ -15,7 +15,7 @@ pub(super) fn points(effort: &Effort) -> Vec<Asked> {
 pub(super) fn section(effort: &Effort, measured: &Measured) -> Section {
     let rate = |protocol| measured.rate(Point::DEFAULT, protocol);
     let found = |what: String, unit, value| Comparison::new(what, unit, value, Origin::Measured);
-    let unprotected = rate(ProtocolChoice::Nwnr);
+    let unprotected = (Point::DEFAULT, ProtocolChoice::Nwnr);
     let mut comparisons = Vec::new();
     for (protocol, target) in [
         (ProtocolChoice::RampFast, 780_000.0),
@@ -54,7 +54,7 @@ pub(super) fn section(effort: &Effort, measured: &Measured) -> Section {
         (ProtocolChoice::RampSmall, published::SMALL),
     ] {
         let what = format!("{} over no concurrency control", called(protocol.name()));
-        let ratio = rate(protocol) / unprotected;
+        let ratio = measured.over((Point::DEFAULT, protocol), unprotected);
         comparisons.push(
             found(what, "x", ratio)
                 .beside(least)

@@ -1,8 +1,9 @@
 //! Runs on the embedded cluster: described by values, so that figures can share one.
 //!
-//! They run one after the other, since each wants all processors, and protocols take turns at each point,
-//! so that a machine whose speed drifts is as kind to one as to the other. Of several rounds the run with
-//! the median rate counts.
+//! They run one after the other, since each wants all processors. Points over the same database and
+//! protocols take turns in each round, so that a machine whose speed drifts is as kind to one as to the
+//! other. Of several rounds the run with the median rate counts, and of two things that are compared the
+//! median of their ratios, each taken within one round.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use anabranch_protocol::ramp::FilterSize;
 use anabranch_sql::source::SourceFile;
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_workload::Workload;
-use anabranch_workload::ycsb::{Form, Parameters, Ycsb};
+use anabranch_workload::ycsb::{Distribution, Form, Parameters, Ycsb};
 
 use super::ReproduceError;
 use crate::application;
@@ -34,6 +35,8 @@ pub(super) struct Point {
     pub(super) length: usize,
     /// So many of 100 transactions read.
     pub(super) reads_percent: u8,
+    /// How steep Zipf's law is, in hundredths ([`Parameters::zipfian_constant`]); 0: items are drawn alike.
+    pub(super) skew: u8,
     /// Calls under way.
     pub(super) clients: usize,
     /// Of a million writes, so many are blocked ([`Settings::unsent_commits`]).
@@ -47,6 +50,7 @@ impl Point {
         value_bytes: 1,
         length: 4,
         reads_percent: 95,
+        skew: 99,
         clients: 256,
         blocked: 0,
     };
@@ -59,8 +63,17 @@ impl Point {
                 reads_percent: f64::from(self.reads_percent),
             },
             value_bytes: self.value_bytes,
-            ..Parameters::RAMP
+            distribution: match self.skew {
+                0 => Distribution::Uniform,
+                _ => Distribution::Zipfian,
+            },
+            // It has to be one also where items are drawn alike.
+            zipfian_constant: f64::from(self.skew.max(1)) / 100.0,
         }
+    }
+
+    fn database(&self) -> (u64, usize) {
+        (self.items, self.value_bytes)
     }
 }
 
@@ -82,18 +95,24 @@ pub(super) struct Pace {
 /// Nodes, with one partition each.
 pub(super) const PARTITIONS: u16 = 2;
 
-/// What came of points.
+/// What came of points: of each a run a round, in order.
 #[derive(Debug, Default)]
-pub(super) struct Measured(BTreeMap<(Point, ProtocolChoice), Run>);
+pub(super) struct Measured(BTreeMap<(Point, ProtocolChoice), Vec<Run>>);
 
 impl Measured {
-    /// What came of this one.
+    fn rounds(&self, point: Point, protocol: ProtocolChoice) -> &[Run] {
+        let rounds = self.0.get(&(point, protocol));
+        rounds.expect("a figure asks for its own points")
+    }
+
+    /// The run with the median rate.
     ///
     /// # Panics
     /// When it was never asked for.
     pub(super) fn of(&self, point: Point, protocol: ProtocolChoice) -> &Run {
-        let run = self.0.get(&(point, protocol));
-        run.expect("a figure asks for its own points")
+        let mut rounds: Vec<&Run> = self.rounds(point, protocol).iter().collect();
+        rounds.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
+        rounds[rounds.len() / 2]
     }
 
     /// Item operations a second.
@@ -101,8 +120,20 @@ impl Measured {
         self.of(point, protocol).rate()
     }
 
-    /// Runs every point that was asked for under its protocols, once or as often as one of those who ask
-    /// wants it; `progress` is told how far it is.
+    /// The median, over the rounds that both have, of the one's rate over the other's.
+    ///
+    /// # Panics
+    /// When one of them was never asked for.
+    pub(super) fn over(&self, one: (Point, ProtocolChoice), other: (Point, ProtocolChoice)) -> f64 {
+        let (one, other) = (self.rounds(one.0, one.1), self.rounds(other.0, other.1));
+        let ratios = one.iter().zip(other).map(|(a, b)| a.rate() / b.rate());
+        let mut ratios: Vec<f64> = ratios.collect();
+        ratios.sort_by(f64::total_cmp);
+        ratios[ratios.len() / 2]
+    }
+
+    /// Runs every point that was asked for under its protocols, as often as the one of those who ask that
+    /// wants it longest; `progress` is told how far it is.
     ///
     /// # Errors
     /// The first that a run meets.
@@ -126,44 +157,51 @@ impl Measured {
             .map(|(pace, protocols)| pace.rounds * protocols.len());
         let all: usize = runs.sum();
         let planned = planned()?;
-        let mut filled: Option<((u64, usize), Vec<Store>)> = None;
         let (mut measured, mut done) = (Measured::default(), 0);
-        for (point, (pace, protocols)) in points {
-            let experiment = Experiment::new(point.parameters(), settings(&point, &pace, seed))?;
-            let database = (point.items, point.value_bytes);
-            if filled.as_ref().is_none_or(|(of, _)| *of != database) {
-                progress(&format!("{done} of {all} measured runs, filling"));
-                // The last one goes before the next comes.
-                drop(filled.take());
-                let kept = StoreSettings::default();
-                let stores = experiment.fill(&planned, kept, &AtomicU64::new(0))?;
-                filled = Some((database, stores));
-            }
-            let Some((_, stores)) = &filled else {
-                unreachable!("it was filled just now")
-            };
-            let mut rounds: Vec<Vec<Run>> = vec![Vec::new(); protocols.len()];
-            for _ in 0..pace.rounds {
-                for (runs, protocol) in rounds.iter_mut().zip(protocols) {
-                    progress(&format!("{done} of {all} measured runs"));
-                    let stores = stores.clone();
-                    let ran =
-                        embedded::run(&planned, &experiment, *protocol, stores, None, &mut |_| ())?;
-                    if let Some((wrong, _)) = ran.run.conditions.iter().find(|(_, held)| !**held) {
-                        let (protocol, wrong) = (protocol.name(), wrong.clone());
-                        return Err(ReproduceError::Wrong { protocol, wrong });
+        // Points are in the order of their databases; one database goes before the next comes.
+        let points: Vec<(Point, (Pace, &[ProtocolChoice]))> = points.into_iter().collect();
+        for points in points.chunk_by(|(one, _), (other, _)| one.database() == other.database()) {
+            progress(&format!("{done} of {all} measured runs, filling"));
+            let (first, (pace, _)) = points[0];
+            let experiment = Experiment::new(first.parameters(), settings(&first, &pace, seed))?;
+            let kept = StoreSettings::default();
+            let stores = experiment.fill(&planned, kept, &AtomicU64::new(0))?;
+            let rounds = points.iter().map(|(_, (pace, _))| pace.rounds).max();
+            for round in 0..rounds.unwrap_or_default() {
+                let wanted = points.iter().filter(|(_, (pace, _))| round < pace.rounds);
+                for (point, (pace, protocols)) in wanted {
+                    let settings = settings(point, pace, seed);
+                    let experiment = Experiment::new(point.parameters(), settings)?;
+                    for protocol in *protocols {
+                        progress(&format!("{done} of {all} measured runs"));
+                        let run = run_once(&planned, &experiment, *protocol, stores.clone())?;
+                        measured
+                            .0
+                            .entry((*point, *protocol))
+                            .or_default()
+                            .push(run);
+                        done += 1;
                     }
-                    runs.push(ran.run);
-                    done += 1;
                 }
-            }
-            for (mut runs, protocol) in rounds.into_iter().zip(protocols) {
-                runs.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
-                let median = runs.swap_remove(runs.len() / 2);
-                measured.0.insert((point, *protocol), median);
             }
         }
         Ok(measured)
+    }
+}
+
+fn run_once(
+    planned: &Arc<PlannedApplication>,
+    experiment: &Experiment,
+    protocol: ProtocolChoice,
+    stores: Vec<Store>,
+) -> Result<Run, ReproduceError> {
+    let ran = embedded::run(planned, experiment, protocol, stores, None, &mut |_| ())?;
+    match ran.run.conditions.iter().find(|(_, held)| !**held) {
+        None => Ok(ran.run),
+        Some((wrong, _)) => Err(ReproduceError::Wrong {
+            protocol: protocol.name(),
+            wrong: wrong.clone(),
+        }),
     }
 }
 
@@ -228,6 +266,10 @@ mod tests {
             assert!(measured.rate(point, protocol) > 100.0);
             assert!(measured.rate(writes, protocol) > 100.0);
         }
+        let (fast, locking) = (ProtocolChoice::RampFast, ProtocolChoice::Locking);
+        let over = measured.over((point, fast), (point, locking));
+        let [fast, locking] = [fast, locking].map(|of| measured.rate(point, of));
+        assert_eq!(over, fast / locking, "of one round");
         let asked = said.iter().filter(|what| *what == "3 of 4 measured runs");
         assert_eq!(asked.count(), 1, "{said:?}");
     }

@@ -137,6 +137,7 @@ pub struct Effort {
     lengths: &'static [usize],
     values: &'static [usize],
     items: &'static [u64],
+    skews: &'static [u8],
     /// Clients of Figure 4, in all.
     clients: &'static [u32],
     /// Items of Figure 4, in all.
@@ -157,19 +158,20 @@ impl Effort {
     pub const FULL: Effort = Effort {
         name: "full",
         long: Pace {
-            millis: 2_000,
-            warmup_millis: 500,
-            rounds: 5,
+            millis: 1_000,
+            warmup_millis: 250,
+            rounds: 9,
         },
         short: Pace {
-            millis: 800,
-            warmup_millis: 150,
-            rounds: 1,
+            millis: 300,
+            warmup_millis: 100,
+            rounds: 3,
         },
         reads: &[0, 25, 50, 75, 95, 100],
         lengths: &[2, 4, 8, 16, 32, 64, 128],
         values: &[1, 100, 10_000, 100_000],
         items: &[1_000, 10_000, 100_000, 1_000_000],
+        skews: &[0, 50, 80, 90, 99],
         clients: &[50, 500, 2_000, 5_000, 10_000],
         items_all: 1_000_000,
         transactions: 100_000,
@@ -183,9 +185,9 @@ impl Effort {
     pub const QUICK: Effort = Effort {
         name: "quick",
         long: Pace {
-            millis: 500,
-            warmup_millis: 150,
-            rounds: 3,
+            millis: 300,
+            warmup_millis: 100,
+            rounds: 5,
         },
         short: Pace {
             millis: 200,
@@ -196,10 +198,11 @@ impl Effort {
         lengths: &[2, 32, 128],
         values: &[1, 10_000],
         items: &[1_000, 100_000],
+        skews: &[0, 99],
         clients: &[50, 5_000, 10_000],
         transactions: 40_000,
         millis_max: 500,
-        servers: &[10, 100],
+        servers: &[25, 100],
         transactions_each: 2_000,
         draws: 200_000,
         ..Effort::FULL

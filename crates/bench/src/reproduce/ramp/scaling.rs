@@ -18,10 +18,14 @@ const PROTOCOLS: [ProtocolName; 4] = [
 
 /// Cores of each server.
 const CORES: u16 = 2;
+/// From so many servers on nearly all four items of a transaction lie on servers of their own, and elsewhere
+/// than where it runs: 3.6 of them, 3.9 on a hundred. On ten servers it is 3.1, so that a transaction
+/// is less work there, whatever the protocol.
+const SPREAD: u16 = 25;
 /// Clients of each: as many as keep its cores busy.
 const CLIENTS: u32 = 768;
-/// Items of each.
-const ITEMS: u32 = 2_000;
+/// Items of each: the paper's million on a hundred servers, and as many writers of each item everywhere.
+const ITEMS: u32 = 10_000;
 
 fn job(effort: &Effort, protocol: ProtocolName, servers: u16) -> Job {
     Job {
@@ -84,11 +88,14 @@ pub(super) fn section(effort: &Effort, results: &Results) -> Section {
     Section {
         title: "Figure 6: scaling out".into(),
         text: vec![
-            "Items drawn alike, and as many clients and items a server however many servers there are. Two \
-             cores of each are simulated. The more servers, the fewer items of a transaction share one, or \
-             lie where it runs, so that it sends more messages: of four items 3.3 lie elsewhere on ten \
-             servers, 3.9 on a hundred, on as many different servers; beyond that no more can come."
-                .into(),
+            format!(
+                "Items drawn alike, and as many clients and items a server however many servers there are: on a \
+                 hundred servers the paper's million items. Two cores of each are simulated. The more servers, the \
+                 fewer items of a transaction share one, or lie where it runs, so that it sends more messages: \
+                 four items lie on 3.1 other servers of ten, on 3.6 of twenty-five, on 3.9 of a hundred; beyond that no more \
+                 can come. So what is to be linear is what a server does from {SPREAD} servers on; a transaction \
+                 on ten is less work without concurrency control, too."
+            ),
         ],
         parameters: vec![
             ("cores of a server".into(), CORES.to_string()),
@@ -135,22 +142,21 @@ fn comparisons(effort: &Effort, each: &dyn Fn(ProtocolName, u16) -> f64) -> Vec<
         let over = each(protocol, most) / each(ProtocolName::Nwnr, most);
         found.push(Comparison::simulated(what, "x", over).beside(share));
     }
-    let first = effort.servers[0];
-    for servers in effort
-        .servers
-        .iter()
-        .copied()
-        .filter(|servers| *servers >= most)
-    {
-        let fast = ProtocolName::RampFast;
-        found.push(
-            Comparison::simulated(
-                format!("RAMP-F, a server of {servers} over one of {first}"),
-                "x",
-                each(fast, servers) / each(fast, first),
-            )
-            .aimed_at(Target::AtLeast(0.95)),
-        );
+    let larger = effort.servers.iter().copied().filter(|s| *s >= most);
+    for servers in larger {
+        let smaller = effort.servers.iter().copied().filter(|s| *s < most);
+        let smaller = smaller.filter(|s| *s <= SPREAD);
+        for few in smaller {
+            let over = |protocol| each(protocol, servers) / each(protocol, few);
+            let what = format!("RAMP-F, a server of {servers} over one of {few}");
+            let compared = Comparison::simulated(what, "x", over(ProtocolName::RampFast));
+            found.push(match few {
+                SPREAD => compared.aimed_at(Target::AtLeast(0.95)),
+                _ => compared,
+            });
+            let what = format!("NWNR, a server of {servers} over one of {few}");
+            found.push(Comparison::simulated(what, "x", over(ProtocolName::Nwnr)));
+        }
     }
     found
 }

@@ -18,6 +18,7 @@ fn tiny(figures: &[Figure]) -> Settings {
             lengths: &[2, 8],
             values: &[1, 1_000],
             items: &[1_000, 2_000],
+            skews: &[0, 99],
             clients: &[10, 40],
             items_all: 1_000,
             transactions: 200,

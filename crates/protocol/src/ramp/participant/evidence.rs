@@ -76,6 +76,11 @@ impl Participant {
         shown.or_else(|| self.aside[node].get(commit))
     }
 
+    /// How many are.
+    pub(in crate::ramp) fn evidence_kept(&self) -> usize {
+        self.recent.len()
+    }
+
     fn evidence_of(&self, shown: &Shown) -> Evidence {
         Evidence {
             commit: shown.commit,

@@ -1,0 +1,62 @@
+//! Gossip of what no reader needs any more (ramp.txt §4.5): evidence goes as soon as nobody can ask for it, and not
+//! only when the window is over.
+//!
+//! A reader says what it knew to be stable when it began, and is told of all else. So of a coordinator's transactions
+//! that are stable those can be forgotten everywhere that all readers under way knew to be, at every node: whoever
+//! begins later knows at least as much. Each node tells each coordinator how far that is for its own readers, and
+//! each coordinator tells everybody how far it is for all. Both ride on one message, from time to time, while
+//! something that is stable is remembered.
+//!
+//! Nothing rests on it. Owners know what they have forgotten and refuse whoever may need it (RAMP-I6): a node that
+//! has come back, and knows less than it has said. One that is silent holds up nothing but room: `retain`
+//! bounds that, as without gossip. It says nothing under causal RAMP, nor where several clusters have all partitions.
+
+use anabranch_types::NodeId;
+
+use super::message::{Known, Message, Stamped};
+use super::{RampNode, nodes};
+use crate::{Outbox, TimerId};
+
+/// The timer that lets a node tell how far its readers are.
+pub(super) const GOSSIP: TimerId = TimerId(5);
+
+impl RampNode {
+    /// Sets the timer if something that is stable is remembered.
+    #[inline]
+    pub(super) fn gossip_later(&mut self, out: &mut Outbox<Stamped>) {
+        if self.gossiping || !self.context.stability.remembers_stable() {
+            return;
+        }
+        if let Some(after) = self.options.gossips_after() {
+            self.gossiping = true;
+            out.timers.push((self.context.now + after, GOSSIP));
+        }
+    }
+
+    /// Tells every other node how far its transactions are known to the readers here, and how far own ones are
+    /// known to all; and forgets what others have said that of.
+    pub(super) fn gossip(&mut self, out: &mut Outbox<Stamped>) {
+        self.gossiping = false;
+        let readers = self.readers_know().floors();
+        let (anywhere, more) = self.context.stability.settle_unneeded(&readers);
+        let own = self.topology.owner(self.partition);
+        let others = (0..nodes(&self.topology) as u16).map(NodeId);
+        for node in others.filter(|node| *node != own) {
+            let unneeded = readers[node.index()];
+            self.send(node, Message::Gossip { unneeded, anywhere }, out);
+        }
+        if more {
+            self.participant.settle(&self.context.stability);
+            self.record_settled();
+        }
+    }
+
+    /// What every reader knows that is under way here: what the oldest does, for a node never knows less than before.
+    fn readers_know(&self) -> Known {
+        let readers = self.attempts.values();
+        let readers = readers.chain(self.current.iter().map(|(_, attempt)| attempt));
+        let known = readers.filter_map(|attempt| Some(&attempt.began.as_ref()?.1));
+        let oldest = known.reduce(|one, other| if other.is_older(one) { other } else { one });
+        oldest.unwrap_or(self.context.stability.known()).clone()
+    }
+}

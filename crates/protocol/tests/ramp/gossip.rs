@@ -1,0 +1,86 @@
+//! Gossip of what no reader needs any more (ramp.txt §4.5): how long transactions are remembered.
+
+use anabranch_protocol::ramp::{RampNode, RampOptions};
+use anabranch_protocol::{AbortReason, Request};
+use anabranch_types::{NodeId, Ticks};
+
+use crate::stories::{C1, C2, X, Y, is_committed, reason, registers, set_both};
+use crate::support::cluster::Cluster;
+use crate::support::fixture::*;
+use crate::{cluster, cluster_with};
+
+const NODES: [NodeId; 4] = [X, Y, C1, C2];
+
+fn kept(cluster: &Cluster<RampNode>) -> [usize; 4] {
+    NODES.map(|node| cluster.nodes[node.index()].evidence_kept())
+}
+
+fn write_both(cluster: &mut Cluster<RampNode>, value: i64) {
+    let writer = cluster.begin(C1);
+    let reply = cluster.ask(writer, Request::Commit(set_both(value)));
+    assert!(is_committed(Some(reply)));
+}
+
+/// Time goes on in small steps, and all is delivered but what this node says.
+fn wait(cluster: &mut Cluster<RampNode>, millis: u64, silent: Option<NodeId>) {
+    for _ in 0..millis {
+        cluster.advance(Ticks::from_millis(1));
+        let says = |(from, _): &(NodeId, NodeId)| Some(*from) != silent;
+        while let Some((from, to)) = cluster.busy_links().into_iter().find(says) {
+            cluster.deliver(from, to);
+        }
+    }
+}
+
+/// Owners forget a transaction when all nodes have said that no reader of theirs needs it, long before the window
+/// is over; and nobody says anything more.
+#[test]
+fn what_no_reader_needs_goes_at_once() {
+    for (gossip_after, left) in [(Some(Ticks::from_millis(10)), 0), (None, 1)] {
+        let options = RampOptions {
+            gossip_after,
+            ..RampOptions::default()
+        };
+        let mut cluster = cluster_with(4, Ticks::from_millis(500), options);
+        write_both(&mut cluster, 1);
+        assert_eq!(kept(&cluster), [1, 1, 0, 0]);
+        wait(&mut cluster, 100, None);
+        assert_eq!(kept(&cluster), [left, left, 0, 0], "{gossip_after:?}");
+        let said = cluster.counters().messages;
+        wait(&mut cluster, 100, None);
+        assert_eq!(cluster.counters().messages, said, "{gossip_after:?}");
+    }
+}
+
+/// A reader that has asked one owner before a transaction, and asks another behind it, is told of it, however
+/// many that began later need it no more.
+#[test]
+fn a_reader_under_way_keeps_what_it_may_be_told_of() {
+    let mut cluster = cluster(4);
+    let reader = cluster.begin(C2);
+    let first = cluster.ask(reader, Request::Read(vec![read_item(0, 0)]));
+    assert_eq!(registers(Some(first)), [0]);
+    write_both(&mut cluster, 1);
+    let young = cluster.begin(C2);
+    cluster.ask(young, Request::Read(vec![read_item(0, 3)]));
+    wait(&mut cluster, 300, None);
+    assert_eq!(kept(&cluster), [1, 1, 0, 0]);
+    let second = cluster.ask(reader, Request::Read(vec![read_item(1, 0)]));
+    assert_eq!(reason(Some(second)), AbortReason::Fractured);
+    // The young one would keep it, too: nobody has told its node of it.
+    cluster.request(young, Request::Abort);
+    wait(&mut cluster, 100, None);
+    assert_eq!(kept(&cluster), [0, 0, 0, 0]);
+}
+
+/// Of a node that says nothing it is not known what its readers need: what they may need stays until the
+/// window is over, and no longer.
+#[test]
+fn who_says_nothing_is_waited_for_as_long_as_the_window() {
+    let mut cluster = cluster(4);
+    write_both(&mut cluster, 1);
+    wait(&mut cluster, 300, Some(C2));
+    assert_eq!(kept(&cluster), [1, 1, 0, 0]);
+    wait(&mut cluster, 300, Some(C2));
+    assert_eq!(kept(&cluster), [0, 0, 0, 0]);
+}
