@@ -23,7 +23,7 @@ pub(super) type Footprint = SmallVec<[ItemTag; 8]>;
 #[derive(Clone, Default)]
 pub(super) struct Reads {
     list: Vec<Read>,
-    footprint: OnceLock<Footprint>,
+    footprint: OnceLock<Box<[ItemTag]>>,
 }
 
 /// The footprint follows from the reads, so that states are not told apart by whether it is known.

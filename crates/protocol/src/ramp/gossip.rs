@@ -11,7 +11,7 @@
 //! has come back, and knows less than it has said. One that is silent holds up nothing but room: `retain`
 //! bounds that, as without gossip. It says nothing under causal RAMP, nor where several clusters have all partitions.
 
-use anabranch_types::NodeId;
+use anabranch_types::{NodeId, Ticks};
 
 use super::message::{Known, Message, Stamped};
 use super::{RampNode, nodes};
@@ -29,7 +29,9 @@ impl RampNode {
         }
         if let Some(after) = self.options.gossips_after() {
             self.gossiping = true;
-            out.timers.push((self.context.now + after, GOSSIP));
+            let others = nodes(&self.topology).saturating_sub(1) as u64;
+            let due = self.context.now + Ticks(after.0.saturating_mul(others));
+            out.timers.push((due, GOSSIP));
         }
     }
 

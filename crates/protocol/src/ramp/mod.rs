@@ -93,8 +93,8 @@ pub struct RampOptions {
     /// For how long evidence of a transaction is kept after it has become stable everywhere. A
     /// transaction that reads from several partitions for longer is restarted.
     pub retain: Ticks,
-    /// How often nodes tell each other what evidence no reader needs any more, so that it goes before
-    /// [`RampOptions::retain`] is over (ramp.txt §4.5). Never, if there is none, nor under causal RAMP or where
+    /// How often a node tells another one what evidence no reader needs any more, so that it goes before
+    /// [`RampOptions::retain`] is over (ramp.txt §4.5): all others once in so many times this. Never, if there is none, nor under causal RAMP or where
     /// several clusters have all partitions.
     pub gossip_after: Option<Ticks>,
     /// After how many repairs of one batch of reads the transaction is restarted.
@@ -184,14 +184,14 @@ impl RampOptions {
 }
 
 impl Default for RampOptions {
-    /// RAMP-Fast; 10 ms, 500 ms, gossip after 10 ms, 8 rounds; termination after the paper's 5 s; clocks at most
+    /// RAMP-Fast; 10 ms, 500 ms, gossip every millisecond, 8 rounds; termination after the paper's 5 s; clocks at most
     /// an hour ahead; two-phase writes, nothing causal (50 ms to wait, 1,024 to follow), up to 16,384
     /// transactions set aside after 10 ms that 128 wait for, and every commit sent.
     fn default() -> Self {
         RampOptions {
             announce_after: Ticks::from_millis(10),
             retain: Ticks::from_millis(500),
-            gossip_after: Some(Ticks::from_millis(10)),
+            gossip_after: Some(Ticks::from_millis(1)),
             rounds_max: 8,
             metadata: Metadata::Fast,
             terminate_after: Some(Ticks::from_millis(5_000)),

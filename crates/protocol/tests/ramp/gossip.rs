@@ -36,7 +36,7 @@ fn wait(cluster: &mut Cluster<RampNode>, millis: u64, silent: Option<NodeId>) {
 /// is over; and nobody says anything more.
 #[test]
 fn what_no_reader_needs_goes_at_once() {
-    for (gossip_after, left) in [(Some(Ticks::from_millis(10)), 0), (None, 1)] {
+    for (gossip_after, left) in [(Some(Ticks::from_millis(3)), 0), (None, 1)] {
         let options = RampOptions {
             gossip_after,
             ..RampOptions::default()
