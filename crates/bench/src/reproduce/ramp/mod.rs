@@ -203,7 +203,7 @@ impl Effort {
         transactions: 40_000,
         millis_max: 500,
         servers: &[25, 100],
-        transactions_each: 2_000,
+        transactions_each: 1_200,
         draws: 200_000,
         ..Effort::FULL
     };

@@ -23,7 +23,7 @@ const CORES: u16 = 2;
 /// is less work there, whatever the protocol.
 const SPREAD: u16 = 25;
 /// Clients of each: as many as keep its cores busy.
-const CLIENTS: u32 = 768;
+const CLIENTS: u32 = 384;
 /// Items of each: the paper's million on a hundred servers, and as many writers of each item everywhere.
 const ITEMS: u32 = 10_000;
 
