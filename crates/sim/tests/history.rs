@@ -83,6 +83,22 @@ fn nwnr_fails_read_atomic() {
     }
 }
 
+/// Without concurrency control somebody enters a department that is being closed, and stays behind.
+#[test]
+fn nwnr_lets_references_dangle() {
+    let prepared = Prepared::new("departments", NODES).unwrap();
+    let dangles = |seed: &u64| {
+        let run = run(&prepared, ProtocolName::Nwnr, FaultLevel::None, *seed);
+        let Verdict::Violated(wrong) = &run.report.verdict else {
+            return false;
+        };
+        let told = |what: &&str| wrong.iter().any(|wrong| wrong.contains(*what));
+        ["is not there", "refer to no department"].iter().any(told)
+    };
+    let dangling = (0..10).filter(dangles).count();
+    assert!(dangling >= 5, "{dangling} of 10");
+}
+
 /// What read atomic isolation permits, and locking does not.
 #[test]
 fn ramp_is_read_atomic_and_not_serializable() {

@@ -77,7 +77,15 @@ fn only_what_may_fracture_is_expected_to_be_repaired() {
 /// What is read by ranges is not repaired, but read again as a whole: that is a race that was met.
 #[test]
 fn each_workload_that_may_fracture_is_seen_to_by_some_seed() {
-    for workload in ["register", "counter", "bank", "payroll", "tpcc", "ycsb"] {
+    for workload in [
+        "register",
+        "counter",
+        "bank",
+        "departments",
+        "payroll",
+        "tpcc",
+        "ycsb",
+    ] {
         let prepared = Prepared::new(workload, NODES).unwrap();
         assert!(prepared.workload.may_fracture(), "{workload}");
         let has_seen = (0..60).any(|seed| {
@@ -157,6 +165,10 @@ fn bank_ramp() {
     sweep("bank", ProtocolName::RampFast, 100);
 }
 #[test]
+fn departments_ramp() {
+    sweep("departments", ProtocolName::RampFast, 60);
+}
+#[test]
 fn smallbank_ramp() {
     sweep("smallbank", ProtocolName::RampFast, 100);
 }
@@ -179,6 +191,10 @@ fn counter_ramp_small() {
 #[test]
 fn bank_ramp_small() {
     sweep("bank", ProtocolName::RampSmall, 60);
+}
+#[test]
+fn departments_ramp_small() {
+    sweep("departments", ProtocolName::RampSmall, 30);
 }
 #[test]
 fn smallbank_ramp_small() {
@@ -207,6 +223,10 @@ fn counter_ramp_hybrid() {
 #[test]
 fn bank_ramp_hybrid() {
     sweep("bank", ProtocolName::RampHybrid, 60);
+}
+#[test]
+fn departments_ramp_hybrid() {
+    sweep("departments", ProtocolName::RampHybrid, 30);
 }
 #[test]
 fn smallbank_ramp_hybrid() {
@@ -373,6 +393,10 @@ fn counter_locking() {
 #[test]
 fn bank_locking() {
     sweep("bank", ProtocolName::Locking, 100);
+}
+#[test]
+fn departments_locking() {
+    sweep("departments", ProtocolName::Locking, 60);
 }
 #[test]
 fn smallbank_locking() {

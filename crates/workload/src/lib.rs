@@ -5,6 +5,7 @@
 //! * [`tpcc`]: the order-entry benchmark TPC-C.
 //! * [`register`], [`counter`], [`bank`]: three small applications, each around one thing that a
 //!   protocol may get wrong, whose every answer can be judged by itself.
+//! * [`departments`]: references beside the deletion of what they refer to, and a view that its writers keep.
 //! * [`tally`]: columns that merge in any order.
 //! * [`replies`]: one more, about what only a history tells: that a reply was seen and its comment missed.
 //! * [`ycsb`]: reads and writes of single items, several at a time, as the papers' benchmarks have them.
@@ -12,6 +13,7 @@
 
 pub mod bank;
 pub mod counter;
+pub mod departments;
 mod group;
 pub mod payroll;
 pub mod register;

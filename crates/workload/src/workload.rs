@@ -73,13 +73,14 @@ pub struct Place {
 }
 
 /// The workloads that [`by_name`] knows.
-pub const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 10] = [
     "register",
     "tally",
     "replies",
     "ycsb",
     "counter",
     "bank",
+    "departments",
     "smallbank",
     "payroll",
     "tpcc",
@@ -95,6 +96,7 @@ pub fn by_name(name: &str, nodes: u16) -> Option<Arc<dyn Workload>> {
         "ycsb" => Arc::new(crate::ycsb::Ycsb::new(nodes)),
         "counter" => Arc::new(crate::counter::Counter::new(nodes)),
         "bank" => Arc::new(crate::bank::Bank::new(nodes)),
+        "departments" => Arc::new(crate::departments::Departments::new(nodes)),
         "smallbank" => Arc::new(crate::smallbank::SmallBank::new(nodes)),
         "payroll" => Arc::new(crate::payroll::Payroll::new(nodes)),
         "tpcc" => Arc::new(crate::tpcc::Tpcc::new(nodes)),

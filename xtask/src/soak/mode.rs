@@ -35,6 +35,7 @@ pub(super) const MODES: &[Mode] = &[
             "ycsb",
             "counter",
             "bank",
+            "departments",
             "smallbank",
             "payroll",
             "tpcc",
@@ -74,7 +75,7 @@ pub(super) const MODES: &[Mode] = &[
     Mode {
         name: "replicas",
         arguments: &["--replicas", "3"],
-        workloads: &["register", "counter", "bank", "smallbank", "tpcc"],
+        workloads: &["register", "counter", "bank", "departments", "smallbank", "tpcc"],
         protocols: PROTOCOLS,
         levels: &["mild", "absence", "death", "storm"],
     },

@@ -56,7 +56,7 @@ const DECIDED_BY_A_CASE: [&str; 18] = [
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct SimArguments {
-    /// The application: register, tally, replies, ycsb, counter, bank, smallbank, payroll or tpcc
+    /// The application: register, tally, replies, ycsb, counter, bank, departments, smallbank, payroll or tpcc
     #[arg(value_name = "WORKLOAD", required_unless_present = "replay")]
     workload: Option<String>,
     /// The protocol: ramp-fast, ramp-small, ramp-hybrid, nwnr, locking, locking-short, lwnr or e-pci
