@@ -121,6 +121,9 @@ const NOT_SHOWN: &[(&str, &str, &str, Purpose)] = &[
     ),
 ];
 
+/// The same that `anabranch replay --guards` takes.
+const SEED: u64 = 1;
+
 /// Small applications, each with guards of one kind.
 const SMALL: &[(&str, &str)] = &[
     (
@@ -210,11 +213,6 @@ fn applications() -> Vec<(&'static str, Application)> {
 
 #[test]
 fn every_guard_is_there_for_something() {
-    let effort = Effort {
-        cases: 6_000,
-        before_max: 2,
-        calls_max: 2,
-    };
     let mut idle = Vec::new();
     let mut needed = 0;
     for (name, application) in applications() {
@@ -224,10 +222,13 @@ fn every_guard_is_there_for_something() {
             Topology::Partitioned,
             Guarantee::Invariants,
         );
+        if std::env::var("ONLY").is_ok_and(|only| only != name) {
+            continue;
+        }
         let explorer = Explorer::new(&application, &plan);
         for (place, entry) in plan.entries.iter().enumerate() {
             for (number, guard) in entry.guards.iter().enumerate() {
-                let why = explorer.purpose(place, number, 3, effort);
+                let why = explorer.purpose(place, number, SEED, Effort::OF_GUARDS);
                 if let Purpose::Keeps(_) = why {
                     needed += 1;
                     continue;
@@ -253,4 +254,68 @@ fn every_guard_is_there_for_something() {
         .collect();
     assert_eq!(idle, listed);
     assert!(needed > 25, "{needed}");
+}
+
+/// What a guard of a small application is for.
+fn purpose(sql: &str, id: &str) -> Purpose {
+    let files = vec![SourceFile::new("test.sql", sql)];
+    let application = anabranch_sql::load(files.clone())
+        .and_then(Application::compile)
+        .unwrap_or_else(|found| panic!("{}", anabranch_sql::render(&found, &files)));
+    let plan = analyze(
+        application.catalog(),
+        application.summaries(),
+        Topology::Partitioned,
+        Guarantee::Invariants,
+    );
+    let entries = plan.entries.iter().enumerate();
+    let places: Vec<(usize, usize, String)> = entries
+        .flat_map(|(entry, of)| (0..of.guards.len()).map(move |guard| (entry, guard)))
+        .map(|(entry, guard)| (entry, guard, plan.guard_id(entry, guard)))
+        .collect();
+    let Some((entry, guard, _)) = places.iter().find(|(.., known)| known == id) else {
+        panic!("{id} is none of {places:?}");
+    };
+    let effort = Effort {
+        cases: 2_000,
+        ..Effort::OF_GUARDS
+    };
+    Explorer::new(&application, &plan).purpose(*entry, *guard, SEED, effort)
+}
+
+/// A key that nobody tells, not even what the call has done, may be any: what holds a guard by it is ordered by it.
+#[test]
+fn a_guard_whose_key_is_not_known_orders_everybody() {
+    let sql = "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), a integer UNIQUE, b integer UNIQUE);
+         CREATE PROCEDURE put(p integer, q integer) LANGUAGE plpgsql AS $$
+         BEGIN INSERT INTO t (a, b) VALUES (p, COMPUTED); END $$;";
+    let computed = sql.replace("COMPUTED", "q * q - q");
+    assert_eq!(purpose(&computed, "put/t:a"), Purpose::OrdersNothingAlone);
+    let keeps = |purpose: Purpose| matches!(purpose, Purpose::Keeps(_));
+    assert!(keeps(purpose(&computed, "put/t:b")));
+    let told = sql.replace("COMPUTED", "q");
+    assert!(keeps(purpose(&told, "put/t:a")));
+}
+
+/// A key that a call finds out is what the log of its run says: two of them may be told apart.
+#[test]
+fn a_key_that_a_call_finds_out_is_known_once_it_has_run() {
+    let sql = "CREATE TABLE name (name text PRIMARY KEY, id integer NOT NULL UNIQUE);
+         CREATE TABLE t (id integer PRIMARY KEY, n integer NOT NULL);
+         CREATE PROCEDURE exchange(p text, q text) LANGUAGE plpgsql AS $$
+         DECLARE one integer; other integer; had integer; has integer;
+         BEGIN
+             SELECT id INTO STRICT one FROM name WHERE name = p;
+             SELECT id INTO STRICT other FROM name WHERE name = q;
+             SELECT n INTO STRICT had FROM t WHERE id = one;
+             SELECT n INTO STRICT has FROM t WHERE id = other;
+             UPDATE t SET n = has WHERE id = one;
+             UPDATE t SET n = had WHERE id = other;
+         END $$;";
+    for id in ["exchange/t:id", "exchange/t:id#2"] {
+        let Purpose::Keeps(shown) = purpose(sql, id) else {
+            panic!("{id} is not shown");
+        };
+        assert_eq!(shown.invariant, "isolation(t)");
+    }
 }
