@@ -195,7 +195,7 @@ fn numbers_are_given_twice_apart() {
 #[test]
 fn what_a_guard_is_for_breaks_without_it_alone() {
     let mut needed = 0;
-    for folder in ["payroll", "seats", "smallbank", "tatp", "voter"] {
+    for folder in ["bank", "payroll", "seats", "smallbank", "tpcw"] {
         let mut replayer = replayer(&example(folder));
         let plan = replayer.plan().clone();
         for (entry, of) in plan.entries.iter().enumerate() {

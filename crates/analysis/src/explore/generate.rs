@@ -31,6 +31,9 @@ const REPAIRS_MAX: u32 = 40;
 /// Rows tried in a table where states grow.
 const GROWTHS_MAX: u32 = 24;
 
+/// The longest array that a CHECK condition's number makes worth trying.
+const ELEMENTS_MAX: usize = 16;
+
 /// So many calls of a case have numbers that others may choose.
 const CHOSEN_MAX: u64 = 8;
 
@@ -80,6 +83,8 @@ pub(super) struct Source<'w> {
     texts: Vec<String>,
     /// What CHECK conditions name, by column.
     named: BTreeMap<(TableId, ColumnIndex), Named>,
+    /// How many elements an array may have to have.
+    pub(super) lengths: Vec<usize>,
     /// Whether states grow row by row where no other is found, and numbers are chosen that are given out.
     thorough: bool,
     /// Whether there are identity columns whose numbers calls then choose.
@@ -100,6 +105,7 @@ impl<'w> Source<'w> {
             integers,
             texts,
             named: BTreeMap::new(),
+            lengths: Vec::new(),
             thorough: false,
             gives_numbers: false,
             ancestors: RefCell::default(),
@@ -112,6 +118,12 @@ impl<'w> Source<'w> {
     pub(super) fn thorough(mut self) -> Source<'w> {
         self.thorough = true;
         self.named = constants::of_columns(self.world);
+        let integers = self.named.values().flat_map(|named| &named.integers);
+        let lengths: BTreeSet<usize> = integers
+            .filter_map(|n| usize::try_from(*n).ok())
+            .filter(|n| (2..=ELEMENTS_MAX).contains(n))
+            .collect();
+        self.lengths = lengths.into_iter().collect();
         let catalog = self.world.catalog();
         self.gives_numbers = catalog.tables.iter().any(|table| {
             let mut defaults = table.defaults.iter();

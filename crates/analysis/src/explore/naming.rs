@@ -21,14 +21,24 @@ impl Generator<'_> {
             false => self.naming(procedure, state, &types),
         };
         let in_step = named.iter().flatten().any(|v| matches!(v, Value::Array(_)));
+        // What counts an array's elements may have to be a number that a CHECK condition names.
+        let counted = self.random.one_in(2);
+        let length = counted.then(|| self.random.pick(&self.source.lengths));
+        let length = length.flatten().copied();
         let each = named.into_iter().zip(any).zip(&types);
-        each.map(|((named, any), data_type)| {
+        let each = each.map(|((named, any), data_type)| {
             // Tuples of several arrays have as many elements in each.
             let any = if in_step { one_element(any) } else { any };
             let seen = self.random.one_in(3).then(|| self.seen(data_type));
-            seen.flatten().or(named).unwrap_or_else(|| self.moved(any))
-        })
-        .collect()
+            let value = seen.flatten().or(named);
+            match (value.unwrap_or_else(|| self.moved(any)), length) {
+                (Value::Array(values), Some(length)) => {
+                    Value::Array(values.iter().cycle().take(length).cloned().collect())
+                }
+                (value, _) => value,
+            }
+        });
+        each.collect()
     }
 
     /// Values for parameters that name rows: of each table some row that agrees with what is named already.
