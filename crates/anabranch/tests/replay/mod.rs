@@ -229,6 +229,36 @@ fn guards_that_are_not_shown_are_told_with_the_reason() {
     );
 }
 
+/// A type that is not understood has guards, and nobody can call it; beside it the others are shown.
+#[test]
+fn the_guards_of_what_is_not_understood_are_told() {
+    let file = scratch("replay-unknown").join("unknown.sql");
+    let sql = "CREATE TABLE t (id integer PRIMARY KEY, n integer NOT NULL CHECK (n >= 0));
+         CREATE PROCEDURE take(p_id integer) LANGUAGE plpgsql AS $$
+         BEGIN UPDATE t SET n = n - 1 WHERE id = p_id; END $$;
+         CREATE PROCEDURE odd(p_id integer) LANGUAGE plpgsql AS $$
+         BEGIN LOCK TABLE t; UPDATE t SET n = n - 1 WHERE id = p_id; END $$;";
+    std::fs::write(&file, sql).expect("it can be written");
+    let ran = anabranch(&["replay", text(&file), "--leave-out", "--guards"]);
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    for words in [
+        "  needed     without it t_n_check breaks: take\n",
+        "  not shown  the type is not understood, so that nobody can call it\n",
+    ] {
+        assert!(ran.out.contains(words), "{words}: {}", ran.out);
+    }
+    refused_in_one_line(
+        &[
+            "replay",
+            "examples/bank",
+            "--guards",
+            "--guarantee",
+            "serializable",
+        ],
+        &["with --guarantee serializable everything is ordered"],
+    );
+}
+
 #[test]
 fn what_is_free_has_no_guards() {
     let ran = anabranch(&["replay", "examples/twitter", "--guards"]);

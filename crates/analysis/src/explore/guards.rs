@@ -1,8 +1,9 @@
 //! Whether a guard is needed: what goes wrong once one type does without one of its guards.
 //!
 //! Safe plans may still order too much. So each guard is taken away by itself: a case counts that the plan
-//! orders, and the plan without the guard does not, in which an invariant breaks or an update is lost.
-//! That nothing is found proves nothing.
+//! orders, and the plan without the guard does not, in which an invariant breaks or an update is lost. Whether it
+//! orders two calls is told by the keys that they have met where they ran ([`super::keys`]), and what one of them
+//! breaks by itself does not count. That nothing is found proves nothing.
 
 use anabranch_sql::summary::Role;
 
@@ -19,8 +20,10 @@ pub enum Purpose {
     /// The invariant of this case breaks without it. The case can do without none of its rows and calls, where that
     /// could be tried.
     Keeps(Box<Counterexample>),
-    /// No calls were met that it alone orders: other guards order them, too, or may, where a key is known only in
-    /// the course of a call.
+    /// The type is not understood: nobody can call it.
+    DoesNotRun,
+    /// No calls were met that it alone orders: other guards order them, too, or may, where not even the log of a
+    /// call tells a key.
     OrdersNothingAlone,
     /// No calls were met that it may order.
     NotMet,
@@ -37,6 +40,9 @@ impl Explorer<'_> {
     pub fn purpose(&self, entry: usize, guard: usize, seed: u64, effort: Effort) -> Purpose {
         let application = self.world.application;
         let plan = self.world.plan;
+        if entry >= application.procedures.len() {
+            return Purpose::DoesNotRun;
+        }
         let less = plan.without_guard(application.summaries(), entry, guard);
         // What one call breaks by itself no guard is for.
         let [whole, world] = [plan, &less].map(|plan| World {
@@ -44,7 +50,7 @@ impl Explorer<'_> {
             ..World::new(application, plan)
         });
         let whole = &whole;
-        let types = meeting(whole.plan, entry, guard);
+        let types = meeting(whole, entry, guard);
         let makers = makers(whole, entry, guard);
         let source = Source::new(&world, seed).thorough();
         let mut met = (false, false);
@@ -155,10 +161,11 @@ fn makers(world: &World<'_>, entry: usize, guard: usize) -> Vec<usize> {
     owners.take(OTHERS_MAX).collect()
 }
 
-/// The type, and those that the guard may order it against.
-fn meeting(plan: &Plan, entry: usize, guard: usize) -> Vec<usize> {
+/// The type, and those that the guard may order it against, as far as they are understood.
+fn meeting(world: &World<'_>, entry: usize, guard: usize) -> Vec<usize> {
+    let plan = world.plan;
     let taken = &plan.entries[entry].guards[guard];
-    let mut types: Vec<usize> = (0..plan.entries.len())
+    let mut types: Vec<usize> = (0..world.application.procedures.len())
         .filter(|of| {
             plan.entries[*of].guards.iter().any(|other| {
                 other.table == taken.table

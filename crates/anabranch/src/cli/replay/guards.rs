@@ -56,6 +56,11 @@ pub(super) fn run(
     mut replayer: Replayer,
 ) -> Result<Verdict, Box<dyn Error>> {
     let plan = replayer.plan().clone();
+    if plan.entries.iter().any(|entry| entry.serializable) {
+        let why = "error: --guards: with --guarantee serializable everything is ordered, whatever it is for: there \
+                   is no invariant that would break";
+        return Err(why.into());
+    }
     let entries = plan.entries.iter().enumerate();
     let all: Vec<(Place, String)> = entries
         .flat_map(|(entry, of)| (0..of.guards.len()).map(move |guard| Place { entry, guard }))
@@ -126,6 +131,10 @@ fn reason(purpose: &Purpose) -> Reason {
             "of all calls that were tried, other guards order those that it orders, or may",
         ),
         Purpose::NotMet => ("not-met", "no calls were tried that it orders"),
+        Purpose::DoesNotRun => (
+            "does-not-run",
+            "the type is not understood, so that nobody can call it",
+        ),
         _ => (
             "not-found",
             "calls were tried that it alone orders, and nothing broke",
