@@ -392,9 +392,16 @@ fn resolve(summary: &TransactionSummary, term: &Term) -> Term {
             }
         }
     }
+    // Of columns that are equal the one that is read first: so two ways to one value are told alike.
+    let first = |term: &Term| match term {
+        Term::Column {
+            statement, access, ..
+        } => Some((*statement, *access)),
+        _ => None,
+    };
     equal
         .into_iter()
-        .min_by_key(telling)
+        .min_by_key(|term| (telling(term), first(term)))
         .unwrap_or_else(|| term.clone())
 }
 

@@ -112,6 +112,28 @@ impl Plan {
         plan
     }
 
+    /// What tells a type's guard from the plan's others, and stays the same while the type is ordered on this: the
+    /// type's name, the item and the columns by which items are told apart; of several such its number.
+    ///
+    /// # Panics
+    /// When there is no such guard.
+    pub fn guard_id(&self, entry: usize, guard: usize) -> String {
+        let entry = &self.entries[entry];
+        let named = |guard: &Guard| {
+            let columns: Vec<&str> = guard.key.iter().map(|key| key.name.as_str()).collect();
+            match columns.is_empty() {
+                true => format!("{}/{}", entry.name, guard.item),
+                false => format!("{}/{}:{}", entry.name, guard.item, columns.join(",")),
+            }
+        };
+        let name = named(&entry.guards[guard]);
+        let before = entry.guards[..guard].iter();
+        match before.filter(|other| named(other) == name).count() {
+            0 => name,
+            alike => format!("{name}#{}", alike + 1),
+        }
+    }
+
     /// The coordination graph: its edges, by their ends.
     pub fn edges(&self) -> Vec<Edge> {
         let mut found: BTreeMap<(usize, usize), Edge> = BTreeMap::new();

@@ -1,5 +1,7 @@
 //! `anabranch replay FILES…`
 
+mod guards;
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
@@ -23,7 +25,8 @@ use super::{Verdict, progress};
 /// The version of the JSON format.
 const VERSION: u32 = 1;
 
-/// Exit code 1 says that an invariant held without coordination, or broke with the plan.
+/// Exit code 1 says that an invariant held without coordination, or broke with the plan; with --guards also that a
+/// guard was not shown to be needed.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArguments {
     #[command(flatten)]
@@ -31,6 +34,12 @@ pub(crate) struct ReplayArguments {
     /// Run this one alone, as `analyze` names it; may be given several times
     #[arg(long, value_name = "ID")]
     counterexample: Vec<String>,
+    /// Instead of counterexamples: for each guard of each transaction type what breaks without this one alone
+    #[arg(long, conflicts_with_all = ["counterexample", "write_test"])]
+    guards: bool,
+    /// The same for this guard alone, as --guards names it; may be given several times
+    #[arg(long, value_name = "ID", conflicts_with_all = ["counterexample", "write_test"])]
+    guard: Vec<String>,
     /// How often to run each with the plan, each time with other delays of messages
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     interleavings: u32,
@@ -67,6 +76,9 @@ pub(crate) fn run(arguments: &ReplayArguments) -> Result<Verdict, Box<dyn Error>
     let Input { script, plan, .. } = arguments.input.read()?;
     let again = arguments.input.script()?.application;
     let replayer = Replayer::new(script.application, again, plan);
+    if arguments.guards || !arguments.guard.is_empty() {
+        return guards::run(arguments, replayer);
+    }
     let plan = replayer.plan();
     let shown = progress::steps("replay", |step| {
         step("looking for counterexamples");
@@ -113,17 +125,23 @@ fn chosen<'c>(
     asked: &[String],
 ) -> Result<Vec<&'c Counterexample>, String> {
     let known: Vec<String> = shown.iter().map(Counterexample::id).collect();
-    if let Some(unknown) = asked.iter().find(|id| !known.contains(id)) {
-        return Err(format!(
-            "error: --counterexample: there is no \"{unknown}\"; there are: {}",
-            match known.is_empty() {
-                true => "none".to_owned(),
-                false => known.join(", "),
-            }
-        ));
-    }
+    check_known("--counterexample", asked, &known)?;
     let is_asked = |one: &&Counterexample| asked.is_empty() || asked.contains(&one.id());
     Ok(shown.iter().filter(is_asked).collect())
+}
+
+/// Refuses what there is not, and says what there is.
+fn check_known(option: &str, asked: &[String], known: &[String]) -> Result<(), String> {
+    let Some(unknown) = asked.iter().find(|id| !known.contains(id)) else {
+        return Ok(());
+    };
+    let known = match known.is_empty() {
+        true => "none".to_owned(),
+        false => known.join(", "),
+    };
+    Err(format!(
+        "error: {option}: there is no \"{unknown}\"; there are: {known}"
+    ))
 }
 
 /// No file of somebody's is written over.

@@ -152,3 +152,119 @@ fn a_test_is_written_and_nothing_else_written_over() {
         Some("SELECT 1;\n")
     );
 }
+
+/// Two guards of one type, of which the search cannot tell whether the other orders the same calls.
+const NOT_TOLD: &str = "
+    CREATE TABLE t (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), a integer UNIQUE, b integer UNIQUE);
+    CREATE PROCEDURE put(p integer, q integer) LANGUAGE plpgsql AS $$
+    BEGIN INSERT INTO t (a, b) VALUES (p, q * q - q); END $$;
+";
+
+#[test]
+fn a_plan_is_as_large_as_it_must_be() {
+    let arguments = [
+        "replay",
+        "examples/bank",
+        "--guards",
+        "--interleavings",
+        "8",
+    ];
+    let ran = anabranch(&arguments);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    for words in [
+        "  needed     without it ",
+        "  apart      broken: two replicas have run it",
+        "  with plan  held in 8 interleavings",
+        " needed (broke without, held with the plan), 0 not shown.",
+    ] {
+        assert!(ran.out.contains(words), "{words}: {}", ran.out);
+    }
+    assert_eq!(anabranch(&arguments).out, ran.out, "the same again");
+}
+
+#[test]
+fn guards_that_are_not_shown_are_told_with_the_reason() {
+    let file = scratch("replay-guards").join("told.sql");
+    std::fs::write(&file, NOT_TOLD).expect("it can be written");
+    let replay = ["replay", text(&file), "--guards", "--interleavings", "2"];
+    let ran = anabranch(&replay);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{}", ran.out);
+    for words in [
+        "put: t, one for each (a = p); held from prepare to commit\n  guard      put/t:a\n",
+        "  not shown  of all calls that were tried, other guards order those that it orders, or may\n",
+        "  guard      put/t:b\n",
+        "2 guards: 1 needed (broke without, held with the plan), 1 not shown.\n",
+    ] {
+        assert!(ran.out.contains(words), "{words}: {}", ran.out);
+    }
+    let json = anabranch(&[&replay[..], &["--format", "json"]].concat());
+    assert_eq!(json.code, 1);
+    let value: Value = serde_json::from_str(&json.out).expect("it is JSON");
+    let schema: Value =
+        serde_json::from_str(include_str!("../../../../docs/schemas/replay.schema.json"))
+            .expect("the schema is JSON");
+    conforms(&value, &schema, &schema, "replay --guards");
+    let [first, second] = &value["guards"].as_array().expect("a list")[..] else {
+        panic!("{value:#}");
+    };
+    assert_eq!(first["needed"], false);
+    assert_eq!(first["case"], Value::Null);
+    assert_eq!(first["not_shown"]["reason"], "orders-nothing-alone");
+    assert_eq!(second["needed"], true);
+    assert_eq!(second["not_shown"], Value::Null);
+    let case = &second["case"];
+    conforms(case, &schema["$defs"]["counterexample"], &schema, "case");
+    assert_eq!(case["invariant"], "t_b_key");
+    // One alone, and what is not there.
+    let alone = [&replay[..2], &["--guard", "put/t:b"]].concat();
+    let ran = anabranch(&alone);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(
+        ran.out
+            .ends_with("1 guard: 1 needed (broke without, held with the plan), 0 not shown.\n")
+    );
+    refused_in_one_line(
+        &["replay", text(&file), "--guard", "put/t:c"],
+        &["--guard: there is no \"put/t:c\"", "put/t:a, put/t:b"],
+    );
+}
+
+/// A type that is not understood has guards, and nobody can call it; beside it the others are shown.
+#[test]
+fn the_guards_of_what_is_not_understood_are_told() {
+    let file = scratch("replay-unknown").join("unknown.sql");
+    let sql = "CREATE TABLE t (id integer PRIMARY KEY, n integer NOT NULL CHECK (n >= 0));
+         CREATE PROCEDURE take(p_id integer) LANGUAGE plpgsql AS $$
+         BEGIN UPDATE t SET n = n - 1 WHERE id = p_id; END $$;
+         CREATE PROCEDURE odd(p_id integer) LANGUAGE plpgsql AS $$
+         BEGIN LOCK TABLE t; UPDATE t SET n = n - 1 WHERE id = p_id; END $$;";
+    std::fs::write(&file, sql).expect("it can be written");
+    let ran = anabranch(&["replay", text(&file), "--leave-out", "--guards"]);
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    for words in [
+        "  needed     without it t_n_check breaks: take\n",
+        "  not shown  the type is not understood, so that nobody can call it\n",
+    ] {
+        assert!(ran.out.contains(words), "{words}: {}", ran.out);
+    }
+    refused_in_one_line(
+        &[
+            "replay",
+            "examples/bank",
+            "--guards",
+            "--guarantee",
+            "serializable",
+        ],
+        &["with --guarantee serializable everything is ordered"],
+    );
+}
+
+#[test]
+fn what_is_free_has_no_guards() {
+    let ran = anabranch(&["replay", "examples/twitter", "--guards"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(
+        ran.out,
+        "There is no guard: no transaction type is ordered.\n"
+    );
+}

@@ -4,6 +4,7 @@ use anabranch_sql::testing::ready;
 use anabranch_types::{TableId, Value};
 
 use super::World;
+use super::keys::Ran;
 use super::merge::{Merged, merge};
 use super::state::{Attempt, Log, State};
 use super::validity::{violated, violated_since};
@@ -68,9 +69,14 @@ pub(super) fn run(
     (!violated.iter().any(looked_for)).then_some((after, log))
 }
 
-/// Whether the plan orders a call of one side against one of the other.
-pub(super) fn are_ordered(world: &World<'_>, calls: &[&Call]) -> bool {
-    let of = |side: Side| calls.iter().filter(move |call| call.side == side);
+/// Whether the plan orders a call of one side against one of the other, by the keys that they have met where they
+/// ran: `logs` are those of the calls.
+pub(super) fn are_ordered(world: &World<'_>, calls: &[&Call], logs: &[&Log]) -> bool {
+    let ran = calls.iter().zip(logs).map(|(call, log)| Ran {
+        call,
+        log: Some(log),
+    });
+    let of = |side: Side| ran.clone().filter(move |ran| ran.call.side == side);
     of(Side::Left).any(|a| of(Side::Right).any(|b| world.orders(a, b)))
 }
 
@@ -144,7 +150,8 @@ impl Met {
         if self.violated(world).iter().any(|violated| joins(violated)) {
             return Some(Lost::No);
         }
-        let ordered = world.orders(first, second) || world.orders(second, first);
+        let [one, other] = [first, second].map(Ran::unseen);
+        let ordered = world.orders(one, other) || world.orders(other, one);
         if ordered && !joins(invariant) && world.isolates(first.procedure, second.procedure) {
             return Some(Lost::No);
         }
@@ -194,11 +201,12 @@ impl Case {
     }
 
     fn try_run(&self, world: &World<'_>, planned: bool) -> Option<Outcome> {
-        let calls: Vec<&Call> = self.calls.iter().collect();
-        if planned && are_ordered(world, &calls) {
+        let (ancestor, logs) = self.ran(world, planned)?;
+        if planned && self.orders(world, &logs) {
             return None;
         }
-        let violated = self.merge(world, planned)?.violated(world);
+        let logs: Vec<&Log> = logs.iter().collect();
+        let violated = Met::new(world, ancestor, &logs, planned)?.violated(world);
         Some(if violated.is_empty() {
             Outcome::Holds
         } else {
@@ -206,8 +214,31 @@ impl Case {
         })
     }
 
+    /// The calls that run after replicas have diverged, in the order of timestamps.
+    fn apart(&self) -> Vec<&Call> {
+        let apart = self.calls.iter().filter(|c| c.side != Side::Before);
+        apart.collect()
+    }
+
+    /// Whether a plan orders a call of one side against one of the other, given what calls have done.
+    fn orders(&self, world: &World<'_>, logs: &[Log]) -> bool {
+        are_ordered(world, &self.apart(), &logs.iter().collect::<Vec<_>>())
+    }
+
+    /// Whether it runs as `world` has it, and the plan of `less` orders none of its calls.
+    pub(super) fn is_apart(&self, world: &World<'_>, less: &World<'_>, planned: bool) -> bool {
+        let ran = self.ran(world, planned);
+        ran.is_some_and(|(_, logs)| !self.orders(less, &logs))
+    }
+
     /// Runs the calls, each on its side, and merges what they have done.
     fn merge(&self, world: &World<'_>, planned: bool) -> Option<Met> {
+        let (ancestor, logs) = self.ran(world, planned)?;
+        Met::new(world, ancestor, &logs.iter().collect::<Vec<_>>(), planned)
+    }
+
+    /// Runs the calls, each on its side: where they began, and what those have done that ran apart.
+    pub(super) fn ran(&self, world: &World<'_>, planned: bool) -> Option<(State, Vec<Log>)> {
         let ancestor = self.ancestor(world, planned)?;
         let (mut left, mut right) = (ancestor.clone(), ancestor.clone());
         let mut logs = Vec::new();
@@ -221,7 +252,7 @@ impl Case {
             *state = next;
             logs.push(log);
         }
-        Met::new(world, ancestor, &logs.iter().collect::<Vec<_>>(), planned)
+        Some((ancestor, logs))
     }
 
     /// Whether this invariant breaks.
@@ -249,9 +280,8 @@ impl Case {
     }
 
     fn try_loses(&self, world: &World<'_>, invariant: &str) -> Option<bool> {
-        let apart = self.calls.iter().filter(|c| c.side != Side::Before);
-        let apart: Vec<&Call> = apart.collect();
-        Some(self.merge(world, false)?.loses(world, invariant, &apart)? == Lost::Yes)
+        let met = self.merge(world, false)?;
+        Some(met.loses(world, invariant, &self.apart())? == Lost::Yes)
     }
 
     /// The same with the ancestor's rows in the place of the calls that made them.

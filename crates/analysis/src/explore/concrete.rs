@@ -136,7 +136,7 @@ impl Generator<'_> {
 }
 
 /// Tuples of several arrays have as many elements in each: one.
-fn one_element(value: Value) -> Value {
+pub(super) fn one_element(value: Value) -> Value {
     match value {
         Value::Array(values) => Value::Array(values.iter().take(1).cloned().collect()),
         other => other,
@@ -144,7 +144,7 @@ fn one_element(value: Value) -> Value {
 }
 
 /// A value as one of this type, where it is one.
-fn fitted(value: &Value, data_type: &DataType) -> Option<Value> {
+pub(super) fn fitted(value: &Value, data_type: &DataType) -> Option<Value> {
     if let DataType::Array(of) = data_type {
         return fitted(value, of).map(|value| in_array(value, data_type));
     }
@@ -154,6 +154,8 @@ fn fitted(value: &Value, data_type: &DataType) -> Option<Value> {
         (Value::Numeric(_), DataType::Numeric(_))
         | (Value::Text(_), DataType::Text | DataType::Varchar(_))
         | (Value::Bool(_), DataType::Bool)
+        | (Value::Uuid(_), DataType::Uuid)
+        | (Value::Float(_), DataType::Real | DataType::Double)
         | (Value::Timestamp(_), DataType::Timestamp | DataType::TimestampTz)
         | (Value::Date(_), DataType::Date) => Some(value.clone()),
         (Value::Null, _) => Some(Value::Null),
@@ -161,7 +163,7 @@ fn fitted(value: &Value, data_type: &DataType) -> Option<Value> {
     }
 }
 
-fn in_array(value: Value, data_type: &DataType) -> Value {
+pub(super) fn in_array(value: Value, data_type: &DataType) -> Value {
     match data_type {
         DataType::Array(_) => Value::Array(vec![value].into()),
         _ => value,

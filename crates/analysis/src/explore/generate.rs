@@ -14,21 +14,25 @@ use anabranch_sql::testing::ready;
 use anabranch_types::{ColumnIndex, DataType, Decimal, SplitMix64, TableId, Value};
 
 use super::case::{Call, Case, Side, run};
+use super::constants::{self, Named};
 use super::state::{self, Attempt, Log, State};
 use super::validity::violated;
 use super::{Effort, World};
 
-/// How many constants of the application's text are taken into the pool.
-const CONSTANTS_MAX: usize = 8;
-
 /// Rows a table, at most.
 const ROWS_MAX: u64 = 3;
+
+/// Rows tried in each table where there are to be many.
+const ROWS_DENSE: u64 = 6;
 
 /// Changes tried to make some rows satisfy the assertions.
 const REPAIRS_MAX: u32 = 40;
 
 /// Rows tried in a table where states grow.
 const GROWTHS_MAX: u32 = 24;
+
+/// The longest array that a CHECK condition's number makes worth trying.
+const ELEMENTS_MAX: usize = 16;
 
 /// So many calls of a case have numbers that others may choose.
 const CHOSEN_MAX: u64 = 8;
@@ -77,6 +81,10 @@ pub(super) struct Source<'w> {
     loaders: Vec<Loader>,
     integers: Vec<i64>,
     texts: Vec<String>,
+    /// What CHECK conditions name, by column.
+    named: BTreeMap<(TableId, ColumnIndex), Named>,
+    /// How many elements an array may have to have.
+    pub(super) lengths: Vec<usize>,
     /// Whether states grow row by row where no other is found, and numbers are chosen that are given out.
     thorough: bool,
     /// Whether there are identity columns whose numbers calls then choose.
@@ -89,13 +97,15 @@ pub(super) struct Source<'w> {
 impl<'w> Source<'w> {
     /// What comes of a seed.
     pub(super) fn new(world: &'w World<'w>, seed: u64) -> Source<'w> {
-        let (integers, texts) = constants(world);
+        let (integers, texts) = constants::constants(world);
         Source {
             world,
             seed,
             loaders: loaders(world),
             integers,
             texts,
+            named: BTreeMap::new(),
+            lengths: Vec::new(),
             thorough: false,
             gives_numbers: false,
             ancestors: RefCell::default(),
@@ -107,6 +117,13 @@ impl<'w> Source<'w> {
     /// numbers.
     pub(super) fn thorough(mut self) -> Source<'w> {
         self.thorough = true;
+        self.named = constants::of_columns(self.world);
+        let integers = self.named.values().flat_map(|named| &named.integers);
+        let lengths: BTreeSet<usize> = integers
+            .filter_map(|n| usize::try_from(*n).ok())
+            .filter(|n| (2..=ELEMENTS_MAX).contains(n))
+            .collect();
+        self.lengths = lengths.into_iter().collect();
         let catalog = self.world.catalog();
         self.gives_numbers = catalog.tables.iter().any(|table| {
             let mut defaults = table.defaults.iter();
@@ -127,6 +144,8 @@ impl<'w> Source<'w> {
                 reach: reach.clone(),
                 tried: 0,
                 narrow: false,
+                makers: Vec::new(),
+                seen: Vec::new(),
             };
             let state = generator.state();
             let valid = violated(self.world, &state).is_empty();
@@ -193,6 +212,10 @@ pub(super) struct Generator<'s> {
     tried: usize,
     /// Whether the numbers of this case are ones, mostly: so many keys have to be met at once.
     narrow: bool,
+    /// Types that are called before replicas diverge alone: they make rows that the others need.
+    makers: Vec<usize>,
+    /// What calls of this case were given, and have put into rows.
+    pub(super) seen: Vec<Value>,
 }
 
 /// A case that was made: every call has succeeded where it ran.
@@ -227,7 +250,17 @@ impl<'s> Generator<'s> {
             reach: Reach::of(source, types),
             tried: 0,
             narrow: false,
+            makers: Vec::new(),
+            seen: Vec::new(),
         }
+    }
+
+    /// The same, where these types, too, may be called before replicas diverge.
+    pub(super) fn after(mut self, types: &[usize], makers: Vec<usize>) -> Generator<'s> {
+        let all: Vec<usize> = types.iter().chain(&makers).copied().collect();
+        self.reach = Reach::of(self.source, &all);
+        self.makers = makers;
+        self
     }
 
     /// Some state that satisfies everything; one without rows where none was found.
@@ -243,13 +276,21 @@ impl<'s> Generator<'s> {
         let known = ANCESTORS.min(ANCESTORS_FIRST + self.tried / CASES_A_STATE);
         self.tried += 1;
         self.narrow = self.source.thorough && self.random.one_in(2);
+        self.seen.clear();
         let number = self.random.below(known as u64) as usize;
         let start = self.source.ancestor(&self.reach, number)?;
         let mut state = start.clone();
         let mut before = Vec::new();
         let mut number = 0;
         for _ in 0..self.random.below(u64::from(effort.before_max) + 1) {
-            let called = self.try_call(types, Side::Before, &mut number, &mut state, planned);
+            let makes = !self.makers.is_empty() && self.random.one_in(2);
+            let makers = if makes {
+                self.makers.clone()
+            } else {
+                Vec::new()
+            };
+            let of = if makes { &makers } else { types };
+            let called = self.try_call(of, Side::Before, &mut number, &mut state, planned);
             before.extend(called.map(|(call, _)| call));
         }
         let mut sides: [VecDeque<(Call, Log)>; 2] = Default::default();
@@ -289,9 +330,13 @@ impl<'s> Generator<'s> {
         for _ in 0..4 {
             let procedure = self.random.pick(types).copied()?;
             *number += 1;
+            let arguments = match self.source.thorough {
+                true => self.meeting_arguments(procedure, state),
+                false => self.arguments(procedure, state),
+            };
             let call = Call {
                 procedure,
-                arguments: self.arguments(procedure, state),
+                arguments,
                 side,
                 number: *number,
             };
@@ -299,6 +344,9 @@ impl<'s> Generator<'s> {
                 && !log.effects.is_empty()
             {
                 *state = next;
+                if self.source.thorough {
+                    self.remember(&call.arguments, &log);
+                }
                 return Some((call, log));
             }
         }
@@ -388,10 +436,13 @@ impl<'s> Generator<'s> {
     /// A state that satisfies everything, perhaps without rows.
     fn state(&mut self) -> State {
         let mut state = State::default();
+        // Two calls that each need a row in several tables have them only where there are many.
+        let is_dense = self.source.thorough && self.random.one_in(3);
         for (place, is_referred_to) in self.reach.loaders.clone() {
             // Few rows and none make assertions easy to satisfy; many make calls meet. Without a parent
             // there is no child, and so none of all that follows.
             let most = match self.random.below(4) {
+                _ if is_dense => ROWS_DENSE,
                 0 if is_referred_to && !self.random.one_in(4) => 1,
                 0 => 0,
                 1 => 1,
@@ -436,6 +487,9 @@ impl<'s> Generator<'s> {
                 self.value(&column.data_type)
             });
         }
+        if self.source.thorough {
+            self.fit(table, &mut values);
+        }
         for key in &schema.primary_key {
             if schema.columns[key.index()].data_type.is_integer() {
                 values[key.index()] = Value::Int(1 + self.random.below(2) as i64);
@@ -461,6 +515,33 @@ impl<'s> Generator<'s> {
             }
         }
         values
+    }
+
+    /// Puts what CHECK conditions name into a row's values, and zero in the place of numbers that a column has no
+    /// room for.
+    fn fit(&mut self, table: TableId, values: &mut [Value]) {
+        let columns = &self.source.world.schema().table(table).columns;
+        for ((value, column), place) in values.iter_mut().zip(columns).zip(0..) {
+            let named = self.source.named.get(&(table, ColumnIndex(place)));
+            let used = named.filter(|_| *value != Value::Null && self.random.one_in(2));
+            if let Some(named) = used {
+                let integer = self.random.pick(&named.integers).copied();
+                let text = self.random.pick(&named.texts);
+                let told = match (&*value, integer, text) {
+                    (Value::Int(_), Some(n), _) => Some(Value::Int(n)),
+                    (Value::Numeric(_), Some(n), _) => Some(Value::Numeric(Decimal::from_i64(n))),
+                    (Value::Text(_), _, Some(text)) => Some(Value::text(text.as_str())),
+                    _ => None,
+                };
+                *value = told.unwrap_or_else(|| value.clone());
+            }
+            if let (Value::Numeric(n), DataType::Numeric(Some(bounds))) =
+                (&*value, &column.data_type)
+                && n.rescale(*bounds).is_err()
+            {
+                *value = Value::Numeric(Decimal::from_i64(0));
+            }
+        }
     }
 
     /// Changes values and takes rows out until nothing is violated.
@@ -732,35 +813,4 @@ pub(super) fn in_order(catalog: &Catalog) -> Vec<TableId> {
         }
     }
     order
-}
-
-/// Numbers and texts that the application's own files name.
-fn constants(world: &World<'_>) -> (Vec<i64>, Vec<String>) {
-    let mut integers: Vec<i64> = vec![-1, 4];
-    let mut texts = vec!["a".to_owned(), "b".to_owned()];
-    for file in &world.catalog().files {
-        let mut quoted = file.text.split('\'');
-        while let (Some(code), text) = (quoted.next(), quoted.next()) {
-            for word in code.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
-                if let Ok(n) = word.parse::<i64>() {
-                    for n in [n, n + 1] {
-                        if n.abs() <= 1_000
-                            && !integers.contains(&n)
-                            && integers.len() < CONSTANTS_MAX
-                        {
-                            integers.push(n);
-                        }
-                    }
-                }
-            }
-            if let Some(text) = text
-                && text.len() <= 16
-                && texts.len() < CONSTANTS_MAX
-                && !texts.iter().any(|t| t == text)
-            {
-                texts.push(text.to_owned());
-            }
-        }
-    }
-    (integers, texts)
 }

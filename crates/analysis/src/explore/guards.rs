@@ -1,8 +1,11 @@
 //! Whether a guard is needed: what goes wrong once one type does without one of its guards.
 //!
 //! Safe plans may still order too much. So each guard is taken away by itself: a case counts that the plan
-//! orders, and the plan without the guard does not, in which an invariant breaks or an update is lost.
-//! That nothing is found proves nothing.
+//! orders, and the plan without the guard does not, in which an invariant breaks or an update is lost. Whether it
+//! orders two calls is told by the keys that they have met where they ran ([`super::keys`]), and what one of them
+//! breaks by itself does not count. That nothing is found proves nothing.
+
+use anabranch_sql::summary::Role;
 
 use super::case::{Call, Case, Lost, Met, are_ordered};
 use super::generate::{Generator, Source, Tried};
@@ -17,8 +20,10 @@ pub enum Purpose {
     /// The invariant of this case breaks without it. The case can do without none of its rows and calls, where that
     /// could be tried.
     Keeps(Box<Counterexample>),
-    /// No calls were met that it alone orders: other guards order them, too, or may, where a key is known only in
-    /// the course of a call.
+    /// The type is not understood: nobody can call it.
+    DoesNotRun,
+    /// No calls were met that it alone orders: other guards order them, too, or may, where not even the log of a
+    /// call tells a key.
     OrdersNothingAlone,
     /// No calls were met that it may order.
     NotMet,
@@ -33,16 +38,26 @@ impl Explorer<'_> {
     /// What breaks where a type (`entry`) does without its guard with this number. The same seed looks at the
     /// same cases.
     pub fn purpose(&self, entry: usize, guard: usize, seed: u64, effort: Effort) -> Purpose {
-        let whole = &self.world;
-        let summaries = whole.application.summaries();
-        let plan = whole.plan.without_guard(summaries, entry, guard);
-        let world = World::new(whole.application, &plan);
-        let types = meeting(whole.plan, entry, guard);
+        let application = self.world.application;
+        let plan = self.world.plan;
+        if entry >= application.procedures.len() {
+            return Purpose::DoesNotRun;
+        }
+        let less = plan.without_guard(application.summaries(), entry, guard);
+        // What one call breaks by itself no guard is for.
+        let [whole, world] = [plan, &less].map(|plan| World {
+            strict: true,
+            ..World::new(application, plan)
+        });
+        let whole = &whole;
+        let types = meeting(whole, entry, guard);
+        let makers = makers(whole, entry, guard);
         let source = Source::new(&world, seed).thorough();
         let mut met = (false, false);
         // Cases that the guard may order, and nothing else does, up to the first in which something breaks.
         let mut look = |planned: bool, effort: Effort, breaks: &Breaks<'_>| -> Option<Purpose> {
-            let mut generator = Generator::new(&source, &types);
+            let generator = Generator::new(&source, &types);
+            let mut generator = generator.after(&types, makers.clone());
             for _ in 0..effort.cases {
                 let Some(tried) = generator.case(&types, planned, effort) else {
                     continue;
@@ -50,11 +65,12 @@ impl Explorer<'_> {
                 let (calls, logs): (Vec<&Call>, Vec<&Log>) =
                     tried.calls.iter().map(|(call, log)| (call, log)).unzip();
                 let calls_it = calls.iter().any(|call| call.procedure == entry);
-                if !calls_it || !(are_ordered(whole, &calls) || gives(whole.plan, entry, guard)) {
+                let may_order = || are_ordered(whole, &calls, &logs);
+                if !calls_it || !(gives(whole.plan, entry, guard) || may_order()) {
                     continue;
                 }
                 met.0 = true;
-                if are_ordered(&world, &calls) {
+                if are_ordered(&world, &calls, &logs) {
                     continue;
                 }
                 met.1 = true;
@@ -116,13 +132,14 @@ fn shown(
 ) -> Option<Counterexample> {
     // What two calls come to is told by the whole plan; what holds with a guard less, by that plan.
     let of = if planned { less } else { whole };
-    let case = tried.case(whole);
-    let is_apart = |case: &Case| {
-        let calls: Vec<&Call> = case.calls.iter().collect();
-        !are_ordered(less, &calls)
+    let still = |case: &Case| {
+        case.breaks(of, invariant, planned) && (planned || case.is_apart(of, less, planned))
     };
-    let least = minimal::minimal(of, &case, invariant, planned);
-    let least = if is_apart(&least) { least } else { case };
+    let case = tried.case(whole);
+    if !still(&case) {
+        return None;
+    }
+    let least = minimal::minimal(of, &case, planned, still);
     show::counterexample(of, &least, invariant, planned)
 }
 
@@ -131,10 +148,24 @@ fn gives(plan: &Plan, entry: usize, guard: usize) -> bool {
     plan.entries[entry].guards[guard].keeping == GuardKeeping::AtCommit
 }
 
-/// The type, and those that the guard may order it against.
-fn meeting(plan: &Plan, entry: usize, guard: usize) -> Vec<usize> {
+/// The types that put rows into the table of which the guard speaks.
+fn makers(world: &World<'_>, entry: usize, guard: usize) -> Vec<usize> {
+    let table = world.plan.entries[entry].guards[guard].table;
+    let summaries = world.application.summaries().iter().enumerate();
+    let inserts = summaries.filter(|(_, summary)| {
+        let mut accesses = summary.statements.iter().flat_map(|s| &s.accesses);
+        accesses.any(|access| access.table == table && access.role == Role::Insert)
+    });
+    let runs = world.application.procedures.len();
+    let owners = inserts.map(|(owner, _)| owner).filter(|of| *of < runs);
+    owners.take(OTHERS_MAX).collect()
+}
+
+/// The type, and those that the guard may order it against, as far as they are understood.
+fn meeting(world: &World<'_>, entry: usize, guard: usize) -> Vec<usize> {
+    let plan = world.plan;
     let taken = &plan.entries[entry].guards[guard];
-    let mut types: Vec<usize> = (0..plan.entries.len())
+    let mut types: Vec<usize> = (0..world.application.procedures.len())
         .filter(|of| {
             plan.entries[*of].guards.iter().any(|other| {
                 other.table == taken.table

@@ -11,9 +11,14 @@ const SMALLER_MAX: u32 = 200;
 /// Two rows at once are tried without where there are no more than these.
 const PAIRED_ROWS_MAX: usize = 16;
 
-/// The case without what it can do without, and with smaller numbers where they do as well.
-pub(super) fn minimal(world: &World<'_>, case: &Case, invariant: &str, planned: bool) -> Case {
-    let still = |case: &Case| case.breaks(world, invariant, planned);
+/// The case without what it can do without, and with smaller numbers where they do as well: as long as `still`
+/// holds of it.
+pub(super) fn minimal(
+    world: &World<'_>,
+    case: &Case,
+    planned: bool,
+    still: impl Fn(&Case) -> bool + Copy,
+) -> Case {
     let mut least = case.clone();
     if let Some(settled) = case.settled(world, planned)
         && still(&settled)

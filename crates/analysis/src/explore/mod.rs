@@ -25,10 +25,13 @@
 mod case;
 mod committed;
 mod concrete;
+mod constants;
 mod generate;
 mod guards;
+mod keys;
 mod merge;
 mod minimal;
+mod naming;
 mod show;
 mod state;
 mod validity;
@@ -38,20 +41,18 @@ use std::sync::Arc;
 
 use anabranch_sql::Application;
 use anabranch_sql::catalog::Catalog;
-use anabranch_sql::summary::{ColumnWrite, Role, StatementId, Term, WriteClass};
+use anabranch_sql::summary::{ColumnWrite, Role, StatementId, WriteClass};
 use anabranch_types::{
     ColumnIndex, ColumnSet, Effect, EffectError, ProgramId, RowPrograms, Schema, TableId,
-    TableSchema, Value,
+    TableSchema,
 };
 
 use crate::assertion::read_assertion;
 use crate::footprint::Footprint;
 use crate::invariant::{self, Declared, not_null_name};
-use crate::plan::{
-    Confluence, Guard, GuardKeeping, Invariant, InvariantKind, MergePolicy, Plan, gives_numbers,
-};
+use crate::plan::{Confluence, Invariant, InvariantKind, MergePolicy, Plan, gives_numbers};
 use crate::proof::{Check, invalid_merges};
-use case::{Call, Lost, Met, Outcome, are_ordered};
+use case::{Call, Case, Lost, Met, Outcome, are_ordered};
 use generate::{Generator, Source};
 use state::{Done, Log, State};
 
@@ -79,6 +80,16 @@ pub struct Effort {
     pub before_max: u32,
     /// Calls on each replica, at most.
     pub calls_max: u32,
+}
+
+impl Effort {
+    /// As hard as is looked for what a guard is for: there are fewer guards than verdicts, and of each less is left to
+    /// be found.
+    pub const OF_GUARDS: Effort = Effort {
+        cases: 6_000,
+        before_max: 2,
+        calls_max: 2,
+    };
 }
 
 impl Default for Effort {
@@ -116,7 +127,7 @@ impl<'a> Explorer<'a> {
             };
             let (calls, logs): (Vec<&Call>, Vec<&Log>) =
                 tried.calls.iter().map(|(call, log)| (call, log)).unzip();
-            if are_ordered(&self.world, &calls) {
+            if are_ordered(&self.world, &calls, &logs) {
                 continue;
             }
             let Some(met) = Met::new(&self.world, tried.ancestor.clone(), &logs, true) else {
@@ -129,7 +140,8 @@ impl<'a> Explorer<'a> {
             if let Outcome::Broken(violated) = case.run(&self.world, true)
                 && let Some(invariant) = violated.first()
             {
-                let case = minimal::minimal(&self.world, &case, invariant, true);
+                let still = |case: &Case| case.breaks(&self.world, invariant, true);
+                let case = minimal::minimal(&self.world, &case, true, still);
                 return show::counterexample(&self.world, &case, invariant, true);
             }
         }
@@ -270,7 +282,8 @@ impl<'a> Explorer<'a> {
                 if !case.breaks(world, name, false) {
                     return None;
                 }
-                let least = minimal::minimal(world, &case, name, false);
+                let least =
+                    minimal::minimal(world, &case, false, |case| case.breaks(world, name, false));
                 let shows = least.involves(owner).then_some(least)?;
                 show::counterexample(world, &shows, name, false)
             });
@@ -314,7 +327,8 @@ impl<'a> Explorer<'a> {
             let Some(case) = case.filter(|case| case.breaks(world, name, false)) else {
                 continue;
             };
-            let least = minimal::minimal(world, &case, name, false);
+            let least =
+                minimal::minimal(world, &case, false, |case| case.breaks(world, name, false));
             // What is left may do without the type that it was to show.
             if least.involves(owner) {
                 return show::counterexample(world, &least, name, false);
@@ -356,6 +370,9 @@ pub(crate) struct World<'a> {
     order: Vec<TableId>,
     /// What is known of the application's assertions, in their order.
     assertions: Vec<KnownAssertion>,
+    /// Whether nobody is trusted to keep an assertion: a call that leaves what violates one aborts, be it looked for
+    /// by the plan or not.
+    strict: bool,
 }
 
 /// What is known of an assertion.
@@ -426,6 +443,7 @@ impl<'a> World<'a> {
             isolating,
             order: generate::in_order(application.catalog()),
             assertions: Vec::new(),
+            strict: false,
         };
         let declared = application.catalog().assertions.iter();
         let mut known = Vec::new();
@@ -500,7 +518,8 @@ impl<'a> World<'a> {
     fn is_looked_for(&self, procedure: usize, invariant: &str) -> bool {
         let mut assertions = self.application.assertions().iter();
         let checks = &self.plan.entries[procedure].checks;
-        !assertions.any(|of| of.name() == invariant)
+        self.strict
+            || !assertions.any(|of| of.name() == invariant)
             || checks
                 .iter()
                 .any(|check| self.plan.invariants[check.invariant].name == invariant)
@@ -563,55 +582,5 @@ impl<'a> World<'a> {
             "23502" => Some(not_null_name(&self.schema().table(table).name)),
             _ => error.constraint.clone(),
         }
-    }
-
-    /// Whether the plan orders two calls: both hold a guard on one item, for one invariant, by keys
-    /// that are the same or are not known before they run.
-    fn orders(&self, a: &Call, b: &Call) -> bool {
-        let guards = |call: &Call| {
-            let entry = &self.plan.entries[call.procedure];
-            entry
-                .guards
-                .iter()
-                .filter(|g| g.keeping == GuardKeeping::Validated)
-        };
-        guards(a).any(|x| {
-            guards(b).any(|y| {
-                // A guard on a row covers those on its columns.
-                let whole = |g: &Guard| !g.item.contains('.');
-                (x.item == y.item || x.table == y.table && (whole(x) || whole(y)))
-                    && (x.invariants.iter().any(|i| y.invariants.contains(i))
-                        || x.invariants.is_empty() && y.invariants.is_empty())
-                    && self.may_meet(x, a, y, b)
-            })
-        })
-    }
-
-    fn may_meet(&self, x: &Guard, a: &Call, y: &Guard, b: &Call) -> bool {
-        x.key.iter().all(|kx| {
-            let Some(ky) = y.key.iter().find(|k| k.column == kx.column) else {
-                return true;
-            };
-            match (known(&kx.term, a), known(&ky.term, b)) {
-                (Some(these), Some(those)) => these.iter().any(|v| {
-                    let equal = |w: &&Value| v.compare(w) == Some(std::cmp::Ordering::Equal);
-                    those.iter().any(|w| equal(&w))
-                }),
-                _ => true,
-            }
-        })
-    }
-}
-
-/// The values that a term may have in a call, where they are known before it runs.
-fn known(term: &Term, call: &Call) -> Option<Vec<Value>> {
-    match term {
-        Term::Constant(value) => Some(vec![value.clone()]),
-        Term::Parameter(p) => Some(vec![call.arguments.get(*p)?.clone()]),
-        Term::Element(p) => match call.arguments.get(*p)? {
-            Value::Array(values) => Some(values.to_vec()),
-            _ => None,
-        },
-        _ => None,
     }
 }

@@ -1,12 +1,12 @@
 //! Counterexamples as SQL.
 
 use anabranch_sql::expression::text::literal;
-use anabranch_types::{DataType, TableId, Value};
+use anabranch_types::{DataType, Effect, TableId, Value};
 
 use super::World;
 use super::case::{Call, Case, Side};
 use super::generate::quoted;
-use super::state::State;
+use super::state::{Log, State};
 
 /// The least that goes wrong: initial rows, what each of two replicas runs, what merging them
 /// comes to, and what that violates. Nothing of it can be left out.
@@ -41,6 +41,9 @@ pub struct ReplicaCall {
     pub procedure: usize,
     /// Its arguments, in order.
     pub arguments: Vec<Value>,
+    /// The rows that it has inserted where the search ran it, in this order. Keys that it has generated are others
+    /// elsewhere: whoever runs the call there finds by these rows what another call means that names one.
+    pub inserted: Vec<(TableId, Vec<Value>)>,
 }
 
 impl Counterexample {
@@ -58,7 +61,7 @@ pub(super) fn counterexample(
     invariant: &str,
     planned: bool,
 ) -> Option<Counterexample> {
-    let ancestor = case.ancestor(world, planned)?;
+    let (ancestor, logs) = case.ran(world, planned)?;
     let merged = case.merged(world, planned)?;
     let of = |side: Side| -> Vec<String> {
         let calls = case.calls.iter().filter(|c| c.side == side);
@@ -103,13 +106,28 @@ pub(super) fn counterexample(
             .calls
             .iter()
             .filter(|c| c.side != Side::Before)
-            .map(|c| ReplicaCall {
+            .zip(&logs)
+            .map(|(c, log)| ReplicaCall {
                 replica: usize::from(c.side == Side::Right),
                 procedure: c.procedure,
                 arguments: c.arguments.clone(),
+                inserted: inserted(world, log),
             })
             .collect(),
     })
+}
+
+/// The rows that a call has inserted.
+fn inserted(world: &World<'_>, log: &Log) -> Vec<(TableId, Vec<Value>)> {
+    let effects = log.effects.iter();
+    let inserts = effects.filter(|done| matches!(done.effect, Effect::Insert { .. }));
+    inserts
+        .filter_map(|done| {
+            let table = done.effect.table();
+            let layout = &world.schema().table(table).layout;
+            Some((table, done.after.as_ref()?.values(layout)))
+        })
+        .collect()
 }
 
 fn call(world: &World<'_>, call: &Call) -> String {

@@ -195,8 +195,16 @@ pub(super) struct Done {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log {
     pub(super) effects: Vec<Done>,
-    pub(super) reads: Vec<(StatementId, Read)>,
+    pub(super) seen: Vec<Seen>,
     pub(super) slots: usize,
+}
+
+/// Rows of a table that a statement has been given to read.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) statement: StatementId,
+    pub(super) table: TableId,
+    pub(super) rows: Vec<Row>,
 }
 
 /// One call under way.
@@ -298,9 +306,23 @@ impl Transaction for Attempt<'_> {
         reads: Vec<Read>,
     ) -> Result<Vec<Fetched>, TransactionError> {
         let schema = self.world.schema();
-        let answers = reads.iter().map(|r| self.state.read(schema, r)).collect();
-        let log = &mut self.log.reads;
-        log.extend(reads.into_iter().map(|read| (statement, read)));
+        let mut answers = Vec::with_capacity(reads.len());
+        for read in &reads {
+            let answer = self.state.read(schema, read);
+            let rows: Vec<Row> = match &answer {
+                Fetched::Point(row) => row.iter().cloned().collect(),
+                Fetched::Range(pairs) => pairs.iter().map(|(_, row)| row.clone()).collect(),
+                Fetched::Recorded(_) => Vec::new(), // No state records.
+            };
+            if !rows.is_empty() {
+                self.log.seen.push(Seen {
+                    statement,
+                    table: read.table(),
+                    rows,
+                });
+            }
+            answers.push(answer);
+        }
         Ok(answers)
     }
 

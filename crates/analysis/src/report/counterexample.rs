@@ -104,6 +104,11 @@ pub fn render_one(plan: &Plan, example: &Counterexample, out: &mut String) {
         example.invariant,
         example.transactions.join(", ")
     );
+    render_case(plan, example, out);
+}
+
+/// The same without its heading.
+pub fn render_case(plan: &Plan, example: &Counterexample, out: &mut String) {
     let mut label = "initially";
     let none = ["-- no rows".to_owned()];
     let or_none = |rows: &[String]| {

@@ -15,3 +15,5 @@ pub mod repairs;
 pub mod sarif;
 pub mod sessions;
 pub mod text;
+
+pub use notes::guard_line;

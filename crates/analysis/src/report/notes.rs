@@ -131,7 +131,7 @@ pub(super) fn notes(
 }
 
 /// What a type is ordered on, in a line.
-pub(crate) fn guard_line(guard: &Guard) -> String {
+pub fn guard_line(guard: &Guard) -> String {
     let key: Vec<String> = guard
         .key
         .iter()

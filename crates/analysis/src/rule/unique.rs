@@ -154,6 +154,7 @@ fn parent_of(
                     && surely_new(parent)
                     && key.columns.iter().zip(&key.parent_columns).all(|(c, p)| {
                         match (insert.fixed(*c), parent.fixed(*p)) {
+                            (Some(a), _) if returns(parent, *p, a) => true,
                             (Some(a), Some(b)) => surely_equal(a, b),
                             _ => false,
                         }
@@ -161,6 +162,12 @@ fn parent_of(
             })
         })
         .map(|key| key.parent)
+}
+
+/// Whether a value is what an INSERT returns of a column of the row that it puts there.
+fn returns(insert: &Action, column: ColumnIndex, term: &Term) -> bool {
+    matches!(term, Term::Column { statement, access, column: of }
+        if (*statement, *access, *of) == (insert.statement, insert.place, column))
 }
 
 /// A primary key or unique index over `columns`.

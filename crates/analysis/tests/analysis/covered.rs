@@ -150,3 +150,22 @@ fn a_key_that_changes_in_parts_is_not_told_apart_by_them() {
         assert!(held.contains(&"place ()".to_owned()), "{name}: {held:?}");
     }
 }
+
+/// Two ways to one row, through a join, are one guard.
+#[test]
+fn what_is_equal_is_told_alike() {
+    let plan = planned(
+        "CREATE TABLE person (name text PRIMARY KEY, id integer NOT NULL UNIQUE);
+         CREATE TABLE saved (id integer PRIMARY KEY, n integer NOT NULL);
+         CREATE TABLE held (id integer PRIMARY KEY, n integer NOT NULL);
+         CREATE PROCEDURE take(p text, p_n integer) LANGUAGE plpgsql AS $$
+         DECLARE who integer; total integer;
+         BEGIN
+             SELECT id INTO STRICT who FROM person WHERE name = p;
+             SELECT s.n + h.n INTO STRICT total
+             FROM saved AS s JOIN held AS h ON h.id = s.id WHERE s.id = who;
+             IF total >= p_n THEN UPDATE held SET n = n - p_n WHERE id = who; END IF;
+         END; $$;",
+    );
+    assert_eq!(held(entry(&plan, "take")), ["held (id)"]);
+}

@@ -15,6 +15,11 @@
 //! order or the other, run by the same nodes; and in all tables where nothing else than that is found in
 //! this one. Keys, numbers and times that a node has generated are not compared.
 //!
+//! What a guard of one type is for ([`Replayer::purpose`]) is run alike: the replicas keep all of the plan but this
+//! guard ([`Replayer::but_for`]), and the rest orders none of their calls. It is shown apart, and not by one cluster
+//! under the plan without the guard: there a row has one owner, who checks its CHECK conditions at commit whatever
+//! the plan orders.
+//!
 //! It departs from the paper in one thing: there replicas exchange what they did; here it is merged
 //! beside them, since no cluster of this house gives up the order of a row's owner.
 
@@ -25,7 +30,7 @@ use std::sync::Arc;
 
 use anabranch_analysis::Plan;
 use anabranch_analysis::explore::{
-    Committed, Counterexample, Effort, Explorer, ReplicaCall, StoredRow,
+    Committed, Counterexample, Effort, Explorer, Purpose, ReplicaCall, StoredRow,
 };
 use anabranch_engine::PlannedApplication;
 use anabranch_engine::load::RowError;
@@ -33,12 +38,16 @@ use anabranch_engine::sequence::SequenceStarts;
 use anabranch_protocol::link::Incarnation;
 use anabranch_sql::Application;
 use anabranch_sql::catalog::{Catalog, ColumnDefault};
-use anabranch_types::{ColumnIndex, TableId, Value};
+use anabranch_types::{ColumnIndex, Effect, TableId, Value};
 
 use nodes::{Start, at_once, one_by_one};
 
 /// Partitions of the cluster that runs the plan.
 const PARTITIONS: u16 = 2;
+
+/// Numbers that are given to identity columns are higher than this, and than those that a counterexample names: so
+/// it is seen that they are given.
+const NUMBERS_ABOVE: i64 = 10_000;
 
 /// So far apart are the numbers that two replicas give to identity columns.
 const NUMBERS_APART: i64 = 1_000;
@@ -121,7 +130,7 @@ impl Replayed {
 /// Runs an application's counterexamples.
 pub struct Replayer {
     plan: Plan,
-    /// One partition, no guards.
+    /// One partition, no guards, or all but one.
     apart: Arc<PlannedApplication>,
     /// Two partitions, all guards.
     together: Arc<PlannedApplication>,
@@ -143,6 +152,34 @@ impl Replayer {
     pub fn under(mut self, again: Application, plan: Plan) -> Replayer {
         self.together = PlannedApplication::new(again, plan, PARTITIONS);
         self
+    }
+
+    /// The same, whose replicas do without one guard of one type and keep all else of the plan.
+    ///
+    /// # Panics
+    /// When there is no such guard.
+    #[must_use]
+    pub fn but_for(self, entry: usize, guard: usize) -> Replayer {
+        let less = |application: &Application| {
+            let summaries = application.summaries();
+            self.plan.without_guard(summaries, entry, guard)
+        };
+        let apart = match Arc::into_inner(self.apart) {
+            Some(planned) => {
+                let less = less(&planned.application);
+                PlannedApplication::new(planned.application, less, 1)
+            }
+            None => unreachable!("whoever runs it has it for as long as it runs"),
+        };
+        Replayer { apart, ..self }
+    }
+
+    /// What a guard of one type is for: see [`Explorer::purpose`].
+    ///
+    /// # Panics
+    /// When there is no such guard.
+    pub fn purpose(&self, entry: usize, guard: usize, seed: u64, effort: Effort) -> Purpose {
+        self.explorer().purpose(entry, guard, seed, effort)
     }
 
     /// The plan.
@@ -182,27 +219,10 @@ impl Replayer {
 
     fn apart(&self, judge: &mut Judge<'_>) -> Result<Apart, ReplayError> {
         let shown = judge.shown;
-        let start = judge.start(&self.apart, 0);
-        let initial = nodes::stored(&start)?;
-        let numbers = nodes::numbers(&start)?;
-        let mut refused = vec![None; shown.calls.len()];
-        let mut effects = vec![Vec::new(); shown.calls.len()];
-        for replica in 0..2 {
-            let numbers = self.numbers_of(replica, &numbers, shown);
-            let start = Start {
-                numbers: &numbers,
-                life: Incarnation(replica as u64 + 1),
-                ..judge.start(&self.apart, 0)
-            };
-            let mine = |place: &usize| shown.calls[*place].replica == replica;
-            let places: Vec<usize> = (0..shown.calls.len()).filter(mine).collect();
-            let calls: Vec<ReplicaCall> = places.iter().map(|p| shown.calls[*p].clone()).collect();
-            let order: Vec<usize> = (0..calls.len()).collect();
-            let ended = one_by_one(&start, &calls, &order)?;
-            for ((place, end), done) in places.into_iter().zip(ended.ends).zip(ended.effects) {
-                refused[place] = end.err().map(|error| error.to_string());
-                effects[place] = done;
-            }
+        let initial = nodes::stored(&judge.start(&self.apart, 0))?;
+        let (mut refused, mut effects) = self.each_by_itself(judge, &shown.calls)?;
+        if let Some(calls) = self.meant(&shown.calls, &effects) {
+            (refused, effects) = self.each_by_itself(judge, &calls)?;
         }
         let mut apart = Apart {
             refused,
@@ -230,25 +250,62 @@ impl Replayer {
         Ok(apart)
     }
 
-    /// Numbers for identity columns that no other replica gives.
-    fn numbers_of(
+    /// Has each replica run its own of these calls: why each failed, and what it has done.
+    #[expect(
+        clippy::type_complexity,
+        reason = "two lists, in the order of the calls"
+    )]
+    fn each_by_itself(
         &self,
-        replica: usize,
-        held: &SequenceStarts,
-        shown: &Counterexample,
-    ) -> SequenceStarts {
-        let mut numbers = held.clone();
-        let apart = NUMBERS_APART * replica as i64;
-        for (table, column) in generated(&self.apart) {
-            let there = shown.rows.iter().filter(|(of, _)| *of == table);
-            let highest = there.filter_map(|(_, values)| match values.get(column.index()) {
-                Some(Value::Int(number)) => Some(*number),
+        judge: &Judge<'_>,
+        calls: &[ReplicaCall],
+    ) -> Result<(Vec<Option<String>>, Vec<Vec<Effect>>), ReplayError> {
+        let mut refused = vec![None; calls.len()];
+        let mut effects = vec![Vec::new(); calls.len()];
+        for replica in 0..2 {
+            let numbers = judge.numbers(&self.apart, replica)?;
+            let start = Start {
+                numbers: &numbers,
+                life: Incarnation(replica as u64 + 1),
+                ..judge.start(&self.apart, 0)
+            };
+            let mine = |place: &usize| calls[*place].replica == replica;
+            let places: Vec<usize> = (0..calls.len()).filter(mine).collect();
+            let calls: Vec<ReplicaCall> = places.iter().map(|p| calls[*p].clone()).collect();
+            let order: Vec<usize> = (0..calls.len()).collect();
+            let ended = one_by_one(&start, &calls, &order)?;
+            for ((place, end), done) in places.into_iter().zip(ended.ends).zip(ended.effects) {
+                refused[place] = end.err().map(|error| error.to_string());
+                effects[place] = done;
+            }
+        }
+        Ok((refused, effects))
+    }
+
+    /// The calls, where one names a key that another has generated: by the key that this one generates here.
+    /// `None` where none does.
+    fn meant(&self, calls: &[ReplicaCall], effects: &[Vec<Effect>]) -> Option<Vec<ReplicaCall>> {
+        let mut other: Vec<(&Value, Value)> = Vec::new();
+        for (call, effects) in calls.iter().zip(effects) {
+            let rows = effects.iter().filter_map(|effect| match effect {
+                Effect::Insert { table, row, .. } => Some((*table, row)),
                 _ => None,
             });
-            let highest = highest.max().unwrap_or(0).max(0);
-            numbers.include(table, column, highest.saturating_add(apart));
+            for ((table, row), (of, values)) in rows.zip(&call.inserted) {
+                let layout = &self.apart.schema().table(table).layout;
+                let pairs = values.iter().zip(row.values(layout));
+                let generated = |value: &Value| matches!(value, Value::Int(_) | Value::Uuid(_));
+                let pairs = pairs.filter(|(there, _)| table == *of && generated(there));
+                other.extend(pairs.filter(|(there, here)| *there != here));
+            }
         }
-        numbers
+        let mut meant = calls.to_vec();
+        for argument in meant.iter_mut().flat_map(|call| &mut call.arguments) {
+            if let Some((_, here)) = other.iter().find(|(there, _)| **there == *argument) {
+                *argument = here.clone();
+            }
+        }
+        (meant != calls).then_some(meant)
     }
 
     fn together(&self, judge: &Judge<'_>, interleavings: u32) -> Result<Together, ReplayError> {
@@ -261,7 +318,7 @@ impl Replayer {
         };
         for seed in 1..=u64::from(interleavings) {
             let start = judge.start(&self.together, seed);
-            let numbers = nodes::numbers(&start)?;
+            let numbers = judge.numbers(&self.together, 0)?;
             let start = Start {
                 numbers: &numbers,
                 ..start
@@ -311,13 +368,13 @@ impl<'c> Judge<'c> {
             let mut isolation = Isolation {
                 tables: vec![table.id],
                 known: known(shown),
-                generated: generated(&replayer.together),
+                generated: lent(&replayer.together),
                 planned: Arc::clone(&replayer.together),
                 permitted: Vec::new(),
             };
             for order in [[0, 1], [1, 0]] {
                 let start = judge.start(&replayer.together, 0);
-                let numbers = nodes::numbers(&start)?;
+                let numbers = judge.numbers(&replayer.together, 0)?;
                 let start = Start {
                     numbers: &numbers,
                     ..start
@@ -328,6 +385,28 @@ impl<'c> Judge<'c> {
             judge.isolation = Some(isolation);
         }
         Ok(judge)
+    }
+
+    /// What identity columns get numbers above: different on each replica.
+    fn numbers(
+        &self,
+        planned: &Arc<PlannedApplication>,
+        replica: usize,
+    ) -> Result<SequenceStarts, ReplayError> {
+        let mut numbers = nodes::numbers(&self.start(planned, 0))?;
+        let known = known(self.shown);
+        let known = known.iter().filter_map(|value| match value {
+            Value::Int(number) => Some(*number),
+            _ => None,
+        });
+        // Beyond what a column has room for there is nothing to give.
+        let fitting = known.filter(|number| *number < NUMBERS_ABOVE + NUMBERS_APART);
+        let above = fitting.max().unwrap_or(0).max(NUMBERS_ABOVE);
+        let apart = NUMBERS_APART * replica as i64;
+        for (table, column) in generated(planned) {
+            numbers.include(table, column, above + apart);
+        }
+        Ok(numbers)
     }
 
     fn start<'s>(&'s self, planned: &'s Arc<PlannedApplication>, seed: u64) -> Start<'s> {
@@ -347,6 +426,7 @@ struct Isolation {
     tables: Vec<TableId>,
     /// Values that are given, not generated.
     known: Vec<Value>,
+    /// Columns of generated numbers, and those that refer to them.
     generated: Vec<(TableId, ColumnIndex)>,
     planned: Arc<PlannedApplication>,
     /// What may be left.
@@ -425,4 +505,27 @@ fn generated(planned: &PlannedApplication) -> Vec<(TableId, ColumnIndex)> {
         })
     });
     columns.collect()
+}
+
+/// The same, and the columns that refer to them.
+fn lent(planned: &PlannedApplication) -> Vec<(TableId, ColumnIndex)> {
+    let tables = &planned.application.catalog().tables;
+    let keys = || {
+        tables
+            .iter()
+            .flat_map(|table| table.foreign_keys.iter().map(|key| (table.id, key)))
+    };
+    let mut lent = generated(planned);
+    let mut next = 0;
+    while let Some(parent) = lent.get(next).copied() {
+        next += 1;
+        for (table, key) in keys() {
+            for (column, of) in key.columns.iter().zip(&key.parent_columns) {
+                if (key.parent, *of) == parent && !lent.contains(&(table, *column)) {
+                    lent.push((table, *column));
+                }
+            }
+        }
+    }
+    lent
 }
