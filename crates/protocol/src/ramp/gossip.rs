@@ -4,21 +4,45 @@
 //! A reader says what it knew to be stable when it began, and is told of all else. So of a coordinator's transactions
 //! that are stable those can be forgotten everywhere that all readers under way knew to be, at every node: whoever
 //! begins later knows at least as much. Each node tells each coordinator how far that is for its own readers, and
-//! each coordinator tells everybody how far it is for all. Both ride on one message, from time to time, while
+//! each coordinator tells everybody how far it is for all. (Where it has strays, and all readers know the same
+//! ones, these alone are left out; else all from the first on that some reader may not know.) Both ride on one message, from time to time, while
 //! something that is stable is remembered.
 //!
 //! Nothing rests on it. Owners know what they have forgotten and refuse whoever may need it (RAMP-I6): a node that
 //! has come back, and knows less than it has said. One that is silent holds up nothing but room: `retain`
 //! bounds that, as without gossip. It says nothing under causal RAMP, nor where several clusters have all partitions.
 
-use anabranch_types::{NodeId, Ticks};
+use anabranch_types::{NodeId, Ticks, Timestamp};
 
-use super::message::{Known, Message, Stamped};
+use super::message::{Known, Message, ReadersKnow, Stamped};
 use super::{RampNode, nodes};
 use crate::{Outbox, TimerId};
 
 /// The timer that lets a node tell how far its readers are.
 pub(super) const GOSSIP: TimerId = TimerId(5);
+
+/// What a coordinator has found out of its own transactions by gossip.
+pub(super) struct Settled {
+    /// All up to here are needed by no reader anywhere.
+    pub(super) anywhere: Timestamp,
+    /// But for strays.
+    pub(super) but_strays: bool,
+    /// Whether anything is settled, of whosever transactions, that was not.
+    pub(super) more: bool,
+}
+
+impl Known {
+    /// Of one node's transactions, for readers that know as much.
+    pub(super) fn of_readers(&self, node: usize) -> ReadersKnow {
+        ReadersKnow {
+            all: self.floor(node),
+            but_strays: self.of(node),
+            since: self
+                .strays(node)
+                .map_or(Timestamp::ZERO, |strays| strays.since),
+        }
+    }
+}
 
 impl RampNode {
     /// Sets the timer if something that is stable is remembered.
@@ -39,15 +63,19 @@ impl RampNode {
     /// known to all; and forgets what others have said that of.
     pub(super) fn gossip(&mut self, out: &mut Outbox<Stamped>) {
         self.gossiping = false;
-        let readers = self.readers_know().floors();
-        let (anywhere, more) = self.context.stability.settle_unneeded(&readers);
+        let readers = self.readers_know();
         let own = self.topology.owner(self.partition);
+        let settled = self.context.stability.settle_unneeded(&readers);
         let others = (0..nodes(&self.topology) as u16).map(NodeId);
         for node in others.filter(|node| *node != own) {
-            let unneeded = readers[node.index()];
-            self.send(node, Message::Gossip { unneeded, anywhere }, out);
+            let gossip = Message::Gossip {
+                readers: readers.of_readers(node.index()),
+                anywhere: settled.anywhere,
+                but_strays: settled.but_strays,
+            };
+            self.send(node, gossip, out);
         }
-        if more {
+        if settled.more {
             self.participant.settle(&self.context.stability);
             self.record_settled();
         }

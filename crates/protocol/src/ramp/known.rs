@@ -100,11 +100,14 @@ impl Known {
 
     /// By node: up to where everything is included.
     pub(super) fn floors(&self) -> Vec<Timestamp> {
-        let floor = |node: usize| {
-            let first = self.strays(node).and_then(|strays| strays.commits.first());
-            first.map_or(self.of(node), |first| below(*first))
-        };
-        (0..self.watermarks.len()).map(floor).collect()
+        let nodes = 0..self.watermarks.len();
+        nodes.map(|node| self.floor(node)).collect()
+    }
+
+    /// Up to where everything of a node's is included.
+    pub(super) fn floor(&self, node: usize) -> Timestamp {
+        let first = self.strays(node).and_then(|strays| strays.commits.first());
+        first.map_or(self.of(node), |first| below(*first))
     }
 
     /// Whether it says no less of a node.

@@ -118,11 +118,12 @@ pub enum Message {
     /// To every other node, from time to time (ramp.txt §4.5): how far nobody needs evidence any more. Not
     /// answered.
     Gossip {
-        /// Of the receiver's transactions: all up to here are known to be stable to every reader of the
-        /// sender's, those under way and those to come.
-        unneeded: Timestamp,
+        /// What every reader of the sender's, under way or to come, knows of the receiver's transactions.
+        readers: ReadersKnow,
         /// Of the sender's transactions: all up to here are known to be stable to every reader anywhere.
         anywhere: Timestamp,
+        /// But for the strays that this message names.
+        but_strays: bool,
     },
     /// Under causal RAMP, to the coordinator of a transaction that own ones follow: they wait until it is
     /// stable, and nobody has said so. Answered by Stable, once it is.
@@ -153,6 +154,17 @@ pub enum Message {
         /// The timestamp of Prepare.
         prepared: Timestamp,
     },
+}
+
+/// What all readers at one node know of another one's transactions, at least. See [`Message::Gossip`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadersKnow {
+    /// All up to here are stable.
+    pub all: Timestamp,
+    /// All up to here are stable but for strays.
+    pub but_strays: Timestamp,
+    /// When the coordinator named these; zero if it never had any.
+    pub since: Timestamp,
 }
 
 /// See [`Message::Forward`].

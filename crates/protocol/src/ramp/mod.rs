@@ -511,8 +511,14 @@ impl RampNode {
                 self.handle_committed_alone(transaction, past.as_deref(), result, out);
             }
             Message::Stable => {}
-            Message::Gossip { unneeded, anywhere } => {
-                (self.context.stability).heard_unneeded(from, unneeded, anywhere);
+            Message::Gossip {
+                readers,
+                anywhere,
+                but_strays,
+            } => {
+                let strays = strays.filter(|_| but_strays);
+                let stability = &mut self.context.stability;
+                stability.heard_unneeded(from, readers, anywhere, strays);
             }
             Message::Await { commit } => self.handle_await(from, commit, out),
             Message::Forward { forward, lowest } => {

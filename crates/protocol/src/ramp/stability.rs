@@ -25,7 +25,9 @@ use anabranch_storage::CommitSequence;
 use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use smallvec::SmallVec;
 
+use super::gossip::Settled;
 use super::known::{Known, Strays, below};
+use super::message::ReadersKnow;
 use super::past::{Frontier, Past, Reach};
 use super::record::KnownRecord;
 
@@ -106,12 +108,12 @@ pub(super) struct Stability {
     awaited: Vec<Timestamp>,
     /// Of own transactions up to here, all that they follow was asked about.
     looked_at: Timestamp,
-    /// By node: up to where its readers know own transactions to be stable, as it has said.
-    unneeded: Vec<Timestamp>,
+    /// By node: what its readers know of own transactions, as it has said.
+    readers: Vec<ReadersKnow>,
     /// Whether more is known to be stable than is settled.
     remembers: bool,
-    /// By node: up to where no reader anywhere needs evidence of its transactions, as it has said.
-    unneeded_anywhere: Vec<Timestamp>,
+    /// By node: of which of its transactions no reader anywhere needs evidence, as it has said.
+    unneeded: Known,
 }
 
 impl Stability {
@@ -140,9 +142,9 @@ impl Stability {
             told: vec![(Timestamp::ZERO, Timestamp::ZERO); nodes],
             awaited: vec![Timestamp::ZERO; nodes],
             looked_at: Timestamp::ZERO,
-            unneeded: vec![Timestamp::ZERO; nodes],
+            readers: vec![ReadersKnow::default(); nodes],
             remembers: false,
-            unneeded_anywhere: vec![Timestamp::ZERO; nodes],
+            unneeded: Known::nothing(nodes),
             frontier: causal.then(|| {
                 Arc::new(Frontier {
                     known: Known::nothing(nodes),
@@ -216,36 +218,51 @@ impl Stability {
         self.remembers
     }
 
-    /// A node has said how far its readers know own transactions, and how far all readers know its.
+    /// A node has said what its readers know of own transactions, and how far all readers know its.
     pub(super) fn heard_unneeded(
         &mut self,
         from: NodeId,
-        unneeded: Timestamp,
+        readers: ReadersKnow,
         anywhere: Timestamp,
+        strays: Option<&Arc<Strays>>,
     ) {
-        let from = from.index();
-        self.unneeded[from] = unneeded.max(self.unneeded[from]);
-        self.unneeded_anywhere[from] = anywhere.max(self.unneeded_anywhere[from]);
+        self.readers[from.index()] = readers;
+        self.unneeded.join(from.index(), anywhere, strays);
     }
 
-    /// Settles what no reader anywhere needs, where those here know so much (by node), as far as it was
-    /// said. Returns up to where that is so of own transactions, and whether anything is settled that was not.
-    pub(super) fn settle_unneeded(&mut self, readers: &[Timestamp]) -> (Timestamp, bool) {
+    /// Settles what no reader anywhere needs, where those here know so much, as far as it was said.
+    pub(super) fn settle_unneeded(&mut self, readers: &Known) -> Settled {
         let own = self.node.index();
-        self.unneeded[own] = readers[own];
-        let anywhere = self.unneeded.iter().min();
-        let anywhere = *anywhere.expect("there is this node");
-        self.unneeded_anywhere[own] = anywhere;
+        self.readers[own] = readers.of_readers(own);
+        let strays = self.known.strays(own).cloned();
+        let since = strays.as_ref().map_or(Timestamp::ZERO, |s| s.since);
+        let but_strays = self.readers.iter().all(|readers| readers.since == since);
+        let least = |of: fn(&ReadersKnow) -> Timestamp| {
+            let least = self.readers.iter().map(of).min();
+            least.expect("there is this node")
+        };
+        let anywhere = match but_strays {
+            true => least(|readers| readers.but_strays),
+            false => least(|readers| readers.all),
+        };
+        let strays = strays.filter(|_| but_strays);
+        self.unneeded.join(own, anywhere, strays.as_ref());
         let mut more = false;
         for node in 0..self.told.len() {
-            // The watermark came with it; but one below it that was a stray then may be none any more.
-            let unneeded = self.unneeded_anywhere[node].min(self.known.of(node));
-            self.raise(NodeId(node as u16), unneeded, None);
-            more |= self.settled.join(node, unneeded, None);
+            // Nobody says more of others' than their own watermarks, which came with it; but one that was a
+            // stray then may be none any more.
+            let unneeded = self.unneeded.of(node).min(self.known.of(node));
+            let strays = self.unneeded.strays(node).cloned();
+            self.raise(NodeId(node as u16), unneeded, strays.as_ref());
+            more |= self.settled.join(node, unneeded, strays.as_ref());
         }
         let behind = |node: usize| self.settled.of(node) < self.known.of(node);
         self.remembers = (0..self.told.len()).any(behind);
-        (anywhere, more)
+        Settled {
+            anywhere,
+            but_strays,
+            more,
+        }
     }
 
     /// The own watermark.
@@ -745,6 +762,57 @@ mod tests {
             assert!(stability.age(Ticks(told + retain.0 + 1)), "told at {told}");
             assert!(stability.is_settled(commit));
         }
+    }
+
+    /// By gossip all but the strays is settled, as long as everybody's readers know the same ones; a reader that
+    /// knows an older list may still need what has left it.
+    #[test]
+    fn strays_alone_are_left_out_of_gossip() {
+        let aside = Aside {
+            after: Ticks(100),
+            behind: 2,
+            most: 1,
+        };
+        let (node, other) = (NodeId(0), NodeId(1));
+        let mut clock = HybridClock::new(node);
+        let retain = Ticks(1 << 40);
+        let mut stability = Stability::new(node, 2, retain, false, Some(aside));
+        stability.age(Ticks(10));
+        let commits: Vec<Timestamp> = (0..4).map(|_| clock.next(Ticks(10))).collect();
+        for commit in &commits {
+            stability.decided(*commit, None, std::iter::once(other));
+        }
+        for commit in &commits[1..] {
+            stability.done(*commit);
+        }
+        stability.age(Ticks(111));
+        stability.set_aside(clock.next(Ticks(111)));
+        let settled = |stability: &Stability| {
+            let settled = commits.iter().map(|c| stability.is_settled(*c));
+            settled.collect::<Vec<bool>>()
+        };
+        let hear = |stability: &mut Stability, readers: &Known| {
+            let told = readers.of_readers(0);
+            stability.heard_unneeded(other, told, Timestamp::ZERO, None);
+            let known = stability.known().clone();
+            stability.settle_unneeded(&known)
+        };
+        let nothing = Known::nothing(2);
+        let found = hear(&mut stability, &nothing);
+        assert_eq!((found.anywhere, found.more), (Timestamp::ZERO, false));
+        let with_stray = stability.known().clone();
+        let found = hear(&mut stability, &with_stray);
+        assert_eq!((found.anywhere, found.but_strays), (commits[3], true));
+        assert_eq!(settled(&stability), [false, true, true, true]);
+        // Acknowledged, and told so; a reader there began before that was heard.
+        stability.done(commits[0]);
+        stability.say(clock.next(Ticks(200)));
+        let found = hear(&mut stability, &with_stray);
+        assert!(!found.but_strays && found.anywhere < commits[0]);
+        assert_eq!(settled(&stability), [false, true, true, true]);
+        let without = stability.known().clone();
+        assert!(hear(&mut stability, &without).more);
+        assert_eq!(settled(&stability), [true; 4]);
     }
 
     /// One that is not acknowledged holds nobody up for longer than it may, is told by name, and is stable when

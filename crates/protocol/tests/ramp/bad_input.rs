@@ -1,7 +1,9 @@
 //! What no well-behaved node says: refused with a reason where somebody waits for an answer, passed over
 //! otherwise, and nothing of it stays behind.
 
-use anabranch_protocol::ramp::message::{Got, Message, Prepare, Refusal, Required, Stamped};
+use anabranch_protocol::ramp::message::{
+    Got, Message, Prepare, ReadersKnow, Refusal, Required, Stamped,
+};
 use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_protocol::{AbortReason, Reply, Request, TransactionId};
 use anabranch_types::{NodeId, Ticks, Timestamp};
@@ -163,8 +165,13 @@ fn messages_for_unknown_transactions_leave_nothing() {
         },
         Message::Stable,
         Message::Gossip {
-            unneeded: Timestamp::new(1 << 40, X),
+            readers: ReadersKnow {
+                all: Timestamp::new(1 << 40, X),
+                but_strays: Timestamp::new(1 << 40, X),
+                since: Timestamp::ZERO,
+            },
             anywhere: Timestamp::new(1 << 40, Y),
+            but_strays: false,
         },
     ] {
         let what = format!("{message:?}");
