@@ -35,7 +35,7 @@ use anabranch_sql::SourceFile;
 use anabranch_sql::script::Client;
 
 use project::{Project, Source};
-use value::{Piece, Value};
+use value::{Folded, Piece, Scalar, Value};
 use walk::{Seen, Walk};
 
 pub use language::Language;
@@ -131,12 +131,22 @@ fn constant(value: Value, next: &mut u32) -> Option<Value> {
 
 /// A name that is given several texts stands for any of them.
 fn add(known: &mut Value, value: &Value) {
-    if let (Value::Text(known), Value::Text(more)) = (known, value)
-        && let Some(both) = fold::either(known, more)
+    if let (Value::Text(texts), Value::Text(more)) = (&*known, value)
+        && let Some(both) = fold::either(texts, more)
     {
-        *known = both;
+        *known = Value::Text(both);
     } else {
         // Too many to follow: what is run by this name is not known.
-        debug_assert!(matches!(value, Value::Text(_)));
+        *known = Value::Text(vec![Folded::hole(
+            Scalar {
+                id: FIRST_OF_CONSTANTS,
+                shown: "one of many texts".to_owned(),
+                varies: true,
+                read: Vec::new(),
+                number: false,
+            },
+            0,
+            0,
+        )]);
     }
 }

@@ -22,7 +22,12 @@ impl Walk<'_, '_> {
         self.depth += 1;
         let found = self.evaluated(value);
         self.depth -= 1;
-        found
+        match found {
+            Value::List(_) | Value::Map(_) if found.is_too_big() => {
+                self.computed(std::slice::from_ref(&found), value)
+            }
+            found => found,
+        }
     }
 
     fn evaluated(&mut self, value: &Expression) -> Value {
@@ -476,6 +481,10 @@ impl Walk<'_, '_> {
                             Value::Map(pairs)
                         }
                         (old, value) => self.computed(&[old, value], target),
+                    };
+                    let new = match new.is_too_big() {
+                        true => self.computed(std::slice::from_ref(&new), target),
+                        false => new,
                     };
                     self.state.variables.insert(path, new);
                 }

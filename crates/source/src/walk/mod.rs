@@ -19,7 +19,7 @@ use anabranch_sql::script::Unresolved;
 use crate::{
     guard::Guard,
     project::Project,
-    value::{Folded, Read, Scalar, Value},
+    value::{Folded, Read, Scalar, Value, each_once},
 };
 
 /// How deep functions are followed into functions, and expressions into expressions.
@@ -120,6 +120,8 @@ struct Frame {
     file: usize,
     class: Option<String>,
     returns: Vec<Value>,
+    /// How much had run before it.
+    ran: usize,
 }
 
 /// What is found out beside it about all functions.
@@ -155,6 +157,10 @@ pub(crate) struct Walk<'p, 's> {
     /// Whether constants are evaluated, and nothing runs.
     constants: bool,
     gave_up: bool,
+    /// How much was run, made ready, or is not known, also on trial.
+    ran: usize,
+    /// Calls of functions within themselves, by these functions.
+    again: Vec<(usize, Unresolved)>,
     /// Every statement that was made ready, as it was then.
     made: Vec<Handle>,
     /// Which of them have run, or have left the function, which may then be what runs them.
@@ -183,6 +189,8 @@ impl<'p, 's> Walk<'p, 's> {
             trial: 0,
             constants: false,
             gave_up: false,
+            ran: 0,
+            again: Vec::new(),
             made: Vec::new(),
             done: BTreeSet::new(),
             exits: Vec::new(),
@@ -204,9 +212,11 @@ impl<'p, 's> Walk<'p, 's> {
             file: declared.file,
             class: declared.class.clone(),
             returns: Vec::new(),
+            ran: 0,
         });
         self.annotations(declared.function);
         self.block(&declared.function.body);
+        self.tell_again();
         self.finish()
     }
 
@@ -217,6 +227,7 @@ impl<'p, 's> Walk<'p, 's> {
             file,
             class: None,
             returns: Vec::new(),
+            ran: 0,
         });
         let project = self.project;
         self.block(&project.sources[file].module.body);
@@ -231,6 +242,7 @@ impl<'p, 's> Walk<'p, 's> {
             file,
             class: None,
             returns: Vec::new(),
+            ran: 0,
         });
         let mut found = Vec::new();
         let project = self.project;
@@ -323,7 +335,7 @@ impl<'p, 's> Walk<'p, 's> {
             id: self.scalars,
             shown,
             varies: self.loops > 0,
-            read,
+            read: each_once(read),
             number,
         }
     }
@@ -341,6 +353,7 @@ impl<'p, 's> Walk<'p, 's> {
 
     /// Something that is run and not known.
     fn unresolved(&mut self, unresolved: Unresolved) {
+        self.ran += 1;
         if self.trial == 0
             && !self
                 .out

@@ -249,6 +249,9 @@ fn reach(text: &str, catalog: &Catalog, lost: &[&str], whole: bool, own: Option<
     }
 }
 
+/// What stands in a text for what is not known of it.
+const HOLE: char = '…';
+
 /// Whether a text calls a function that nobody knows: neither declared, nor among those that do nothing.
 fn calls_strange(text: &str, catalog: &Catalog, lost: &[&str], own: Option<&str>) -> bool {
     let all = tokens(text);
@@ -397,9 +400,11 @@ fn is_foreign(text: &str) -> bool {
     languages.any(|pair| !known(&pair[1]) && !quoted())
 }
 
-/// What a statement may reach of which only the beginning is known. What it writes is known where the
-/// beginning names it; what it reads may be anything.
-fn cut_reach(head: &str, catalog: &Catalog, lost: &[&str], declares: bool) -> Vec<Reach> {
+/// What a statement may reach of which not all is known: in the place of what is not stands [`HOLE`]. What it writes is
+/// known where its beginning names it; what it reads may be anything. A hole is taken for a part of the statement:
+/// a name, a condition, a list.
+fn cut_reach(text: &str, catalog: &Catalog, lost: &[&str], declares: bool) -> Vec<Reach> {
+    let head = text.split(HOLE).next().unwrap_or_default();
     let everything: Vec<TableId> = catalog.schema.tables.iter().map(|t| t.id).collect();
     let known: Vec<String> = words(head).take(3).collect();
     let word = |at: usize| known.get(at).map_or("", String::as_str);
@@ -409,9 +414,15 @@ fn cut_reach(head: &str, catalog: &Catalog, lost: &[&str], declares: bool) -> Ve
         ("insert" | "replace", "into") | ("delete", "from") => Some(2),
         _ => return vec![Reach::Any(everything)],
     };
-    // What follows may call a routine, which may write.
+    // What is not known may call a routine, which may write; and what is known behind it may be anything.
     let routines = lost.iter().any(|text| routine(text).is_some());
-    if routines || declares {
+    let filled = text.replace(HOLE, "hole");
+    let all = tokens(&filled);
+    let is_last = |token: &Token<'_>| token.end == all.last().map_or(0, |last| last.end);
+    let goes_on = all
+        .iter()
+        .any(|token| token.is_sign(';') && !is_last(token));
+    if routines || declares || goes_on || calls_strange(&filled, catalog, lost, None) {
         return vec![Reach::Any(everything)];
     }
     let Some(at) = at else {
