@@ -24,6 +24,7 @@ mod lower;
 mod names;
 mod outline;
 mod project;
+mod reassigned;
 mod syntax;
 mod value;
 mod walk;
@@ -88,10 +89,12 @@ fn constants(project: &mut Project<'_>) {
         let mut found = project::Constants::default();
         let mut next = FIRST_OF_CONSTANTS;
         let mut names: BTreeMap<String, Option<Value>> = BTreeMap::new();
+        let mut not_known = Vec::new();
         for file in 0..project.sources.len() {
             let mut seen = Seen::default();
             for (class, name, value) in Walk::new(project, &mut seen).constants(file) {
                 let Some(value) = constant(value, &mut next) else {
+                    not_known.push((file, class, name));
                     continue;
                 };
                 let of_file = found.of_files.entry((file, name.clone()));
@@ -105,6 +108,18 @@ fn constants(project: &mut Project<'_>) {
                     *known = None;
                 }
             }
+        }
+        // What has a text, and is given something else as well, may be anything.
+        for (file, class, name) in not_known {
+            if let Some(known) = found.of_files.get_mut(&(file, name.clone())) {
+                add(known, &any_text());
+            }
+            if let Some(class) = class
+                && let Some(known) = found.of_classes.get_mut(&(class, name.clone()))
+            {
+                add(known, &any_text());
+            }
+            names.entry(name).and_modify(|known| *known = None);
         }
         found.by_name = names;
         project.constants = found;
@@ -137,16 +152,18 @@ fn add(known: &mut Value, value: &Value) {
         *known = Value::Text(both);
     } else {
         // Too many to follow: what is run by this name is not known.
-        *known = Value::Text(vec![Folded::hole(
-            Scalar {
-                id: FIRST_OF_CONSTANTS,
-                shown: "one of many texts".to_owned(),
-                varies: true,
-                read: Vec::new(),
-                number: false,
-            },
-            0,
-            0,
-        )]);
+        *known = any_text();
     }
+}
+
+/// A text of which nothing is known.
+fn any_text() -> Value {
+    let any = Scalar {
+        id: FIRST_OF_CONSTANTS,
+        shown: "one of many texts".to_owned(),
+        varies: true,
+        read: Vec::new(),
+        number: false,
+    };
+    Value::Text(vec![Folded::hole(any, 0, 0)])
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     language::Language,
     names,
+    reassigned::{Reassigned, reassigned},
     syntax::{Argument, Expression, ExpressionKind, Function, Module, Statement, StatementKind},
     value::Value,
 };
@@ -146,6 +147,14 @@ impl<'p> Project<'p> {
             let language = self.sources[file].language;
             one(&|at: &&usize| self.sources[self.functions[**at].file].language == language)
         })
+    }
+
+    /// What the functions of a file give to names of their surroundings.
+    pub(crate) fn reassigned_in(&self, file: usize) -> Vec<Reassigned<'_>> {
+        let of_file = self.functions.iter().filter(|f| f.file == file);
+        of_file
+            .flat_map(|function| reassigned(&self.sources[file], function))
+            .collect()
     }
 
     /// The function of a class that is named.

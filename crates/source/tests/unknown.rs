@@ -171,3 +171,75 @@ fn a_name_of_too_many_texts_stands_for_any() {
     let (found, script) = analysed(&text);
     assert!(writes(&script, "f"), "{found}");
 }
+
+#[test]
+fn a_name_that_a_function_gives_another_text_stands_for_either() {
+    let (_, script) = analysed(
+        r#"
+QUERY = "SELECT n FROM a"
+
+def choose():
+    global QUERY
+    QUERY = "DELETE FROM a"
+
+def by_name(cur):
+    cur.execute(QUERY)
+
+class Store:
+    query = "SELECT n FROM a"
+    other = "SELECT n FROM b"
+
+    def set_query(self, query):
+        self.query = query
+
+    def by_field(self, cur):
+        cur.execute(self.query)
+
+    def by_other(self, cur):
+        cur.execute(self.other)
+
+def patch():
+    Store.other = "UPDATE b SET n = 0"
+
+LONG = "SELECT n"
+LONG += " FROM a"
+
+def by_parts(cur):
+    cur.execute(LONG)
+
+SAME = "SELECT n FROM b"
+
+def beside(cur):
+    SAME = "DELETE FROM b"
+    cur.execute(SAME)
+
+def by_same(cur):
+    cur.execute(SAME)
+"#,
+    );
+    for name in ["by_name", "Store.by_field", "Store.by_other", "beside"] {
+        assert!(writes(&script, name), "{name}");
+    }
+    for name in ["by_parts", "by_same"] {
+        assert!(!writes(&script, name), "{name}");
+        let summary = script.summaries.iter().find(|s| s.name == name);
+        assert!(summary.is_some_and(|s| s.unknown.is_none()), "{name}");
+    }
+}
+
+#[test]
+fn a_variable_of_the_function_s_own_is_not_the_file_s() {
+    let sql = vec![SourceFile::new("schema.sql", SCHEMA)];
+    let text = r#"
+let query = "SELECT n FROM a";
+function choose(x) { if (x) { query = "DELETE FROM a"; } }
+async function by_name(db) { await db.query(query); }
+const same = "SELECT n FROM b";
+async function beside(db) { const same = "DELETE FROM b"; await db.query(same); }
+async function by_same(db) { await db.query(same); }
+"#;
+    let (_, script) = analysed_files(sql, vec![SourceFile::new("f.js", text)]);
+    assert!(writes(&script, "by_name"));
+    assert!(writes(&script, "beside"));
+    assert!(!writes(&script, "by_same"));
+}

@@ -1,6 +1,6 @@
 //! What an expression comes to.
 
-use super::{DEPTH_MAX, WORK_MAX, Walk};
+use super::{DEPTH_MAX, Walk};
 use crate::{
     fold::{self, Format},
     guard::{Comparison, Sign},
@@ -12,7 +12,7 @@ use crate::{
 impl Walk<'_, '_> {
     pub(super) fn evaluate(&mut self, value: &Expression) -> Value {
         self.work += 1;
-        if self.depth >= DEPTH_MAX || self.work >= WORK_MAX {
+        if self.depth >= DEPTH_MAX || self.work >= self.work_max {
             let reason = "more is called here than is followed: what it runs is not known";
             self.give_up(reason, &value.range);
         }

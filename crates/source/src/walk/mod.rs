@@ -29,8 +29,11 @@ const DEPTH_MAX: usize = 400;
 const RUNS_MAX: usize = 2_000;
 /// The deepest loops that are followed twice.
 const LOOPS_MAX: usize = 4;
-/// The most expressions that are looked at for one function.
-const WORK_MAX: usize = 400_000;
+/// The most expressions that are looked at for one function, those of the functions that it calls included; and the
+/// most for each once so many have been looked at for all: where everybody calls everybody, there is no end to it.
+const WORK_MAX: usize = 100_000;
+const WORK_OF_ALL_MAX: usize = 4_000_000;
+const WORK_LEFT_MAX: usize = 10_000;
 
 /// What one function comes to.
 #[derive(Debug, Default)]
@@ -136,6 +139,8 @@ pub(crate) struct Seen {
     pub(crate) forwarded_otherwise: BTreeSet<String>,
     /// Where the texts begin that were run, or told as not understood.
     pub(crate) texts: BTreeSet<(usize, u32)>,
+    /// How many expressions have been looked at.
+    pub(crate) work: usize,
     /// Handlers of requests, and what they are called.
     pub(crate) routes: BTreeMap<usize, String>,
 }
@@ -152,6 +157,8 @@ pub(crate) struct Walk<'p, 's> {
     loops: usize,
     depth: usize,
     work: usize,
+    /// How much may be looked at.
+    work_max: usize,
     /// Whether what is found is thrown away.
     trial: usize,
     /// Whether constants are evaluated, and nothing runs.
@@ -175,6 +182,10 @@ pub(crate) struct Walk<'p, 's> {
 
 impl<'p, 's> Walk<'p, 's> {
     pub(crate) fn new(project: &'p Project<'p>, seen: &'s mut Seen) -> Walk<'p, 's> {
+        let work_max = match seen.work < WORK_OF_ALL_MAX {
+            true => WORK_MAX,
+            false => WORK_LEFT_MAX,
+        };
         Walk {
             project,
             seen,
@@ -186,6 +197,7 @@ impl<'p, 's> Walk<'p, 's> {
             loops: 0,
             depth: 0,
             work: 0,
+            work_max,
             trial: 0,
             constants: false,
             gave_up: false,
@@ -247,10 +259,21 @@ impl<'p, 's> Walk<'p, 's> {
         let mut found = Vec::new();
         let project = self.project;
         self.constants_in(&project.sources[file].module.body, &mut found);
+        for given in project.reassigned_in(file) {
+            let class = given.of.map(str::to_owned);
+            let value = match given.adds {
+                true => self.scalar(given.name, Vec::new(), false),
+                false => self.evaluate(given.value),
+            };
+            found.push((class, given.name.to_owned(), value));
+        }
+        // Nothing is no text that could run.
+        found.retain(|(_, _, value)| *value != Value::Nothing);
         found
     }
 
     fn finish(mut self) -> Walked {
+        self.seen.work += self.work;
         let mut steps = std::mem::take(&mut self.steps).swap_remove(0);
         self.settle(&mut steps);
         self.out.steps = steps;
