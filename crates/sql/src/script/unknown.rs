@@ -52,6 +52,7 @@ impl Text {
 }
 
 /// What a text may do.
+#[derive(Clone, Debug, PartialEq)]
 enum Reach {
     /// Read these.
     Reads(Vec<TableId>),
@@ -77,18 +78,29 @@ impl Unknown {
         declares: bool,
         numbers: &mut u32,
     ) -> TransactionSummary {
-        let mut statements = Vec::new();
-        let mut only_reads = true;
+        let mut reaches: Vec<Reach> = Vec::new();
         for Text { text, cut } in &self.statements {
-            let reaches = match cut {
+            let more = match cut {
                 true => cut_reach(text, catalog, lost, declares),
                 false => vec![reach(text, catalog, lost, self.whole, Some(&self.name))],
             };
-            for reach in reaches {
-                only_reads &= matches!(reach, Reach::Reads(_));
-                statements.push(statement(catalog, &reach, self.span, numbers));
+            for reach in more {
+                if !reaches.contains(&reach) {
+                    reaches.push(reach);
+                }
             }
         }
+        // Who may do anything to everything may do no more besides.
+        let everything = catalog.schema.tables.len();
+        let is_all = |reach: &Reach| matches!(reach, Reach::Any(all) if all.len() == everything);
+        if let Some(all) = reaches.iter().find(|reach| is_all(reach)).cloned() {
+            reaches = vec![all];
+        }
+        let only_reads = reaches.iter().all(|r| matches!(r, Reach::Reads(_)));
+        let statements = reaches
+            .iter()
+            .map(|reach| statement(catalog, reach, self.span, numbers))
+            .collect();
         TransactionSummary {
             name: self.name.clone(),
             span: self.span,
