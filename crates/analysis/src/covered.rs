@@ -12,8 +12,11 @@
 //! anything. A guard that makes its type wait for more partitions than the others do stays, for else the plan
 //! would not tell why it does.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
 use anabranch_sql::summary::Term;
-use anabranch_types::Value;
+use anabranch_types::{TableId, Value};
 
 use crate::guard::Held;
 use crate::plan::{CoordinationClass, GuardKeeping};
@@ -43,63 +46,93 @@ fn find(
     held: &[Vec<Held>],
     class: &impl Fn(usize, &[Held]) -> CoordinationClass,
 ) -> Option<(Vec<Place>, Vec<Place>)> {
-    let all = || {
-        let owners = held.iter().enumerate();
-        owners.flat_map(|(owner, guards)| (0..guards.len()).map(move |place| (owner, place)))
-    };
-    let mut candidates: Vec<Place> = all().collect();
+    let owners = held.iter().enumerate();
+    let mut candidates: Vec<Place> = owners
+        .flat_map(|(owner, guards)| (0..guards.len()).map(move |place| (owner, place)))
+        .collect();
     candidates.sort_by_key(|(owner, place)| std::cmp::Reverse(held[*owner][*place].terms.len()));
+    let groups = together(held);
+    let mut looked_at = BTreeSet::new();
     candidates.into_iter().find_map(|candidate| {
-        let covered = together(held, candidate);
+        // What covers the guards of a group, each of their types has: whoever of them is asked tells it.
+        let group = &groups[&candidate];
+        if !looked_at.insert(group.first().copied()) {
+            return None;
+        }
+        let covered: &[Place] = group;
+        let owners: BTreeSet<usize> = covered.iter().map(|(owner, _)| *owner).collect();
         let stays_in_class = |owner: usize| {
             let left = held[owner].iter().enumerate();
-            let left = left.filter(|(place, _)| !covered.contains(&(owner, *place)));
+            let left = left.filter(|(place, _)| covered.binary_search(&(owner, *place)).is_err());
             let left: Vec<Held> = left.map(|(_, guard)| guard.clone()).collect();
             class(owner, &left) == class(owner, &held[owner])
         };
-        if !covered.iter().all(|(owner, _)| stays_in_class(*owner)) {
+        if !owners.into_iter().all(stays_in_class) {
             return None;
         }
-        let beside = |place: &Place| place.0 == candidate.0 && !covered.contains(place);
-        all()
-            .filter(beside)
-            .flat_map(|cover| {
-                held[cover.0][cover.1]
-                    .guard
-                    .invariants
-                    .iter()
-                    .map(move |i| (cover, *i))
-            })
-            .find_map(|(cover, invariant)| covers(held, &covered, cover, invariant))
-            .map(|covers| (covered.clone(), covers))
+        let own = held[candidate.0].iter().enumerate();
+        own.map(|(place, guard)| ((candidate.0, place), guard))
+            .filter(|(place, _)| covered.binary_search(place).is_err())
+            .flat_map(|(cover, guard)| guard.guard.invariants.iter().map(move |i| (cover, *i)))
+            .find_map(|(cover, invariant)| covers(held, covered, cover, invariant))
+            .map(|covers| (covered.to_vec(), covers))
     })
 }
 
-/// A guard, those that it conflicts with, those that these conflict with, and so on; in order.
-fn together(held: &[Vec<Held>], first: Place) -> Vec<Place> {
-    let mut found = vec![first];
-    let mut next = 0;
-    while let Some(one) = found.get(next).copied() {
-        next += 1;
-        for (owner, guards) in held.iter().enumerate() {
-            for (place, other) in guards.iter().enumerate() {
-                if !found.contains(&(owner, place)) && conflict(&held[one.0][one.1], other) {
-                    found.push((owner, place));
-                }
+/// Each guard with those that it conflicts with, those that these conflict with, and so on; in order.
+fn together(held: &[Vec<Held>]) -> BTreeMap<Place, Rc<[Place]>> {
+    // By invariant and table: there a guard conflicts with those on its item, and one on rows with all.
+    let mut beside: BTreeMap<(usize, TableId), Vec<Place>> = BTreeMap::new();
+    for (owner, guards) in held.iter().enumerate() {
+        for (place, held) in guards.iter().enumerate() {
+            for invariant in &held.guard.invariants {
+                let key = (*invariant, held.guard.table);
+                beside.entry(key).or_default().push((owner, place));
             }
         }
     }
-    found.sort_unstable();
-    found
+    let mut links: BTreeMap<Place, Vec<Place>> = BTreeMap::new();
+    let item = |place: &Place| held[place.0][place.1].guard.item.as_str();
+    for places in beside.values() {
+        let whole = places.iter().find(|place| is_whole(item(place)));
+        let mut first: BTreeMap<&str, Place> = BTreeMap::new();
+        for place in places {
+            let known = *first.entry(item(place)).or_insert(*place);
+            let to = whole.copied().unwrap_or(known);
+            links.entry(*place).or_default().push(to);
+            links.entry(to).or_default().push(*place);
+        }
+    }
+    let mut groups: BTreeMap<Place, Rc<[Place]>> = BTreeMap::new();
+    let owners = held.iter().enumerate();
+    for one in owners.flat_map(|(owner, guards)| (0..guards.len()).map(move |at| (owner, at))) {
+        if groups.contains_key(&one) {
+            continue;
+        }
+        let mut found = BTreeSet::from([one]);
+        let mut open = vec![one];
+        while let Some(next) = open.pop() {
+            let new = links.get(&next).into_iter().flatten();
+            open.extend(new.copied().filter(|place| found.insert(*place)));
+        }
+        let group: Rc<[Place]> = found.into_iter().collect();
+        groups.extend(group.iter().map(|place| (*place, Rc::clone(&group))));
+    }
+    groups
 }
 
 /// Whether two guards order calls against each other where they name their items alike.
 fn conflict(one: &Held, other: &Held) -> bool {
     let (a, b) = (&one.guard, &other.guard);
-    // A guard on a row covers those on its columns.
-    let is_whole = |item: &str| !item.contains('.');
     let same = a.item == b.item || a.table == b.table && (is_whole(&a.item) || is_whole(&b.item));
-    same && a.invariants.iter().any(|i| b.invariants.contains(i))
+    // Both are in order.
+    let shares = |i: &usize| b.invariants.binary_search(i).is_ok();
+    same && a.invariants.iter().any(shares)
+}
+
+/// A guard on a row covers those on its columns.
+fn is_whole(item: &str) -> bool {
+    !item.contains('.')
 }
 
 /// What covers each of some guards: the guards on the item of `cover` that are there for one invariant.
@@ -119,7 +152,8 @@ fn covers(
         let (place, guard) = guards.next()?;
         // Which of several is meant would be another question for each pair.
         let is_one = guards.next().is_none();
-        let fits = is_one && is_validated(guard) && !covered.contains(&(*owner, place));
+        let fits =
+            is_one && is_validated(guard) && covered.binary_search(&(*owner, place)).is_err();
         fits.then_some((*owner, place))
     };
     let covers: Vec<Place> = covered.iter().map(of_type).collect::<Option<_>>()?;
@@ -168,7 +202,7 @@ fn joins_more(held: &[Vec<Held>], covered: &[Place], covers: &[Place]) -> bool {
         held.iter().enumerate().any(|(owner, guards)| {
             let mut guards = guards.iter().enumerate();
             guards.any(|(place, other)| {
-                !covered.contains(&(owner, place))
+                covered.binary_search(&(owner, place)).is_err()
                     && conflict(&after, other)
                     && !conflict(before, other)
             })

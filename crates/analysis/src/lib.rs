@@ -405,10 +405,12 @@ fn entry(
         protocol: if serializable { "locking" } else { "ramp-fast" },
         verdicts,
         serializable,
-        read_only: of
-            .statements
-            .iter()
-            .all(|s| s.accesses.iter().all(|a| a.role == Role::Read)),
+        // Where there are no tables, what is not known does nothing to any.
+        read_only: (of.unknown.is_none() || of.only_reads)
+            && of
+                .statements
+                .iter()
+                .all(|s| s.accesses.iter().all(|a| a.role == Role::Read)),
         read_subset: None,
     }
 }

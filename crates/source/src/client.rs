@@ -390,8 +390,7 @@ impl Making<'_> {
 
     /// A run as a statement; nothing where it is none, or is not known.
     fn run(&mut self, run: &Run) -> Option<anabranch_sql::script::ClientStatement> {
-        let head = run.text.head();
-        if Control::of(&head).is_some() {
+        if Control::of(&run.text.shown()).is_some() {
             return None;
         }
         let place = u32::try_from(run.at).unwrap_or(u32::MAX);
@@ -399,7 +398,7 @@ impl Making<'_> {
             file: run.file,
             range: run.at..run.at,
             reason,
-            head: head.clone(),
+            head: run.text.shown(),
         };
         if !run.text.is_sql() {
             let empty = run.text.pieces.is_empty() || run.text.shown().trim().is_empty();

@@ -3,7 +3,7 @@
 
 use anabranch_sql::script::{ClientStatement, Placeholder, substitute};
 
-use crate::value::{ALTERNATIVES_MAX, Folded, PIECES_MAX, Piece, Scalar, TEXT_MAX};
+use crate::value::{ALTERNATIVES_MAX, Folded, PIECES_MAX, Piece, Scalar, TEXT_MAX, each_once};
 
 /// One behind the other, each alternative with each.
 ///
@@ -370,7 +370,7 @@ fn joined(text: &str, inside: &[usize], holes: &[(Scalar, bool)]) -> Scalar {
             id: first.map_or(u32::MAX, |value| u32::MAX - value.id),
             shown,
             varies: of.clone().any(|value| value.varies),
-            read: of.flat_map(|value| value.read.clone()).collect(),
+            read: each_once(of.flat_map(|value| value.read.clone()).collect()),
             number: false,
         },
     }

@@ -24,6 +24,7 @@ mod lower;
 mod names;
 mod outline;
 mod project;
+mod reassigned;
 mod syntax;
 mod value;
 mod walk;
@@ -35,7 +36,7 @@ use anabranch_sql::SourceFile;
 use anabranch_sql::script::Client;
 
 use project::{Project, Source};
-use value::{Piece, Value};
+use value::{Folded, Piece, Scalar, Value};
 use walk::{Seen, Walk};
 
 pub use language::Language;
@@ -88,10 +89,12 @@ fn constants(project: &mut Project<'_>) {
         let mut found = project::Constants::default();
         let mut next = FIRST_OF_CONSTANTS;
         let mut names: BTreeMap<String, Option<Value>> = BTreeMap::new();
+        let mut not_known = Vec::new();
         for file in 0..project.sources.len() {
             let mut seen = Seen::default();
             for (class, name, value) in Walk::new(project, &mut seen).constants(file) {
                 let Some(value) = constant(value, &mut next) else {
+                    not_known.push((file, class, name));
                     continue;
                 };
                 let of_file = found.of_files.entry((file, name.clone()));
@@ -105,6 +108,18 @@ fn constants(project: &mut Project<'_>) {
                     *known = None;
                 }
             }
+        }
+        // What has a text, and is given something else as well, may be anything.
+        for (file, class, name) in not_known {
+            if let Some(known) = found.of_files.get_mut(&(file, name.clone())) {
+                add(known, &any_text());
+            }
+            if let Some(class) = class
+                && let Some(known) = found.of_classes.get_mut(&(class, name.clone()))
+            {
+                add(known, &any_text());
+            }
+            names.entry(name).and_modify(|known| *known = None);
         }
         found.by_name = names;
         project.constants = found;
@@ -131,12 +146,24 @@ fn constant(value: Value, next: &mut u32) -> Option<Value> {
 
 /// A name that is given several texts stands for any of them.
 fn add(known: &mut Value, value: &Value) {
-    if let (Value::Text(known), Value::Text(more)) = (known, value)
-        && let Some(both) = fold::either(known, more)
+    if let (Value::Text(texts), Value::Text(more)) = (&*known, value)
+        && let Some(both) = fold::either(texts, more)
     {
-        *known = both;
+        *known = Value::Text(both);
     } else {
         // Too many to follow: what is run by this name is not known.
-        debug_assert!(matches!(value, Value::Text(_)));
+        *known = any_text();
     }
+}
+
+/// A text of which nothing is known.
+fn any_text() -> Value {
+    let any = Scalar {
+        id: FIRST_OF_CONSTANTS,
+        shown: "one of many texts".to_owned(),
+        varies: true,
+        read: Vec::new(),
+        number: false,
+    };
+    Value::Text(vec![Folded::hole(any, 0, 0)])
 }

@@ -1,6 +1,6 @@
 //! What calls do, by their names: the conventions of the drivers and libraries that programs use.
 
-use crate::syntax::Expression;
+use crate::syntax::{Expression, ExpressionKind};
 
 fn lower(name: &str) -> String {
     name.trim_start_matches('$').to_ascii_lowercase()
@@ -406,6 +406,12 @@ pub(crate) fn maps_objects(receiver: &Expression, name: &str) -> bool {
     let of = path.rsplit('.').next().unwrap_or_default();
     let name = lower(name);
     match name.as_str() {
+        "create" | "update" | "delete" | "bulk_create" | "bulk_update" | "get_or_create"
+        | "update_or_create" | "acreate" | "aupdate" | "adelete"
+            if of_objects(receiver) =>
+        {
+            true
+        }
         "persist" | "merge" | "remove" | "refresh" => {
             matches!(of, "em" | "entitymanager" | "session" | "manager" | "orm")
                 || of.ends_with("entitymanager")
@@ -421,6 +427,20 @@ pub(crate) fn maps_objects(receiver: &Expression, name: &str) -> bool {
         | "findmany" | "findfirst" => path.contains("prisma"),
         _ => false,
     }
+}
+
+/// Whether it is a model's `objects`, or made from them: `Account.objects.filter(id=1)`.
+fn of_objects(receiver: &Expression) -> bool {
+    match &receiver.kind {
+        ExpressionKind::Member(of, name) => name == "objects" || of_objects(of),
+        ExpressionKind::Call { callee, .. } => of_objects(callee),
+        _ => false,
+    }
+}
+
+/// Runs a routine of the database that it is given the name of.
+pub(crate) fn calls_routine(name: &str) -> bool {
+    lower(name) == "callproc"
 }
 
 /// A way to reach a web handler: `app.post('/transfer', …)`.

@@ -10,8 +10,23 @@ pub(crate) enum Control {
 }
 
 impl Control {
-    /// What a text is that begins so; nothing if it is about rows.
+    /// What a text is that begins so; nothing if it, or one of several statements in it, is about rows.
     pub(crate) fn of(head: &str) -> Option<Control> {
+        let mut statements = statements(head)
+            .into_iter()
+            .filter(|s| !s.trim().is_empty());
+        let first = statements.next()?;
+        let found = Control::of_one(first)?;
+        for other in statements {
+            if Control::of_one(other)? != found {
+                // A beginning and an end with nothing in between, and their like.
+                return None;
+            }
+        }
+        Some(found)
+    }
+
+    fn of_one(head: &str) -> Option<Control> {
         let mut words = head
             .split(|c: char| !(c.is_alphanumeric() || c == '_'))
             .filter(|w| !w.is_empty())
@@ -32,6 +47,51 @@ impl Control {
             _ => return None,
         })
     }
+}
+
+/// The statements of a text, at the semicolons that stand outside of quotes, comments and bodies.
+fn statements(text: &str) -> Vec<&str> {
+    let lower = text.to_ascii_lowercase();
+    let has_body = [
+        "function",
+        "procedure",
+        "trigger",
+        "event",
+        "rule",
+        "package",
+    ]
+    .iter()
+    .any(|kind| lower.split_whitespace().take(5).any(|word| word == *kind));
+    if has_body {
+        return vec![text];
+    }
+    let (mut found, mut start, mut at) = (Vec::new(), 0, 0);
+    while at < text.len() {
+        let rest = &text[at..];
+        let first = rest.chars().next().unwrap_or(' ');
+        let past = |opening: usize, close: &str| {
+            let inside = rest.get(opening..).unwrap_or_default();
+            inside
+                .find(close)
+                .map_or(rest.len(), |end| opening + end + close.len())
+        };
+        at += match first {
+            '\'' => past(1, "'"),
+            '"' => past(1, "\""),
+            '`' => past(1, "`"),
+            _ if rest.starts_with("--") => past(2, "\n"),
+            _ if rest.starts_with("/*") => past(2, "*/"),
+            _ if rest.starts_with("$$") => past(2, "$$"),
+            ';' => {
+                found.push(&text[start..at]);
+                start = at + 1;
+                1
+            }
+            _ => first.len_utf8(),
+        };
+    }
+    found.push(&text[start..]);
+    found
 }
 
 /// The parts of a statement.
@@ -252,6 +312,21 @@ mod tests {
             Some(Control::Aside)
         );
         assert_eq!(Control::of("SELECT 1"), None);
+        for sql in [
+            "BEGIN; UPDATE t SET n = 1; COMMIT",
+            "CREATE TABLE t (n int); DELETE FROM u",
+            "SET a = 1;DELETE FROM u;",
+        ] {
+            assert_eq!(Control::of(sql), None, "{sql}");
+        }
+        for sql in [
+            "CREATE TABLE a (n text DEFAULT ';x'); CREATE TABLE b (n int);",
+            "CREATE FUNCTION f() RETURNS int AS $$ BEGIN DELETE FROM t; END $$ LANGUAGE plpgsql",
+            "create trigger g AFTER INSERT ON t BEGIN UPDATE t SET n = 1; END;",
+            "set names 'utf8;'; SET a = 1 -- ; DELETE",
+        ] {
+            assert_eq!(Control::of(sql), Some(Control::Aside), "{sql}");
+        }
         assert_eq!(Control::of(""), None);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     language::Language,
     names,
+    reassigned::{Reassigned, reassigned},
     syntax::{Argument, Expression, ExpressionKind, Function, Module, Statement, StatementKind},
     value::Value,
 };
@@ -31,6 +32,8 @@ pub(crate) struct Declared<'p> {
     pub(crate) nested: bool,
     /// Whether it runs SQL itself.
     pub(crate) runs: bool,
+    /// Whether it, or what it may call, does.
+    pub(crate) reaches: bool,
     /// Whether it opens a connection or a transaction itself.
     pub(crate) opens: bool,
     /// Whether it is given a connection.
@@ -54,6 +57,8 @@ pub(crate) struct Project<'p> {
     pub(crate) functions: Vec<Declared<'p>>,
     at: BTreeMap<(usize, usize), usize>,
     by_name: BTreeMap<String, Vec<usize>>,
+    /// The names of what each function calls.
+    calls: Vec<BTreeSet<String>>,
     /// Constants and fields by file and name, and by class and name.
     pub(crate) constants: Constants,
 }
@@ -74,6 +79,7 @@ impl<'p> Project<'p> {
             functions: Vec::new(),
             at: BTreeMap::new(),
             by_name: BTreeMap::new(),
+            calls: Vec::new(),
             constants: Constants::default(),
         };
         for (file, source) in sources.iter().enumerate() {
@@ -92,7 +98,29 @@ impl<'p> Project<'p> {
                 .or_default()
                 .push(at);
         }
+        project.reach();
         project
+    }
+
+    /// Which functions may come to run SQL, by the names that they call.
+    fn reach(&mut self) {
+        let mut callers: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (at, calls) in std::mem::take(&mut self.calls).into_iter().enumerate() {
+            for name in calls {
+                let name = name.strip_prefix("new ").unwrap_or(&name).to_owned();
+                callers.entry(name).or_default().push(at);
+            }
+        }
+        let runs = |at: &usize| self.functions[*at].runs;
+        let mut open: Vec<usize> = (0..self.functions.len()).filter(runs).collect();
+        while let Some(at) = open.pop() {
+            let function = &mut self.functions[at];
+            if std::mem::replace(&mut function.reaches, true) {
+                continue;
+            }
+            let calling = callers.get(&function.name);
+            open.extend(calling.into_iter().flatten());
+        }
     }
 
     /// The number of the function that stands there.
@@ -119,6 +147,14 @@ impl<'p> Project<'p> {
             let language = self.sources[file].language;
             one(&|at: &&usize| self.sources[self.functions[**at].file].language == language)
         })
+    }
+
+    /// What the functions of a file give to names of their surroundings.
+    pub(crate) fn reassigned_in(&self, file: usize) -> Vec<Reassigned<'_>> {
+        let of_file = self.functions.iter().filter(|f| f.file == file);
+        of_file
+            .flat_map(|function| reassigned(&self.sources[file], function))
+            .collect()
     }
 
     /// The function of a class that is named.
@@ -232,12 +268,13 @@ impl<'p> Collect<'_, 'p> {
             receiver: receiver.map(|(name, _)| name.to_owned()),
             nested: self.nested,
             runs: calls.iter().any(|name| names::may_run(name)),
+            reaches: false,
             opens: calls.iter().any(|name| names::opens(name)),
             takes_connection: function.parameters.iter().any(takes),
         });
-        self.project
-            .at
-            .insert((self.file, function.range.start), at);
+        let place = (self.file, function.range.start);
+        self.project.at.insert(place, at);
+        self.project.calls.push(calls);
         let outer = std::mem::replace(&mut self.nested, true);
         self.statements(&function.body);
         self.nested = outer;

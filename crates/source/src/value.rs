@@ -4,7 +4,7 @@
 //! several. What is no text has an identity: two uses of one [`Scalar`] are uses of one value, and nothing
 //! else is.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::syntax::Literal;
 
@@ -13,6 +13,9 @@ pub(crate) const ALTERNATIVES_MAX: usize = 32;
 /// The most bytes that are folded into one text, and the most pieces.
 pub(crate) const TEXT_MAX: usize = 1_000_000;
 pub(crate) const PIECES_MAX: usize = 50_000;
+
+/// The most that is kept of one list or map, in its parts and theirs.
+const WEIGHT_MAX: usize = 10_000;
 
 /// One value, whatever it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +33,7 @@ pub(crate) struct Scalar {
 }
 
 /// Something that a statement has read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Read {
     /// Which run of a statement.
     pub(crate) run: usize,
@@ -38,6 +41,14 @@ pub(crate) struct Read {
     pub(crate) column: Option<String>,
     /// Whether it is that column, and not only computed from it.
     pub(crate) plain: bool,
+}
+
+/// What has been read, each once, where it stands first: what is computed from itself again and again has
+/// read no more than before.
+pub(crate) fn each_once(mut read: Vec<Read>) -> Vec<Read> {
+    let mut seen = BTreeSet::new();
+    read.retain(|one| seen.insert(one.clone()));
+    read
 }
 
 /// A known piece of a text, or a hole in it.
@@ -201,8 +212,22 @@ impl Value {
     pub(crate) fn read(&self) -> Vec<Read> {
         let mut found: Vec<Read> = Vec::new();
         self.collect_read(&mut found);
-        found.dedup();
-        found
+        each_once(found)
+    }
+
+    /// Whether it is more than is kept: a list of lists of lists soon has more parts than there is memory.
+    pub(crate) fn is_too_big(&self) -> bool {
+        self.weight() > WEIGHT_MAX
+    }
+
+    fn weight(&self) -> usize {
+        1 + match self {
+            Value::Text(texts) => texts.iter().map(|text| text.pieces.len()).sum(),
+            Value::List(values) => values.iter().map(Value::weight).sum(),
+            Value::Map(pairs) => pairs.iter().map(|(_, value)| value.weight()).sum(),
+            Value::Handle(all) | Value::Rows(all) => all.len(),
+            Value::Scalar(_) | Value::Function(_) | Value::Nothing => 0,
+        }
     }
 
     fn collect_read(&self, found: &mut Vec<Read>) {

@@ -73,6 +73,11 @@ impl Walk<'_, '_> {
             self.not_known(&call, reason, String::new());
             return self.computed(&values, whole);
         }
+        if names::calls_routine(name) && on.is_some() {
+            let reason = format!("{} calls a routine by its name", shown(&call));
+            self.not_known(&call, reason, String::new());
+            return self.computed(&values, whole);
+        }
         if let Some(found) = self.of_statement(&call, receiver.as_ref(), &values) {
             return found;
         }
@@ -80,19 +85,12 @@ impl Walk<'_, '_> {
             return found;
         }
         let function = self.function_called(&call, receiver.as_ref());
-        if let Some(at) = function
-            && self.follows(at, &call)
-        {
-            return self.follow(at, &values, &call);
-        }
         if let Some(at) = function {
-            self.seen.called.insert(at);
-            let declared = &self.project.functions[at];
-            let again = self.frames.iter().any(|f| f.function == Some(at));
-            if declared.runs && !declared.opens && (again || self.frames.len() > CALLS_MAX) {
-                let reason = format!("{} calls itself, or goes too deep to follow", shown(&call));
-                self.not_known(&call, reason, String::new());
+            let belongs = self.belongs(at, &call);
+            if belongs && self.may_enter(at, &call) {
+                return self.follow(at, &values, &call);
             }
+            self.seen.called.insert(at);
         }
         self.unknown_sql(&call, &values);
         let returned = self.hand_over(&call, &values);
@@ -198,6 +196,10 @@ impl Walk<'_, '_> {
                     true => Value::List(all),
                     false => self.computed(&all, whole),
                 };
+                let new = match new.is_too_big() {
+                    true => self.computed(std::slice::from_ref(&new), whole),
+                    false => new,
+                };
                 if let Some(path) = call.on.and_then(Expression::path) {
                     self.state.variables.insert(path, new.clone());
                 }
@@ -279,7 +281,10 @@ impl Walk<'_, '_> {
                     key.first().map_or_else(String::new, Folded::shown),
                     value.clone(),
                 ));
-                let new = Value::Map(pairs);
+                let new = match Value::Map(pairs) {
+                    new if new.is_too_big() => self.computed(std::slice::from_ref(&new), whole),
+                    new => new,
+                };
                 if let Some(path) = call.on.and_then(Expression::path) {
                     self.state.variables.insert(path, new.clone());
                 }
@@ -364,12 +369,9 @@ impl Walk<'_, '_> {
         function.is_some_and(|declared| declared.receiver.as_deref() == Some(name))
     }
 
-    /// Whether a function is followed into: it runs on what its caller has open, or runs nothing.
-    fn follows(&self, at: usize, call: &Call<'_>) -> bool {
+    /// Whether a function is part of the transaction: it runs on what its caller has open, or runs nothing.
+    fn belongs(&self, at: usize, call: &Call<'_>) -> bool {
         let declared = &self.project.functions[at];
-        if self.frames.len() > CALLS_MAX || self.frames.iter().any(|f| f.function == Some(at)) {
-            return false;
-        }
         if !declared.runs {
             return declared.file == self.file() || !declared.opens;
         }
@@ -391,6 +393,38 @@ impl Walk<'_, '_> {
             || same
                 && own
                 && (declared.function.private || declared.nested || declared.name.starts_with('_'))
+    }
+
+    /// Whether a function that is part of the transaction can be followed into from here. What cannot is told, if
+    /// it may run something: a function in itself once it is known whether it does ([`Walk::close`]).
+    fn may_enter(&mut self, at: usize, call: &Call<'_>) -> bool {
+        if self.frames.iter().any(|f| f.function == Some(at)) {
+            let reason = format!("{} calls itself", shown(call));
+            let unresolved = self.unresolved_at(call, reason, String::new());
+            self.again.push((at, unresolved));
+            return false;
+        }
+        if self.frames.len() <= CALLS_MAX {
+            return true;
+        }
+        if self.project.functions[at].reaches {
+            let reason = format!("{} goes too deep to follow", shown(call));
+            self.not_known(call, reason, String::new());
+        }
+        false
+    }
+
+    /// Tells where the function that is followed calls itself, if something has run meanwhile: that runs again,
+    /// with values that nobody knows. Where nothing does, nothing does again.
+    pub(super) fn tell_again(&mut self) {
+        let (function, before) = (self.frame().function, self.frame().ran);
+        let is_own = |(at, _): &(usize, Unresolved)| Some(*at) == function;
+        let all = std::mem::take(&mut self.again);
+        let (own, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_own);
+        self.again = others;
+        if self.ran > before && !self.constants {
+            own.into_iter().for_each(|(_, told)| self.unresolved(told));
+        }
     }
 
     /// A function with these arguments.
@@ -440,12 +474,14 @@ impl Walk<'_, '_> {
             file: declared.file,
             class: declared.class.clone(),
             returns: Vec::new(),
+            ran: self.ran,
         });
         let exits = std::mem::take(&mut self.exits);
         let aborted = self.aborted;
         self.block(&declared.function.body);
         self.aborted = aborted;
         self.exits = exits;
+        self.tell_again();
         let frame = self.frames.pop();
         let inner = std::mem::replace(&mut self.state.variables, outer);
         if declared.nested {
@@ -507,10 +543,6 @@ impl Walk<'_, '_> {
             if outside && matches!(argument.value.kind, ExpressionKind::Name(_)) {
                 continue;
             }
-            if self.frames.len() > CALLS_MAX || self.frames.iter().any(|f| f.function == Some(*at))
-            {
-                continue;
-            }
             let declared = &self.project.functions[*at];
             if !declared.nested && !matches!(argument.value.kind, ExpressionKind::Name(_)) {
                 continue;
@@ -523,6 +555,9 @@ impl Walk<'_, '_> {
                 on: None,
             };
             let at = *at;
+            if !self.may_enter(at, &inner) {
+                continue;
+            }
             if names::repeats(call.name) {
                 self.repeat(&mut |walk: &mut Self| {
                     walk.follow(at, &[], &inner);
@@ -624,7 +659,11 @@ impl Walk<'_, '_> {
                 if known && !texts.iter().any(Folded::is_sql) && !surely {
                     return;
                 }
-                texts.first().map(Folded::head).unwrap_or_default()
+                // Which of several it is, nobody knows.
+                match texts.as_slice() {
+                    [one] => one.shown(),
+                    _ => String::new(),
+                }
             }
             _ => String::new(),
         };
@@ -636,6 +675,7 @@ impl Walk<'_, '_> {
                 format!("{} runs what it is given as {name}", shown(call)),
                 text,
             );
+            self.ran += 1;
             if self.trial == 0 {
                 self.out.forwards.push(unresolved);
             }

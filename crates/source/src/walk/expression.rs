@@ -1,6 +1,6 @@
 //! What an expression comes to.
 
-use super::{DEPTH_MAX, WORK_MAX, Walk};
+use super::{DEPTH_MAX, Walk};
 use crate::{
     fold::{self, Format},
     guard::{Comparison, Sign},
@@ -12,7 +12,7 @@ use crate::{
 impl Walk<'_, '_> {
     pub(super) fn evaluate(&mut self, value: &Expression) -> Value {
         self.work += 1;
-        if self.depth >= DEPTH_MAX || self.work >= WORK_MAX {
+        if self.depth >= DEPTH_MAX || self.work >= self.work_max {
             let reason = "more is called here than is followed: what it runs is not known";
             self.give_up(reason, &value.range);
         }
@@ -22,7 +22,12 @@ impl Walk<'_, '_> {
         self.depth += 1;
         let found = self.evaluated(value);
         self.depth -= 1;
-        found
+        match found {
+            Value::List(_) | Value::Map(_) if found.is_too_big() => {
+                self.computed(std::slice::from_ref(&found), value)
+            }
+            found => found,
+        }
     }
 
     fn evaluated(&mut self, value: &Expression) -> Value {
@@ -476,6 +481,10 @@ impl Walk<'_, '_> {
                             Value::Map(pairs)
                         }
                         (old, value) => self.computed(&[old, value], target),
+                    };
+                    let new = match new.is_too_big() {
+                        true => self.computed(std::slice::from_ref(&new), target),
+                        false => new,
                     };
                     self.state.variables.insert(path, new);
                 }

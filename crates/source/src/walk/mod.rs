@@ -19,7 +19,7 @@ use anabranch_sql::script::Unresolved;
 use crate::{
     guard::Guard,
     project::Project,
-    value::{Folded, Read, Scalar, Value},
+    value::{Folded, Read, Scalar, Value, each_once},
 };
 
 /// How deep functions are followed into functions, and expressions into expressions.
@@ -29,8 +29,11 @@ const DEPTH_MAX: usize = 400;
 const RUNS_MAX: usize = 2_000;
 /// The deepest loops that are followed twice.
 const LOOPS_MAX: usize = 4;
-/// The most expressions that are looked at for one function.
-const WORK_MAX: usize = 400_000;
+/// The most expressions that are looked at for one function, those of the functions that it calls included; and the
+/// most for each once so many have been looked at for all: where everybody calls everybody, there is no end to it.
+const WORK_MAX: usize = 100_000;
+const WORK_OF_ALL_MAX: usize = 4_000_000;
+const WORK_LEFT_MAX: usize = 10_000;
 
 /// What one function comes to.
 #[derive(Debug, Default)]
@@ -120,6 +123,8 @@ struct Frame {
     file: usize,
     class: Option<String>,
     returns: Vec<Value>,
+    /// How much had run before it.
+    ran: usize,
 }
 
 /// What is found out beside it about all functions.
@@ -134,6 +139,8 @@ pub(crate) struct Seen {
     pub(crate) forwarded_otherwise: BTreeSet<String>,
     /// Where the texts begin that were run, or told as not understood.
     pub(crate) texts: BTreeSet<(usize, u32)>,
+    /// How many expressions have been looked at.
+    pub(crate) work: usize,
     /// Handlers of requests, and what they are called.
     pub(crate) routes: BTreeMap<usize, String>,
 }
@@ -150,11 +157,17 @@ pub(crate) struct Walk<'p, 's> {
     loops: usize,
     depth: usize,
     work: usize,
+    /// How much may be looked at.
+    work_max: usize,
     /// Whether what is found is thrown away.
     trial: usize,
     /// Whether constants are evaluated, and nothing runs.
     constants: bool,
     gave_up: bool,
+    /// How much was run, made ready, or is not known, also on trial.
+    ran: usize,
+    /// Calls of functions within themselves, by these functions.
+    again: Vec<(usize, Unresolved)>,
     /// Every statement that was made ready, as it was then.
     made: Vec<Handle>,
     /// Which of them have run, or have left the function, which may then be what runs them.
@@ -169,6 +182,10 @@ pub(crate) struct Walk<'p, 's> {
 
 impl<'p, 's> Walk<'p, 's> {
     pub(crate) fn new(project: &'p Project<'p>, seen: &'s mut Seen) -> Walk<'p, 's> {
+        let work_max = match seen.work < WORK_OF_ALL_MAX {
+            true => WORK_MAX,
+            false => WORK_LEFT_MAX,
+        };
         Walk {
             project,
             seen,
@@ -180,9 +197,12 @@ impl<'p, 's> Walk<'p, 's> {
             loops: 0,
             depth: 0,
             work: 0,
+            work_max,
             trial: 0,
             constants: false,
             gave_up: false,
+            ran: 0,
+            again: Vec::new(),
             made: Vec::new(),
             done: BTreeSet::new(),
             exits: Vec::new(),
@@ -204,9 +224,11 @@ impl<'p, 's> Walk<'p, 's> {
             file: declared.file,
             class: declared.class.clone(),
             returns: Vec::new(),
+            ran: 0,
         });
         self.annotations(declared.function);
         self.block(&declared.function.body);
+        self.tell_again();
         self.finish()
     }
 
@@ -217,6 +239,7 @@ impl<'p, 's> Walk<'p, 's> {
             file,
             class: None,
             returns: Vec::new(),
+            ran: 0,
         });
         let project = self.project;
         self.block(&project.sources[file].module.body);
@@ -231,14 +254,26 @@ impl<'p, 's> Walk<'p, 's> {
             file,
             class: None,
             returns: Vec::new(),
+            ran: 0,
         });
         let mut found = Vec::new();
         let project = self.project;
         self.constants_in(&project.sources[file].module.body, &mut found);
+        for given in project.reassigned_in(file) {
+            let class = given.of.map(str::to_owned);
+            let value = match given.adds {
+                true => self.scalar(given.name, Vec::new(), false),
+                false => self.evaluate(given.value),
+            };
+            found.push((class, given.name.to_owned(), value));
+        }
+        // Nothing is no text that could run.
+        found.retain(|(_, _, value)| *value != Value::Nothing);
         found
     }
 
     fn finish(mut self) -> Walked {
+        self.seen.work += self.work;
         let mut steps = std::mem::take(&mut self.steps).swap_remove(0);
         self.settle(&mut steps);
         self.out.steps = steps;
@@ -323,7 +358,7 @@ impl<'p, 's> Walk<'p, 's> {
             id: self.scalars,
             shown,
             varies: self.loops > 0,
-            read,
+            read: each_once(read),
             number,
         }
     }
@@ -341,6 +376,7 @@ impl<'p, 's> Walk<'p, 's> {
 
     /// Something that is run and not known.
     fn unresolved(&mut self, unresolved: Unresolved) {
+        self.ran += 1;
         if self.trial == 0
             && !self
                 .out

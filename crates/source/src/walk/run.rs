@@ -85,7 +85,7 @@ impl Walk<'_, '_> {
         if self.constants {
             return Some(Value::Text(texts));
         }
-        if let Some(control) = texts.first().and_then(|t| Control::of(&t.head())) {
+        if let Some(control) = control_of(&texts) {
             return self.control(control, &texts);
         }
         if !texts.iter().any(Folded::is_sql) {
@@ -144,10 +144,8 @@ impl Walk<'_, '_> {
         for (at, value) in values.iter().enumerate() {
             match value {
                 Value::Text(texts) => {
-                    let control = texts
-                        .first()
-                        .is_some_and(|t| Control::of(&t.head()).is_some());
-                    if texts.iter().any(Folded::is_sql) || control && names::may_run(call.name) {
+                    let control = || control_of(texts).is_some() && names::may_run(call.name);
+                    if texts.iter().any(Folded::is_sql) || control() {
                         return Some((at, texts.clone(), None));
                     }
                 }
@@ -213,6 +211,7 @@ impl Walk<'_, '_> {
             bound,
             runs: Vec::new(),
         };
+        self.ran += 1;
         self.made.push(handle.clone());
         self.state.handles.push(handle);
         self.push(WalkedStep::Ready(number));
@@ -574,6 +573,7 @@ impl Walk<'_, '_> {
                 self.give_up("more statements run here than are followed", &(at..at));
                 break;
             }
+            self.ran += 1;
             runs.push(self.out.runs.len());
             let (text, bound) = (text.clone(), bound.clone());
             self.out.runs.push(Run {
@@ -657,4 +657,11 @@ fn is_entity_manager(name: &str) -> bool {
         || name.ends_with("entitymanager")
         || name.ends_with("session")
         || name == "manager"
+}
+
+/// What texts are of which any may run, where all are the same.
+fn control_of(texts: &[Folded]) -> Option<Control> {
+    let mut found = texts.iter().map(|text| Control::of(&text.shown()));
+    let first = found.next()??;
+    found.all(|other| other == Some(first)).then_some(first)
 }

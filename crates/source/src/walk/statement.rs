@@ -396,12 +396,24 @@ impl Walk<'_, '_> {
         for statement in statements {
             match &statement.kind {
                 StatementKind::Expression(value) => {
-                    if let ExpressionKind::Assign { target, value, .. } = &value.kind
+                    let whole = value;
+                    if let ExpressionKind::Assign {
+                        target,
+                        value,
+                        operator,
+                    } = &whole.kind
                         && let Some(path) = target.path()
                     {
                         let name = path.rsplit('.').next().unwrap_or(&path).to_owned();
-                        let value = self.evaluate(value);
                         let class = self.frame().class.clone();
+                        let value = match operator {
+                            None => self.evaluate(value),
+                            // What it was before is a part of what it is.
+                            Some(_) => {
+                                found.retain(|(of, known, _)| (of, known) != (&class, &name));
+                                self.evaluate(whole)
+                            }
+                        };
                         self.state.variables.insert(name.clone(), value.clone());
                         if let Value::Map(pairs) = &value {
                             // `const queries = {find: "…"}`, `exports = {find: "…"}`.

@@ -146,7 +146,7 @@ pub struct Unresolved {
     pub range: Range<usize>,
     /// Why it is not known.
     pub reason: String,
-    /// How its SQL begins, as far as that is known.
+    /// Its SQL as far as that is known, with `…` for what is not: where that is one text.
     pub head: String,
 }
 

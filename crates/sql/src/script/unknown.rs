@@ -52,6 +52,7 @@ impl Text {
 }
 
 /// What a text may do.
+#[derive(Clone, Debug, PartialEq)]
 enum Reach {
     /// Read these.
     Reads(Vec<TableId>),
@@ -77,18 +78,29 @@ impl Unknown {
         declares: bool,
         numbers: &mut u32,
     ) -> TransactionSummary {
-        let mut statements = Vec::new();
-        let mut only_reads = true;
+        let mut reaches: Vec<Reach> = Vec::new();
         for Text { text, cut } in &self.statements {
-            let reaches = match cut {
+            let more = match cut {
                 true => cut_reach(text, catalog, lost, declares),
                 false => vec![reach(text, catalog, lost, self.whole, Some(&self.name))],
             };
-            for reach in reaches {
-                only_reads &= matches!(reach, Reach::Reads(_));
-                statements.push(statement(catalog, &reach, self.span, numbers));
+            for reach in more {
+                if !reaches.contains(&reach) {
+                    reaches.push(reach);
+                }
             }
         }
+        // Who may do anything to everything may do no more besides.
+        let everything = catalog.schema.tables.len();
+        let is_all = |reach: &Reach| matches!(reach, Reach::Any(all) if all.len() == everything);
+        if let Some(all) = reaches.iter().find(|reach| is_all(reach)).cloned() {
+            reaches = vec![all];
+        }
+        let only_reads = reaches.iter().all(|r| matches!(r, Reach::Reads(_)));
+        let statements = reaches
+            .iter()
+            .map(|reach| statement(catalog, reach, self.span, numbers))
+            .collect();
         TransactionSummary {
             name: self.name.clone(),
             span: self.span,
@@ -249,6 +261,9 @@ fn reach(text: &str, catalog: &Catalog, lost: &[&str], whole: bool, own: Option<
     }
 }
 
+/// What stands in a text for what is not known of it.
+const HOLE: char = '…';
+
 /// Whether a text calls a function that nobody knows: neither declared, nor among those that do nothing.
 fn calls_strange(text: &str, catalog: &Catalog, lost: &[&str], own: Option<&str>) -> bool {
     let all = tokens(text);
@@ -397,9 +412,11 @@ fn is_foreign(text: &str) -> bool {
     languages.any(|pair| !known(&pair[1]) && !quoted())
 }
 
-/// What a statement may reach of which only the beginning is known. What it writes is known where the
-/// beginning names it; what it reads may be anything.
-fn cut_reach(head: &str, catalog: &Catalog, lost: &[&str], declares: bool) -> Vec<Reach> {
+/// What a statement may reach of which not all is known: in the place of what is not stands [`HOLE`]. What it writes is
+/// known where its beginning names it; what it reads may be anything. A hole is taken for a part of the statement:
+/// a name, a condition, a list.
+fn cut_reach(text: &str, catalog: &Catalog, lost: &[&str], declares: bool) -> Vec<Reach> {
+    let head = text.split(HOLE).next().unwrap_or_default();
     let everything: Vec<TableId> = catalog.schema.tables.iter().map(|t| t.id).collect();
     let known: Vec<String> = words(head).take(3).collect();
     let word = |at: usize| known.get(at).map_or("", String::as_str);
@@ -409,9 +426,15 @@ fn cut_reach(head: &str, catalog: &Catalog, lost: &[&str], declares: bool) -> Ve
         ("insert" | "replace", "into") | ("delete", "from") => Some(2),
         _ => return vec![Reach::Any(everything)],
     };
-    // What follows may call a routine, which may write.
+    // What is not known may call a routine, which may write; and what is known behind it may be anything.
     let routines = lost.iter().any(|text| routine(text).is_some());
-    if routines || declares {
+    let filled = text.replace(HOLE, "hole");
+    let all = tokens(&filled);
+    let is_last = |token: &Token<'_>| token.end == all.last().map_or(0, |last| last.end);
+    let goes_on = all
+        .iter()
+        .any(|token| token.is_sign(';') && !is_last(token));
+    if routines || declares || goes_on || calls_strange(&filled, catalog, lost, None) {
         return vec![Reach::Any(everything)];
     }
     let Some(at) = at else {
