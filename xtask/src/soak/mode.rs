@@ -75,7 +75,14 @@ pub(super) const MODES: &[Mode] = &[
     Mode {
         name: "replicas",
         arguments: &["--replicas", "3"],
-        workloads: &["register", "counter", "bank", "departments", "smallbank", "tpcc"],
+        workloads: &[
+            "register",
+            "counter",
+            "bank",
+            "departments",
+            "smallbank",
+            "tpcc",
+        ],
         protocols: PROTOCOLS,
         levels: &["mild", "absence", "death", "storm"],
     },

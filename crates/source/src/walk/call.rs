@@ -396,7 +396,7 @@ impl Walk<'_, '_> {
     }
 
     /// Whether a function that is part of the transaction can be followed into from here. What cannot is told, if
-    /// it may run something: a function in itself once it is known whether it does ([`Walk::close`]).
+    /// it may run something: a function in itself once it is known whether it does.
     fn may_enter(&mut self, at: usize, call: &Call<'_>) -> bool {
         if self.frames.iter().any(|f| f.function == Some(at)) {
             let reason = format!("{} calls itself", shown(call));

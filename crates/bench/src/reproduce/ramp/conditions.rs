@@ -101,9 +101,7 @@ pub(super) fn points(effort: &Effort) -> Vec<Asked> {
 /// The section.
 pub(super) fn section(effort: &Effort, measured: &Measured) -> Section {
     let panels = panels(effort);
-    let over = |point, protocol| {
-        measured.over((point, protocol), (point, ProtocolChoice::Nwnr))
-    };
+    let over = |point, protocol| measured.over((point, protocol), (point, ProtocolChoice::Nwnr));
     let charts = panels.iter().flat_map(|panel| {
         let lines = |y: &dyn Fn(Point, ProtocolChoice) -> f64| {
             let line = |protocol: &ProtocolChoice| Series {

@@ -175,11 +175,7 @@ impl Measured {
                     for protocol in *protocols {
                         progress(&format!("{done} of {all} measured runs"));
                         let run = run_once(&planned, &experiment, *protocol, stores.clone())?;
-                        measured
-                            .0
-                            .entry((*point, *protocol))
-                            .or_default()
-                            .push(run);
+                        measured.0.entry((*point, *protocol)).or_default().push(run);
                         done += 1;
                     }
                 }

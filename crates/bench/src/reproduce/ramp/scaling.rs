@@ -87,21 +87,22 @@ pub(super) fn section(effort: &Effort, results: &Results) -> Section {
     });
     Section {
         title: "Figure 6: scaling out".into(),
-        text: vec![
-            format!(
-                "Items drawn alike, and as many clients and items a server however many servers there are: on a \
+        text: vec![format!(
+            "Items drawn alike, and as many clients and items a server however many servers there are: on a \
                  hundred servers the paper's million items. Two cores of each are simulated. The more servers, the \
                  fewer items of a transaction share one, or lie where it runs, so that it sends more messages: \
                  four items lie on 3.1 other servers of ten, on 3.6 of twenty-five, on 3.9 of a hundred; beyond that no more \
                  can come. So what is to be linear is what a server does from {SPREAD} servers on; a transaction \
                  on ten is less work without concurrency control, too."
-            ),
-        ],
+        )],
         parameters: vec![
             ("cores of a server".into(), CORES.to_string()),
             ("clients a server".into(), CLIENTS.to_string()),
             ("items a server".into(), ITEMS.to_string()),
-            ("transactions counted a server".into(), effort.transactions_each.to_string()),
+            (
+                "transactions counted a server".into(),
+                effort.transactions_each.to_string(),
+            ),
         ],
         charts: vec![
             chart(
