@@ -198,6 +198,32 @@ DELETE FROM book WHERE id = $1;
     assert!(deletes(0) && deletes(1));
 }
 
+/// Each of many triggers may do anything to everything: that is told once.
+#[test]
+fn what_triggers_may_do_is_told_once() {
+    let reached = |triggers: usize| {
+        let trigger = |name: usize| {
+            format!(
+                "CREATE TRIGGER t{name} AFTER INSERT ON author FOR EACH ROW EXECUTE FUNCTION elsewhere();\n"
+            )
+        };
+        let triggers: String = (0..triggers).map(trigger).collect();
+        let text = format!(
+            "{triggers}\n-- name: Add :exec\nINSERT INTO author (id, name) VALUES ($1, $2);\n"
+        );
+        let script = script(&[&text]);
+        let mut summaries = script.summaries.iter();
+        let add = summaries.find(|s| s.name == "Add").expect("it is there");
+        let accesses = add.statements.iter().flat_map(|s| &s.accesses);
+        let deleted = accesses.filter(|a| a.role == Role::Delete).map(|a| a.table);
+        let deleted: BTreeSet<_> = deleted.collect();
+        (add.statements.len(), deleted.len(), add.unknown.is_some())
+    };
+    assert_eq!(reached(0), (1, 0, false));
+    assert_eq!(reached(1), (2, 2, true));
+    assert_eq!(reached(20), (2, 2, true));
+}
+
 #[test]
 fn policies_and_bodies_in_other_languages_may_do_anything() {
     let script = script(&["CREATE POLICY mine ON author USING (name = current_user);

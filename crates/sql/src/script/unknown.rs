@@ -740,6 +740,31 @@ fn on_table(text: &str, catalog: &Catalog) -> Option<TableId> {
     tables.clone().find(|t| t.name == *name).map(|t| t.id)
 }
 
+/// Whether one statement may do anything to each of these tables: read, insert, delete and change any rows in any way,
+/// however often.
+fn does_anything_to(tables: &[TableId], catalog: &Catalog, summary: &TransactionSummary) -> bool {
+    summary.statements.iter().any(|statement| {
+        let any = statement.in_loop && statement.may_leave_out && statement.path.is_empty();
+        let does = |table: TableId, role: Role| {
+            let all = catalog.schema.table(table).columns.len();
+            let changes_all = |writes: &[ColumnWrite]| {
+                writes.len() == all && writes.iter().all(|w| w.class == WriteClass::OfData)
+            };
+            statement.accesses.iter().any(|access| {
+                access.table == table
+                    && access.role == role
+                    && access.conditions.is_empty()
+                    && (role != Role::Read || access.columns_read.len() == all)
+                    && (role != Role::Update || changes_all(&access.writes))
+            })
+        };
+        let roles = [Role::Read, Role::Insert, Role::Update, Role::Delete];
+        any && tables
+            .iter()
+            .all(|table| roles.iter().all(|role| does(*table, *role)))
+    })
+}
+
 /// Whoever writes the table of a trigger does what the trigger may do.
 pub(super) fn fire(
     trigger: &str,
@@ -796,10 +821,13 @@ pub(super) fn fire(
         let fires = accesses.any(|a| (reads_count || a.role != Role::Read) && concerns(a.table));
         if fires {
             let span = summary.span;
-            let reach = Reach::Any(tables.clone());
-            summary
-                .statements
-                .push(statement(catalog, &reach, span, numbers));
+            // What it may do in any case is not told again: there are types that fire dozens of triggers.
+            if !does_anything_to(&tables, catalog, summary) {
+                let reach = Reach::Any(tables.clone());
+                summary
+                    .statements
+                    .push(statement(catalog, &reach, span, numbers));
+            }
             summary.may_end_early = true;
             summary.only_reads = false;
             summary.keeps.clear();
