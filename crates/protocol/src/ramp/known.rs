@@ -88,9 +88,16 @@ impl Known {
     }
 
     /// Whether this is what the same node knew before. A node never knows less than before, so that the first
-    /// watermark that differs tells.
+    /// watermark or list of strays that differs tells.
     pub(super) fn is_older(&self, than: &Known) -> bool {
-        !Arc::ptr_eq(&self.watermarks, &than.watermarks) && self.watermarks < than.watermarks
+        let all = |known: &Known| {
+            let nodes = 0..known.watermarks.len();
+            let said = nodes.map(|node| (known.of(node), known.strays(node).map(|s| s.since)));
+            said.collect::<Vec<_>>()
+        };
+        let no_strays = !self.has_strays() && !than.has_strays();
+        let same = no_strays && Arc::ptr_eq(&self.watermarks, &than.watermarks);
+        !same && all(self) < all(than)
     }
 
     /// By node.
