@@ -423,13 +423,13 @@ fn indexed_alike(schema: &TableSchema, head: &Version, version: &Version) -> boo
         .all(|index| index::same_entry(schema, index, before, row))
 }
 
-/// Whether a version may take the place of an item's newest one, when nobody needs the past: no
-/// register that that one assigns can meet a transaction that comes `late`, with a timestamp below
-/// it.
+/// Whether a version may take the place of an item's newest one, when nobody needs the past: a transaction
+/// that comes `late`, with a timestamp below that one, meets none of its registers, or leaves alone
+/// all of them for this version's sake.
 fn replaceable(item: &Item, version: &Version, late: Timestamp) -> bool {
     let head = &item.head;
     head.timestamp_max < version.timestamp
-        && (head.assigned.is_empty() || head.timestamp_max <= late)
+        && (version.assigned.covers(head.assigned) || head.timestamp_max <= late)
 }
 
 /// Puts a version in the place of the newest one.

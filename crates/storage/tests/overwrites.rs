@@ -158,30 +158,34 @@ fn what_overwrites_a_row_is_current_whoever_came_before() {
     }
 }
 
-/// Of an item for which nobody may come late, what was there before is dropped at once. Of others what decides is
-/// kept, and a late one loses to whom it has to.
+/// Of an item for which nobody may come late, what was there before is dropped at once, and so is whatever assigned
+/// no more than what comes after it. Of others what decides is kept, and a late one loses to whom it has to.
 #[test]
-fn what_is_not_contested_is_replaced() {
-    for contested in [true, false] {
+fn what_decides_nothing_is_replaced() {
+    for (first, contested, kept) in [(LEFT, true, 1), (BOTH, true, 2), (BOTH, false, 1)] {
         let mut store = Store::new(&pair(), StoreSettings::default());
         let row = pair()
             .table(PAIR)
             .layout
             .encode(&[1, 10, 20].map(Value::Int));
         store.load(PAIR, key(), row.unwrap()).unwrap();
-        for time in [40, 50] {
-            let rehearsed = store.rehearse(at(time), &[update(LEFT, 7)], &PairPrograms);
+        for (time, program) in [(35, first), (40, first), (50, LEFT)] {
+            let rehearsed = store.rehearse(at(time), &[update(program, 7)], &PairPrograms);
             let (mut staged, _) = rehearsed.unwrap();
             staged.contest(|_| contested);
             store.forget_past(at(20));
             store.install(Ticks(time), at(time), staged);
         }
-        let versions = |store: &Store| store.item(PAIR, &key()).unwrap().versions().count();
-        assert_eq!(versions(&store), if contested { 2 } else { 1 });
+        let versions = store.item(PAIR, &key()).unwrap().versions().count();
+        assert_eq!(versions, kept, "{first:?}, {contested}");
+        if !contested {
+            continue;
+        }
         apply(&mut store, 30, update(BOTH, 3));
         let latest = store.item(PAIR, &key()).unwrap().latest();
         let row = latest.row().unwrap();
         let value = |column| row.get_int(&pair().table(PAIR).layout, ColumnIndex(column));
-        assert_eq!((value(1), value(2)), (Some(7), Some(3)));
+        let right = if first == BOTH { 7 } else { 3 };
+        assert_eq!((value(1), value(2)), (Some(7), Some(right)));
     }
 }

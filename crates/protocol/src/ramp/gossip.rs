@@ -4,17 +4,20 @@
 //! A reader says what it knew to be stable when it began, and is told of all else. So of a coordinator's transactions
 //! that are stable those can be forgotten everywhere that all readers under way knew to be, at every node: whoever
 //! begins later knows at least as much. Each node tells each coordinator how far that is for its own readers, and
-//! each coordinator tells everybody how far it is for all. (Where it has strays, and all readers know the same
-//! ones, these alone are left out; else all from the first on that some reader may not know.) Both ride on one message, from time to time, while
-//! something that is stable is remembered.
+//! each coordinator tells everybody how far it is for all. Where it has strays, these are left out, and those that have
+//! become stable since the oldest list that some reader knows ([`Parted`]). Both ride on one message, from time to
+//! time, while something that is stable is remembered.
 //!
 //! Nothing rests on it. Owners know what they have forgotten and refuse whoever may need it (RAMP-I6): a node that
 //! has come back, and knows less than it has said. One that is silent holds up nothing but room: `retain`
 //! bounds that, as without gossip. It says nothing under causal RAMP, nor where several clusters have all partitions.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use anabranch_types::{NodeId, Ticks, Timestamp};
 
-use super::message::{Known, Message, ReadersKnow, Stamped};
+use super::message::{Known, Message, ReadersKnow, Stamped, Strays};
 use super::{RampNode, nodes};
 use crate::{Outbox, TimerId};
 
@@ -25,10 +28,81 @@ pub(super) const GOSSIP: TimerId = TimerId(5);
 pub(super) struct Settled {
     /// All up to here are needed by no reader anywhere.
     pub(super) anywhere: Timestamp,
-    /// But for strays.
-    pub(super) but_strays: bool,
+    /// But for these.
+    pub(super) but: Option<Arc<Strays>>,
     /// Whether anything is settled, of whosever transactions, that was not.
     pub(super) more: bool,
+}
+
+/// Own strays that have become stable: whoever knows only a list that still names them may need evidence of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parted {
+    /// With when the first list was told that does not name them, oldest first.
+    left: VecDeque<(Timestamp, Timestamp)>,
+    /// Those that the list which was told last still names.
+    leaving: Vec<Timestamp>,
+    /// All are here that have left a list since this one; nothing, before any was told in this life.
+    complete_since: Option<Timestamp>,
+    /// How many are kept at most.
+    most: usize,
+}
+
+impl Parted {
+    pub(super) fn at_most(most: usize) -> Parted {
+        Parted {
+            most,
+            ..Parted::default()
+        }
+    }
+
+    /// One has become stable, which the list that was told last still names.
+    pub(super) fn leaves(&mut self, commit: Timestamp) {
+        if self.most > 0 {
+            self.leaving.push(commit);
+        }
+    }
+
+    /// A list is told that does not name those any more.
+    pub(super) fn told(&mut self, since: Timestamp) {
+        if self.most == 0 {
+            return;
+        }
+        self.complete_since.get_or_insert(since);
+        self.left
+            .extend(self.leaving.drain(..).map(|commit| (since, commit)));
+        while self.left.len() > self.most
+            && let Some((since, _)) = self.left.pop_front()
+        {
+            self.complete_since = Some(since);
+        }
+    }
+
+    /// The strays, up to a commit timestamp, of whoever knows the list of this time or a later one: those that are
+    /// still told (`now`), and those that have left since. None if that is not known any more. What left before is
+    /// forgotten.
+    pub(super) fn unknown_to(
+        &mut self,
+        since: Timestamp,
+        up_to: Timestamp,
+        now: Option<&Strays>,
+    ) -> Option<Strays> {
+        let complete_since = self.complete_since.as_mut()?;
+        if since < *complete_since {
+            return None;
+        }
+        *complete_since = since;
+        let known = self.left.partition_point(|(left, _)| *left <= since);
+        self.left.drain(..known);
+        let left = self.left.iter().map(|(_, commit)| commit);
+        let now = now.into_iter().flat_map(|strays| &strays.commits);
+        let mut commits: Vec<Timestamp> = left.chain(now).copied().collect();
+        commits.retain(|commit| *commit <= up_to);
+        commits.sort();
+        Some(Strays {
+            since,
+            commits: commits.into(),
+        })
+    }
 }
 
 impl Known {
@@ -71,7 +145,7 @@ impl RampNode {
             let gossip = Message::Gossip {
                 readers: readers.of_readers(node.index()),
                 anywhere: settled.anywhere,
-                but_strays: settled.but_strays,
+                but: settled.but.clone(),
             };
             self.send(node, gossip, out);
         }

@@ -114,7 +114,8 @@ impl Known {
     /// Up to where everything of a node's is included.
     pub(super) fn floor(&self, node: usize) -> Timestamp {
         let first = self.strays(node).and_then(|strays| strays.commits.first());
-        first.map_or(self.of(node), |first| below(*first))
+        let all = self.of(node);
+        first.map_or(all, |first| below(*first).min(all))
     }
 
     /// Whether it says no less of a node.

@@ -122,8 +122,8 @@ pub enum Message {
         readers: ReadersKnow,
         /// Of the sender's transactions: all up to here are known to be stable to every reader anywhere.
         anywhere: Timestamp,
-        /// But for the strays that this message names.
-        but_strays: bool,
+        /// But for these. If none are named, there are none.
+        but: Option<Arc<Strays>>,
     },
     /// Under causal RAMP, to the coordinator of a transaction that own ones follow: they wait until it is
     /// stable, and nobody has said so. Answered by Stable, once it is.

@@ -179,6 +179,7 @@ impl RampOptions {
             after: self.aside_after,
             behind: self.aside_behind as usize,
             most: self.aside_max as usize,
+            parted: self.gossips_after().map_or(0, |_| self.aside_max as usize),
         })
     }
 }
@@ -514,11 +515,10 @@ impl RampNode {
             Message::Gossip {
                 readers,
                 anywhere,
-                but_strays,
+                but,
             } => {
-                let strays = strays.filter(|_| but_strays);
                 let stability = &mut self.context.stability;
-                stability.heard_unneeded(from, readers, anywhere, strays);
+                stability.heard_unneeded(from, readers, anywhere, but.as_ref());
             }
             Message::Await { commit } => self.handle_await(from, commit, out),
             Message::Forward { forward, lowest } => {

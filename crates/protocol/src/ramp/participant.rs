@@ -334,10 +334,8 @@ impl Participant {
         if snapshot < self.store.last() {
             self.keep_past(context.now, reads.clone());
         }
-        let since = match self.reads_aside(known) {
-            true => Some(CommitSequence::LOADED),
-            false => self.first_unknown(known).filter(|first| *first <= snapshot),
-        };
+        let since = self.first_unknown(known);
+        let since = since.filter(|first| *first <= snapshot);
         let mut fetched = Vec::with_capacity(reads.len());
         let mut touched: SmallVec<[usize; 8]> = SmallVec::new();
         let (asked, at) = (reads.clone(), Some(snapshot));

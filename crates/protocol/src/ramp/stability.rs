@@ -25,7 +25,7 @@ use anabranch_storage::CommitSequence;
 use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use smallvec::SmallVec;
 
-use super::gossip::Settled;
+use super::gossip::{Parted, Settled};
 use super::known::{Known, Strays, below};
 use super::message::ReadersKnow;
 use super::past::{Frontier, Past, Reach};
@@ -69,6 +69,8 @@ pub(super) struct Aside {
     pub(super) behind: usize,
     /// As long as no more have been.
     pub(super) most: usize,
+    /// How many are remembered at most that are none any more, for gossip.
+    pub(super) parted: usize,
 }
 
 /// What one node knows of stability.
@@ -83,6 +85,8 @@ pub(super) struct Stability {
     quick: Ticks,
     /// Those that have been, in order, with their other participants.
     strays: BTreeMap<Timestamp, SmallVec<[NodeId; 2]>>,
+    /// Those that were, as long as some reader may not know that they are no more.
+    parted: Parted,
     /// Whether some have become stable that others have not been told of.
     fewer: bool,
     /// By node: whether it took part in some that have, and has not been told.
@@ -130,6 +134,7 @@ impl Stability {
             aside,
             quick: Ticks::default(),
             strays: BTreeMap::new(),
+            parted: Parted::at_most(aside.map_or(0, |aside| aside.parted)),
             fewer: false,
             owed: vec![false; nodes],
             now: Hint::default(),
@@ -234,19 +239,16 @@ impl Stability {
     pub(super) fn settle_unneeded(&mut self, readers: &Known) -> Settled {
         let own = self.node.index();
         self.readers[own] = readers.of_readers(own);
-        let strays = self.known.strays(own).cloned();
-        let since = strays.as_ref().map_or(Timestamp::ZERO, |s| s.since);
-        let but_strays = self.readers.iter().all(|readers| readers.since == since);
         let least = |of: fn(&ReadersKnow) -> Timestamp| {
             let least = self.readers.iter().map(of).min();
             least.expect("there is this node")
         };
-        let anywhere = match but_strays {
-            true => least(|readers| readers.but_strays),
-            false => least(|readers| readers.all),
-        };
-        let strays = strays.filter(|_| but_strays);
-        self.unneeded.join(own, anywhere, strays.as_ref());
+        let (all, but_strays) = (least(|r| r.all), least(|r| r.but_strays));
+        let (since, now) = (least(|r| r.since), self.known.strays(own));
+        let but = self.parted.unknown_to(since, but_strays, now.map(|s| &**s));
+        let but = but.map(Arc::new);
+        let anywhere = but.as_ref().map_or(all, |_| but_strays);
+        self.unneeded.join(own, anywhere, but.as_ref());
         let mut more = false;
         for node in 0..self.told.len() {
             // Nobody says more of others' than their own watermarks, which came with it; but one that was a
@@ -260,7 +262,7 @@ impl Stability {
         self.remembers = (0..self.told.len()).any(behind);
         Settled {
             anywhere,
-            but_strays,
+            but,
             more,
         }
     }
@@ -312,6 +314,7 @@ impl Stability {
     pub(super) fn done(&mut self, commit: Timestamp) {
         if let Some(others) = self.strays.remove(&commit) {
             self.fewer = true;
+            self.parted.leaves(commit);
             for node in others {
                 self.owed[node.index()] = true;
             }
@@ -397,6 +400,7 @@ impl Stability {
             commits: self.strays.keys().copied().collect(),
         };
         let own = self.below_deciding().max(self.own());
+        self.parted.told(since);
         if self
             .known
             .set(self.node.index(), own, Some(Arc::new(strays)))
@@ -764,25 +768,25 @@ mod tests {
         }
     }
 
-    /// By gossip all but the strays is settled, as long as everybody's readers know the same ones; a reader that
-    /// knows an older list may still need what has left it.
+    /// By gossip all but the strays is settled; a reader that knows an older list may still need what has left it.
     #[test]
     fn strays_alone_are_left_out_of_gossip() {
         let aside = Aside {
             after: Ticks(100),
             behind: 2,
-            most: 1,
+            most: 2,
+            parted: 2,
         };
-        let (node, other) = (NodeId(0), NodeId(1));
+        let (node, other) = (NodeId(1), NodeId(0));
         let mut clock = HybridClock::new(node);
         let retain = Ticks(1 << 40);
         let mut stability = Stability::new(node, 2, retain, false, Some(aside));
         stability.age(Ticks(10));
-        let commits: Vec<Timestamp> = (0..4).map(|_| clock.next(Ticks(10))).collect();
+        let commits: Vec<Timestamp> = (0..5).map(|_| clock.next(Ticks(10))).collect();
         for commit in &commits {
             stability.decided(*commit, None, std::iter::once(other));
         }
-        for commit in &commits[1..] {
+        for commit in &commits[2..] {
             stability.done(*commit);
         }
         stability.age(Ticks(111));
@@ -792,27 +796,84 @@ mod tests {
             settled.collect::<Vec<bool>>()
         };
         let hear = |stability: &mut Stability, readers: &Known| {
-            let told = readers.of_readers(0);
+            let told = readers.of_readers(1);
             stability.heard_unneeded(other, told, Timestamp::ZERO, None);
             let known = stability.known().clone();
             stability.settle_unneeded(&known)
         };
+        let named = |found: &Settled| {
+            let but = found.but.as_ref().expect("lists are compared");
+            but.commits.to_vec()
+        };
+        // Whoever knows no list may need all from the first stray on.
         let nothing = Known::nothing(2);
         let found = hear(&mut stability, &nothing);
-        assert_eq!((found.anywhere, found.more), (Timestamp::ZERO, false));
-        let with_stray = stability.known().clone();
-        let found = hear(&mut stability, &with_stray);
-        assert_eq!((found.anywhere, found.but_strays), (commits[3], true));
-        assert_eq!(settled(&stability), [false, true, true, true]);
-        // Acknowledged, and told so; a reader there began before that was heard.
+        assert!(found.but.is_none() && !found.more && found.anywhere == Timestamp::ZERO);
+        let with_both = stability.known().clone();
+        let found = hear(&mut stability, &with_both);
+        assert_eq!(
+            (found.anywhere, named(&found)),
+            (commits[4], commits[..2].to_vec())
+        );
+        assert_eq!(settled(&stability), [false, false, true, true, true]);
+        // One is acknowledged, and told so; a reader there began before that was heard, and later ones of what
+        // comes after are not kept for it.
         stability.done(commits[0]);
+        let found = hear(&mut stability, &with_both);
+        assert_eq!(named(&found), commits[..2]);
         stability.say(clock.next(Ticks(200)));
-        let found = hear(&mut stability, &with_stray);
-        assert!(!found.but_strays && found.anywhere < commits[0]);
-        assert_eq!(settled(&stability), [false, true, true, true]);
-        let without = stability.known().clone();
-        assert!(hear(&mut stability, &without).more);
-        assert_eq!(settled(&stability), [true; 4]);
+        let found = hear(&mut stability, &with_both);
+        assert_eq!(
+            (found.anywhere, named(&found)),
+            (commits[4], commits[..2].to_vec())
+        );
+        assert_eq!(settled(&stability), [false, false, true, true, true]);
+        let with_one = stability.known().clone();
+        let found = hear(&mut stability, &with_one);
+        assert_eq!((named(&found), found.more), (commits[1..2].to_vec(), true));
+        assert_eq!(settled(&stability), [true, false, true, true, true]);
+        // What has been forgotten nobody is told of any more: whoever knows the older list is waited for.
+        let found = hear(&mut stability, &with_both);
+        assert!(found.but.is_none() && found.anywhere < commits[0]);
+        // A coordinator that has come back knows nothing of who has left before: it waits for those who know only
+        // what it said then.
+        let record = stability.checkpoint();
+        let mut again = Stability::new(node, 2, retain, false, Some(aside));
+        again.decided(commits[1], None, std::iter::once(other));
+        again.replay(&record);
+        again.recover();
+        again.say(clock.next(Ticks(300)));
+        assert!(hear(&mut again, &with_one).but.is_none());
+        let now = again.known().clone();
+        assert_eq!(named(&hear(&mut again, &now)), commits[1..2]);
+        assert_eq!(settled(&again), [true, false, true, true, true]);
+    }
+
+    /// No more are remembered of those that were strays than there may be: whoever knows a list from before the
+    /// oldest of them is waited for.
+    #[test]
+    fn few_that_were_strays_are_remembered() {
+        let mut clock = HybridClock::new(NodeId(0));
+        let mut next = || clock.next(Ticks(10));
+        let commits: Vec<Timestamp> = (0..4).map(|_| next()).collect();
+        let mut parted = Parted::at_most(2);
+        let mut lists = vec![next()];
+        parted.told(lists[0]);
+        for commit in &commits {
+            parted.leaves(*commit);
+            lists.push(next());
+            parted.told(*lists.last().expect("it was told"));
+        }
+        let last = commits[3];
+        assert_eq!(parted.clone().unknown_to(lists[1], last, None), None);
+        let mut unknown = |list: Timestamp, up_to| {
+            let unknown = parted.unknown_to(list, up_to, None);
+            unknown.map(|strays| strays.commits.to_vec())
+        };
+        assert_eq!(unknown(lists[2], last), Some(commits[2..].to_vec()));
+        assert_eq!(unknown(lists[2], commits[2]), Some(vec![commits[2]]));
+        assert_eq!(unknown(lists[4], last), Some(vec![]));
+        assert_eq!(unknown(lists[3], last), None);
     }
 
     /// One that is not acknowledged holds nobody up for longer than it may, is told by name, and is stable when
@@ -823,6 +884,7 @@ mod tests {
             after: Ticks(100),
             behind: 2,
             most: 1,
+            parted: 4,
         };
         let (node, other) = (NodeId(0), NodeId(1));
         let mut clock = HybridClock::new(node);

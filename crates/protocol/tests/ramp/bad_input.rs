@@ -171,7 +171,7 @@ fn messages_for_unknown_transactions_leave_nothing() {
                 since: Timestamp::ZERO,
             },
             anywhere: Timestamp::new(1 << 40, Y),
-            but_strays: false,
+            but: None,
         },
     ] {
         let what = format!("{message:?}");

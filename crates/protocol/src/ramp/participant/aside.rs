@@ -15,6 +15,9 @@ use super::{Commits, Participant};
 use crate::ramp::attempt::touches;
 use crate::ramp::message::Known;
 
+/// How many are looked at one by one to find the first.
+const FEW: usize = 64;
+
 /// One coordinator's.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AsideBy {
@@ -27,7 +30,7 @@ pub(super) struct AsideBy {
 
 impl AsideBy {
     /// All of them.
-    pub(super) fn left_out(&self) -> impl Iterator<Item = &Shown> {
+    pub(super) fn left_out(&self) -> impl Iterator<Item = &Shown> + Clone {
         self.left_out.values()
     }
 
@@ -63,6 +66,7 @@ impl Participant {
                 }
             }
         }
+        self.has_aside = self.aside.iter().any(|aside| !aside.left_out.is_empty());
     }
 
     /// Whether a reader that knows of these strays may need evidence of some that are forgotten.
@@ -72,6 +76,19 @@ impl Participant {
             strays.is_some_and(|strays| strays.since < aside.forgotten_since)
         };
         known.has_strays() && self.aside.iter().enumerate().any(is_older)
+    }
+
+    /// The first of those that were left out and that a reader does not know to be stable, or one before it.
+    pub(super) fn first_left_out(&self, known: &Known) -> Option<CommitSequence> {
+        if !self.has_aside {
+            return None;
+        }
+        let all = self.aside.iter().flat_map(AsideBy::left_out);
+        if all.clone().nth(FEW).is_some() {
+            return Some(CommitSequence::LOADED);
+        }
+        let unknown = all.filter(|shown| !known.includes(shown.commit));
+        unknown.map(|shown| shown.sequence).min()
     }
 
     /// Whether a reader may have to be told of what is below its watermark, or of what was left out.

@@ -95,14 +95,18 @@ impl Participant {
     pub(super) fn first_unknown(&self, known: &Known) -> Option<CommitSequence> {
         let newest = self.shown_max.iter().enumerate();
         let first = newest.filter_map(|(node, newest)| {
-            let (shown, known) = (&self.shown[node], known.of(node));
+            let (shown, known) = (&self.shown[node], known.floor(node));
             if *newest <= known {
                 return None;
             }
             let first = shown.all().get(shown.first_above(known))?;
             Some(first.sequence)
         });
-        first.min()
+        let first = first.min();
+        match self.first_left_out(known) {
+            Some(left_out) => Some(first.map_or(left_out, |first| first.min(left_out))),
+            None => first,
+        }
     }
 
     /// Whether somebody who knows this to be stable may need evidence that is not there any more. By the
