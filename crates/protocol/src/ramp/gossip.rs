@@ -128,7 +128,9 @@ impl RampNode {
         if let Some(after) = self.options.gossips_after() {
             self.gossiping = true;
             let others = nodes(&self.topology).saturating_sub(1) as u64;
-            let due = self.context.now + Ticks(after.0.saturating_mul(others));
+            let longer = self.context.stability.longer_between_lists();
+            let after = after.0.saturating_mul(others).saturating_mul(longer);
+            let due = self.context.now + Ticks(after);
             out.timers.push((due, GOSSIP));
         }
     }

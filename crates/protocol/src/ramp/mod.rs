@@ -566,8 +566,9 @@ impl RampNode {
         let stability = &self.context.stability;
         if !self.announcing && (stability.has_fewer() || stability.untold().next().is_some()) {
             self.announcing = true;
-            out.timers
-                .push((self.context.now + self.options.announce_after, ANNOUNCE));
+            let longer = stability.longer_between_lists();
+            let after = self.options.announce_after.0.saturating_mul(longer);
+            out.timers.push((self.context.now + Ticks(after), ANNOUNCE));
         }
     }
 

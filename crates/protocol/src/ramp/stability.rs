@@ -46,6 +46,9 @@ fn after(at: Ticks, pause: Ticks) -> Ticks {
     Ticks(at.0.saturating_add(pause.0).saturating_add(1))
 }
 
+/// Fewer strays than this are listed as often as there is something to say.
+const LISTED_OFTEN: usize = 512;
+
 /// An own transaction that is not known to be stable.
 #[derive(Clone, Debug)]
 struct Unstable {
@@ -390,6 +393,11 @@ impl Stability {
     #[inline]
     pub(super) fn has_fewer(&self) -> bool {
         self.fewer
+    }
+
+    /// How many times as long as usual it takes until strays are listed again: thousands of them cost something.
+    pub(super) fn longer_between_lists(&self) -> u64 {
+        1 + (self.strays.len() / LISTED_OFTEN) as u64
     }
 
     /// What is told of own transactions from now on (`since`).
