@@ -202,6 +202,34 @@ mod tests {
 
     use super::*;
 
+    /// A node that has heard of a newer list of strays, and of nothing else, knew less before.
+    #[test]
+    fn an_older_list_of_strays_is_older_knowledge() {
+        let at = |number| Timestamp::new(number, NodeId(1));
+        let knows = |watermark, since: Option<u64>| {
+            let mut known = Known::nothing(2);
+            let strays = since.map(|since| {
+                Arc::new(Strays {
+                    since: at(since),
+                    commits: Box::new([at(4)]),
+                })
+            });
+            known.set(1, at(watermark), strays);
+            known
+        };
+        let ascending = [
+            knows(8, None),
+            knows(8, Some(9)),
+            knows(8, Some(12)),
+            knows(10, Some(12)),
+        ];
+        for (first, older) in ascending.iter().enumerate() {
+            for (second, newer) in ascending.iter().enumerate() {
+                assert_eq!(older.is_older(newer), first < second, "{first} {second}");
+            }
+        }
+    }
+
     /// Whatever two nodes have heard, joined they know what either does and no more, in either order.
     #[test]
     fn what_two_know_is_known_to_both() {

@@ -84,3 +84,36 @@ fn who_says_nothing_is_waited_for_as_long_as_the_window() {
     wait(&mut cluster, 300, Some(C2));
     assert_eq!(kept(&cluster), [0, 0, 0, 0]);
 }
+
+/// One that its coordinator has set aside, and that has been left out of what is settled, is told of by who shows
+/// it, though nothing else is remembered there.
+#[test]
+fn who_was_left_out_is_told_of() {
+    let options = RampOptions {
+        aside_after: Ticks::from_millis(1),
+        aside_behind: 0,
+        gossip_after: Some(Ticks::from_millis(3)),
+        terminate_after: Some(Ticks::from_millis(60_000)),
+        unsent_commits: 500_000,
+        ..RampOptions::default()
+    };
+    let mut cluster = cluster_with(4, Ticks::from_millis(500), options);
+    for value in 1..=41 {
+        // Every other one is shown where it was coordinated, and is only prepared elsewhere.
+        let writer = cluster.begin(X);
+        let id = value % 2;
+        let effects = [0, 1].map(|part| on(part, vec![update(SET, part, id, value)]));
+        let reply = cluster.ask(writer, Request::Commit(effects.into()));
+        assert!(is_committed(Some(reply)));
+        wait(&mut cluster, 2, None);
+    }
+    wait(&mut cluster, 100, None);
+    assert_eq!(kept(&cluster), [20, 0, 0, 0], "the others are settled");
+    let reader = cluster.begin(C2);
+    for (id, newest) in [(0, 40), (1, 41)] {
+        for part in [0, 1] {
+            let reply = cluster.ask(reader, Request::Read(vec![read_item(part, id)]));
+            assert_eq!(registers(Some(reply)), [newest], "{id} of {part}");
+        }
+    }
+}

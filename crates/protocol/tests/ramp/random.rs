@@ -240,7 +240,12 @@ fn every_schedule_with_a_short_window_is_read_atomic_whatever_metadata_say() {
 fn every_schedule_that_sets_aside_is_read_atomic() {
     let exact = [Metadata::Fast].into_iter();
     for (at, metadata) in (0..).zip(exact.chain(inexact())) {
-        for (retain, window) in [(500_000, WINDOW), (1_000, Ticks::from_micros(300))] {
+        // Remembered for long, for long unless gossip says otherwise, and shortly.
+        for (retain, gossip_after, window) in [
+            (500_000, None, WINDOW),
+            (500_001, Some(Ticks::from_micros(100)), WINDOW),
+            (1_000, None, Ticks::from_micros(300)),
+        ] {
             let recipe = Recipe {
                 partitions: 3,
                 clients: 6,
@@ -250,6 +255,7 @@ fn every_schedule_that_sets_aside_is_read_atomic() {
             let options = RampOptions {
                 announce_after: Ticks::from_micros(200),
                 retain: Ticks::from_micros(retain),
+                gossip_after,
                 aside_after: Ticks::from_micros(at % 3 * 50),
                 aside_behind: 0,
                 aside_max: 3,
