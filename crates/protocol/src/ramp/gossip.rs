@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use anabranch_types::{NodeId, Ticks, Timestamp};
 
+use super::attempt::Phase;
 use super::message::{Known, Message, ReadersKnow, Stamped, Strays};
 use super::{RampNode, nodes};
 use crate::{Outbox, TimerId};
@@ -53,6 +54,11 @@ impl Parted {
             most,
             ..Parted::default()
         }
+    }
+
+    /// How many are remembered.
+    pub(super) fn len(&self) -> usize {
+        self.left.len()
     }
 
     /// One has become stable, which the list that was told last still names.
@@ -141,11 +147,11 @@ impl RampNode {
         self.gossiping = false;
         let readers = self.readers_know();
         let own = self.topology.owner(self.partition);
-        let settled = self.context.stability.settle_unneeded(&readers);
+        let settled = self.context.stability.settle_unneeded(readers[own.index()]);
         let others = (0..nodes(&self.topology) as u16).map(NodeId);
         for node in others.filter(|node| *node != own) {
             let gossip = Message::Gossip {
-                readers: readers.of_readers(node.index()),
+                readers: readers[node.index()],
                 anywhere: settled.anywhere,
                 but: settled.but.clone(),
             };
@@ -157,12 +163,29 @@ impl RampNode {
         }
     }
 
-    /// What every reader knows that is under way here: what the oldest does, for a node never knows less than before.
-    fn readers_know(&self) -> Known {
+    /// What every reader knows that is under way here, by coordinator. One that waits for votes or
+    /// acknowledgements reads no more.
+    fn readers_know(&self) -> Vec<ReadersKnow> {
         let readers = self.attempts.values();
         let readers = readers.chain(self.current.iter().map(|(_, attempt)| attempt));
-        let known = readers.filter_map(|attempt| Some(&attempt.began.as_ref()?.1));
-        let oldest = known.reduce(|one, other| if other.is_older(one) { other } else { one });
-        oldest.unwrap_or(self.context.stability.known()).clone()
+        let readers =
+            readers.filter(|attempt| matches!(attempt.phase, Phase::Idle | Phase::Reading(_)));
+        let mut last = self.context.stability.known();
+        let mut least: Vec<ReadersKnow> = (0..nodes(&self.topology))
+            .map(|node| last.of_readers(node))
+            .collect();
+        for known in readers.filter_map(|attempt| Some(&attempt.began.as_ref()?.1)) {
+            if known.is_same(last) {
+                continue;
+            }
+            last = known;
+            for (node, least) in least.iter_mut().enumerate() {
+                let knows = known.of_readers(node);
+                least.all = least.all.min(knows.all);
+                least.but_strays = least.but_strays.min(knows.but_strays);
+                least.since = least.since.min(knows.since);
+            }
+        }
+        least
     }
 }

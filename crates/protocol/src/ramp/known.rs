@@ -87,17 +87,13 @@ impl Known {
         self.strays.as_ref()?[node].as_ref()
     }
 
-    /// Whether this is what the same node knew before. A node never knows less than before, so that the first
-    /// watermark or list of strays that differs tells.
-    pub(super) fn is_older(&self, than: &Known) -> bool {
-        let all = |known: &Known| {
-            let nodes = 0..known.watermarks.len();
-            let said = nodes.map(|node| (known.of(node), known.strays(node).map(|s| s.since)));
-            said.collect::<Vec<_>>()
+    /// Whether both are one, so far as that can be told at once.
+    pub(super) fn is_same(&self, other: &Known) -> bool {
+        let same_strays = match (&self.strays, &other.strays) {
+            (Some(own), Some(theirs)) => Arc::ptr_eq(own, theirs),
+            (own, theirs) => own.is_none() && theirs.is_none(),
         };
-        let no_strays = !self.has_strays() && !than.has_strays();
-        let same = no_strays && Arc::ptr_eq(&self.watermarks, &than.watermarks);
-        !same && all(self) < all(than)
+        same_strays && Arc::ptr_eq(&self.watermarks, &other.watermarks)
     }
 
     /// By node.
@@ -126,10 +122,18 @@ impl Known {
         let Some(own) = self.strays(node) else {
             return true;
         };
-        own.commits.is_empty() || strays.is_some_and(|strays| Arc::ptr_eq(own, strays))
+        match strays {
+            None => own.commits.is_empty(),
+            // A newer list says more even where it is the same: whoever knows it knows all that has left older ones.
+            Some(strays) if own.commits.is_empty() => strays.since <= own.since,
+            Some(strays) => Arc::ptr_eq(own, strays),
+        }
     }
 
     /// Includes what somebody else says of a node, too: both are true. True if that is more.
+    ///
+    /// Whoever knows a list knows all to be stable that has left an older one; of joined lists the newer one's time
+    /// says so, since no list has a lower watermark than an older one, not in a later life of its coordinator either.
     pub(super) fn join(
         &mut self,
         node: usize,
@@ -201,34 +205,6 @@ mod tests {
     use anabranch_types::random::SplitMix64;
 
     use super::*;
-
-    /// A node that has heard of a newer list of strays, and of nothing else, knew less before.
-    #[test]
-    fn an_older_list_of_strays_is_older_knowledge() {
-        let at = |number| Timestamp::new(number, NodeId(1));
-        let knows = |watermark, since: Option<u64>| {
-            let mut known = Known::nothing(2);
-            let strays = since.map(|since| {
-                Arc::new(Strays {
-                    since: at(since),
-                    commits: Box::new([at(4)]),
-                })
-            });
-            known.set(1, at(watermark), strays);
-            known
-        };
-        let ascending = [
-            knows(8, None),
-            knows(8, Some(9)),
-            knows(8, Some(12)),
-            knows(10, Some(12)),
-        ];
-        for (first, older) in ascending.iter().enumerate() {
-            for (second, newer) in ascending.iter().enumerate() {
-                assert_eq!(older.is_older(newer), first < second, "{first} {second}");
-            }
-        }
-    }
 
     /// Whatever two nodes have heard, joined they know what either does and no more, in either order.
     #[test]

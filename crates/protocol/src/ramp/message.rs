@@ -122,7 +122,7 @@ pub enum Message {
         readers: ReadersKnow,
         /// Of the sender's transactions: all up to here are known to be stable to every reader anywhere.
         anywhere: Timestamp,
-        /// But for these. If none are named, there are none.
+        /// But for these; none where the coordinator does not know which would have to be named.
         but: Option<Arc<Strays>>,
     },
     /// Under causal RAMP, to the coordinator of a transaction that own ones follow: they wait until it is

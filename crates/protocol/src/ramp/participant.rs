@@ -179,7 +179,7 @@ pub(super) struct Participant {
     replaces: bool,
     /// By coordinator: those of `recent` that have left `shown`, and were set aside.
     aside: Vec<AsideBy>,
-    /// Whether any ever were.
+    /// Whether there are any.
     has_aside: bool,
     /// Every transaction that has left `recent` was installed here at or before this.
     settled: CommitSequence,
@@ -292,7 +292,7 @@ impl Participant {
         known: &Known,
         up_to: Option<&UpTo>,
     ) -> Result<Got, Refusal> {
-        if reads.len() > 0 && self.has_forgotten(known) {
+        if reads.len() > 0 && self.has_forgotten(known, &context.stability) {
             return Err(Refusal::Forgotten(context.stability.known().clone()));
         }
         if let Metadata::Hybrid(_) = self.metadata

@@ -238,10 +238,11 @@ impl Stability {
         self.unneeded.join(from.index(), anywhere, strays);
     }
 
-    /// Settles what no reader anywhere needs, where those here know so much, as far as it was said.
-    pub(super) fn settle_unneeded(&mut self, readers: &Known) -> Settled {
+    /// Settles what no reader anywhere needs, where those here know so much of own transactions, as far as it was
+    /// said.
+    pub(super) fn settle_unneeded(&mut self, readers: ReadersKnow) -> Settled {
         let own = self.node.index();
-        self.readers[own] = readers.of_readers(own);
+        self.readers[own] = readers;
         let least = |of: fn(&ReadersKnow) -> Timestamp| {
             let least = self.readers.iter().map(of).min();
             least.expect("there is this node")
@@ -261,7 +262,11 @@ impl Stability {
             self.raise(NodeId(node as u16), unneeded, strays.as_ref());
             more |= self.settled.join(node, unneeded, strays.as_ref());
         }
-        let behind = |node: usize| self.settled.of(node) < self.known.of(node);
+        let behind = |node: usize| {
+            let strays = self.settled.strays(node).into_iter();
+            let mut strays = strays.flat_map(|strays| &strays.commits);
+            self.settled.of(node) < self.known.of(node) || strays.any(|c| self.known.includes(*c))
+        };
         self.remembers = (0..self.told.len()).any(behind);
         Settled {
             anywhere,
@@ -397,7 +402,7 @@ impl Stability {
 
     /// How many times as long as usual it takes until strays are listed again: thousands of them cost something.
     pub(super) fn longer_between_lists(&self) -> u64 {
-        1 + (self.strays.len() / LISTED_OFTEN) as u64
+        1 + ((self.strays.len() + self.parted.len()) / LISTED_OFTEN) as u64
     }
 
     /// What is told of own transactions from now on (`since`).
@@ -699,12 +704,16 @@ impl Stability {
     /// what has ended is stable.
     pub(super) fn recover(&mut self) {
         self.advance();
-        // What had been set aside in an earlier life, as far as that is known.
+        // Others may know a list of strays of an earlier life, with a watermark that is not known here. The first one
+        // of this life has a watermark that is no lower: all that is not acknowledged is set aside, and told
+        // by name. Whoever joins the two then knows all that the newer one says.
         while let Some(front) = self.deciding.front()
-            && front.commit <= self.own()
+            && (self.aside.is_some() || front.commit <= self.own())
         {
             let front = self.deciding.pop_front().expect("it has a front");
-            self.strays.insert(front.commit, front.others);
+            if !front.done {
+                self.strays.insert(front.commit, front.others);
+            }
         }
         let own = self.below_deciding();
         self.raise(self.node, own, None);
@@ -806,8 +815,8 @@ mod tests {
         let hear = |stability: &mut Stability, readers: &Known| {
             let told = readers.of_readers(1);
             stability.heard_unneeded(other, told, Timestamp::ZERO, None);
-            let known = stability.known().clone();
-            stability.settle_unneeded(&known)
+            let own = stability.known().of_readers(1);
+            stability.settle_unneeded(own)
         };
         let named = |found: &Settled| {
             let but = found.but.as_ref().expect("lists are compared");
@@ -855,6 +864,46 @@ mod tests {
         let now = again.known().clone();
         assert_eq!(named(&hear(&mut again, &now)), commits[1..2]);
         assert_eq!(settled(&again), [true, false, true, true, true]);
+    }
+
+    /// One of two strays of a checkpoint has ended since: a coordinator that comes back waits for the other alone.
+    #[test]
+    fn a_stray_that_has_ended_since_the_checkpoint_is_none() {
+        let aside = Aside {
+            after: Ticks(100),
+            behind: 2,
+            most: 4,
+            parted: 4,
+        };
+        let (node, other) = (NodeId(0), NodeId(1));
+        let mut clock = HybridClock::new(node);
+        let mut stability = Stability::new(node, 2, Ticks(1_600), false, Some(aside));
+        stability.age(Ticks(10));
+        let commits: Vec<Timestamp> = (0..4).map(|_| clock.next(Ticks(10))).collect();
+        for commit in &commits {
+            stability.decided(*commit, None, std::iter::once(other));
+        }
+        for commit in &commits[2..] {
+            stability.done(*commit);
+        }
+        stability.age(Ticks(111));
+        assert_eq!(stability.set_aside(clock.next(Ticks(111))), 2);
+        for at in [200, 5_000] {
+            stability.age(Ticks(at));
+        }
+        let record = stability.checkpoint();
+        let mut again = Stability::new(node, 2, Ticks(1_600), false, Some(aside));
+        for commit in &commits[..2] {
+            again.decided(*commit, None, std::iter::once(other));
+        }
+        again.replay(&record);
+        again.done(commits[1]);
+        again.recover();
+        again.say(clock.next(Ticks(6_000)));
+        again.done(commits[0]);
+        assert!(again.is_idle());
+        again.say(clock.next(Ticks(6_100)));
+        assert!(again.known().includes(commits[0]) && again.known().includes(commits[1]));
     }
 
     /// No more are remembered of those that were strays than there may be: whoever knows a list from before the

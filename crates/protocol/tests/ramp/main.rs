@@ -16,6 +16,7 @@ mod readers;
 mod refusals;
 mod sticky;
 mod stories;
+mod strays;
 #[path = "../support/mod.rs"]
 mod support;
 mod termination;

@@ -365,3 +365,21 @@ fn owners_that_refuse_leave_nothing_behind() {
     });
     has_seen_everything(&fates);
 }
+
+/// The same with strays all the time, and gossip beside them.
+#[test]
+fn owners_that_refuse_beside_strays() {
+    let fates = sweep(3_000..3_400, true, |_, random| RampOptions {
+        terminate_after: Some(AFTER),
+        metadata: any_metadata(random),
+        one_phase: random.percent(30),
+        aside_after: Ticks(random.below(AFTER.0 / 4)),
+        aside_behind: random.below(3) as u32,
+        aside_max: 1 + random.below(6) as u32,
+        announce_after: Ticks(1 + random.below(AFTER.0 / 4)),
+        retain: Ticks(AFTER.0 * (1 + random.below(8))),
+        gossip_after: random.percent(70).then_some(Ticks(1 + AFTER.0 / 8)),
+        ..RampOptions::default()
+    });
+    has_seen_everything(&fates);
+}

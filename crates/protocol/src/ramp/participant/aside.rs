@@ -14,6 +14,7 @@ use super::shown::Shown;
 use super::{Commits, Participant};
 use crate::ramp::attempt::touches;
 use crate::ramp::message::Known;
+use crate::ramp::stability::Stability;
 
 /// How many are looked at one by one to find the first.
 const FEW: usize = 64;
@@ -26,6 +27,8 @@ pub(super) struct AsideBy {
     /// What has been forgotten here the coordinator had told of by then: whoever knows only what it said before
     /// may need it.
     forgotten_since: Timestamp,
+    /// Up to here it is not known any more which lists an earlier life has forgotten by.
+    unsure: Timestamp,
 }
 
 impl AsideBy {
@@ -69,11 +72,19 @@ impl Participant {
         self.has_aside = self.aside.iter().any(|aside| !aside.left_out.is_empty());
     }
 
+    /// Of a coordinator's transactions up to here an earlier life has forgotten some.
+    pub(super) fn forgot_before(&mut self, node: usize, settled: Timestamp) {
+        self.aside[node].unsure = settled;
+    }
+
     /// Whether a reader that knows of these strays may need evidence of some that are forgotten.
-    pub(super) fn has_forgotten_aside(&self, known: &Known) -> bool {
+    pub(super) fn has_forgotten_aside(&self, known: &Known, stability: &Stability) -> bool {
         let is_older = |(node, aside): (usize, &AsideBy)| {
-            let strays = known.strays(node);
-            strays.is_some_and(|strays| strays.since < aside.forgotten_since)
+            known.strays(node).is_some_and(|strays| {
+                let mut unsure = strays.commits.iter().take_while(|c| **c <= aside.unsure);
+                strays.since < aside.forgotten_since
+                    || unsure.any(|c| stability.is_settled(*c) && !self.recent.contains_key(c))
+            })
         };
         known.has_strays() && self.aside.iter().enumerate().any(is_older)
     }

@@ -111,16 +111,18 @@ impl Participant {
 
     /// Whether somebody who knows this to be stable may need evidence that is not there any more. By the
     /// clocks he does not: he began after what was forgotten had become stable. But clocks jump.
-    pub(super) fn has_forgotten(&self, known: &Known) -> bool {
+    pub(super) fn has_forgotten(&self, known: &Known, stability: &Stability) -> bool {
         let mut forgotten = self.forgotten.iter().enumerate();
         forgotten.any(|(node, forgotten)| known.of(node) < *forgotten)
-            || self.has_forgotten_aside(known)
+            || self.has_forgotten_aside(known, stability)
     }
 
     /// Up to here nothing is remembered of an earlier life, or of another primary's.
     pub(in crate::ramp) fn forget_up_to(&mut self, settled: &Known) {
-        for (node, forgotten) in self.forgotten.iter_mut().enumerate() {
-            *forgotten = (*forgotten).max(settled.of(node));
+        for node in 0..self.forgotten.len() {
+            let settled = settled.of(node);
+            self.forgotten[node] = self.forgotten[node].max(settled);
+            self.forgot_before(node, settled);
         }
     }
 
