@@ -455,11 +455,17 @@ pub(crate) fn judge_balance(
         .flatten()
         .filter(|c| matches!(c.kind, Kind::Adds { existing: true, .. }) && !is_column(parts, c))
         .collect();
+    // Whether it is ordered against all, whatever they do.
+    let upsets = |mine: &[Contribution<'_>]| {
+        unmaintained(mine, parts, &clause.links).is_some()
+            || mine.iter().any(|c| is_late(c, parts))
+            || regrouped(&all, mine).is_some()
+    };
     let mut findings = Vec::new();
     for owner in &touching {
         let mine = &all[*owner];
         findings.push(if !overwriting.is_empty() {
-            let opponents = if overwriting.contains(owner) {
+            let opponents = if overwriting.contains(owner) || upsets(mine) {
                 &touching
             } else {
                 &overwriting
@@ -472,7 +478,7 @@ pub(crate) fn judge_balance(
             .because(opponents.clone())
             .needing(group_needs(mine))
         } else if !founding.is_empty() {
-            let opponents = if founding.contains(owner) {
+            let opponents = if founding.contains(owner) || upsets(mine) {
                 &touching
             } else {
                 &founding
