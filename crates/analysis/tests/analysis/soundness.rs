@@ -650,16 +650,15 @@ fn seeds() -> std::ops::Range<u64> {
     range.unwrap_or(0..1_000)
 }
 
-#[test]
-fn no_plan_is_broken() {
+/// Attacks the plans of these seeds, none of which breaks.
+fn attacked(seeds: impl Iterator<Item = u64>) -> Tally {
     let effort = Effort {
         cases: 60,
         before_max: 1,
         calls_max: 2,
     };
     let mut tally = Tally::default();
-    let seeds = seeds();
-    for seed in seeds.clone() {
+    for seed in seeds {
         tally.attack(seed, effort);
     }
     let unsound = tally.unsound.len();
@@ -671,6 +670,26 @@ fn no_plan_is_broken() {
         edgeless == 0,
         "{edgeless} counterexamples, of which five are:\n{shown}"
     );
+    tally
+}
+
+/// Without guards these had counterexamples that no edge knew: of numbers whose row's owner gives them at commit all
+/// the same (172720, 175816), of calls that each look for a row which the other inserts (101696, 111392, 115056), of a
+/// row that a node refuses once it is another (115568), and of a sum that is overwritten, and that another
+/// type does not keep either (118208).
+#[test]
+fn what_is_shown_without_guards_is_what_edges_are_for() {
+    let seeds = [
+        101_696, 111_392, 115_056, 115_568, 118_208, 172_720, 175_816,
+    ];
+    let tally = attacked(seeds.into_iter());
+    assert_eq!(tally.tried, 7);
+}
+
+#[test]
+fn no_plan_is_broken() {
+    let seeds = seeds();
+    let tally = attacked(seeds.clone());
     println!("{tally:#?}");
     if seeds == (0..1_000) {
         assert!(tally.refused * 10 < tally.tried, "{tally:#?}");
