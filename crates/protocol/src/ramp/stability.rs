@@ -906,33 +906,6 @@ mod tests {
         assert!(again.known().includes(commits[0]) && again.known().includes(commits[1]));
     }
 
-    /// No more are remembered of those that were strays than there may be: whoever knows a list from before the
-    /// oldest of them is waited for.
-    #[test]
-    fn few_that_were_strays_are_remembered() {
-        let mut clock = HybridClock::new(NodeId(0));
-        let mut next = || clock.next(Ticks(10));
-        let commits: Vec<Timestamp> = (0..4).map(|_| next()).collect();
-        let mut parted = Parted::at_most(2);
-        let mut lists = vec![next()];
-        parted.told(lists[0]);
-        for commit in &commits {
-            parted.leaves(*commit);
-            lists.push(next());
-            parted.told(*lists.last().expect("it was told"));
-        }
-        let last = commits[3];
-        assert_eq!(parted.clone().unknown_to(lists[1], last, None), None);
-        let mut unknown = |list: Timestamp, up_to| {
-            let unknown = parted.unknown_to(list, up_to, None);
-            unknown.map(|strays| strays.commits.to_vec())
-        };
-        assert_eq!(unknown(lists[2], last), Some(commits[2..].to_vec()));
-        assert_eq!(unknown(lists[2], commits[2]), Some(vec![commits[2]]));
-        assert_eq!(unknown(lists[4], last), Some(vec![]));
-        assert_eq!(unknown(lists[3], last), None);
-    }
-
     /// One that is not acknowledged holds nobody up for longer than it may, is told by name, and is stable when
     /// it has been acknowledged; so it is for a coordinator that comes back in between.
     #[test]
