@@ -766,6 +766,67 @@ mod tests {
 
     use super::*;
 
+    /// A coordinator of two nodes, and four transactions that it has decided at 10, the last two of which have been
+    /// acknowledged.
+    struct Coordinator {
+        stability: Stability,
+        commits: Vec<Timestamp>,
+        clock: HybridClock,
+        aside: Aside,
+        retain: Ticks,
+    }
+
+    impl Coordinator {
+        fn new(node: NodeId, most: usize, retain: Ticks) -> Coordinator {
+            let aside = Aside {
+                after: Ticks(100),
+                behind: 2,
+                most,
+                parted: 4,
+            };
+            let mut clock = HybridClock::new(node);
+            let mut stability = Stability::new(node, 2, retain, false, Some(aside));
+            stability.age(Ticks(10));
+            let commits: Vec<Timestamp> = (0..4).map(|_| clock.next(Ticks(10))).collect();
+            let other = NodeId(1 - node.0);
+            for commit in &commits {
+                stability.decided(*commit, None, std::iter::once(other));
+            }
+            for commit in &commits[2..] {
+                stability.done(*commit);
+            }
+            Coordinator {
+                stability,
+                commits,
+                clock,
+                aside,
+                retain,
+            }
+        }
+
+        /// The same as it comes back from a checkpoint of now, of whom these have not been acknowledged by then, and
+        /// these have by the end of its log.
+        fn come_back(&self, waiting: &[Timestamp], ended: &[Timestamp]) -> Stability {
+            let node = self.stability.node;
+            let record = self.stability.checkpoint();
+            let mut again = Stability::new(node, 2, self.retain, false, Some(self.aside));
+            for commit in waiting {
+                again.decided(*commit, None, std::iter::once(NodeId(1 - node.0)));
+            }
+            again.replay(&record);
+            for commit in ended {
+                again.done(*commit);
+            }
+            again.recover();
+            again
+        }
+    }
+
+    /// Whether no reader needs evidence of these.
+    fn settled(stability: &Stability, commits: &[Timestamp]) -> Vec<bool> {
+        commits.iter().map(|c| stability.is_settled(*c)).collect()
+    }
+
     /// Looking at the time only when something can age forgets nothing that was told meanwhile.
     #[test]
     fn what_is_told_is_settled_when_it_has_been_known_for_long_enough() {
@@ -788,33 +849,14 @@ mod tests {
     /// By gossip all but the strays is settled; a reader that knows an older list may still need what has left it.
     #[test]
     fn strays_alone_are_left_out_of_gossip() {
-        let aside = Aside {
-            after: Ticks(100),
-            behind: 2,
-            most: 2,
-            parted: 2,
-        };
-        let (node, other) = (NodeId(1), NodeId(0));
-        let mut clock = HybridClock::new(node);
-        let retain = Ticks(1 << 40);
-        let mut stability = Stability::new(node, 2, retain, false, Some(aside));
-        stability.age(Ticks(10));
-        let commits: Vec<Timestamp> = (0..5).map(|_| clock.next(Ticks(10))).collect();
-        for commit in &commits {
-            stability.decided(*commit, None, std::iter::once(other));
-        }
-        for commit in &commits[2..] {
-            stability.done(*commit);
-        }
+        let mut coordinator = Coordinator::new(NodeId(1), 2, Ticks(1 << 40));
+        let (stability, commits) = (&mut coordinator.stability, &coordinator.commits);
+        let clock = &mut coordinator.clock;
         stability.age(Ticks(111));
         stability.set_aside(clock.next(Ticks(111)));
-        let settled = |stability: &Stability| {
-            let settled = commits.iter().map(|c| stability.is_settled(*c));
-            settled.collect::<Vec<bool>>()
-        };
         let hear = |stability: &mut Stability, readers: &Known| {
             let told = readers.of_readers(1);
-            stability.heard_unneeded(other, told, Timestamp::ZERO, None);
+            stability.heard_unneeded(NodeId(0), told, Timestamp::ZERO, None);
             let own = stability.known().of_readers(1);
             stability.settle_unneeded(own)
         };
@@ -824,109 +866,73 @@ mod tests {
         };
         // Whoever knows no list may need all from the first stray on.
         let nothing = Known::nothing(2);
-        let found = hear(&mut stability, &nothing);
+        let found = hear(stability, &nothing);
         assert!(found.but.is_none() && !found.more && found.anywhere == Timestamp::ZERO);
         let with_both = stability.known().clone();
-        let found = hear(&mut stability, &with_both);
+        let found = hear(stability, &with_both);
         assert_eq!(
             (found.anywhere, named(&found)),
-            (commits[4], commits[..2].to_vec())
+            (commits[3], commits[..2].to_vec())
         );
-        assert_eq!(settled(&stability), [false, false, true, true, true]);
+        assert_eq!(settled(stability, commits), [false, false, true, true]);
         // One is acknowledged, and told so; a reader there began before that was heard, and later ones of what
         // comes after are not kept for it.
         stability.done(commits[0]);
-        let found = hear(&mut stability, &with_both);
+        let found = hear(stability, &with_both);
         assert_eq!(named(&found), commits[..2]);
         stability.say(clock.next(Ticks(200)));
-        let found = hear(&mut stability, &with_both);
+        let found = hear(stability, &with_both);
         assert_eq!(
             (found.anywhere, named(&found)),
-            (commits[4], commits[..2].to_vec())
+            (commits[3], commits[..2].to_vec())
         );
-        assert_eq!(settled(&stability), [false, false, true, true, true]);
+        assert_eq!(settled(stability, commits), [false, false, true, true]);
         let with_one = stability.known().clone();
-        let found = hear(&mut stability, &with_one);
+        let found = hear(stability, &with_one);
         assert_eq!((named(&found), found.more), (commits[1..2].to_vec(), true));
-        assert_eq!(settled(&stability), [true, false, true, true, true]);
+        assert_eq!(settled(stability, commits), [true, false, true, true]);
         // What has been forgotten nobody is told of any more: whoever knows the older list is waited for.
-        let found = hear(&mut stability, &with_both);
+        let found = hear(stability, &with_both);
         assert!(found.but.is_none() && found.anywhere < commits[0]);
         // A coordinator that has come back knows nothing of who has left before: it waits for those who know only
         // what it said then.
-        let record = stability.checkpoint();
-        let mut again = Stability::new(node, 2, retain, false, Some(aside));
-        again.decided(commits[1], None, std::iter::once(other));
-        again.replay(&record);
-        again.recover();
-        again.say(clock.next(Ticks(300)));
+        let mut again = coordinator.come_back(&coordinator.commits[1..2], &[]);
+        again.say(coordinator.clock.next(Ticks(300)));
         assert!(hear(&mut again, &with_one).but.is_none());
         let now = again.known().clone();
-        assert_eq!(named(&hear(&mut again, &now)), commits[1..2]);
-        assert_eq!(settled(&again), [true, false, true, true, true]);
+        assert_eq!(named(&hear(&mut again, &now)), coordinator.commits[1..2]);
+        assert_eq!(
+            settled(&again, &coordinator.commits),
+            [true, false, true, true]
+        );
     }
 
     /// One of two strays of a checkpoint has ended since: a coordinator that comes back waits for the other alone.
     #[test]
     fn a_stray_that_has_ended_since_the_checkpoint_is_none() {
-        let aside = Aside {
-            after: Ticks(100),
-            behind: 2,
-            most: 4,
-            parted: 4,
-        };
-        let (node, other) = (NodeId(0), NodeId(1));
-        let mut clock = HybridClock::new(node);
-        let mut stability = Stability::new(node, 2, Ticks(1_600), false, Some(aside));
-        stability.age(Ticks(10));
-        let commits: Vec<Timestamp> = (0..4).map(|_| clock.next(Ticks(10))).collect();
-        for commit in &commits {
-            stability.decided(*commit, None, std::iter::once(other));
-        }
-        for commit in &commits[2..] {
-            stability.done(*commit);
-        }
+        let mut coordinator = Coordinator::new(NodeId(0), 4, Ticks(1_600));
+        let stability = &mut coordinator.stability;
         stability.age(Ticks(111));
-        assert_eq!(stability.set_aside(clock.next(Ticks(111))), 2);
+        assert_eq!(stability.set_aside(coordinator.clock.next(Ticks(111))), 2);
         for at in [200, 5_000] {
             stability.age(Ticks(at));
         }
-        let record = stability.checkpoint();
-        let mut again = Stability::new(node, 2, Ticks(1_600), false, Some(aside));
-        for commit in &commits[..2] {
-            again.decided(*commit, None, std::iter::once(other));
-        }
-        again.replay(&record);
-        again.done(commits[1]);
-        again.recover();
-        again.say(clock.next(Ticks(6_000)));
+        let commits = &coordinator.commits;
+        let mut again = coordinator.come_back(&commits[..2], &commits[1..2]);
+        again.say(coordinator.clock.next(Ticks(6_000)));
         again.done(commits[0]);
         assert!(again.is_idle());
-        again.say(clock.next(Ticks(6_100)));
-        assert!(again.known().includes(commits[0]) && again.known().includes(commits[1]));
+        again.say(coordinator.clock.next(Ticks(6_100)));
+        assert!(commits.iter().all(|commit| again.known().includes(*commit)));
     }
 
     /// One that is not acknowledged holds nobody up for longer than it may, is told by name, and is stable when
     /// it has been acknowledged; so it is for a coordinator that comes back in between.
     #[test]
     fn what_is_set_aside_is_told_by_name() {
-        let aside = Aside {
-            after: Ticks(100),
-            behind: 2,
-            most: 1,
-            parted: 4,
-        };
-        let (node, other) = (NodeId(0), NodeId(1));
-        let mut clock = HybridClock::new(node);
-        let mut stability = Stability::new(node, 2, Ticks(1_600), false, Some(aside));
-        stability.age(Ticks(10));
-        let commits: Vec<Timestamp> = (0..4).map(|_| clock.next(Ticks(10))).collect();
-        for commit in &commits {
-            stability.decided(*commit, None, std::iter::once(other));
-        }
-        for commit in &commits[2..] {
-            stability.done(*commit);
-        }
+        let mut coordinator = Coordinator::new(NodeId(0), 1, Ticks(1_600));
+        let (stability, commits) = (&mut coordinator.stability, &coordinator.commits);
+        let (clock, other) = (&mut coordinator.clock, NodeId(1));
         assert!(!stability.is_held_up(), "not yet");
         stability.age(Ticks(111));
         assert!(stability.is_held_up());
@@ -946,16 +952,16 @@ mod tests {
         for at in [200, 5_000] {
             stability.age(Ticks(at));
         }
-        let settled: Vec<bool> = commits.iter().map(|c| stability.is_settled(*c)).collect();
-        assert_eq!(settled, [false, true, true, true]);
-        let record = stability.checkpoint();
-        let mut again = Stability::new(node, 2, Ticks(1_600), false, Some(aside));
-        again.decided(commits[0], None, std::iter::once(other));
-        again.replay(&record);
-        again.recover();
+        assert_eq!(settled(stability, commits), [false, true, true, true]);
+        let mut again = coordinator.come_back(&coordinator.commits[..1], &[]);
+        let Coordinator {
+            stability,
+            commits,
+            mut clock,
+            ..
+        } = coordinator;
         again.say(clock.next(Ticks(6_000)));
-        let settled: Vec<bool> = commits.iter().map(|c| again.is_settled(*c)).collect();
-        assert_eq!(settled, [false, true, true, true]);
+        assert_eq!(settled(&again, &commits), [false, true, true, true]);
         assert_eq!((again.own(), again.is_idle()), (commits[3], false));
         assert_eq!(again.check_invariants(), Ok(()));
 
