@@ -455,48 +455,15 @@ pub(crate) fn judge_balance(
         .flatten()
         .filter(|c| matches!(c.kind, Kind::Adds { existing: true, .. }) && !is_column(parts, c))
         .collect();
-    // Whether it is ordered against all, whatever they do.
-    let upsets = |mine: &[Contribution<'_>]| {
-        unmaintained(mine, parts, &clause.links).is_some()
-            || mine.iter().any(|c| is_late(c, parts))
-            || regrouped(&all, mine).is_some()
-    };
-    let mut findings = Vec::new();
-    for owner in &touching {
-        let mine = &all[*owner];
-        findings.push(if !overwriting.is_empty() {
-            let opponents = if overwriting.contains(owner) || upsets(mine) {
-                &touching
-            } else {
-                &overwriting
-            };
-            Finding::no(
-                *owner,
-                "mv-overwrite",
-                "a side of the equation is overwritten: what another adds at the same time is lost",
-            )
-            .because(opponents.clone())
-            .needing(group_needs(mine))
-        } else if !founding.is_empty() {
-            let opponents = if founding.contains(owner) || upsets(mine) {
-                &touching
-            } else {
-                &founding
-            };
-            Finding::no(
-                *owner,
-                "mv-founding",
-                "a group's row may be inserted where rows of the group are already: its total does not know of those that come at the same time",
-            )
-            .because(opponents.clone())
-            .needing(group_needs(mine))
-        } else if let Some(why) = unmaintained(mine, parts, &clause.links) {
-            Finding::unknown(*owner, "mv-unmaintained", why)
-                .because(vec![*owner])
+    // What is to be said of it where no side is overwritten, and no group founded.
+    let by_itself = |owner: usize, mine: &[Contribution<'_>]| -> Finding {
+        if let Some(why) = unmaintained(mine, parts, &clause.links) {
+            Finding::unknown(owner, "mv-unmaintained", why)
+                .because(vec![owner])
                 .needing(group_needs(mine))
         } else if mine.iter().any(|c| is_late(c, parts)) {
             Finding::unknown(
-                *owner,
+                owner,
                 "mv-unmaintained",
                 "an amount is decided at commit, where it may be another than the one that was checked",
             )
@@ -504,14 +471,53 @@ pub(crate) fn judge_balance(
             .needing(group_needs(mine))
         } else if let Some(others) = regrouped(&all, mine) {
             Finding::no(
-                *owner,
+                owner,
                 "mv-transition",
                 "rows are moved into or out of the sum by a change to a row that they are joined with, while others come",
             )
             .because(others)
             .needing(group_needs(mine))
         } else {
-            moved(footprint, *owner, mine, &moving, &existing)
+            moved(footprint, owner, mine, &moving, &existing)
+        }
+    };
+    let mut findings = Vec::new();
+    for owner in &touching {
+        let mine = &all[*owner];
+        let own = by_itself(*owner, mine);
+        // Those that upset the sum for all, and whom it is ordered against for its own sake.
+        let against = |upsetting: &Vec<usize>| -> Vec<usize> {
+            if upsetting.contains(owner) {
+                return touching.clone();
+            }
+            let mut opponents = upsetting.clone();
+            match own.confluent {
+                Confluence::Yes => {}
+                Confluence::No => opponents.extend(&own.because),
+                Confluence::Unknown => opponents.clone_from(&touching),
+            }
+            opponents.sort_unstable();
+            opponents.dedup();
+            opponents
+        };
+        findings.push(if !overwriting.is_empty() {
+            Finding::no(
+                *owner,
+                "mv-overwrite",
+                "a side of the equation is overwritten: what another adds at the same time is lost",
+            )
+            .because(against(&overwriting))
+            .needing(group_needs(mine))
+        } else if !founding.is_empty() {
+            Finding::no(
+                *owner,
+                "mv-founding",
+                "a group's row may be inserted where rows of the group are already: its total does not know of those that come at the same time",
+            )
+            .because(against(&founding))
+            .needing(group_needs(mine))
+        } else {
+            own
         });
     }
     for finding in &mut findings {
