@@ -20,7 +20,7 @@
 //!
 //! What it does not do: it samples, so that nothing found proves nothing; a replica sees a whole
 //! state, never a part of one; and isolation is tried by outcomes alone (two calls that come to what
-//! neither order of them comes to).
+//! neither order of them comes to; where the plan does not order the two for it, in a column that both write).
 
 mod case;
 mod committed;
