@@ -4,7 +4,10 @@
 //! both have a guard, and meeting on the row implies having the same one. That is so if each column
 //! of the guard's key has the value that fixes a column of the row, for both.
 
-use anabranch_types::ColumnIndex;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
+
+use anabranch_types::{ColumnIndex, TableId};
 
 use crate::assertion::Links;
 use crate::footprint::{Action, Footprint};
@@ -119,20 +122,45 @@ fn shared_key(n: &Need, m: &Need) -> Vec<ColumnIndex> {
         .collect()
 }
 
-/// The key columns that all who are ordered for one invariant on one item (a table, or a column of
-/// it) can tell: the guard's key. Where everything is ordered for itself, what `wanted` can tell.
-pub(crate) fn common_key(all: &[Wanted], wanted: &Wanted) -> Vec<ColumnIndex> {
-    let mut key: Vec<ColumnIndex> = wanted.need.key.iter().map(|(c, _)| *c).collect();
-    if wanted.invariant.is_none() {
-        return key;
+/// What a guard is for: an invariant, and an item (a table, or a column of it).
+type Item = (Option<usize>, TableId, Option<ColumnIndex>);
+
+/// The guards' keys.
+pub(crate) struct CommonKeys {
+    known_to_all: HashMap<Item, BTreeSet<ColumnIndex>>,
+}
+
+impl CommonKeys {
+    /// The keys of guards on what all of these want.
+    pub(crate) fn new(all: &[Wanted]) -> CommonKeys {
+        let mut known_to_all: HashMap<Item, BTreeSet<ColumnIndex>> = HashMap::new();
+        for wanted in all {
+            let known = wanted.need.key.iter().map(|(column, _)| *column);
+            match known_to_all.entry(item(wanted)) {
+                Entry::Vacant(new) => {
+                    new.insert(known.collect());
+                }
+                Entry::Occupied(mut common) if !common.get().is_empty() => {
+                    let known: BTreeSet<ColumnIndex> = known.collect();
+                    common.get_mut().retain(|column| known.contains(column));
+                }
+                Entry::Occupied(_) => {}
+            }
+        }
+        CommonKeys { known_to_all }
     }
-    let of_item = all.iter().filter(|w| {
-        w.invariant == wanted.invariant
-            && w.need.table == wanted.need.table
-            && w.need.column == wanted.need.column
-    });
-    for other in of_item {
-        key.retain(|c| other.need.key.iter().any(|(d, _)| d == c));
+
+    /// The key columns that all who are ordered for one invariant on one item can tell: the guard's key. Where
+    /// everything is ordered for itself, what `wanted` can tell.
+    pub(crate) fn of(&self, wanted: &Wanted) -> Vec<ColumnIndex> {
+        let own = wanted.need.key.iter().map(|(column, _)| *column);
+        match (wanted.invariant, self.known_to_all.get(&item(wanted))) {
+            (Some(_), Some(common)) => own.filter(|column| common.contains(column)).collect(),
+            _ => own.collect(),
+        }
     }
-    key
+}
+
+fn item(wanted: &Wanted) -> Item {
+    (wanted.invariant, wanted.need.table, wanted.need.column)
 }

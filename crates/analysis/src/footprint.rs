@@ -6,8 +6,6 @@
 //! which column. Analysis is closed-world: a column is *settled* when no type updates it, and a row
 //! is there for good when no type deletes from its table.
 
-use std::collections::BTreeSet;
-
 use anabranch_sql::catalog::{Catalog, ForeignKey, ReferentialAction};
 use anabranch_sql::summary::{
     ColumnWrite, Comparison, Condition, Deferral, ResultUse, Role, StatementId, StatementSummary,
@@ -298,7 +296,6 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
     let mut actions = Vec::new();
     for statement in &summary.statements {
         let writing = statement.accesses.iter().any(|a| a.role != Role::Read);
-        let does_anything = summary.unknown.is_some() && does_anything(catalog, statement);
         for (place, access) in statement.accesses.iter().enumerate() {
             if !is_known(catalog, access) {
                 continue;
@@ -324,7 +321,8 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
                 cascaded: false,
             };
             actions.push(action);
-            if !does_anything {
+            // Of anything, what follows from a deletion is a part.
+            if !summary.does_anything {
                 let deleted = actions.last().expect("it was just pushed");
                 let cascades = cascades_of(catalog, deleted);
                 actions.extend(cascades);
@@ -422,21 +420,6 @@ fn telling(term: &Term) -> u8 {
         Term::Pure => 5,
         Term::Unknown => 6,
     }
-}
-
-/// Whether a statement that is not understood may delete and change any rows of every table: then what follows from a
-/// deletion is among that, and with many tables it would be told very often.
-fn does_anything(catalog: &Catalog, statement: &StatementSummary) -> bool {
-    let all_of = |access: &&TableAccess| {
-        let columns = catalog.schema.table(access.table).columns.len();
-        access.conditions.is_empty()
-            && (access.role == Role::Delete || access.writes.len() == columns)
-    };
-    [Role::Update, Role::Delete].into_iter().all(|role| {
-        let of_role = statement.accesses.iter().filter(|a| a.role == role);
-        let tables: BTreeSet<TableId> = of_role.filter(all_of).map(|a| a.table).collect();
-        tables.len() == catalog.tables.len()
-    })
 }
 
 /// The deletions and updates that foreign keys add to a deletion or to a change of keys, through

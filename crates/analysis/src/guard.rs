@@ -7,7 +7,7 @@
 use anabranch_sql::summary::Term;
 use anabranch_types::ColumnIndex;
 
-use crate::conflict::{Wanted, common_key};
+use crate::conflict::{CommonKeys, Wanted};
 use crate::footprint::Footprint;
 use crate::plan::{Guard, GuardKeeping, GuardKey};
 use crate::rule::Need;
@@ -25,9 +25,10 @@ pub(crate) struct Held {
 /// The guards of every type.
 pub(crate) fn guards(footprint: &Footprint<'_>, wanted: &[Wanted]) -> Vec<Vec<Held>> {
     let mut held: Vec<Vec<Held>> = vec![Vec::new(); footprint.types.len()];
+    let keys = CommonKeys::new(wanted);
     for want in wanted {
         let need = &want.need;
-        let key = common_key(wanted, want);
+        let key = keys.of(want);
         let terms: Vec<Term> = key
             .iter()
             .filter_map(|k| {

@@ -31,6 +31,7 @@
 //! them, or its author says so); and whatever no rule decides is unknown, which counts as needing
 //! coordination.
 
+mod anything;
 mod assertion;
 mod conflict;
 mod covered;
@@ -155,7 +156,8 @@ pub fn analyze_with(
         limits,
         ..
     } = *options;
-    let footprint = Footprint::new(catalog, summaries);
+    let seen = anything::stood_for(catalog, summaries);
+    let footprint = Footprint::new(catalog, &seen);
     let declared = invariant::collect(&footprint);
     let findings = find(&footprint, &declared, &options.solver);
     let needs = match guarantee {
@@ -179,6 +181,9 @@ pub fn analyze_with(
     let checked: Vec<(Vec<AssertionCheck>, Vec<usize>)> = (0..footprint.types.len())
         .map(|owner| {
             let summary = footprint.types[owner].summary;
+            if summary.does_anything {
+                return Default::default();
+            }
             checks(summary, &declared, &findings, owner, serializable)
         })
         .collect();
@@ -230,8 +235,11 @@ pub fn analyze_with(
                 Some(_) if !harmless => CoordinationClass::Global,
                 _ => routing::class(&layout.placements, &held[owner], parameter),
             };
-            let verdicts = verdicts_of(&footprint, &findings, owner);
-            let guards = &held[owner];
+            // Who may do anything is ordered against all for everything, which is said once.
+            let (verdicts, guards) = match summary.does_anything {
+                true => (Vec::new(), &[][..]),
+                false => (verdicts_of(&footprint, &findings, owner), &held[owner][..]),
+            };
             let mut entry = entry(
                 &footprint,
                 owner,
@@ -244,7 +252,9 @@ pub fn analyze_with(
             (entry.checks, entry.trusted) = (checks, trusted);
             entry.class =
                 class_with_checks(entry.class, &entry.checks, &declared, &layout.placements);
-            entry.read_subset = subsets[owner].take();
+            if !summary.does_anything {
+                entry.read_subset = subsets[owner].take();
+            }
             entry
         })
         .collect();
@@ -402,11 +412,13 @@ fn entry(
         checks: Vec::new(),
         trusted: Vec::new(),
         unknown: of.unknown.clone(),
+        does_anything: of.does_anything,
         protocol: if serializable { "locking" } else { "ramp-fast" },
         verdicts,
         serializable,
         // Where there are no tables, what is not known does nothing to any.
         read_only: (of.unknown.is_none() || of.only_reads)
+            && !of.does_anything
             && of
                 .statements
                 .iter()

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use anabranch_sql::SourceFile;
 use anabranch_sql::script::{Client, ClientParameter, Step, Unresolved};
@@ -299,7 +300,7 @@ struct Making<'w> {
     project: &'w Project<'w>,
     parameters: Vec<ClientParameter>,
     /// The parameters that values are.
-    known: BTreeMap<(u32, String), usize>,
+    known: BTreeMap<(u32, Arc<str>), usize>,
     names: BTreeSet<String>,
     unresolved: Vec<Unresolved>,
     runs: &'w [Run],
@@ -364,7 +365,7 @@ impl Making<'_> {
             return *known;
         }
         let varies = scalar.varies || !scalar.read.is_empty();
-        let parameter = self.parameter(scalar.shown.clone(), varies);
+        let parameter = self.parameter(scalar.shown.to_string(), varies);
         self.known.insert(key, parameter);
         parameter
     }

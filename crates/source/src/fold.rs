@@ -1,6 +1,8 @@
 //! Texts put together from pieces, and made statements: placeholders become `$n`, and the values that
 //! are bound to them its parameters.
 
+use std::sync::Arc;
+
 use anabranch_sql::script::{ClientStatement, Placeholder, substitute};
 
 use crate::value::{ALTERNATIVES_MAX, Folded, PIECES_MAX, Piece, Scalar, TEXT_MAX, each_once};
@@ -199,9 +201,9 @@ pub(crate) fn statement(
     if folded.length() > TEXT_MAX {
         return Err(Scalar {
             id: 0,
-            shown: "it is too long".to_owned(),
+            shown: "it is too long".into(),
             varies: false,
-            read: Vec::new(),
+            read: Arc::default(),
             number: false,
         });
     }
@@ -362,15 +364,15 @@ fn joined(text: &str, inside: &[usize], holes: &[(Scalar, bool)]) -> Scalar {
         .filter_map(|hole| holes.get(*hole))
         .map(|(value, _)| value);
     let whole = shown.trim_matches('\'');
-    let alone = of.clone().count() == 1 && of.clone().any(|value| value.shown == whole);
+    let alone = of.clone().count() == 1 && of.clone().any(|value| &*value.shown == whole);
     match of.clone().next() {
         Some(value) if alone => value.clone(),
         first => Scalar {
             // Another value than that in the hole.
             id: first.map_or(u32::MAX, |value| u32::MAX - value.id),
-            shown,
+            shown: shown.into(),
             varies: of.clone().any(|value| value.varies),
-            read: each_once(of.flat_map(|value| value.read.clone()).collect()),
+            read: each_once(of.flat_map(|value| value.read.iter().cloned()).collect()).into(),
             number: false,
         },
     }
@@ -428,9 +430,9 @@ mod tests {
     fn scalar(id: u32, shown: &str, number: bool) -> Scalar {
         Scalar {
             id,
-            shown: shown.to_owned(),
+            shown: shown.into(),
             varies: false,
-            read: Vec::new(),
+            read: Arc::default(),
             number,
         }
     }
@@ -441,11 +443,11 @@ mod tests {
             asked.push(match a {
                 Asked::Position(n) => format!("#{n}"),
                 Asked::Named(name) => name.to_owned(),
-                Asked::Hole(value) => value.shown.clone(),
+                Asked::Hole(value) => value.shown.to_string(),
             });
             asked.len()
         });
-        let statement = statement.map_err(|value| value.shown)?;
+        let statement = statement.map_err(|value| value.shown.to_string())?;
         assert_eq!(statement.text.len() + 1, statement.places.len());
         Ok((statement.text, asked))
     }

@@ -168,7 +168,7 @@ fn plain(value: &Value) -> Option<(&Read, &str)> {
 
 fn shown(value: &Value) -> String {
     match value {
-        Value::Scalar(scalar) => scalar.shown.clone(),
+        Value::Scalar(scalar) => scalar.shown.to_string(),
         Value::Nothing => "NULL".to_owned(),
         Value::Text(texts) => format!(
             "'{}'",
@@ -294,7 +294,7 @@ fn of_rows(
         _ => None,
     };
     let is_nothing = |value: &Value| {
-        matches!(value, Value::Nothing) || matches!(value, Value::Scalar(s) if s.shown == "0")
+        matches!(value, Value::Nothing) || matches!(value, Value::Scalar(s) if &*s.shown == "0")
     };
     let (run, there) = match (rows(&comparison.left), rows(&comparison.right), sign) {
         (Some(run), None, Sign::Holds) => (run, holds),

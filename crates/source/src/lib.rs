@@ -31,6 +31,7 @@ mod walk;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use anabranch_sql::SourceFile;
 use anabranch_sql::script::Client;
@@ -127,7 +128,7 @@ fn constants(project: &mut Project<'_>) {
 }
 
 /// Numbers that no function gives to its values.
-const FIRST_OF_CONSTANTS: u32 = 1 << 30;
+pub(crate) const FIRST_OF_CONSTANTS: u32 = 1 << 30;
 
 /// What of a value means the same everywhere: texts.
 fn constant(value: Value, next: &mut u32) -> Option<Value> {
@@ -138,7 +139,7 @@ fn constant(value: Value, next: &mut u32) -> Option<Value> {
         if let Piece::Hole { value, .. } = piece {
             *next += 1;
             value.id = *next;
-            value.read.clear();
+            value.read = Arc::default();
         }
     }
     Some(Value::Text(texts))
@@ -160,9 +161,9 @@ fn add(known: &mut Value, value: &Value) {
 fn any_text() -> Value {
     let any = Scalar {
         id: FIRST_OF_CONSTANTS,
-        shown: "one of many texts".to_owned(),
+        shown: "one of many texts".into(),
         varies: true,
-        read: Vec::new(),
+        read: Arc::default(),
         number: false,
     };
     Value::Text(vec![Folded::hole(any, 0, 0)])

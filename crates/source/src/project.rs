@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     language::Language,
     names,
-    reassigned::{Reassigned, reassigned},
+    reassigned::{Reassigned, globals, reassigned},
     syntax::{Argument, Expression, ExpressionKind, Function, Module, Statement, StatementKind},
     value::Value,
 };
@@ -151,9 +151,11 @@ impl<'p> Project<'p> {
 
     /// What the functions of a file give to names of their surroundings.
     pub(crate) fn reassigned_in(&self, file: usize) -> Vec<Reassigned<'_>> {
+        let source = &self.sources[file];
+        let globals = globals(source);
         let of_file = self.functions.iter().filter(|f| f.file == file);
         of_file
-            .flat_map(|function| reassigned(&self.sources[file], function))
+            .flat_map(|function| reassigned(source, &globals, function))
             .collect()
     }
 
@@ -330,8 +332,8 @@ fn receiver<'s>(source: &'s Source, function: &Function) -> Option<(&'s str, &'s
 
 /// `file:line`, for what has no name.
 pub(crate) fn place_name(source: &Source, at: usize) -> String {
-    let before = source.text.as_bytes().iter().take(at);
-    let line = before.filter(|byte| **byte == b'\n').count() + 1;
+    let before = &source.text.as_bytes()[..at.min(source.text.len())];
+    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
     let file = source.name.rsplit('/').next().unwrap_or(&source.name);
     format!("{file}:{line}")
 }
@@ -366,56 +368,81 @@ pub(crate) fn parts(value: &Expression) -> Vec<&Expression> {
 
 /// The names of all that is called in some statements, those in functions within them included.
 fn called(statements: &[Statement], found: &mut BTreeSet<String>) {
-    fn expression(value: &Expression, found: &mut BTreeSet<String>) {
+    expressions(statements, true, &mut |value| {
         if let ExpressionKind::Call { callee, .. } = &value.kind
             && let Some(name) = callee.last_name()
         {
             found.insert(name.to_owned());
         }
-        if let ExpressionKind::Lambda(function) = &value.kind {
-            called(&function.body, found);
-        }
-        parts(value)
-            .into_iter()
-            .for_each(|part| expression(part, found));
-    }
+    });
+}
+
+/// Each expression in some statements, and each that it is made of; those in functions and classes within them, too,
+/// where `within`.
+pub(crate) fn expressions<'p>(
+    statements: &'p [Statement],
+    within: bool,
+    found: &mut dyn FnMut(&'p Expression),
+) {
     for statement in statements {
         match &statement.kind {
-            StatementKind::Expression(value) => expression(value, found),
+            StatementKind::Expression(value) => expression(value, within, found),
             StatementKind::If {
                 condition,
                 then,
                 otherwise,
             } => {
-                expression(condition, found);
-                called(then, found);
-                called(otherwise, found);
+                expression(condition, within, found);
+                expressions(then, within, found);
+                expressions(otherwise, within, found);
             }
             StatementKind::Cases { value, cases, .. } => {
-                value.iter().for_each(|v| expression(v, found));
-                cases.iter().for_each(|case| called(case, found));
+                value.iter().for_each(|v| expression(v, within, found));
+                cases
+                    .iter()
+                    .for_each(|case| expressions(case, within, found));
             }
             StatementKind::Loop { before, body } => {
-                before.iter().for_each(|v| expression(v, found));
-                called(body, found);
+                before.iter().for_each(|v| expression(v, within, found));
+                expressions(body, within, found);
             }
             StatementKind::Try {
                 body,
                 handlers,
                 finally,
             } => {
-                called(body, found);
-                handlers.iter().for_each(|h| called(h, found));
-                called(finally, found);
+                expressions(body, within, found);
+                handlers.iter().for_each(|h| expressions(h, within, found));
+                expressions(finally, within, found);
             }
             StatementKind::Return(value) | StatementKind::Throw(value) => {
-                value.iter().for_each(|v| expression(v, found));
+                value.iter().for_each(|v| expression(v, within, found));
             }
-            StatementKind::Block(inner)
-            | StatementKind::Other(inner)
-            | StatementKind::Class { body: inner, .. } => called(inner, found),
-            StatementKind::Function(function) => called(&function.body, found),
-            StatementKind::Leave | StatementKind::Broken => {}
+            StatementKind::Block(inner) | StatementKind::Other(inner) => {
+                expressions(inner, within, found);
+            }
+            StatementKind::Class { body: inner, .. } if within => {
+                expressions(inner, within, found);
+            }
+            StatementKind::Function(function) if within => {
+                expressions(&function.body, within, found);
+            }
+            StatementKind::Class { .. }
+            | StatementKind::Function(_)
+            | StatementKind::Leave
+            | StatementKind::Broken => {}
         }
+    }
+}
+
+fn expression<'p>(value: &'p Expression, within: bool, found: &mut dyn FnMut(&'p Expression)) {
+    found(value);
+    if let ExpressionKind::Lambda(function) = &value.kind
+        && within
+    {
+        expressions(&function.body, within, found);
+    }
+    for part in parts(value) {
+        expression(part, within, found);
     }
 }

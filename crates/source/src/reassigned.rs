@@ -4,10 +4,12 @@
 //! Scopes are not followed. What a function assigns without declaring it there is taken for the file's name, in
 //! Python and PHP where it says so (`global`); and `X.name` for that of a class or an object X.
 
+use std::collections::BTreeSet;
+
 use crate::{
     language::Language,
-    project::{Declared, Source, parts},
-    syntax::{Expression, ExpressionKind, Statement, StatementKind},
+    project::{Declared, Source, expressions},
+    syntax::{Expression, ExpressionKind},
 };
 
 /// A name that a function gives a value.
@@ -21,49 +23,68 @@ pub(crate) struct Reassigned<'p> {
     pub(crate) adds: bool,
 }
 
-/// What a function gives to names of its surroundings.
-pub(crate) fn reassigned<'p>(source: &Source, declared: &'p Declared<'p>) -> Vec<Reassigned<'p>> {
+/// The names that some function of a file says are the file's (`global`), in languages in which it has to.
+pub(crate) fn globals(source: &Source) -> BTreeSet<&str> {
+    let lines = source.text.lines().map(str::trim_start);
+    let named = lines.filter_map(|line| line.strip_prefix("global "));
+    let named = named.flat_map(|names| names.split([',', ';']));
+    named
+        .map(|name| name.trim().trim_start_matches('$'))
+        .collect()
+}
+
+/// What a function gives to names of its surroundings, of a file with these [`globals`].
+pub(crate) fn reassigned<'p>(
+    source: &Source,
+    globals: &BTreeSet<&str>,
+    declared: &'p Declared<'p>,
+) -> Vec<Reassigned<'p>> {
     let mut found = Vec::new();
-    in_statements(
-        &declared.function.body,
-        &mut |assigned, target, adds, value| {
-            let (of, name) = match &target.kind {
-                ExpressionKind::Name(name) if is_outside(source, assigned, name) => (None, name),
-                ExpressionKind::Member(of, name) => match &of.kind {
-                    ExpressionKind::Name(of)
-                        if matches!(of.as_str(), "this" | "self" | "cls" | "static" | "$this") =>
-                    {
-                        (declared.class.as_deref(), name)
-                    }
-                    ExpressionKind::Name(of) => (Some(of.as_str()), name),
-                    _ => return,
-                },
+    // Functions in it are looked at by themselves.
+    expressions(&declared.function.body, false, &mut |assigned| {
+        let ExpressionKind::Assign {
+            target,
+            operator,
+            value,
+        } = &assigned.kind
+        else {
+            return;
+        };
+        let (of, name) = match &target.kind {
+            ExpressionKind::Name(name) if is_outside(source, globals, assigned, name) => {
+                (None, name)
+            }
+            ExpressionKind::Member(of, name) => match &of.kind {
+                ExpressionKind::Name(of)
+                    if matches!(of.as_str(), "this" | "self" | "cls" | "static" | "$this") =>
+                {
+                    (declared.class.as_deref(), name)
+                }
+                ExpressionKind::Name(of) => (Some(of.as_str()), name),
                 _ => return,
-            };
-            found.push(Reassigned {
-                of,
-                name,
-                value,
-                adds,
-            });
-        },
-    );
+            },
+            _ => return,
+        };
+        found.push(Reassigned {
+            of,
+            name,
+            value,
+            adds: operator.is_some(),
+        });
+    });
     found
 }
 
 /// Whether a plain name that is assigned there is one from outside of the function.
-fn is_outside(source: &Source, assigned: &Expression, name: &str) -> bool {
+fn is_outside(
+    source: &Source,
+    globals: &BTreeSet<&str>,
+    assigned: &Expression,
+    name: &str,
+) -> bool {
     let text = source.text.as_str();
     match source.language {
-        Language::Python | Language::Php => {
-            let named = |line: &str| {
-                let rest = line.trim_start().strip_prefix("global ");
-                let names = rest.into_iter().flat_map(|rest| rest.split([',', ';']));
-                let is_it = |one: &str| one.trim().trim_start_matches('$') == name;
-                names.into_iter().any(is_it)
-            };
-            text.lines().any(named)
-        }
+        Language::Python | Language::Php => globals.contains(name),
         Language::Go => {
             let rest = text.get(assigned.range.clone()).unwrap_or_default();
             let sign = rest.find('=').unwrap_or(0);
@@ -75,67 +96,5 @@ fn is_outside(source: &Source, assigned: &Expression, name: &str) -> bool {
             let last = before.trim_end().chars().next_back().unwrap_or(';');
             !(last.is_alphanumeric() || matches!(last, '>' | ']' | '_'))
         }
-    }
-}
-
-/// Assignments: the whole, what is assigned to, whether the old value goes into it, and the new value.
-type Found<'f, 'p> = &'f mut dyn FnMut(&'p Expression, &'p Expression, bool, &'p Expression);
-
-fn in_statements<'p>(statements: &'p [Statement], found: Found<'_, 'p>) {
-    for statement in statements {
-        match &statement.kind {
-            StatementKind::Expression(value) => in_expression(value, found),
-            StatementKind::If {
-                condition,
-                then,
-                otherwise,
-            } => {
-                in_expression(condition, found);
-                in_statements(then, found);
-                in_statements(otherwise, found);
-            }
-            StatementKind::Cases { value, cases, .. } => {
-                value.iter().for_each(|v| in_expression(v, found));
-                cases.iter().for_each(|case| in_statements(case, found));
-            }
-            StatementKind::Loop { before, body } => {
-                before.iter().for_each(|v| in_expression(v, found));
-                in_statements(body, found);
-            }
-            StatementKind::Try {
-                body,
-                handlers,
-                finally,
-            } => {
-                in_statements(body, found);
-                handlers.iter().for_each(|h| in_statements(h, found));
-                in_statements(finally, found);
-            }
-            StatementKind::Return(value) | StatementKind::Throw(value) => {
-                value.iter().for_each(|v| in_expression(v, found));
-            }
-            StatementKind::Block(inner) | StatementKind::Other(inner) => {
-                in_statements(inner, found);
-            }
-            // Functions in it are looked at by themselves.
-            StatementKind::Function(_)
-            | StatementKind::Class { .. }
-            | StatementKind::Leave
-            | StatementKind::Broken => {}
-        }
-    }
-}
-
-fn in_expression<'p>(value: &'p Expression, found: Found<'_, 'p>) {
-    if let ExpressionKind::Assign {
-        target,
-        operator,
-        value: given,
-    } = &value.kind
-    {
-        found(value, target, operator.is_some(), given);
-    }
-    for part in parts(value) {
-        in_expression(part, found);
     }
 }

@@ -18,16 +18,16 @@ pub(crate) const PIECES_MAX: usize = 50_000;
 const WEIGHT_MAX: usize = 10_000;
 
 /// One value, whatever it is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scalar {
     /// Tells it from every other.
     pub(crate) id: u32,
     /// The expression that it stands for.
-    pub(crate) shown: String,
+    pub(crate) shown: Arc<str>,
     /// Whether it is another each time that a loop comes round.
     pub(crate) varies: bool,
     /// What it has been computed from that was read: which statement, and which of its columns.
-    pub(crate) read: Vec<Read>,
+    pub(crate) read: Arc<[Read]>,
     /// Whether it is a number for certain.
     pub(crate) number: bool,
 }
@@ -46,13 +46,16 @@ pub(crate) struct Read {
 /// What has been read, each once, where it stands first: what is computed from itself again and again has
 /// read no more than before.
 pub(crate) fn each_once(mut read: Vec<Read>) -> Vec<Read> {
+    if read.len() < 2 {
+        return read;
+    }
     let mut seen = BTreeSet::new();
     read.retain(|one| seen.insert(one.clone()));
     read
 }
 
 /// A known piece of a text, or a hole in it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Known {
         file: usize,
@@ -69,7 +72,7 @@ pub(crate) enum Piece {
 }
 
 /// A text.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Folded {
     pub(crate) pieces: Vec<Piece>,
 }
@@ -190,7 +193,7 @@ fn is_call(behind: &str) -> bool {
 }
 
 /// What an expression may come to.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     /// One of these texts.
     Text(Vec<Folded>),
@@ -213,6 +216,21 @@ impl Value {
         let mut found: Vec<Read> = Vec::new();
         self.collect_read(&mut found);
         each_once(found)
+    }
+
+    /// Whether it depends on anything that has been read.
+    pub(crate) fn has_read(&self) -> bool {
+        match self {
+            Value::Scalar(scalar) => !scalar.read.is_empty(),
+            Value::Rows(runs) => !runs.is_empty(),
+            Value::List(values) => values.iter().any(Value::has_read),
+            Value::Map(pairs) => pairs.iter().any(|(_, value)| value.has_read()),
+            Value::Text(texts) => texts
+                .iter()
+                .flat_map(|t| &t.pieces)
+                .any(|piece| matches!(piece, Piece::Hole { value, .. } if !value.read.is_empty())),
+            Value::Handle(_) | Value::Function(_) | Value::Nothing => false,
+        }
     }
 
     /// Whether it is more than is kept: a list of lists of lists soon has more parts than there is memory.

@@ -221,7 +221,8 @@ def f(conn, ids):
     let summary = &script.summaries[0];
     assert!(summary.unknown.is_some());
     let writes = |role: Role| {
-        let all = summary.statements.iter().flat_map(|s| &s.accesses);
+        let all = summary.all_it_may_do(script.application.catalog());
+        let all = all.iter().flat_map(|s| &s.accesses);
         all.filter(|a| a.role == role)
             .map(|a| a.table.0)
             .collect::<Vec<_>>()
@@ -247,7 +248,8 @@ function k(db, id) { db.query("DELETE FROM c WHERE id = $1", [id]); }
             .iter()
             .find(|s| s.name == name)
             .expect("it is there");
-        let all = summary.statements.iter().flat_map(|s| &s.accesses);
+        let all = summary.all_it_may_do(script.application.catalog());
+        let all = all.iter().flat_map(|s| &s.accesses);
         all.filter(|a| a.role == Role::Delete)
             .map(|a| a.table.0)
             .collect::<Vec<_>>()
@@ -488,11 +490,11 @@ fn nesting_without_end_and_texts_without_end_do_no_harm() {
         let (program, script) = analysed(&[(name, text)]);
         assert!(!program.clients.is_empty(), "{name}");
         // Something writes: nobody may take it for nothing.
-        let mut accesses = script
-            .summaries
-            .iter()
-            .flat_map(|s| &s.statements)
-            .flat_map(|s| &s.accesses);
+        let catalog = script.application.catalog();
+        let all = script.summaries.iter();
+        let mut accesses = all
+            .flat_map(|s| s.all_it_may_do(catalog))
+            .flat_map(|s| s.accesses);
         assert!(
             name == "m.py" || accesses.any(|a| a.role == Role::Delete),
             "{name}"

@@ -22,7 +22,9 @@ fn analysed(text: &str) -> (String, Script) {
 fn writes(script: &Script, name: &str) -> bool {
     let summaries = &script.summaries;
     let of_it = summaries.iter().filter(|summary| summary.name == name);
-    let mut accesses = of_it.flat_map(|s| s.statements.iter().flat_map(|s| &s.accesses));
+    let catalog = script.application.catalog();
+    let statements = of_it.flat_map(|s| s.all_it_may_do(catalog));
+    let mut accesses = statements.flat_map(|s| s.accesses);
     accesses.any(|access| access.role != Role::Read)
 }
 

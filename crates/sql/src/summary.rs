@@ -29,6 +29,9 @@ pub struct TransactionSummary {
     pub keeps: Vec<String>,
     /// What of it is not understood: then what is told here is the most that it may do.
     pub unknown: Option<String>,
+    /// Whether it may do anything to every table, since it is not understood: more than `statements` tell
+    /// ([`crate::script::anything`] does).
+    pub does_anything: bool,
     /// Whether it is known to write to no table, even where it is not understood.
     pub only_reads: bool,
 }

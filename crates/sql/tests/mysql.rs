@@ -245,7 +245,8 @@ UPDATE kept SET n = 1 WHERE id = ?;
     let lines: Vec<u32> = told.iter().map(|(line, _)| *line).collect();
     assert_eq!(lines, [3, 4, 5, 9, 13, 16, 18], "{told:#?}");
     let p = summary(&script, "p");
-    let deletes = p.statements.iter().flat_map(|s| &s.accesses);
+    let all_done = p.all_it_may_do(script.application.catalog());
+    let deletes = all_done.iter().flat_map(|s| &s.accesses);
     assert!(deletes.filter(|a| a.role == Role::Delete).count() >= 2);
 }
 
@@ -288,7 +289,8 @@ UPDATE a JOIN b ON a.id = b.id SET b.n = 2;
     for name in ["both", "joined"] {
         let found = summary(&script, name);
         assert!(found.unknown.is_some(), "{name}");
-        let accesses = found.statements.iter().flat_map(|s| &s.accesses);
+        let all_done = found.all_it_may_do(script.application.catalog());
+        let accesses = all_done.iter().flat_map(|s| &s.accesses);
         let updated = accesses
             .filter(|a| a.role == Role::Update)
             .map(|a| a.table.0);

@@ -17,7 +17,8 @@ fn find<'s>(script: &'s Script, name: &str) -> &'s TransactionSummary {
 /// What a type does to which tables; whether all of it is understood.
 fn done(script: &Script, name: &str) -> (Vec<(String, Role)>, bool) {
     let summary = find(script, name);
-    let accesses = summary.statements.iter().flat_map(|s| &s.accesses);
+    let all_done = summary.all_it_may_do(script.application.catalog());
+    let accesses = all_done.iter().flat_map(|s| &s.accesses);
     let tables = &script.application.catalog().schema.tables;
     let mut done: Vec<(String, Role)> = accesses
         .map(|a| (tables[a.table.index()].name.clone(), a.role))

@@ -314,7 +314,8 @@ fn reach(script: &Script, name: &str) -> Vec<(u16, Role)> {
     let mut all = script.summaries.iter();
     let summary = all.find(|s| s.name == name).expect("it is there");
     assert!(summary.unknown.is_some(), "{name}");
-    let accesses = summary.statements.iter().flat_map(|s| &s.accesses);
+    let all_done = summary.all_it_may_do(script.application.catalog());
+    let accesses = all_done.iter().flat_map(|s| &s.accesses);
     let mut found: Vec<(u16, Role)> = accesses.map(|a| (a.table.0, a.role)).collect();
     found.sort_by_key(|(table, role)| (*table, *role as u8));
     assert_eq!(

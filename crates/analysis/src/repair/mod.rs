@@ -39,6 +39,7 @@ pub use catalogue::{KINDS, Kind, kind_by_code};
 pub use change::{Classes, PlanChange, TypeChange, TypePlan};
 pub use combined::{STEPS_MAX, Step, TRIED_AFTER_MAX};
 
+use crate::anything::stood_for;
 use crate::footprint::Footprint;
 use crate::invariant;
 use crate::plan::Plan;
@@ -248,7 +249,8 @@ fn place_of(files: &[SourceFile], at: Span) -> Option<(String, usize)> {
 
 /// All changes that come to mind, each once.
 fn candidates(subject: Subject<'_>) -> Vec<Candidate> {
-    let footprint = Footprint::new(subject.catalog, subject.summaries);
+    let seen = stood_for(subject.catalog, subject.summaries);
+    let footprint = Footprint::new(subject.catalog, &seen);
     let bodies = body::bodies(&footprint, subject.files);
     let declared = invariant::collect(&footprint);
     let mut all = increment::candidates(&footprint, &bodies);

@@ -20,6 +20,9 @@ pub const BASELINE_VERSION: u32 = 1;
 /// need it anyway.
 const SERIALIZABILITY: &str = "serializability";
 
+/// What stands for the invariants of a type that may do anything: each of them.
+const EVERY_INVARIANT: &str = "every invariant";
+
 /// One transaction type that an invariant needs ordered.
 #[derive(Clone, Debug)]
 pub struct Finding<'a> {
@@ -33,6 +36,8 @@ pub struct Finding<'a> {
     pub explanation: &'a str,
     /// The transaction types because of which it is so.
     pub because: &'a [String],
+    /// The one among those that may do anything that stands for all of them, if there are any.
+    pub anything: Option<&'a str>,
     /// The file in which the type is declared, and where.
     pub place: Option<(&'a SourceFile, Span)>,
 }
@@ -73,6 +78,10 @@ impl Finding<'_> {
             .iter()
             .map(String::as_str)
             .filter(|name| *name != transaction)
+            .map(|name| match self.anything {
+                Some(anything) if name == anything => "what is not understood",
+                _ => name,
+            })
             .collect();
         let beside = match others.as_slice() {
             [] => String::new(),
@@ -98,6 +107,19 @@ fn of_entry<'a>(plan: &'a Plan, catalog: &'a Catalog, entry: &'a PlanEntry) -> V
         Some((file, procedure.span))
     });
     let ordered = entry.serializable && entry.class != CoordinationClass::Free;
+    let mut anything = plan.entries.iter().filter(|entry| entry.does_anything);
+    let anything = anything.next().map(|first| first.name.as_str());
+    let unknown = rule("not-understood")
+        .filter(|_| entry.does_anything)
+        .map(|rule| Finding {
+            transaction: &entry.name,
+            invariant: EVERY_INVARIANT,
+            rule,
+            explanation: entry.unknown.as_deref().unwrap_or(rule.proof),
+            because: &[],
+            anything,
+            place,
+        });
     let everything = rule("serializable")
         .filter(|_| ordered)
         .map(|rule| Finding {
@@ -106,6 +128,7 @@ fn of_entry<'a>(plan: &'a Plan, catalog: &'a Catalog, entry: &'a PlanEntry) -> V
             rule,
             explanation: rule.proof,
             because: &[],
+            anything,
             place,
         });
     let needing = entry
@@ -119,10 +142,12 @@ fn of_entry<'a>(plan: &'a Plan, catalog: &'a Catalog, entry: &'a PlanEntry) -> V
             rule: rule(verdict.rule)?,
             explanation: &verdict.explanation,
             because: &verdict.because,
+            anything,
             place,
         })
     });
-    everything.into_iter().chain(of_verdicts).collect()
+    let of_all = everything.into_iter().chain(unknown);
+    of_all.chain(of_verdicts).collect()
 }
 
 /// Findings that are known.

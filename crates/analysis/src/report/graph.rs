@@ -7,6 +7,7 @@ use std::fmt::Write;
 use anabranch_types::markup::escaped;
 
 use super::json::class_name;
+use super::not_understood::{distinct, name_of};
 use super::notes::mark;
 use crate::plan::{CoordinationClass, Edge, Plan};
 
@@ -36,8 +37,11 @@ struct Place {
 /// The graph as an SVG element. Types that have no edge stand in rows below the others.
 pub(super) fn svg(plan: &Plan, edges: &[Edge]) -> String {
     let is_bound = |at: &usize| edges.iter().any(|e| e.ends.0 == *at || e.ends.1 == *at);
-    let (bound, free): (Vec<usize>, Vec<usize>) = (0..plan.entries.len()).partition(is_bound);
-    let wide = |at: &usize| 34.0 + LETTER * plan.entries[*at].name.chars().count().max(6) as f64;
+    let (bound, free): (Vec<usize>, Vec<usize>) = distinct(plan).partition(is_bound);
+    let wide = |at: &usize| {
+        let name = name_of(plan, &plan.entries[*at]);
+        34.0 + LETTER * name.chars().count().max(6) as f64
+    };
     let widest = bound.iter().map(wide).fold(0.0, f64::max);
     // An ellipse on which neighbours have room.
     let count = bound.len() as f64;
@@ -212,7 +216,7 @@ fn put_box(svg: &mut String, plan: &Plan, at: usize, place: Place) {
         CoordinationClass::Global => ("#fdeaea", "#b3261e"),
     };
     let (left, top) = (place.x - place.width / 2.0, place.y - HEIGHT / 2.0);
-    let name = escaped(&entry.name);
+    let name = escaped(&name_of(plan, entry));
     let class = format!("{} {}", mark(entry.class), class_name(entry.class));
     let _ = writeln!(
         svg,

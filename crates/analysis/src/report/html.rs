@@ -15,6 +15,7 @@ use super::findings::{Baseline, Finding};
 use super::graph::svg;
 use super::json::{class_name, merge_name};
 use super::left_out::told;
+use super::not_understood::{self, name_of};
 use super::notes::{affected, count, mark, notes, placed, routed, sign, summary, unaffected};
 use super::partition::{Told, put_html};
 use super::probable;
@@ -69,6 +70,9 @@ pub struct Page<'a> {
     pub baseline: Option<&'a Baseline>,
 }
 
+/// More files than these are counted only.
+const FILES_MAX: usize = 12;
+
 /// What stands above the graph where every row that is touched is a guard.
 const EVERYTHING: &str = "<p>Everything is ordered (<code>--guarantee serializable</code>): every row that \
      is read or written is a guard, and types wait for each other wherever they conflict, as the section on \
@@ -79,7 +83,9 @@ impl Page<'_> {
     pub fn render(&self) -> String {
         let mut header = format!("<p>{}</p>\n", escaped(&summary(self.plan)));
         let names: Vec<&str> = self.catalog.files.iter().map(|f| f.name.as_str()).collect();
-        if !names.is_empty() {
+        if names.len() > FILES_MAX {
+            let _ = writeln!(header, "<p>Read from {} files.</p>", names.len());
+        } else if !names.is_empty() {
             let _ = writeln!(header, "<p>Read from {}.</p>", escaped(&names.join(", ")));
         }
         let mut body = String::new();
@@ -142,7 +148,7 @@ impl Page<'_> {
     }
 
     fn put_edge(&self, out: &mut String, number: usize, edge: &Edge) {
-        let name = |at: usize| escaped(&self.plan.entries[at].name);
+        let name = |at: usize| escaped(&name_of(self.plan, &self.plan.entries[at]));
         let (one, other) = edge.ends;
         let ends = match one == other {
             true => format!("{} with itself", name(one)),
@@ -200,7 +206,8 @@ impl Page<'_> {
         if self.plan.entries.is_empty() {
             out.push_str("<p>No procedure is declared.</p>\n");
         }
-        for (at, (entry, types)) in self.plan.entries.iter().zip(self.summaries).enumerate() {
+        let told = self.plan.entries.iter().zip(self.summaries).enumerate();
+        for (at, (entry, types)) in told.filter(|(_, (entry, _))| !entry.does_anything) {
             let class = class_name(entry.class);
             let read = if entry.read_only { ", read-only" } else { "" };
             let _ = writeln!(
@@ -221,6 +228,7 @@ impl Page<'_> {
                 self.put_source(out, procedure.span);
             }
         }
+        not_understood::put_html(self.plan, out);
         out.push_str("</section>\n");
     }
 

@@ -98,6 +98,8 @@ struct Transaction<'a> {
     serializable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     unknown: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    does_anything: bool,
 }
 
 #[derive(Serialize)]
@@ -344,6 +346,7 @@ fn transaction<'a>(
         }),
         serializable: entry.serializable,
         unknown: entry.unknown.as_deref(),
+        does_anything: entry.does_anything,
     }
 }
 

@@ -8,6 +8,7 @@ mod graph;
 pub mod html;
 pub mod json;
 pub mod left_out;
+mod not_understood;
 pub(crate) mod notes;
 pub mod partition;
 pub mod probable;

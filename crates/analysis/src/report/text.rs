@@ -10,6 +10,7 @@ use anabranch_sql::source::Span;
 use anabranch_sql::summary::TransactionSummary;
 
 use super::json::{class_name, merge_name};
+use super::not_understood;
 use super::notes::{affected, count, mark, notes, placed, routed, sign, summary, unaffected};
 use super::partition::{Told, put_text};
 use crate::plan::{MergePolicy, Plan, PlanEntry};
@@ -74,13 +75,13 @@ fn transactions(
     out: &mut String,
 ) {
     heading(out, "Transactions");
-    let wide = plan
-        .entries
-        .iter()
-        .map(|e| e.name.chars().count())
-        .max()
-        .unwrap_or(0);
-    for (entry, summary) in plan.entries.iter().zip(summaries) {
+    let told = || {
+        let told = plan.entries.iter().zip(summaries);
+        told.filter(|(entry, _)| !entry.does_anything)
+    };
+    let names = told().map(|(entry, _)| entry.name.chars().count());
+    let wide = names.max().unwrap_or(0);
+    for (entry, summary) in told() {
         let routed = routed(entry, summary);
         let read = if entry.read_only { ", read-only" } else { "" };
         let _ = writeln!(
@@ -95,6 +96,7 @@ fn transactions(
         }
         out.push('\n');
     }
+    not_understood::put_text(plan, out);
 }
 
 fn placements(plan: &Plan, catalog: &Catalog, out: &mut String) {

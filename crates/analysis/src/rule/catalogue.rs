@@ -154,6 +154,9 @@ rules! {
     "read-check-write", "no", "isolation: what was checked is changed", "§6, TPC-C's isolation requirements",
         "Two transactions that both find the same thing both act on it.",
         "Route by what is checked, so that the guard stays on one partition.";
+    "not-understood", "unknown", "a transaction that may do anything", "§5.3: unrecognised combinations are flagged",
+        "What is not understood may break any invariant.",
+        "Look up under Left out what is not understood, and where.";
     "unrecognised", "unknown", "the invariant is not recognised", "§5.3: unrecognised combinations are flagged",
         "What is not understood is not called safe.",
         "Write the assertion as NOT EXISTS over one comparison, or declare it as a constraint.";

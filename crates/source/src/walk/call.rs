@@ -1,8 +1,10 @@
 //! What a call comes to, and does.
 
+use std::{collections::BTreeSet, sync::Arc};
+
 use anabranch_sql::script::Unresolved;
 
-use super::{Bound, CALLS_MAX, Frame, Walk, expression::place};
+use super::{Bound, CALLS_MAX, Frame, Walk, expression::place, remembered::is_field};
 use crate::{
     fold::Format,
     language::Language,
@@ -182,7 +184,7 @@ impl Walk<'_, '_> {
                     false => self.one_behind_other(&all, whole),
                 };
                 if let Some(path) = call.on.and_then(Expression::path) {
-                    self.state.variables.insert(path, new.clone());
+                    self.state.variables.insert(&path, new.clone());
                 }
                 Some(new)
             }
@@ -201,7 +203,7 @@ impl Walk<'_, '_> {
                     false => new,
                 };
                 if let Some(path) = call.on.and_then(Expression::path) {
-                    self.state.variables.insert(path, new.clone());
+                    self.state.variables.insert(&path, new.clone());
                 }
                 Some(new)
             }
@@ -286,7 +288,7 @@ impl Walk<'_, '_> {
                     new => new,
                 };
                 if let Some(path) = call.on.and_then(Expression::path) {
-                    self.state.variables.insert(path, new.clone());
+                    self.state.variables.insert(&path, new.clone());
                 }
                 Some(new)
             }
@@ -398,7 +400,9 @@ impl Walk<'_, '_> {
     /// Whether a function that is part of the transaction can be followed into from here. What cannot is told, if
     /// it may run something: a function in itself once it is known whether it does.
     fn may_enter(&mut self, at: usize, call: &Call<'_>) -> bool {
-        if self.frames.iter().any(|f| f.function == Some(at)) {
+        let inside = self.frames.iter().position(|f| f.function == Some(at));
+        if let Some(frame) = inside {
+            self.cut_from = self.cut_from.min(frame);
             let reason = format!("{} calls itself", shown(call));
             let unresolved = self.unresolved_at(call, reason, String::new());
             self.again.push((at, unresolved));
@@ -407,6 +411,7 @@ impl Walk<'_, '_> {
         if self.frames.len() <= CALLS_MAX {
             return true;
         }
+        self.cut_from = 0;
         if self.project.functions[at].reaches {
             let reason = format!("{} goes too deep to follow", shown(call));
             self.not_known(call, reason, String::new());
@@ -429,6 +434,26 @@ impl Walk<'_, '_> {
 
     /// A function with these arguments.
     pub(super) fn follow(&mut self, at: usize, values: &[Value], call: &Call<'_>) -> Value {
+        let Some(key) = self.key(at, values, call) else {
+            return self.follow_anew(at, values, call).0;
+        };
+        if let Some(known) = self.recall(&key, values) {
+            self.seen.joined.insert(at);
+            return known;
+        }
+        let before = self.before();
+        let (returned, written) = self.follow_anew(at, values, call);
+        self.remember(key, &before, values, (&returned, written));
+        returned
+    }
+
+    /// The same; with what it writes in variables that are not its own.
+    fn follow_anew(
+        &mut self,
+        at: usize,
+        values: &[Value],
+        call: &Call<'_>,
+    ) -> (Value, Vec<(Arc<str>, Arc<Value>)>) {
         let declared = &self.project.functions[at];
         self.seen.joined.insert(at);
         let outer = self.state.variables.clone();
@@ -437,7 +462,7 @@ impl Walk<'_, '_> {
             let same = declared.class == self.frame().class;
             self.state
                 .variables
-                .retain(|name, _| same && (name.starts_with("this.") || name.starts_with("self.")));
+                .forget(|name, _| !same || !is_field(name));
         }
         let method = self.project.sources[declared.file].language == Language::Python
             && declared
@@ -467,7 +492,12 @@ impl Walk<'_, '_> {
                     super::is_number(&parameter.of_type),
                 ),
             };
-            self.state.variables.insert(parameter.name.clone(), value);
+            // What is known of the parts of another of this name is not known of its.
+            let parts = format!("{}.", parameter.name);
+            self.state
+                .variables
+                .forget(|name, _| name.starts_with(&parts));
+            self.state.variables.insert(&parameter.name, value);
         }
         self.frames.push(Frame {
             function: Some(at),
@@ -484,24 +514,35 @@ impl Walk<'_, '_> {
         self.tell_again();
         let frame = self.frames.pop();
         let inner = std::mem::replace(&mut self.state.variables, outer);
-        if declared.nested {
-            // What it changes of its surroundings stays changed.
-            let own: Vec<&str> = declared
-                .function
-                .parameters
-                .iter()
-                .map(|p| p.name.as_str())
-                .collect();
-            for (name, value) in inner {
-                if !own.contains(&name.as_str()) && self.state.variables.contains_key(&name) {
-                    self.state.variables.insert(name, value);
-                }
+        let own: BTreeSet<&str> = declared
+            .function
+            .parameters
+            .iter()
+            .map(|p| p.name.as_str())
+            .collect();
+        let same = declared.class == self.frame().class;
+        let mut written = Vec::new();
+        for (name, value) in inner.iter() {
+            let is_kept = |known: &Arc<Value>| Arc::ptr_eq(known, value);
+            let of = name.split('.').next().unwrap_or_default();
+            if self.state.variables.shared(name).is_some_and(is_kept) || own.contains(of) {
+                continue;
             }
-        } else {
-            for (name, value) in inner {
-                if name.starts_with("this.") || name.starts_with("self.") {
-                    self.state.variables.insert(name, value);
+            written.push((name.clone(), value.clone()));
+        }
+        for (name, value) in &written {
+            // What it changes of its surroundings stays changed, and what it changes of its object.
+            let known = self.state.variables.shared(name).cloned();
+            match known {
+                Some(_) if declared.nested => self.state.variables.share(name, value.clone()),
+                None if declared.nested => {}
+                _ if !is_field(name) => {}
+                // A method of another class may be inherited, or be another object's.
+                Some(known) if !same => {
+                    let either = self.join(name, &known, value);
+                    self.state.variables.share(name, Arc::new(either));
                 }
+                _ => self.state.variables.share(name, value.clone()),
             }
         }
         self.refill();
@@ -511,7 +552,7 @@ impl Walk<'_, '_> {
         for other in returns {
             returned = self.join(call.name, &returned, &other);
         }
-        returned
+        (returned, written)
     }
 
     /// Functions that are handed over are called by whoever has them.
@@ -585,10 +626,9 @@ impl Walk<'_, '_> {
         let given = call.arguments.iter().map(|a| &a.value).chain(call.on);
         for path in given.filter_map(Expression::path) {
             let parts = format!("{path}.");
-            let kept = |name: &String, value: &mut Value| {
-                !name.starts_with(&parts) || !matches!(value, Value::Scalar(_))
-            };
-            self.state.variables.retain(kept);
+            self.state.variables.forget(|name, value| {
+                name.starts_with(&parts) && matches!(value, Value::Scalar(_))
+            });
         }
         for argument in call.arguments {
             if let ExpressionKind::Reference(target) = &argument.value.kind {
@@ -597,10 +637,10 @@ impl Walk<'_, '_> {
             }
         }
         // An object that is given what was read has it in it.
-        let read = values.iter().any(|v| !v.read().is_empty());
+        let read = values.iter().any(Value::has_read);
         if let (true, Some(on), Some(receiver @ Value::Scalar(_))) = (read, call.on, receiver)
             && let Some(path) = on.path()
-            && self.state.variables.contains_key(&path)
+            && self.state.variables.contains(&path)
             && !names::is_connection(&path)
         {
             let all = [vec![receiver.clone()], values.to_vec()].concat();
@@ -608,8 +648,8 @@ impl Walk<'_, '_> {
             let parts = format!("{path}.");
             self.state
                 .variables
-                .retain(|name, _| !name.starts_with(&parts));
-            self.state.variables.insert(path, value);
+                .forget(|name, _| name.starts_with(&parts));
+            self.state.variables.insert(&path, value);
         }
     }
 

@@ -1,5 +1,7 @@
 //! What an expression comes to.
 
+use std::sync::Arc;
+
 use super::{DEPTH_MAX, Walk};
 use crate::{
     fold::{self, Format},
@@ -224,7 +226,7 @@ impl Walk<'_, '_> {
         let frame = self.frame();
         // A variable's own part is no constant.
         let first = path.split('.').next().unwrap_or_default();
-        if first != path && self.state.variables.contains_key(first) {
+        if first != path && self.state.variables.contains(first) {
             return None;
         }
         self.project
@@ -249,7 +251,7 @@ impl Walk<'_, '_> {
         let fresh = self.scalar(&shown, Vec::new(), false);
         // It stands for one value from here on, until it is given another.
         if !self.constants {
-            self.state.variables.insert(name.to_owned(), fresh.clone());
+            self.state.variables.insert(name, fresh.clone());
         }
         fresh
     }
@@ -277,7 +279,7 @@ impl Walk<'_, '_> {
                 let path = value.path();
                 let found = self.computed(std::slice::from_ref(from), value);
                 if let (Some(path), false) = (path, self.constants) {
-                    self.state.variables.insert(path, found.clone());
+                    self.state.variables.insert(&path, found.clone());
                 }
                 found
             }
@@ -459,10 +461,12 @@ impl Walk<'_, '_> {
                 let parts = format!("{path}.");
                 self.state
                     .variables
-                    .retain(|name, _| !name.starts_with(&parts));
+                    .forget(|name, _| name.starts_with(&parts));
                 let value = self.renamed(&path, value);
-                self.state.cursors.remove(&path);
-                self.state.variables.insert(path, value);
+                if self.state.cursors.contains_key(&path) {
+                    Arc::make_mut(&mut self.state.cursors).remove(&path);
+                }
+                self.state.variables.insert(&path, value);
             }
             ExpressionKind::Index(of, _) => {
                 // One of several is another.
@@ -486,7 +490,7 @@ impl Walk<'_, '_> {
                         true => self.computed(std::slice::from_ref(&new), target),
                         false => new,
                     };
-                    self.state.variables.insert(path, new);
+                    self.state.variables.insert(&path, new);
                 }
             }
             _ => {}
@@ -502,7 +506,7 @@ impl Walk<'_, '_> {
                     .chars()
                     .all(|c| c.is_alphanumeric() || c == '_')
                 {
-                    scalar.shown = path.to_owned();
+                    scalar.shown = path.into();
                 }
                 Value::Scalar(scalar)
             }
@@ -514,6 +518,8 @@ impl Walk<'_, '_> {
     pub(super) fn guards(&mut self, condition: &Expression) -> Vec<(Comparison, bool)> {
         let mut found = Vec::new();
         self.comparisons(condition, false, true, &mut found);
+        // A check is of what was read.
+        found.retain(|(of, _)| of.left.has_read() || of.right.has_read());
         found
     }
 

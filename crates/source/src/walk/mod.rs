@@ -9,10 +9,15 @@
 
 mod call;
 mod expression;
+mod remembered;
 mod run;
+mod state;
 mod statement;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use anabranch_sql::script::Unresolved;
 
@@ -21,6 +26,8 @@ use crate::{
     project::Project,
     value::{Folded, Read, Scalar, Value, each_once},
 };
+pub(crate) use remembered::Remembered;
+use state::{Handles, State};
 
 /// How deep functions are followed into functions, and expressions into expressions.
 const CALLS_MAX: usize = 12;
@@ -29,6 +36,8 @@ const DEPTH_MAX: usize = 400;
 const RUNS_MAX: usize = 2_000;
 /// The deepest loops that are followed twice.
 const LOOPS_MAX: usize = 4;
+/// The most letters that are shown of an expression.
+const SHOWN_MAX: usize = 48;
 /// The most expressions that are looked at for one function, those of the functions that it calls included; and the
 /// most for each once so many have been looked at for all: where everybody calls everybody, there is no end to it.
 const WORK_MAX: usize = 100_000;
@@ -76,7 +85,7 @@ pub(crate) struct Run {
 }
 
 /// What is bound to a statement's placeholders.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bound {
     pub(crate) positional: BTreeMap<usize, Value>,
     pub(crate) named: BTreeMap<String, Value>,
@@ -85,7 +94,7 @@ pub(crate) struct Bound {
 }
 
 /// A statement that is ready.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Handle {
     texts: Vec<Folded>,
     file: usize,
@@ -93,16 +102,6 @@ struct Handle {
     bound: Bound,
     /// The runs of it.
     runs: Vec<usize>,
-}
-
-/// What branches may leave different.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct State {
-    /// Variables; fields as `this.name`.
-    variables: BTreeMap<String, Value>,
-    handles: Vec<Handle>,
-    /// What a cursor has run last.
-    cursors: BTreeMap<String, Vec<usize>>,
 }
 
 /// How a statement ends.
@@ -139,6 +138,8 @@ pub(crate) struct Seen {
     pub(crate) forwarded_otherwise: BTreeSet<String>,
     /// Where the texts begin that were run, or told as not understood.
     pub(crate) texts: BTreeSet<(usize, u32)>,
+    /// What functions have come to that run nothing.
+    pub(crate) remembered: Remembered,
     /// How many expressions have been looked at.
     pub(crate) work: usize,
     /// Handlers of requests, and what they are called.
@@ -169,9 +170,12 @@ pub(crate) struct Walk<'p, 's> {
     /// Calls of functions within themselves, by these functions.
     again: Vec<(usize, Unresolved)>,
     /// Every statement that was made ready, as it was then.
-    made: Vec<Handle>,
+    made: Vec<Arc<Handle>>,
     /// Which of them have run, or have left the function, which may then be what runs them.
     done: BTreeSet<usize>,
+    /// The lowest of the frames whose function was called again, and not followed into; 0 where it would have gone
+    /// too deep.
+    cut_from: usize,
     /// The states in which loops were left.
     exits: Vec<Vec<State>>,
     /// Whether the transaction was rolled back in this branch.
@@ -205,6 +209,7 @@ impl<'p, 's> Walk<'p, 's> {
             again: Vec::new(),
             made: Vec::new(),
             done: BTreeSet::new(),
+            cut_from: usize::MAX,
             exits: Vec::new(),
             aborted: false,
             committed: false,
@@ -217,7 +222,7 @@ impl<'p, 's> Walk<'p, 's> {
         for parameter in &declared.function.parameters {
             let number = is_number(&parameter.of_type);
             let value = self.scalar(&parameter.name, Vec::new(), number);
-            self.state.variables.insert(parameter.name.clone(), value);
+            self.state.variables.insert(&parameter.name, value);
         }
         self.frames.push(Frame {
             function: Some(at),
@@ -287,11 +292,8 @@ impl<'p, 's> Walk<'p, 's> {
             match &mut steps[at] {
                 WalkedStep::Ready(number) => {
                     let number = *number;
-                    let handle = self
-                        .state
-                        .handles
-                        .get(number)
-                        .or_else(|| self.made.get(number));
+                    let known = self.state.handles.get(number);
+                    let handle = known.or_else(|| self.made.get(number));
                     let left = handle.cloned().filter(|_| !self.done.contains(&number));
                     let new = left.map(|handle| {
                         let runs =
@@ -349,16 +351,11 @@ impl<'p, 's> Walk<'p, 's> {
 
     fn plain(&mut self, shown: &str, read: Vec<Read>, number: bool) -> Scalar {
         self.scalars += 1;
-        let mut shown: String = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-        if shown.chars().count() > 48 {
-            shown = shown.chars().take(47).collect();
-            shown.push('…');
-        }
         Scalar {
             id: self.scalars,
-            shown,
+            shown: shortened(shown).into(),
             varies: self.loops > 0,
-            read: each_once(read),
+            read: each_once(read).into(),
             number,
         }
     }
@@ -450,30 +447,42 @@ impl<'p, 's> Walk<'p, 's> {
     }
 
     fn join_states(&mut self, left: State, right: State) -> State {
-        let mut joined = State::default();
-        for (name, value) in &left.variables {
-            let value = match right.variables.get(name) {
-                Some(other) => self.join(name, value, other),
-                None => value.clone(),
-            };
-            joined.variables.insert(name.clone(), value);
+        let mut joined = left.clone();
+        if !left.variables.is_shared_with(&right.variables) {
+            for (name, value) in left.variables.iter() {
+                match right.variables.shared(name) {
+                    Some(other) if !Arc::ptr_eq(value, other) => {
+                        let both = self.join(name, value, other);
+                        joined.variables.share(name, Arc::new(both));
+                    }
+                    _ => {}
+                }
+            }
+            for (name, value) in right.variables.iter() {
+                if !left.variables.contains(name) {
+                    joined.variables.share(name, value.clone());
+                }
+            }
         }
-        for (name, value) in right.variables {
-            joined.variables.entry(name).or_insert(value);
+        if !left.handles.is_shared_with(&right.handles) {
+            let mut handles = Handles::default();
+            let count = left.handles.len().max(right.handles.len());
+            for at in 0..count {
+                let handle = match (left.handles.get(at), right.handles.get(at)) {
+                    (Some(a), Some(b)) if !Arc::ptr_eq(a, b) => Arc::new(self.join_handles(a, b)),
+                    (Some(one), _) | (None, Some(one)) => one.clone(),
+                    (None, None) => continue,
+                };
+                handles.push(handle);
+            }
+            joined.handles = handles;
         }
-        let count = left.handles.len().max(right.handles.len());
-        for at in 0..count {
-            let handle = match (left.handles.get(at), right.handles.get(at)) {
-                (Some(a), Some(b)) => self.join_handles(a, b),
-                (Some(one), None) | (None, Some(one)) => one.clone(),
-                (None, None) => continue,
-            };
-            joined.handles.push(handle);
-        }
-        joined.cursors = left.cursors;
-        for (name, runs) in right.cursors {
-            let known = joined.cursors.entry(name).or_default();
-            *known = union(known, &runs);
+        if !right.cursors.is_empty() && !Arc::ptr_eq(&left.cursors, &right.cursors) {
+            let cursors = Arc::make_mut(&mut joined.cursors);
+            for (name, runs) in right.cursors.iter() {
+                let known = cursors.entry(name.clone()).or_default();
+                *known = union(known, runs);
+            }
         }
         joined
     }
@@ -507,6 +516,28 @@ impl<'p, 's> Walk<'p, 's> {
         }
         joined
     }
+}
+
+/// A stretch of source on one line, and not more of it than people want to read.
+fn shortened(shown: &str) -> String {
+    let mut short = String::new();
+    let mut letters = 0;
+    for word in shown.split_whitespace() {
+        if letters > SHOWN_MAX {
+            break;
+        }
+        if !short.is_empty() {
+            short.push(' ');
+        }
+        let part: String = word.chars().take(SHOWN_MAX + 1).collect();
+        letters += part.chars().count() + 1;
+        short.push_str(&part);
+    }
+    if short.chars().count() > SHOWN_MAX {
+        short = short.chars().take(SHOWN_MAX - 1).collect();
+        short.push('…');
+    }
+    short
 }
 
 fn union(a: &[usize], b: &[usize]) -> Vec<usize> {

@@ -1,5 +1,7 @@
 //! Statements that run, and what they come to.
 
+use std::sync::Arc;
+
 use super::{
     Bound, Branch, Handle, RUNS_MAX, Run, Walk, WalkedStep,
     call::{Call, start},
@@ -28,7 +30,7 @@ impl Walk<'_, '_> {
             {
                 let handle = self.ready(texts.clone(), Bound::default(), call);
                 if let Some(path) = call.on.and_then(Expression::path) {
-                    self.state.variables.insert(path, handle.clone());
+                    self.state.variables.insert(&path, handle.clone());
                 }
                 Some(handle)
             }
@@ -130,7 +132,7 @@ impl Walk<'_, '_> {
         }
         let found = self.run(&texts, bound, call.whole.range.start);
         if let (Some(path), Value::Rows(runs)) = (call.on.and_then(Expression::path), &found) {
-            self.state.cursors.insert(path, runs.clone());
+            Arc::make_mut(&mut self.state.cursors).insert(path, runs.clone());
         }
         Some(found)
     }
@@ -204,13 +206,13 @@ impl Walk<'_, '_> {
         self.mark(&texts);
         self.refill();
         let number = self.made.len();
-        let handle = Handle {
+        let handle = Arc::new(Handle {
             texts,
             file: self.file(),
             at: start(call) as usize,
             bound,
             runs: Vec::new(),
-        };
+        });
         self.ran += 1;
         self.made.push(handle.clone());
         self.state.handles.push(handle);
@@ -297,7 +299,7 @@ impl Walk<'_, '_> {
             if self.trial == 0 {
                 self.done.insert(*number);
             }
-            if let Some(state) = self.state.handles.get_mut(*number) {
+            if let Some(state) = self.state.handles.handle_mut(*number) {
                 state.runs.clone_from(&runs);
             }
             if let Some(step) = self.step_of(&runs, handle.file, handle.at) {
@@ -383,10 +385,10 @@ impl Walk<'_, '_> {
             }
         }
         for number in handles {
-            if let Some(handle) = self.state.handles.get_mut(*number) {
-                handle.bound.unsure |= bound.unsure || handles.len() > 1;
-                handle.bound.positional.extend(bound.positional.clone());
-                handle.bound.named.extend(bound.named.clone());
+            if let Some(own) = self.state.handles.bound_mut(*number) {
+                own.unsure |= bound.unsure || handles.len() > 1;
+                own.positional.extend(bound.positional.clone());
+                own.named.extend(bound.named.clone());
             }
         }
     }

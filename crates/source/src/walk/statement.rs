@@ -1,5 +1,7 @@
 //! Statements: branches, loops, ways out.
 
+use std::sync::Arc;
+
 use super::{Branch, Flow, LOOPS_MAX, State, Walk, WalkedStep};
 use crate::{
     guard::Guard,
@@ -190,7 +192,7 @@ impl Walk<'_, '_> {
         {
             self.state
                 .variables
-                .insert(function.name.clone(), Value::Function(at));
+                .insert(&function.name, Value::Function(at));
         }
     }
 
@@ -258,28 +260,44 @@ impl Walk<'_, '_> {
     }
 
     /// What runs any number of times: once to see what it changes, once as it is the other times.
+    ///
+    /// Which branches are followed does not hang on what variables stand for, so what one turn does not write, none
+    /// does. What is written counts as changed though it be the same: it may be another in the turn after the next.
     pub(super) fn repeat(&mut self, body: &mut dyn FnMut(&mut Self)) {
         let before = self.state.clone();
-        let deep = self.loops >= LOOPS_MAX;
         self.loops += 1;
+        if self.trial > 0 {
+            // What it leaves is looked at for what it has written alone.
+            body(self);
+            self.loops -= 1;
+            let inside = std::mem::take(&mut self.state);
+            self.state = self.join_states(before, inside);
+            return;
+        }
+        let deep = self.loops > LOOPS_MAX;
         if !deep {
             self.on_trial(body);
         }
         let after = std::mem::replace(&mut self.state, before.clone());
-        for (name, value) in &before.variables {
-            let changed = deep || after.variables.get(name) != Some(value);
-            let is_fixed = matches!(value, Value::Handle(_) | Value::Function(_));
+        let same = !deep && before.variables.is_shared_with(&after.variables);
+        for (name, value) in before.variables.iter().filter(|_| !same) {
+            let is_kept = |after: &Arc<Value>| Arc::ptr_eq(after, value);
+            let changed = deep || !after.variables.shared(name).is_some_and(is_kept);
+            let is_fixed = matches!(**value, Value::Handle(_) | Value::Function(_));
             if changed && !is_fixed {
                 // Whatever it was computed from in earlier turns may not be there any more by its number.
                 let value = self.scalar(name, Vec::new(), false);
-                self.state.variables.insert(name.clone(), value);
+                self.state.variables.share(name, Arc::new(value));
             }
         }
-        for number in 0..self.state.handles.len() {
-            let own = self.state.handles[number].bound.clone();
-            let other = after.handles.get(number).map(|h| h.bound.clone());
-            if other.as_ref() != Some(&own) || deep {
-                self.state.handles[number].bound.unsure = true;
+        let same = !deep && before.handles.is_shared_with(&after.handles);
+        for number in (0..before.handles.len()).filter(|_| !same) {
+            let own = before.handles.get(number).map(|h| &h.bound);
+            let other = after.handles.get(number).map(|h| &h.bound);
+            if (other != own || deep)
+                && let Some(bound) = self.state.handles.bound_mut(number)
+            {
+                bound.unsure = true;
             }
         }
         self.refill();
@@ -414,7 +432,7 @@ impl Walk<'_, '_> {
                                 self.evaluate(whole)
                             }
                         };
-                        self.state.variables.insert(name.clone(), value.clone());
+                        self.state.variables.insert(&name, value.clone());
                         if let Value::Map(pairs) = &value {
                             // `const queries = {find: "…"}`, `exports = {find: "…"}`.
                             let exported = name == "exports";

@@ -842,6 +842,7 @@ impl CompiledProcedure {
             keeps: self.keeps.clone(),
             unknown: None,
             only_reads,
+            does_anything: false,
         }
     }
 

@@ -47,6 +47,7 @@ pub use invariants::invariants;
 pub use order::{Columns, forget_order};
 pub use placeholder::{Placeholder, substitute};
 pub(crate) use tokens::Translated;
+pub use unknown::anything;
 
 /// What was read.
 #[derive(Debug)]

@@ -93,10 +93,11 @@ impl Unknown {
         // Who may do anything to everything may do no more besides.
         let everything = catalog.schema.tables.len();
         let is_all = |reach: &Reach| matches!(reach, Reach::Any(all) if all.len() == everything);
-        if let Some(all) = reaches.iter().find(|reach| is_all(reach)).cloned() {
-            reaches = vec![all];
-        }
+        let does_anything = reaches.iter().any(is_all);
         let only_reads = reaches.iter().all(|r| matches!(r, Reach::Reads(_)));
+        if does_anything {
+            reaches.clear();
+        }
         let statements = reaches
             .iter()
             .map(|reach| statement(catalog, reach, self.span, numbers))
@@ -110,8 +111,33 @@ impl Unknown {
             keeps: Vec::new(),
             unknown: Some(self.reason.clone()),
             only_reads,
+            does_anything,
         }
     }
+}
+
+impl TransactionSummary {
+    /// Its statements; behind them, where it may do anything to every table, one that does.
+    pub fn all_it_may_do(&self, catalog: &Catalog) -> Vec<StatementSummary> {
+        let mut statements = self.statements.clone();
+        if self.does_anything {
+            let numbers = statements.iter().map(|of| of.id.0 + 1);
+            let next = StatementId(numbers.max().unwrap_or(0));
+            statements.push(anything(catalog, self.span, next));
+        }
+        statements
+    }
+}
+
+/// A statement that may do anything to every table.
+pub fn anything(catalog: &Catalog, span: Span, id: StatementId) -> StatementSummary {
+    let reach = Reach::Any(everything(catalog));
+    let StatementId(mut number) = id;
+    statement(catalog, &reach, span, &mut number)
+}
+
+fn everything(catalog: &Catalog) -> Vec<TableId> {
+    catalog.schema.tables.iter().map(|t| t.id).collect()
 }
 
 /// A statement that may do that.
@@ -781,14 +807,6 @@ pub(super) fn fire(
     let function = lost.iter().find(|text| {
         is_trigger_function(text) && declared(text).is_some_and(|(_, name)| called.contains(&name))
     });
-    let everything = || {
-        catalog
-            .schema
-            .tables
-            .iter()
-            .map(|t| t.id)
-            .collect::<Vec<_>>()
-    };
     let named: Vec<TableId> = catalog
         .schema
         .tables
@@ -809,8 +827,9 @@ pub(super) fn fire(
             }
             tables
         }
-        _ => everything(),
+        _ => everything(catalog),
     };
+    let is_all = tables.len() == catalog.schema.tables.len();
     let concerns = |table: TableId| match on {
         Some(on) => table == on,
         None => !is_cascade(trigger) || named.contains(&table),
@@ -822,7 +841,9 @@ pub(super) fn fire(
         if fires {
             let span = summary.span;
             // What it may do in any case is not told again: there are types that fire dozens of triggers.
-            if !does_anything_to(&tables, catalog, summary) {
+            if is_all {
+                summary.does_anything = true;
+            } else if !summary.does_anything && !does_anything_to(&tables, catalog, summary) {
                 let reach = Reach::Any(tables.clone());
                 summary
                     .statements

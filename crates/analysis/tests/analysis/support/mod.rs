@@ -102,6 +102,7 @@ impl Application {
             keeps: Vec::new(),
             unknown: None,
             only_reads: false,
+            does_anything: false,
         };
         Type {
             application: self,

@@ -1,0 +1,389 @@
+//! Functions that run nothing come to the same, whoever calls them with values that nobody knows: they are followed
+//! once.
+//!
+//! Most functions of a program are such: of ten that a transaction comes through, nine lay out dates or look after
+//! lists, and they call each other. What one has come to is remembered where it could not have come to anything else:
+//! it cannot reach SQL, and all that it was given or finds around it are values of which nothing is known, or texts
+//! that go no further. What it has written around it, it writes the next time. A value of its own is another one each
+//! time.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    sync::Arc,
+};
+
+use super::{
+    Walk,
+    call::Call,
+    state::{State, Variables},
+};
+use crate::{
+    project::expressions,
+    syntax::{Expression, ExpressionKind},
+    value::{Folded, Piece, Scalar, Value},
+};
+
+/// After so many outcomes that cannot be remembered, a function is not tried any more.
+const TRIED_MAX: usize = 4;
+
+/// Longer texts are not compared.
+const TEXT_MAX: usize = 64;
+
+/// How deep lists of lists are looked into.
+const DEPTH_MAX: usize = 8;
+
+/// What functions have come to.
+#[derive(Debug, Default)]
+pub(crate) struct Remembered {
+    outcomes: BTreeMap<Key, Outcome>,
+    /// The names in a function, of whatever.
+    names: BTreeMap<usize, Rc<BTreeSet<String>>>,
+}
+
+/// A function, and what is known of what it is given.
+pub(super) type Key = (usize, Vec<Given>);
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Given {
+    Nothing,
+    Value,
+    Number,
+    Text(String),
+}
+
+#[derive(Clone, Debug)]
+enum Outcome {
+    Known(Rc<Known>),
+    /// So many times, something that may be another the next time.
+    Open(usize),
+}
+
+#[derive(Debug)]
+struct Known {
+    returned: Made,
+    /// What it writes around it, where there is something of the name.
+    written: Vec<(Arc<str>, Made)>,
+}
+
+/// What a function has made.
+#[derive(Clone, Debug)]
+enum Made {
+    /// What it was given in this place.
+    Argument(usize),
+    /// A value, with none in it that others know.
+    Own(Value),
+    /// Something that may be another the next time.
+    Other,
+}
+
+/// How things stood before a function was followed.
+pub(super) struct Before {
+    state: State,
+    scalars: u32,
+    cut_from: usize,
+    traces: [usize; 10],
+}
+
+impl Walk<'_, '_> {
+    /// By what a call of a function is remembered, if it can be.
+    pub(super) fn key(&mut self, at: usize, values: &[Value], call: &Call<'_>) -> Option<Key> {
+        let project = self.project;
+        let declared = &project.functions[at];
+        let is_plain = |value: &Value| match value {
+            Value::Nothing => true,
+            Value::Scalar(scalar) => scalar.read.is_empty(),
+            value => short(value).is_some(),
+        };
+        let in_order = call.arguments.iter().all(|a| a.name.is_none() && !a.spread);
+        if declared.reaches || !in_order || !values.iter().all(is_plain) {
+            return None;
+        }
+        let mut ids = BTreeSet::new();
+        let mut given = Vec::new();
+        for value in values {
+            given.push(match value {
+                Value::Scalar(scalar) => {
+                    // Which of two it comes to is not seen where they are one.
+                    if !ids.insert(scalar.id) {
+                        return None;
+                    }
+                    match scalar.number {
+                        true => Given::Number,
+                        false => Given::Value,
+                    }
+                }
+                value => match short(value) {
+                    Some(text) => Given::Text(text.to_string()),
+                    None => Given::Nothing,
+                },
+            });
+        }
+        let key = (at, given);
+        let outcomes = &self.seen.remembered.outcomes;
+        if matches!(outcomes.get(&key), Some(Outcome::Open(TRIED_MAX..))) {
+            return None;
+        }
+        let names = self.names(at);
+        self.finds_nothing(at, &names, &ids).then_some(key)
+    }
+
+    /// Whether nothing is known of what a function finds around it.
+    fn finds_nothing(&self, at: usize, names: &BTreeSet<String>, given: &BTreeSet<u32>) -> bool {
+        let declared = &self.project.functions[at];
+        let same = declared.class == self.frame().class;
+        let is_seen =
+            |name: &&String| declared.nested || same && matches!(name.as_str(), "this" | "self");
+        let is_own = |name: &str| {
+            let mut own = declared.function.parameters.iter();
+            own.any(|parameter| parameter.name == name)
+        };
+        let tells_nothing = |value: &Value| matches!(value, Value::Scalar(of) if of.read.is_empty() && !given.contains(&of.id));
+        let variables = &self.state.variables;
+        names.iter().filter(is_seen).all(|name| {
+            if is_own(name) {
+                return true;
+            }
+            let mut parts = variables.parts_of(name);
+            let itself = variables.get(name).is_none_or(|value| match value {
+                Value::Function(at) => self.project.functions[*at].name == *name,
+                value => tells_nothing(value),
+            });
+            itself && parts.all(tells_nothing)
+        })
+    }
+
+    fn names(&mut self, at: usize) -> Rc<BTreeSet<String>> {
+        if let Some(known) = self.seen.remembered.names.get(&at) {
+            return known.clone();
+        }
+        let mut names = BTreeSet::new();
+        let function = self.project.functions[at].function;
+        expressions(&function.body, true, &mut |value| {
+            names_in(value, &mut names);
+        });
+        let names = Rc::new(names);
+        self.seen.remembered.names.insert(at, names.clone());
+        names
+    }
+
+    /// What it has come to, if that is remembered.
+    pub(super) fn recall(&mut self, key: &Key, values: &[Value]) -> Option<Value> {
+        let Outcome::Known(known) = self.seen.remembered.outcomes.get(key)?.clone() else {
+            return None;
+        };
+        let declared = &self.project.functions[key.0];
+        let same = declared.class == self.frame().class;
+        let is_written = |name: &str, variables: &Variables| match declared.nested {
+            true => variables.contains(name),
+            false => is_field(name),
+        };
+        // A method of another class may be inherited, or be another object's: what it writes is one of two then.
+        let is_sure = |name: &str, made: &Made, variables: &Variables| {
+            let is_plain = same || declared.nested || !variables.contains(name);
+            is_plain && !matches!(made, Made::Other)
+        };
+        let variables = &self.state.variables;
+        let mut written = known.written.iter();
+        if written
+            .any(|(name, made)| is_written(name, variables) && !is_sure(name, made, variables))
+        {
+            return None;
+        }
+        let mut new = BTreeMap::new();
+        for (name, made) in &known.written {
+            if is_written(name, &self.state.variables)
+                && let Some(value) = self.made(made, values, &mut new)
+            {
+                self.state.variables.share(name, Arc::new(value));
+            }
+        }
+        self.made(&known.returned, values, &mut new)
+    }
+
+    fn made(
+        &mut self,
+        made: &Made,
+        values: &[Value],
+        new: &mut BTreeMap<u32, u32>,
+    ) -> Option<Value> {
+        match made {
+            Made::Argument(place) => Some(values[*place].clone()),
+            Made::Own(value) => Some(self.renewed(value, new)),
+            Made::Other => None,
+        }
+    }
+
+    /// How things stand.
+    pub(super) fn before(&mut self) -> Before {
+        Before {
+            state: self.state.clone(),
+            scalars: self.scalars,
+            cut_from: std::mem::replace(&mut self.cut_from, usize::MAX),
+            traces: self.traces(),
+        }
+    }
+
+    /// What a function may leave behind it, beside the state, counted.
+    fn traces(&self) -> [usize; 10] {
+        let out = &self.out;
+        let flags = [self.aborted, self.committed, self.gave_up];
+        [
+            out.runs.len(),
+            out.unresolved.len() + out.forwards.len(),
+            out.guards.len(),
+            out.declared.len(),
+            self.steps.last().map_or(0, Vec::len),
+            self.ran,
+            self.again.len(),
+            self.made.len(),
+            self.exits.iter().map(Vec::len).sum(),
+            flags.into_iter().filter(|flag| *flag).count(),
+        ]
+    }
+
+    /// Remembers what a function has come to and written, if it has left no other trace.
+    pub(super) fn remember(
+        &mut self,
+        key: Key,
+        before: &Before,
+        values: &[Value],
+        (returned, written): (&Value, Vec<(Arc<str>, Arc<Value>)>),
+    ) {
+        // What a function calls that is being followed outside of it may be followed into the next time.
+        let cut_from = std::mem::replace(&mut self.cut_from, before.cut_from);
+        self.cut_from = self.cut_from.min(cut_from);
+        let is_whole = cut_from >= self.frames.len();
+        let unchanged = before.traces == self.traces() && self.state.is_left(&before.state);
+        let takes_text = key.1.iter().any(|of| matches!(of, Given::Text(_)));
+        let made = |value: &Value| {
+            let is_it = |given: &Value| match (given, value) {
+                (Value::Scalar(given), Value::Scalar(found)) => given == found,
+                _ => false,
+            };
+            match values.iter().position(is_it) {
+                Some(place) => Made::Argument(place),
+                // A text may be one that was given, whose place is another the next time.
+                None if is_own(value, before.scalars, !takes_text, 0) => Made::Own(value.clone()),
+                None => Made::Other,
+            }
+        };
+        let outcomes = &mut self.seen.remembered.outcomes;
+        let tried = match outcomes.get(&key) {
+            Some(Outcome::Open(times)) => *times,
+            _ => 0,
+        };
+        let returned = made(returned);
+        let outcome = match returned {
+            returned @ (Made::Argument(_) | Made::Own(_)) if unchanged && is_whole => {
+                let written = written.into_iter().map(|(name, value)| {
+                    let value = made(&value);
+                    (name, value)
+                });
+                Outcome::Known(Rc::new(Known {
+                    returned,
+                    written: written.collect(),
+                }))
+            }
+            _ => Outcome::Open(tried + 1),
+        };
+        outcomes.insert(key, outcome);
+    }
+
+    /// The same with values of its own.
+    fn renewed(&mut self, value: &Value, new: &mut BTreeMap<u32, u32>) -> Value {
+        match value {
+            Value::Scalar(scalar) => Value::Scalar(self.another(scalar, new)),
+            Value::List(values) => {
+                let values = values.iter().map(|value| self.renewed(value, new));
+                Value::List(values.collect())
+            }
+            Value::Map(pairs) => {
+                let pairs = pairs
+                    .iter()
+                    .map(|(key, value)| (key.clone(), self.renewed(value, new)));
+                Value::Map(pairs.collect())
+            }
+            Value::Text(texts) => {
+                let mut texts: Vec<Folded> = texts.clone();
+                for piece in texts.iter_mut().flat_map(|text| &mut text.pieces) {
+                    if let Piece::Hole { value, .. } = piece {
+                        *value = self.another(value, new);
+                    }
+                }
+                Value::Text(texts)
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn another(&mut self, scalar: &Scalar, new: &mut BTreeMap<u32, u32>) -> Scalar {
+        let id = *new.entry(scalar.id).or_insert_with(|| {
+            self.scalars += 1;
+            self.scalars
+        });
+        Scalar {
+            id,
+            varies: scalar.varies || self.loops > 0,
+            ..scalar.clone()
+        }
+    }
+}
+
+impl State {
+    /// Whether what is ready is as it was before.
+    fn is_left(&self, before: &State) -> bool {
+        self.handles.is_shared_with(&before.handles) && Arc::ptr_eq(&self.cursors, &before.cursors)
+    }
+}
+
+/// Whether a variable is a field of the object whose method is followed.
+pub(super) fn is_field(name: &str) -> bool {
+    name.starts_with("this.") || name.starts_with("self.")
+}
+
+/// A text that is known, and short.
+fn short(value: &Value) -> Option<Arc<str>> {
+    let Value::Text(texts) = value else {
+        return None;
+    };
+    let [one] = texts.as_slice() else { return None };
+    match one.pieces.as_slice() {
+        [] => Some("".into()),
+        [Piece::Known { text, .. }] if text.len() <= TEXT_MAX => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// Whether all in it came into being after others, nothing that was read is, and no text is where that matters.
+fn is_own(value: &Value, others: u32, texts_too: bool, depth: usize) -> bool {
+    let own = |scalar: &Scalar| scalar.id > others && scalar.read.is_empty();
+    match value {
+        _ if depth > DEPTH_MAX => false,
+        Value::Nothing => true,
+        Value::Scalar(scalar) => own(scalar),
+        Value::List(values) => values
+            .iter()
+            .all(|value| is_own(value, others, texts_too, depth + 1)),
+        Value::Map(pairs) => {
+            let mut values = pairs.iter().map(|(_, value)| value);
+            values.all(|value| is_own(value, others, texts_too, depth + 1))
+        }
+        Value::Text(texts) if texts_too => {
+            texts.iter().flat_map(|text| &text.pieces).all(|piece| {
+                let Piece::Hole { value, .. } = piece else {
+                    return true;
+                };
+                // Constants have numbers that no function gives.
+                own(value) && value.id < crate::FIRST_OF_CONSTANTS
+            })
+        }
+        Value::Text(_) | Value::Handle(_) | Value::Rows(_) | Value::Function(_) => false,
+    }
+}
+
+fn names_in(value: &Expression, names: &mut BTreeSet<String>) {
+    if let ExpressionKind::Name(name) = &value.kind {
+        names.insert(name.clone());
+    }
+}
