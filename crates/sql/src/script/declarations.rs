@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use super::{
-    LeftOut, Place, Reader, Written, mysql,
+    LeftOut, Place, Reader, Written,
+    lost::{self, Lost},
+    mysql,
     peculiar::Peculiar,
     pgsql::{self, Edit, Known, Part, PartKind, Relations, Stamp, Types},
     tokens::Translated,
@@ -147,7 +149,7 @@ impl Reader {
                 catalog.files.clone_from(&self.files);
                 let lost = self.lost();
                 let declared = catalog.procedures.iter().map(|p| p.name.clone());
-                let lost = lost.iter().filter_map(|text| unknown::routine(text));
+                let lost = lost.iter().filter_map(|text| lost::routine(text));
                 let routines: Vec<String> = declared.chain(lost).collect();
                 catalog.tolerance = Some(Tolerance::but(routines));
                 match since {
@@ -357,14 +359,14 @@ impl Reader {
     pub(super) fn told(&self, base: &Application, first: usize) -> Vec<(Place, LeftOut)> {
         let of = &self.declarations;
         let catalog = base.catalog();
-        let lost = self.lost();
+        let lost = Lost::new(self.lost(), catalog);
         let mut told = Vec::new();
         for (at, diagnostic) in &of.dropped {
             let place = &of.places[*at];
             let left = LeftOut {
                 diagnostic: diagnostic.clone(),
                 meaning: unknown::meaning(self.text(place), catalog, &lost),
-                transaction: unknown::routine(self.text(place)),
+                transaction: lost::routine(self.text(place)),
             };
             told.push((place.clone(), left));
         }
@@ -450,7 +452,7 @@ impl Reader {
             .filter(|(at, _)| of.places[*at].file >= first)
             .filter_map(|(at, diagnostic)| {
                 let place = &of.places[*at];
-                let name = unknown::routine(self.text(place))?;
+                let name = lost::routine(self.text(place))?;
                 Some(Unknown {
                     name,
                     span: place.span(),

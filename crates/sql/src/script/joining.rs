@@ -1,12 +1,8 @@
 //! Transaction types that join an application that has been read.
 
 use super::{
-    LeftOut, Place, Reader, Script, Written,
-    declarations::Since,
-    group::group,
-    in_order, mysql, numbers,
-    scan::words,
-    unknown::{self, Unknown},
+    LeftOut, Place, Reader, Script, Written, declarations::Since, group::group, in_order, lost,
+    mysql, numbers, scan::words, unknown::Unknown,
 };
 use crate::{diagnostic::Diagnostic, source::SourceFile};
 
@@ -89,7 +85,7 @@ impl Script {
     fn adds_only(&self, reader: &Reader, place: &Place) -> Result<(), Vec<Diagnostic>> {
         const HARMLESS: [&str; 5] = ["comment", "grant", "revoke", "set", "reset"];
         let text = reader.text(place);
-        let message = match unknown::routine(text) {
+        let message = match lost::routine(text) {
             None if words(text)
                 .next()
                 .is_some_and(|word| HARMLESS.iter().any(|one| one.eq_ignore_ascii_case(&word))) =>

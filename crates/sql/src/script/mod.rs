@@ -12,6 +12,7 @@ mod declarations;
 mod group;
 mod invariants;
 mod joining;
+mod lost;
 mod migration;
 mod mysql;
 mod order;
@@ -37,6 +38,7 @@ use crate::{
 };
 use declarations::Declarations;
 use group::{Group, group, unique};
+use lost::Lost;
 use placeholder::{Parameters, rewrite};
 use unknown::Unknown;
 
@@ -462,15 +464,15 @@ impl Reader {
         let catalog: &Catalog = application.catalog();
         let peculiar = &self.declarations.peculiar;
         peculiar.correct(&mut summaries, catalog);
-        let lost = self.lost();
+        let lost = Lost::new(self.lost(), catalog);
         for unknown in unknown {
             let declares = catalog.procedures.len() > known.len();
             summaries.push(unknown.summary(catalog, &lost, declares, numbers));
         }
-        for trigger in lost.iter().filter(|text| unknown::is_trigger(text)) {
+        for trigger in lost.texts().filter(|text| lost::is_trigger(text)) {
             unknown::fire(trigger, catalog, &lost, &mut summaries, numbers);
         }
-        for declaration in &lost {
+        for declaration in lost.texts() {
             unknown::constrain(declaration, catalog, &lost, peculiar, &mut summaries);
         }
         summaries

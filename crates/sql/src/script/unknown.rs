@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anabranch_types::{ColumnIndex, TableId, TableSchema};
 
 use super::{
+    lost::{Lost, declared, is_cascade, is_policy, is_trigger_function, routine},
     peculiar::Peculiar,
     scan::{Part, words},
     tokens::{Token, begin, closing, listed, name_of, tokens},
@@ -74,7 +75,7 @@ impl Unknown {
     pub(super) fn summary(
         &self,
         catalog: &Catalog,
-        lost: &[&str],
+        lost: &Lost<'_>,
         declares: bool,
         numbers: &mut u32,
     ) -> TransactionSummary {
@@ -217,7 +218,7 @@ fn statement(catalog: &Catalog, reach: &Reach, span: Span, numbers: &mut u32) ->
 }
 
 /// What a text may reach by the names in it.
-fn reach(text: &str, catalog: &Catalog, lost: &[&str], whole: bool, own: Option<&str>) -> Reach {
+fn reach(text: &str, catalog: &Catalog, lost: &Lost<'_>, whole: bool, own: Option<&str>) -> Reach {
     const WRITING: [&str; 13] = [
         "insert", "update", "delete", "merge", "truncate", "call", "execute", "do", "copy",
         "perform", "replace", "nextval", "setval",
@@ -227,25 +228,22 @@ fn reach(text: &str, catalog: &Catalog, lost: &[&str], whole: bool, own: Option<
     // What holds rows, and does nothing.
     const IS_DATA: [&str; 2] = ["table", "view"];
     let mut named: Vec<String> = words(text).collect();
-    through_views(&mut named, catalog, lost);
+    lost.through_views(&mut named);
     let names = |name: &str| named.iter().any(|word| word == name);
     let everything = || catalog.schema.tables.iter().map(|t| t.id).collect();
     let routines = catalog.procedures.iter().map(|p| p.name.as_str());
     let is_own = |name: &str| own == Some(name);
     let calls = routines.filter(|name| !is_own(name)).any(names)
         || lost
-            .iter()
-            .filter_map(|text| declared(text))
-            .any(|(kind, name)| {
-                !IS_DATA.contains(&kind.as_str()) && !is_own(&name) && names(&name)
-            });
+            .declared()
+            .any(|(kind, name)| !IS_DATA.contains(&kind) && !is_own(name) && names(name));
     // In a string, a body hides what it does from who looks for words alone.
     let body = || text.contains("$$") || whole && text.contains('\'');
     let inside = || {
         let unquoted = text.replace(['\'', '$'], " ");
         let strange = calls_strange(&unquoted, catalog, lost, own);
         let mut inside: Vec<String> = words(&unquoted).collect();
-        through_views(&mut inside, catalog, lost);
+        lost.through_views(&mut inside);
         (inside, strange)
     };
     let (named, strange) = match body() {
@@ -254,8 +252,9 @@ fn reach(text: &str, catalog: &Catalog, lost: &[&str], whole: bool, own: Option<
     };
     let names = |name: &str| named.iter().any(|word| word.eq_ignore_ascii_case(name));
     let strange = strange
-        || lost_views(lost)
-            .any(|(name, query)| names(&name) && calls_strange(query, catalog, lost, own));
+        || lost
+            .views()
+            .any(|(name, query)| names(name) && calls_strange(query, catalog, lost, own));
     let tables: Vec<TableId> = catalog
         .schema
         .tables
@@ -264,8 +263,9 @@ fn reach(text: &str, catalog: &Catalog, lost: &[&str], whole: bool, own: Option<
         .map(|t| t.id)
         .collect();
     let writes = WRITING.iter().any(|word| names(word)) || names("into") && !whole;
-    let mut lost_tables = lost.iter().filter_map(|text| declared(text));
-    let of_lost = lost_tables.any(|(kind, name)| kind == "table" && names(&name));
+    let of_lost = lost
+        .declared()
+        .any(|(kind, name)| kind == "table" && names(name));
     let is_block = named.first().is_some_and(|first| first == "do");
     let elsewhere = is_block || ELSEWHERE.iter().any(|word| names(word));
     if whole && is_foreign(text) || elsewhere || calls || strange {
@@ -291,10 +291,10 @@ fn reach(text: &str, catalog: &Catalog, lost: &[&str], whole: bool, own: Option<
 const HOLE: char = '…';
 
 /// Whether a text calls a function that nobody knows: neither declared, nor among those that do nothing.
-fn calls_strange(text: &str, catalog: &Catalog, lost: &[&str], own: Option<&str>) -> bool {
+fn calls_strange(text: &str, catalog: &Catalog, lost: &Lost<'_>, own: Option<&str>) -> bool {
     let all = tokens(text);
     let holds_rows = |name: &str| {
-        let mut lost = lost.iter().filter_map(|text| declared(text));
+        let mut lost = lost.declared();
         catalog.schema.tables.iter().any(|table| table.name == name)
             || lost.any(|(kind, of)| kind == "table" && of == name)
     };
@@ -441,7 +441,7 @@ fn is_foreign(text: &str) -> bool {
 /// What a statement may reach of which not all is known: in the place of what is not stands [`HOLE`]. What it writes is
 /// known where its beginning names it; what it reads may be anything. A hole is taken for a part of the statement:
 /// a name, a condition, a list.
-fn cut_reach(text: &str, catalog: &Catalog, lost: &[&str], declares: bool) -> Vec<Reach> {
+fn cut_reach(text: &str, catalog: &Catalog, lost: &Lost<'_>, declares: bool) -> Vec<Reach> {
     let head = text.split(HOLE).next().unwrap_or_default();
     let everything: Vec<TableId> = catalog.schema.tables.iter().map(|t| t.id).collect();
     let known: Vec<String> = words(head).take(3).collect();
@@ -453,7 +453,7 @@ fn cut_reach(text: &str, catalog: &Catalog, lost: &[&str], declares: bool) -> Ve
         _ => return vec![Reach::Any(everything)],
     };
     // What is not known may call a routine, which may write; and what is known behind it may be anything.
-    let routines = lost.iter().any(|text| routine(text).is_some());
+    let routines = lost.texts().any(|text| routine(text).is_some());
     let filled = text.replace(HOLE, "hole");
     let all = tokens(&filled);
     let is_last = |token: &Token<'_>| token.end == all.last().map_or(0, |last| last.end);
@@ -473,79 +473,6 @@ fn cut_reach(text: &str, catalog: &Catalog, lost: &[&str], declares: bool) -> Ve
         Some(target) if ends => vec![Reach::Any(vec![target.id]), Reach::Reads(everything)],
         _ => vec![Reach::Any(everything)],
     }
-}
-
-/// What a declaration declares: the kind in lower case, and the name.
-fn declared(text: &str) -> Option<(String, String)> {
-    const SKIPPED: [&str; 15] = [
-        "create",
-        "or",
-        "replace",
-        "temp",
-        "temporary",
-        "unlogged",
-        "unique",
-        "materialized",
-        "recursive",
-        "if",
-        "not",
-        "exists",
-        "constraint",
-        "concurrently",
-        "foreign",
-    ];
-    let all = tokens(text);
-    let mut at = 0;
-    let word = |at: usize| match all.get(at)?.part {
-        Part::Word(word) => Some(word.to_lowercase()),
-        Part::Quoted(_) => all[at].name(),
-        _ => None,
-    };
-    let next = |at: &mut usize| loop {
-        let found = word(*at)?;
-        *at += 1;
-        if !SKIPPED.contains(&found.as_str()) {
-            return Some(found);
-        }
-    };
-    let kind = next(&mut at)?;
-    let mut name = next(&mut at)?;
-    // Behind its schema.
-    while all.get(at).is_some_and(|t| t.is_sign('.')) {
-        name = word(at + 1)?;
-        at += 2;
-    }
-    Some((kind, name))
-}
-
-/// The name of the routine that a text declares.
-pub(super) fn routine(text: &str) -> Option<String> {
-    let (kind, name) = declared(text)?;
-    let trigger = words(text).any(|word| word == "trigger");
-    // MySQL's events run by themselves.
-    let is_routine = ["function", "procedure", "event"].contains(&kind.as_str());
-    (is_routine && !trigger).then_some(name)
-}
-
-/// Whether a text declares something that runs when somebody else writes.
-pub(super) fn is_trigger(text: &str) -> bool {
-    is_cascade(text)
-        || is_policy(text)
-        || matches!(declared(text), Some((kind, _)) if kind == "trigger" || kind == "rule")
-}
-
-/// Whether a text says which rows of a table there are for whom.
-fn is_policy(text: &str) -> bool {
-    matches!(declared(text), Some((kind, _)) if kind == "policy")
-}
-
-/// Whether a text gives a table a foreign key whose actions write.
-fn is_cascade(text: &str) -> bool {
-    let words: Vec<String> = words(text).collect();
-    let has = |word: &str| words.iter().any(|w| w == word);
-    words.first().is_some_and(|w| w == "alter")
-        && has("references")
-        && (has("cascade") || has("set"))
 }
 
 /// A table of whose rows a declaration demands something that is not understood.
@@ -570,10 +497,10 @@ impl Constrained {
 }
 
 /// The tables of whose rows a declaration demands something that is not understood.
-fn constrained(text: &str, catalog: &Catalog, lost: &[&str]) -> Vec<Constrained> {
+fn constrained(text: &str, catalog: &Catalog, lost: &Lost<'_>) -> Vec<Constrained> {
     let mut all: Vec<String> = words(text).collect();
     if matches!(declared(text), Some((kind, _)) if kind == "assertion") {
-        through_views(&mut all, catalog, lost);
+        lost.through_views(&mut all);
     }
     let has = |word: &str| all.iter().any(|w| w == word);
     let demands = ["unique", "check", "exclude", "references", "primary"];
@@ -613,42 +540,8 @@ fn constrained(text: &str, catalog: &Catalog, lost: &[&str]) -> Vec<Constrained>
         .collect()
 }
 
-/// Adds what the views name that are named, whether they are understood or left out.
-fn through_views(named: &mut Vec<String>, catalog: &Catalog, lost: &[&str]) {
-    let known = catalog.views.iter();
-    let known = known.map(|view| (view.name.clone(), view.query.to_string()));
-    // Rows of a table that inherits are its parents', too.
-    let children = lost.iter().filter_map(|text| {
-        let (kind, name) = declared(text)?;
-        let all = tokens(text);
-        let parents = all.iter().find(|token| token.is("inherits"))?.end;
-        (kind == "table").then(|| (name, text[parents..].to_owned()))
-    });
-    let lost = lost_views(lost).map(|(name, query)| (name, query.to_owned()));
-    let lost = lost.chain(children);
-    let mut views: Vec<(String, String)> = known.chain(lost).collect();
-    let is_named = |named: &[String], name: &str| {
-        let mut named = named.iter();
-        named.any(|word| word.eq_ignore_ascii_case(name))
-    };
-    while let Some(at) = views.iter().position(|(name, _)| is_named(named, name)) {
-        let (_, text) = views.swap_remove(at);
-        named.extend(words(&text));
-    }
-}
-
-/// Views that are left out, and what stands behind their AS.
-fn lost_views<'t>(lost: &[&'t str]) -> impl Iterator<Item = (String, &'t str)> {
-    lost.iter().filter_map(|text| {
-        let (kind, name) = declared(text)?;
-        let all = tokens(text);
-        let behind = all.iter().find(|token| token.is("as"))?.end;
-        (kind == "view").then(|| (name, &text[behind..]))
-    })
-}
-
 /// The same, as words.
-fn constrained_names(text: &str, catalog: &Catalog, lost: &[&str]) -> Option<String> {
+fn constrained_names(text: &str, catalog: &Catalog, lost: &Lost<'_>) -> Option<String> {
     let found = constrained(text, catalog, lost);
     let shown = |found: &Constrained| {
         let table = catalog.schema.table(found.table);
@@ -669,7 +562,7 @@ fn constrained_names(text: &str, catalog: &Catalog, lost: &[&str]) -> Option<Str
 pub(super) fn constrain(
     declaration: &str,
     catalog: &Catalog,
-    lost: &[&str],
+    lost: &Lost<'_>,
     peculiar: &Peculiar,
     summaries: &mut [TransactionSummary],
 ) {
@@ -695,7 +588,7 @@ pub(super) fn constrain(
 }
 
 /// What it means that a declaration is left out.
-pub(super) fn meaning(text: &str, catalog: &Catalog, lost: &[&str]) -> String {
+pub(super) fn meaning(text: &str, catalog: &Catalog, lost: &Lost<'_>) -> String {
     let Some((kind, name)) = declared(text) else {
         return "whatever it declares is not considered".to_owned();
     };
@@ -750,13 +643,6 @@ pub(super) fn meaning(text: &str, catalog: &Catalog, lost: &[&str]) -> String {
     }
 }
 
-fn is_trigger_function(text: &str) -> bool {
-    let words: Vec<String> = words(text).collect();
-    words
-        .windows(2)
-        .any(|pair| pair[0] == "returns" && pair[1] == "trigger")
-}
-
 /// The table that a trigger is on.
 fn on_table(text: &str, catalog: &Catalog) -> Option<TableId> {
     let words: Vec<String> = words(text).collect();
@@ -795,7 +681,7 @@ fn does_anything_to(tables: &[TableId], catalog: &Catalog, summary: &Transaction
 pub(super) fn fire(
     trigger: &str,
     catalog: &Catalog,
-    lost: &[&str],
+    lost: &Lost<'_>,
     summaries: &mut [TransactionSummary],
     numbers: &mut u32,
 ) {
@@ -804,7 +690,7 @@ pub(super) fn fire(
         false => on_table(trigger, catalog),
     };
     let called: Vec<String> = words(trigger).collect();
-    let function = lost.iter().find(|text| {
+    let function = lost.texts().find(|text| {
         is_trigger_function(text) && declared(text).is_some_and(|(_, name)| called.contains(&name))
     });
     let named: Vec<TableId> = catalog
