@@ -75,6 +75,7 @@ pub fn read(files: &[SourceFile]) -> Program {
             // What is of no language has nothing in it.
             language: language.unwrap_or(Language::Python),
             module: module.unwrap_or_default(),
+            lines: file.text.match_indices('\n').map(|(at, _)| at).collect(),
         });
     }
     let mut project = Project::new(&sources);

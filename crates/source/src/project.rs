@@ -17,6 +17,8 @@ pub(crate) struct Source {
     pub(crate) text: String,
     pub(crate) language: Language,
     pub(crate) module: Module,
+    /// Where its lines end.
+    pub(crate) lines: Vec<usize>,
 }
 
 /// A function, and where it stands.
@@ -38,6 +40,15 @@ pub(crate) struct Declared<'p> {
     pub(crate) opens: bool,
     /// Whether it is given a connection.
     pub(crate) takes_connection: bool,
+}
+
+impl Declared<'_> {
+    /// Whether a name is that of a parameter, and so another's than the same name around it. The object whose method
+    /// it is is the same by its name.
+    pub(crate) fn owns(&self, name: &str) -> bool {
+        let mut own = self.function.parameters.iter();
+        !matches!(name, "this" | "self") && own.any(|parameter| parameter.name == name)
+    }
 }
 
 impl Declared<'_> {
@@ -167,6 +178,16 @@ impl<'p> Project<'p> {
             .filter(|at| self.functions[**at].class.as_deref() == Some(class));
         let first = found.next()?;
         found.next().is_none().then_some(*first)
+    }
+
+    /// All methods of that name, of whatever class: which of them is called is known where there is one alone.
+    pub(crate) fn methods(&self, name: &str, language: Language) -> Vec<usize> {
+        let all = self.by_name.get(name).into_iter().flatten().copied();
+        let is_one = |at: &usize| {
+            let of = &self.functions[*at];
+            of.class.is_some() && self.sources[of.file].language == language
+        };
+        all.filter(is_one).collect()
     }
 
     /// What a name stands for that no function has given a value.
@@ -332,8 +353,7 @@ fn receiver<'s>(source: &'s Source, function: &Function) -> Option<(&'s str, &'s
 
 /// `file:line`, for what has no name.
 pub(crate) fn place_name(source: &Source, at: usize) -> String {
-    let before = &source.text.as_bytes()[..at.min(source.text.len())];
-    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let line = source.lines.partition_point(|end| *end < at) + 1;
     let file = source.name.rsplit('/').next().unwrap_or(&source.name);
     format!("{file}:{line}")
 }

@@ -328,8 +328,8 @@ impl InputArguments {
         }));
         let wrong = read.left_out.iter().map(|left| left.diagnostic.clone());
         let wrong: Vec<Diagnostic> = wrong.filter(|of| !of.code.starts_with("01")).collect();
+        // What is written for anabranch alone has to be right.
         if !wrong.is_empty() && !read.has_clients && !self.leave_out {
-            // What is written for anabranch alone has to be right.
             return Err(application::refused(&files, wrong).into());
         }
         let catalog = read.application.catalog();

@@ -25,8 +25,8 @@ pub(super) fn constants(world: &World<'_>) -> (Vec<i64>, Vec<String>) {
         while let (Some(code), text) = (quoted.next(), quoted.next()) {
             for word in code.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
                 if let Ok(n) = word.parse::<i64>() {
-                    for n in [n, n + 1] {
-                        if n.abs() <= 1_000
+                    for n in [n, n.saturating_add(1)] {
+                        if n.unsigned_abs() <= 1_000
                             && !integers.contains(&n)
                             && integers.len() < CONSTANTS_MAX
                         {

@@ -16,6 +16,9 @@ use crate::plan::{
 /// The rule by which something is proved rather than known.
 const PROVED: &str = "solver";
 
+/// So many invariants are named where one reason is that of several; the table names them all.
+const NAMES_MAX: usize = 6;
+
 /// So many of something.
 pub(super) fn count(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
@@ -167,8 +170,16 @@ fn reasons(plan: &Plan, entry: &PlanEntry, guard: &Guard) -> Vec<String> {
     }
     by_rule
         .into_iter()
-        .map(|(rule, why, names)| format!("{}: {why} [{rule}]", names.join(", ")))
+        .map(|(rule, why, names)| format!("{}: {why} [{rule}]", few(&names)))
         .collect()
+}
+
+/// Names, and of many the first and how many more there are.
+fn few(names: &[&str]) -> String {
+    match names.len().saturating_sub(NAMES_MAX) {
+        0 | 1 => names.join(", "),
+        more => format!("{} and {more} more", names[..NAMES_MAX].join(", ")),
+    }
 }
 
 /// An UPDATE, in short, with its place.

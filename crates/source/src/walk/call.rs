@@ -1,6 +1,6 @@
 //! What a call comes to, and does.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, rc::Rc, sync::Arc};
 
 use anabranch_sql::script::Unresolved;
 
@@ -9,6 +9,7 @@ use crate::{
     fold::Format,
     language::Language,
     names,
+    project::expressions,
     syntax::{Argument, Expression, ExpressionKind},
     value::{Folded, Value},
 };
@@ -93,6 +94,13 @@ impl Walk<'_, '_> {
                 return self.follow(at, &values, &call);
             }
             self.seen.called.insert(at);
+        }
+        if on.and_then(Expression::last_name).is_some_and(is_own) {
+            let methods = match function {
+                Some(at) => vec![at],
+                None => self.own_methods(name),
+            };
+            self.lose_fields(methods);
         }
         self.unknown_sql(&call, &values);
         let returned = self.hand_over(&call, &values);
@@ -340,12 +348,14 @@ impl Walk<'_, '_> {
                 if let Some(found) = self.project.find_in_class(of, name) {
                     return Some(found);
                 }
-                let own = matches!(
-                    of,
-                    "this" | "self" | "cls" | "static" | "super" | "parent" | "exports"
-                );
+                let own = is_own(of);
                 if own && let Some(class) = &class {
-                    return self.project.find_in_class(class, name);
+                    let found = self.project.find_in_class(class, name);
+                    return found.or_else(|| match self.own_methods(name).as_slice() {
+                        // It is inherited.
+                        [one] => Some(*one),
+                        _ => None,
+                    });
                 }
                 if of == "exports" || own {
                     return self.project.find(name, file, class.as_deref());
@@ -363,6 +373,69 @@ impl Walk<'_, '_> {
             }
             _ => None,
         }
+    }
+
+    /// The methods of that name that the object may have.
+    fn own_methods(&self, name: &str) -> Vec<usize> {
+        let language = self.project.sources[self.file()].language;
+        self.project.methods(name, language)
+    }
+
+    /// What methods of the object write of its fields, one of which was called and not followed into, is not known
+    /// any more.
+    fn lose_fields(&mut self, methods: Vec<usize>) {
+        let variables = &self.state.variables;
+        let known = |of: &&str| variables.parts_of(of).next().is_some();
+        if !["this", "self"].iter().any(known) {
+            return;
+        }
+        for method in methods {
+            for name in self.fields_written(method).iter() {
+                if self.state.variables.contains(name) {
+                    let value = self.scalar(name, Vec::new(), false);
+                    self.state.variables.insert(name, value);
+                }
+            }
+        }
+    }
+
+    /// The fields that a method gives values to, and those that it calls of the same object.
+    fn fields_written(&mut self, method: usize) -> Rc<BTreeSet<String>> {
+        if let Some(known) = self.seen.fields.get(&method) {
+            return known.clone();
+        }
+        let mut fields = BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        let mut open = vec![method];
+        while let Some(at) = open.pop() {
+            if !seen.insert(at) {
+                continue;
+            }
+            let project = self.project;
+            let declared = &project.functions[at];
+            let language = project.sources[declared.file].language;
+            expressions(
+                &declared.function.body,
+                true,
+                &mut |value| match &value.kind {
+                    ExpressionKind::Assign { target, .. } => {
+                        let path = target.path().filter(|path| is_field(path));
+                        fields.extend(path);
+                    }
+                    ExpressionKind::Call { callee, .. } => {
+                        if let ExpressionKind::Member(on, name) = &callee.kind
+                            && on.last_name().is_some_and(is_own)
+                        {
+                            open.extend(project.methods(name, language));
+                        }
+                    }
+                    _ => {}
+                },
+            );
+        }
+        let fields = Rc::new(fields);
+        self.seen.fields.insert(method, fields.clone());
+        fields
     }
 
     /// Whether a name is that of the object whose method is followed, in Go.
@@ -493,10 +566,12 @@ impl Walk<'_, '_> {
                 ),
             };
             // What is known of the parts of another of this name is not known of its.
-            let parts = format!("{}.", parameter.name);
-            self.state
-                .variables
-                .forget(|name, _| name.starts_with(&parts));
+            if declared.owns(&parameter.name) {
+                let parts = format!("{}.", parameter.name);
+                self.state
+                    .variables
+                    .forget(|name, _| name.starts_with(&parts));
+            }
             self.state.variables.insert(&parameter.name, value);
         }
         self.frames.push(Frame {
@@ -514,18 +589,12 @@ impl Walk<'_, '_> {
         self.tell_again();
         let frame = self.frames.pop();
         let inner = std::mem::replace(&mut self.state.variables, outer);
-        let own: BTreeSet<&str> = declared
-            .function
-            .parameters
-            .iter()
-            .map(|p| p.name.as_str())
-            .collect();
         let same = declared.class == self.frame().class;
         let mut written = Vec::new();
         for (name, value) in inner.iter() {
             let is_kept = |known: &Arc<Value>| Arc::ptr_eq(known, value);
             let of = name.split('.').next().unwrap_or_default();
-            if self.state.variables.shared(name).is_some_and(is_kept) || own.contains(of) {
+            if self.state.variables.shared(name).is_some_and(is_kept) || declared.owns(of) {
                 continue;
             }
             written.push((name.clone(), value.clone()));
@@ -854,6 +923,14 @@ impl Walk<'_, '_> {
             self.run(&texts, bound, annotation.range.start);
         }
     }
+}
+
+/// Whether a name is that of the object, or the class, whose method is followed.
+fn is_own(name: &str) -> bool {
+    matches!(
+        name,
+        "this" | "self" | "cls" | "static" | "super" | "parent" | "exports"
+    )
 }
 
 /// The call as it is told to people.

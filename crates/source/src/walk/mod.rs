@@ -16,6 +16,7 @@ mod statement;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    rc::Rc,
     sync::Arc,
 };
 
@@ -138,6 +139,8 @@ pub(crate) struct Seen {
     pub(crate) forwarded_otherwise: BTreeSet<String>,
     /// Where the texts begin that were run, or told as not understood.
     pub(crate) texts: BTreeSet<(usize, u32)>,
+    /// The fields that methods write.
+    pub(crate) fields: BTreeMap<usize, Rc<BTreeSet<String>>>,
     /// What functions have come to that run nothing.
     pub(crate) remembered: Remembered,
     /// How many expressions have been looked at.
@@ -520,6 +523,10 @@ impl<'p, 's> Walk<'p, 's> {
 
 /// A stretch of source on one line, and not more of it than people want to read.
 fn shortened(shown: &str) -> String {
+    let is_odd = |byte: &u8| !byte.is_ascii_graphic();
+    if shown.len() <= SHOWN_MAX && !shown.as_bytes().iter().any(is_odd) {
+        return shown.to_owned();
+    }
     let mut short = String::new();
     let mut letters = 0;
     for word in shown.split_whitespace() {

@@ -134,14 +134,10 @@ impl Walk<'_, '_> {
         let same = declared.class == self.frame().class;
         let is_seen =
             |name: &&String| declared.nested || same && matches!(name.as_str(), "this" | "self");
-        let is_own = |name: &str| {
-            let mut own = declared.function.parameters.iter();
-            own.any(|parameter| parameter.name == name)
-        };
         let tells_nothing = |value: &Value| matches!(value, Value::Scalar(of) if of.read.is_empty() && !given.contains(&of.id));
         let variables = &self.state.variables;
         names.iter().filter(is_seen).all(|name| {
-            if is_own(name) {
+            if declared.owns(name) {
                 return true;
             }
             let mut parts = variables.parts_of(name);

@@ -160,7 +160,10 @@ impl Reader {
             let problems = match loaded {
                 Ok(application) => {
                     let catalog = application.catalog();
-                    let nothing = catalog.tables.is_empty() && !self.declarations.first.is_empty();
+                    // A program may have its tables declared elsewhere, and is looked at all the same.
+                    let is_program = self.files.len() > self.scripts;
+                    let wrong = !self.declarations.first.is_empty();
+                    let nothing = catalog.tables.is_empty() && wrong && !is_program;
                     return match nothing {
                         true => Err(std::mem::take(&mut self.declarations.first)),
                         false => Ok(application),

@@ -1,0 +1,264 @@
+//! Functions that are followed into, again and again: what one has come to is remembered where it would come to the
+//! same, and nowhere else; what loops change is found however many turns it takes.
+
+mod support;
+
+use std::time::Instant;
+
+use anabranch_sql::SourceFile;
+
+use support::{analysed_files, told};
+
+const SCHEMA: &str = "CREATE TABLE a (id bigint PRIMARY KEY, n bigint NOT NULL, name text);
+CREATE TABLE b (id bigint PRIMARY KEY, n bigint NOT NULL);
+";
+
+/// What one function of a file comes to, as text.
+fn of(file: &str, text: &str, function: &str) -> String {
+    let schema = vec![SourceFile::new("schema.sql", SCHEMA)];
+    let (program, _) = analysed_files(schema, vec![SourceFile::new(file, text)]);
+    let all = told(&program);
+    let mut lines = all.lines().skip_while(|line| *line != function);
+    let first = lines.next();
+    let rest = lines.take_while(|line| line.starts_with(' '));
+    first.into_iter().chain(rest).collect::<Vec<_>>().join("\n")
+}
+
+#[track_caller]
+fn is(found: &str, expected: &str) {
+    assert_eq!(found.trim_end(), expected.trim_end(), "\n{found}");
+}
+
+/// A value that a function makes is another one each time, and one that it hands on is that one.
+#[test]
+fn values_of_two_calls_are_two() {
+    let text = r#"
+def _fresh(x):
+    return x * 3 + 1
+
+def _same(x):
+    return x
+
+def f(conn, p, q):
+    one = _fresh(p)
+    two = _fresh(q)
+    conn.execute("UPDATE a SET n = %s WHERE id = %s", (one, two))
+    conn.execute("UPDATE b SET n = %s WHERE id = %s", (_same(p), _same(q)))
+    conn.execute("UPDATE b SET n = %s WHERE id = %s", (_same(q), one))
+"#;
+    is(
+        &of("f.py", text, "f"),
+        "f
+  UPDATE a SET n = <:one> WHERE id = <:two>
+  UPDATE b SET n = <:p> WHERE id = <:q>
+  UPDATE b SET n = <:q> WHERE id = <:one>",
+    );
+}
+
+/// A text is looked at each time that another one is handed over.
+#[test]
+fn texts_that_are_handed_over_are_other_texts() {
+    let text = r#"
+def _table(kind):
+    return "b" if kind is None else kind
+
+def _where(kind):
+    return " WHERE id = %s"
+
+def f(conn, p):
+    conn.execute("DELETE FROM " + _table("a") + _where("a"), (p,))
+    conn.execute("DELETE FROM " + _table("b") + _where("b"), (p,))
+"#;
+    let found = of("f.py", text, "f");
+    assert!(found.contains("DELETE FROM a WHERE id = <:p>"), "{found}");
+    assert!(found.contains("DELETE FROM b WHERE id = <:p>"), "{found}");
+}
+
+/// What stands around a function inside another decides what it comes to.
+#[test]
+fn what_stands_around_a_function_counts_each_time() {
+    let text = r#"
+function f(db, id) {
+  let table = id;
+  function named() { return "DELETE FROM " + table + " WHERE id = $1"; }
+  named();
+  named();
+  table = "a";
+  db.query(named(), [id]);
+  table = "b";
+  db.query(named(), [id]);
+}
+"#;
+    let found = of("f.js", text, "f");
+    assert!(found.contains("DELETE FROM a WHERE id = <:id>"), "{found}");
+    assert!(found.contains("DELETE FROM b WHERE id = <:id>"), "{found}");
+}
+
+/// What it writes around it, it writes each time.
+#[test]
+fn what_a_function_writes_around_it_it_writes_again() {
+    let text = r#"
+function f(db, id, x) {
+  let sql = "DELETE FROM a WHERE id = $1";
+  function turned(y) { sql = "DELETE FROM b WHERE id = $1"; return y; }
+  turned(x);
+  sql = "UPDATE a SET n = 0 WHERE id = $1";
+  turned(x);
+  db.query(sql, [id]);
+}
+"#;
+    is(
+        &of("f.js", text, "f"),
+        "f\n  DELETE FROM b WHERE id = <:id>",
+    );
+}
+
+/// The fields of an object are written by its own methods, and by those that it has inherited.
+#[test]
+fn what_a_method_of_another_class_writes_may_be_what_there_is() {
+    let text = r#"
+class Base:
+    def turned(self, x):
+        self.sql = "DELETE FROM b WHERE id = %s"
+        return x
+
+class Own(Base):
+    def f(self, conn, id, x):
+        self.turned(x)
+        self.sql = "DELETE FROM a WHERE id = %s"
+        self.turned(x)
+        conn.execute(self.sql, (id,))
+"#;
+    let found = of("f.py", text, "Own.f");
+    assert!(found.contains("DELETE FROM a WHERE"), "{found}");
+    assert!(found.contains("DELETE FROM b WHERE"), "{found}");
+}
+
+/// What an object has stays known to its own methods, whatever they call it.
+#[test]
+fn fields_are_known_to_methods() {
+    let text = r#"
+class Own:
+    def f(self, conn, id):
+        self.sql = "DELETE FROM a WHERE id = %s"
+        self._run(conn, id)
+        self.sql = "DELETE FROM b WHERE id = %s"
+        self._run(conn, id)
+        self._run(conn, self._plain(id))
+
+    def _plain(self, id):
+        return self.sql and id
+
+    def _run(self, conn, id):
+        conn.execute(self.sql, (id,))
+"#;
+    is(
+        &of("f.py", text, "Own.f"),
+        "Own.f
+  DELETE FROM a WHERE id = <:id>
+  DELETE FROM b WHERE id = <:id>
+  DELETE FROM b WHERE id = <self.sql and id>",
+    );
+}
+
+/// What a method writes that is not followed into is not known any more.
+#[test]
+fn what_methods_write_that_are_not_followed_is_not_known() {
+    let text = r#"
+class First:
+    def turned(self, x):
+        self._again(x)
+
+    def _again(self, x):
+        self.sql = "DELETE FROM b WHERE id = %s"
+
+class Second:
+    def turned(self, x):
+        return x
+
+class Own(Library):
+    def f(self, conn, id, x):
+        self.sql = "DELETE FROM a WHERE id = %s"
+        self.kept = "DELETE FROM a WHERE id = %s"
+        self.turned(x)
+        conn.execute(self.kept, (id,))
+        conn.execute(self.sql, (id,))
+"#;
+    let found = of("f.py", text, "Own.f");
+    assert!(found.contains("DELETE FROM a WHERE id = <:id>"), "{found}");
+    assert!(found.contains("! "), "{found}");
+}
+
+/// What a variable stands for in the third turn counts, though the first leaves it as it was.
+#[test]
+fn what_the_third_turn_runs_is_not_missed() {
+    let text = r#"
+def f(conn, ids):
+    one = "DELETE FROM a"
+    two = "DELETE FROM a"
+    three = "DELETE FROM b"
+    for id in ids:
+        conn.execute(one)
+        one = two
+        two = three
+"#;
+    let found = of("f.py", text, "f");
+    assert!(found.contains("! "), "it runs what is not known:\n{found}");
+}
+
+/// What no turn writes is what it was.
+#[test]
+fn what_a_loop_leaves_alone_is_known_in_it() {
+    let text = r#"
+def f(conn, ids, rows):
+    sql = "DELETE FROM a WHERE id = %s"
+    for id in ids:
+        for row in rows:
+            if row:
+                other = id
+            conn.execute(sql, (id,))
+"#;
+    let found = of("f.py", text, "f");
+    assert!(found.contains("DELETE FROM a WHERE id = <~:id>"), "{found}");
+    assert!(!found.contains("! "), "{found}");
+}
+
+/// Who calls itself around a function that is remembered is followed into the next time.
+#[test]
+fn who_calls_itself_is_not_taken_for_what_it_came_to_inside() {
+    let text = r#"
+def _outer(x):
+    if x:
+        return _inner(x)
+    return " WHERE id = %s"
+
+def _inner(x):
+    return _outer(x)
+
+def f(conn, p):
+    _outer(p)
+    conn.execute("DELETE FROM a" + _inner(p), (p,))
+"#;
+    let found = of("f.py", text, "f");
+    // Whatever `_inner` comes to inside of `_outer`, here it may come to the condition.
+    assert!(found.contains("DELETE FROM a"), "{found}");
+}
+
+/// Thousands of functions that call each other, and run nothing, are soon followed.
+#[test]
+fn many_that_call_each_other_are_followed_once() {
+    let mut text = String::from("function g0(x) { return x + 1; }\n");
+    for n in 1..40 {
+        let before = n - 1;
+        text += &format!(
+            "function g{n}(x) {{ let y = g{before}(x); for (const i of y) {{ y = g{before}(y); }} \
+             return g{before}(y); }}\n"
+        );
+    }
+    text += "function f(db, x) { db.query('UPDATE a SET n = $1 WHERE id = $2', [g11(x), x]); }\n";
+    let started = Instant::now();
+    let found = of("f.js", &text, "f");
+    is(&found, "f\n  UPDATE a SET n = <x + 1> WHERE id = <:x>");
+    // Three to the eleventh, and twice that for each loop, would take minutes.
+    assert!(started.elapsed().as_secs() < 20);
+}
