@@ -203,15 +203,16 @@ DELETE FROM book WHERE id = $1;
 /// Each of many triggers may do anything to everything: that is told once.
 #[test]
 fn what_triggers_may_do_is_told_once() {
-    let reached = |triggers: usize| {
+    let reached = |triggers: usize, function: &str| {
         let trigger = |name: usize| {
             format!(
-                "CREATE TRIGGER t{name} AFTER INSERT ON author FOR EACH ROW EXECUTE FUNCTION elsewhere();\n"
+                "CREATE TRIGGER t{name} AFTER INSERT ON author FOR EACH ROW EXECUTE FUNCTION {function}();\n"
             )
         };
         let triggers: String = (0..triggers).map(trigger).collect();
         let text = format!(
-            "{triggers}\n-- name: Add :exec\nINSERT INTO author (id, name) VALUES ($1, $2);\n"
+            "CREATE FUNCTION own() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN DELETE FROM author; RETURN NEW; END $$;\n\
+             {triggers}\n-- name: Add :exec\nINSERT INTO author (id, name) VALUES ($1, $2);\n"
         );
         let script = script(&[&text]);
         let mut summaries = script.summaries.iter();
@@ -222,9 +223,11 @@ fn what_triggers_may_do_is_told_once() {
         let deleted: BTreeSet<_> = deleted.collect();
         (all_done.len(), deleted.len(), add.unknown.is_some())
     };
-    assert_eq!(reached(0), (1, 0, false));
-    assert_eq!(reached(1), (2, 2, true));
-    assert_eq!(reached(20), (2, 2, true));
+    assert_eq!(reached(0, "own"), (1, 0, false));
+    for times in [1, 20] {
+        assert_eq!(reached(times, "elsewhere"), (2, 2, true), "everything");
+        assert_eq!(reached(times, "own"), (2, 1, true), "one table");
+    }
 }
 
 #[test]

@@ -703,11 +703,12 @@ pub(super) fn fire(
     let tables = match (on, function) {
         _ if is_cascade(trigger) => named.clone(),
         (Some(on), Some(function)) => {
+            let own = declared(function).map(|(_, name)| name);
             let (Reach::Reads(mut tables)
             | Reach::Any(mut tables)
             | Reach::Only {
                 reads: mut tables, ..
-            }) = reach(function, catalog, lost, true, None);
+            }) = reach(function, catalog, lost, true, own.as_deref());
             if !tables.contains(&on) {
                 tables.push(on);
             }
