@@ -1,6 +1,7 @@
 //! The analyser from outside: schemas as SQL, transaction types, and the plans that follow.
 
 mod alone;
+mod anything;
 mod assertions;
 mod attacked_proofs;
 mod brute_force;
