@@ -55,6 +55,60 @@ def f(conn, p, q):
     );
 }
 
+/// Two values of one function are two, by whatever name.
+#[test]
+fn what_a_function_makes_twice_is_two_parameters() {
+    let text = r#"
+def _fresh(x):
+    return x * 3 + 1
+
+def f(conn, p, q):
+    conn.execute("UPDATE a SET n = %s WHERE id = %s", (_fresh(p), _fresh(q)))
+"#;
+    let schema = vec![SourceFile::new("schema.sql", SCHEMA)];
+    let (program, _) = analysed_files(schema, vec![SourceFile::new("f.py", text)]);
+    let client = program.clients.iter().find(|client| client.name == "f");
+    assert_eq!(client.expect("it is there").parameters.len(), 2);
+}
+
+/// Which of several texts it is, another text decides.
+#[test]
+fn what_a_text_chooses_is_chosen_each_time() {
+    let text = r#"
+def _query(kind):
+    return {"del": "DELETE FROM b WHERE id = %s"}[kind]
+
+def f(conn, p):
+    conn.execute("DELETE FROM a WHERE id = %s", (_query("none"),))
+    conn.execute(_query("del"), (p,))
+"#;
+    let found = of("f.py", text, "f");
+    assert!(found.contains("DELETE FROM b WHERE id = <:p>"), "{found}");
+}
+
+/// What is wrong with a text is told where it stands, whoever hands it on.
+#[test]
+fn a_text_stands_where_it_was_written() {
+    let text = r#"
+def _same(x):
+    return x
+
+def f(conn):
+    conn.execute("DELETE FROM " + _same("nowhere"))
+
+def g(conn):
+    conn.execute("DELETE FROM " + _same("nowhere"))
+"#;
+    let schema = vec![SourceFile::new("schema.sql", SCHEMA)];
+    let (_, script) = analysed_files(schema, vec![SourceFile::new("f.py", text)]);
+    let lines = script.left_out.iter().map(|left| {
+        let span = left.diagnostic.span.expect("it has a place");
+        let file = &script.application.catalog().files[usize::from(span.file)];
+        file.line_column(span.start).0
+    });
+    assert_eq!(lines.collect::<Vec<_>>(), [6, 9]);
+}
+
 /// A text is looked at each time that another one is handed over.
 #[test]
 fn texts_that_are_handed_over_are_other_texts() {
@@ -103,6 +157,25 @@ function f(db, id, x) {
   function turned(y) { sql = "DELETE FROM b WHERE id = $1"; return y; }
   turned(x);
   sql = "UPDATE a SET n = 0 WHERE id = $1";
+  turned(x);
+  db.query(sql, [id]);
+}
+"#;
+    is(
+        &of("f.js", text, "f"),
+        "f\n  DELETE FROM b WHERE id = <:id>",
+    );
+}
+
+/// The same where nothing was known before.
+#[test]
+fn what_a_function_makes_known_it_makes_known_again() {
+    let text = r#"
+function f(db, id, x) {
+  let sql = x;
+  function turned(y) { sql = "DELETE FROM b WHERE id = $1"; return y; }
+  turned(x);
+  sql = id;
   turned(x);
   db.query(sql, [id]);
 }
@@ -195,7 +268,7 @@ fn what_the_third_turn_runs_is_not_missed() {
     let text = r#"
 def f(conn, ids):
     one = "DELETE FROM a"
-    two = "DELETE FROM a"
+    two = one
     three = "DELETE FROM b"
     for id in ids:
         conn.execute(one)
