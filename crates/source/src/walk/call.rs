@@ -4,7 +4,9 @@ use std::{collections::BTreeSet, rc::Rc, sync::Arc};
 
 use anabranch_sql::script::Unresolved;
 
-use super::{Bound, CALLS_MAX, Frame, Walk, expression::place, remembered::is_field};
+use super::{
+    Bound, CALLS_MAX, Frame, Walk, expression::place, remembered::is_field, state::Written,
+};
 use crate::{
     fold::Format,
     language::Language,
@@ -521,12 +523,7 @@ impl Walk<'_, '_> {
     }
 
     /// The same; with what it writes in variables that are not its own.
-    fn follow_anew(
-        &mut self,
-        at: usize,
-        values: &[Value],
-        call: &Call<'_>,
-    ) -> (Value, Vec<(Arc<str>, Arc<Value>)>) {
+    fn follow_anew(&mut self, at: usize, values: &[Value], call: &Call<'_>) -> (Value, Written) {
         let declared = &self.project.functions[at];
         self.seen.joined.insert(at);
         let outer = self.state.variables.clone();
@@ -590,7 +587,7 @@ impl Walk<'_, '_> {
         let frame = self.frames.pop();
         let inner = std::mem::replace(&mut self.state.variables, outer);
         let same = declared.class == self.frame().class;
-        let mut written = Vec::new();
+        let mut written = Written::new();
         for (name, value) in inner.iter() {
             let is_kept = |known: &Arc<Value>| Arc::ptr_eq(known, value);
             let of = name.split('.').next().unwrap_or_default();

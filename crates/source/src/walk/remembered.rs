@@ -16,7 +16,7 @@ use std::{
 use super::{
     Walk,
     call::Call,
-    state::{State, Variables},
+    state::{State, Variables, Written},
 };
 use crate::{
     project::expressions,
@@ -244,7 +244,7 @@ impl Walk<'_, '_> {
         key: Key,
         before: &Before,
         values: &[Value],
-        (returned, written): (&Value, Vec<(Arc<str>, Arc<Value>)>),
+        (returned, written): (&Value, Written),
     ) {
         // What a function calls that is being followed outside of it may be followed into the next time.
         let cut_from = std::mem::replace(&mut self.cut_from, before.cut_from);

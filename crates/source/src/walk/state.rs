@@ -26,6 +26,9 @@ pub(super) struct State {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Variables(Arc<BTreeMap<Arc<str>, Arc<Value>>>);
 
+/// What was written, name by name.
+pub(super) type Written = Vec<(Arc<str>, Arc<Value>)>;
+
 impl Variables {
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name).map(|value| &**value)
