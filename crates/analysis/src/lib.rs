@@ -235,7 +235,7 @@ pub fn analyze_with(
                 Some(_) if !harmless => CoordinationClass::Global,
                 _ => routing::class(&layout.placements, &held[owner], parameter),
             };
-            // Who may do anything is ordered against all for everything, which is said once.
+            // Who may do anything counts as breaking every invariant, which is said once.
             let (verdicts, guards) = match summary.does_anything {
                 true => (Vec::new(), &[][..]),
                 false => (verdicts_of(&footprint, &findings, owner), &held[owner][..]),

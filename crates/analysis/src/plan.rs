@@ -224,8 +224,8 @@ pub struct PlanEntry {
     pub serializable: bool,
     /// What of it is not understood: it counts as doing the most that it may do.
     pub unknown: Option<String>,
-    /// Whether it may do anything to every table, since it is not understood. Then it is ordered against all for
-    /// everything, and nothing else is told of it: it has neither guards nor verdicts. Verdicts of others name the
+    /// Whether it may do anything to every table, since it is not understood. Then it counts as breaking every
+    /// invariant, and nothing else is told of it: it has neither guards nor verdicts. Verdicts of others name the
     /// first such type for all.
     pub does_anything: bool,
     /// True when no statement writes.

@@ -172,7 +172,7 @@ function f(db, id, x) {
 fn what_a_function_makes_known_it_makes_known_again() {
     let text = r#"
 function f(db, id, x) {
-  let sql = x;
+  let sql = id;
   function turned(y) { sql = "DELETE FROM b WHERE id = $1"; return y; }
   turned(x);
   sql = id;

@@ -73,6 +73,10 @@ pub struct Page<'a> {
 /// More files than these are counted only.
 const FILES_MAX: usize = 12;
 
+/// What stands above a graph without edges where something is not understood.
+const ALL_ODD: &str = "<p>Calls of what is not understood have to be ordered against each other, for the sake of every \
+     invariant. No other transaction type has to be ordered against another one.</p>\n";
+
 /// What stands above the graph where every row that is touched is a guard.
 const EVERYTHING: &str = "<p>Everything is ordered (<code>--guarantee serializable</code>): every row that \
      is read or written is a guard, and types wait for each other wherever they conflict, as the section on \
@@ -120,9 +124,11 @@ impl Page<'_> {
         let edges = plan.edges();
         out.push_str("<section>\n<h2>The coordination graph</h2>\n");
         let everything = self.plan.partitioning.is_some();
+        let odd = plan.entries.iter().any(|entry| entry.does_anything);
         out.push_str(match edges.is_empty() {
             // Serializability: what the invariants demand is the least of it.
             _ if everything => EVERYTHING,
+            true if odd => ALL_ODD,
             true => "<p>No transaction type has to be ordered against another one.</p>\n",
             false => {
                 "<p>An edge joins types whose calls have to be ordered against each other, for the sake \

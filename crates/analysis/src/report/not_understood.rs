@@ -10,8 +10,8 @@ use super::text::{hanging, heading, paragraph};
 use crate::plan::{CoordinationClass, Plan, PlanEntry};
 
 /// What it means.
-const MEANING: &str = "As far as can be told, each of these may do anything to every table: it is ordered against all \
-     others, for the sake of every invariant.";
+const MEANING: &str = "As far as can be told, each of these may do anything to every table: it counts as breaking every \
+     invariant, and is ordered against the others of them and against whoever may break one beside it.";
 
 /// The types that may do anything, by what is not understood of them: most types first.
 fn by_reason(plan: &Plan) -> Vec<(&str, Vec<&str>)> {

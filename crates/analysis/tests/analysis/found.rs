@@ -654,3 +654,23 @@ END; $$;",
     );
     is_not(&plan, "more", "totals", Yes);
 }
+
+/// Who is ordered for one thing names it alike, however much more it knows.
+#[test]
+fn what_all_know_of_an_item_is_its_name() {
+    let plan = explored(
+        "CREATE TABLE t (a integer, b integer, n integer, PRIMARY KEY (a, b));
+         CREATE PROCEDURE one(p integer, q integer) LANGUAGE SQL BEGIN ATOMIC
+             INSERT INTO t (a, b, n) VALUES (p, q, 0); END;
+         CREATE PROCEDURE many(p integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE t SET a = p WHERE n = 0; END;",
+    );
+    meet(&plan, "one", "many", "t");
+    for name in ["one", "many"] {
+        let guards = &entry(&plan, name).guards;
+        let guard = guards.iter().find(|guard| guard.item == "t");
+        let key = guard.into_iter().flat_map(|guard| &guard.key);
+        let key: Vec<&str> = key.map(|key| key.name.as_str()).collect();
+        assert!(key.is_empty(), "{name}: {key:?}");
+    }
+}
