@@ -118,8 +118,8 @@ fn declarations_alone_have_to_be_right_unless_what_is_wrong_is_to_be_left_out() 
     let ran = anabranch(&["analyze", "--leave-out", text(&file)]);
     assert_eq!((ran.code, ran.err.as_str()), (1, ""), "{}", ran.out);
     for told in [
-        "● wipe",
-        "unknown     column \"nosuch\" does not exist",
+        "Not understood\n",
+        "column \"nosuch\" does not exist (1)\n      wipe\n",
         "Left out",
     ] {
         assert!(ran.out.contains(told), "{told}: {}", ran.out);

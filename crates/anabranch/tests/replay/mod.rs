@@ -234,6 +234,7 @@ fn guards_that_are_not_shown_are_told_with_the_reason() {
 fn the_guards_of_what_is_not_understood_are_told() {
     let file = scratch("replay-unknown").join("unknown.sql");
     let sql = "CREATE TABLE t (id integer PRIMARY KEY, n integer NOT NULL CHECK (n >= 0));
+         CREATE TABLE aside (id integer PRIMARY KEY);
          CREATE PROCEDURE take(p_id integer) LANGUAGE plpgsql AS $$
          BEGIN UPDATE t SET n = n - 1 WHERE id = p_id; END $$;
          CREATE PROCEDURE odd(p_id integer) LANGUAGE plpgsql AS $$
