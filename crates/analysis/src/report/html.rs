@@ -2,6 +2,7 @@
 //! types, the table of types and invariants, the partitioning of operations, counterexamples step by step, repairs,
 //! where the rows live, and what of the files is left out.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use anabranch_sql::catalog::Catalog;
@@ -70,6 +71,10 @@ pub struct Page<'a> {
     pub baseline: Option<&'a Baseline>,
 }
 
+/// More edges than these are not drawn, and so many types are named of those that an invariant joins.
+const EDGES_MAX: usize = 300;
+const TYPES_MAX: usize = 20;
+
 /// More files than these are counted only.
 const FILES_MAX: usize = 12;
 
@@ -135,6 +140,11 @@ impl Page<'_> {
                  of the invariants it names. Without an edge, nobody waits for anybody.</p>\n"
             }
         });
+        if edges.len() > EDGES_MAX {
+            self.put_crowd(out, &edges);
+            out.push_str("</section>\n");
+            return;
+        }
         let _ = writeln!(
             out,
             "<figure class=\"scroll\">{}</figure>",
@@ -151,6 +161,44 @@ impl Page<'_> {
             out.push_str("</table></div>\n");
         }
         out.push_str("</section>\n");
+    }
+
+    /// More edges than anybody can tell apart, by the invariants that they are there for.
+    fn put_crowd(&self, out: &mut String, edges: &[Edge]) {
+        let _ = writeln!(
+            out,
+            "<p>These are {} pairs, too many to draw. JSON has them all (<code>--format json</code>, by the \
+             verdicts).</p>\n<div class=\"scroll\"><table>\n<tr><th>ordered for the sake of</th>\
+             <th>pairs</th><th>types</th></tr>",
+            edges.len()
+        );
+        let mut of_invariants: BTreeMap<usize, (usize, BTreeSet<usize>)> = BTreeMap::new();
+        for edge in edges {
+            for invariant in edge.invariants.keys() {
+                let (pairs, types) = of_invariants.entry(*invariant).or_default();
+                *pairs += 1;
+                types.extend([edge.ends.0, edge.ends.1]);
+            }
+        }
+        let mut rows: Vec<_> = of_invariants.into_iter().collect();
+        rows.sort_by_key(|(_, (pairs, _))| std::cmp::Reverse(*pairs));
+        for (invariant, (pairs, types)) in rows {
+            let names = types.iter().take(TYPES_MAX);
+            let names: Vec<String> = names
+                .map(|at| name_of(self.plan, &self.plan.entries[*at]))
+                .collect();
+            let more = match types.len().saturating_sub(TYPES_MAX) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let _ = writeln!(
+                out,
+                "<tr><td>{}</td><td>{pairs}</td><td>{}{more}</td></tr>",
+                escaped(&self.plan.invariants[invariant].name),
+                escaped(&names.join(", "))
+            );
+        }
+        out.push_str("</table></div>\n");
     }
 
     fn put_edge(&self, out: &mut String, number: usize, edge: &Edge) {

@@ -132,3 +132,44 @@ fn each_is_a_finding_and_all_are_one_in_reports() {
     let others = |at: &&usize| plan.entries[**at].does_anything && Some(**at) != first;
     assert_eq!(ends.iter().filter(others).count(), 0);
 }
+
+/// A page of many pairs tells them by what they are ordered for, and draws none.
+#[test]
+fn many_pairs_are_told_by_their_invariants() {
+    let page = |types: usize| {
+        let queries: String = (0..types)
+            .map(|name| format!("-- name: Take{name} :exec\nUPDATE shop SET n = n - 1;\n"))
+            .collect();
+        let files = vec![
+            SourceFile::new("schema.sql", SCHEMA),
+            SourceFile::new("queries.sql", queries),
+        ];
+        let script = script::read(files).expect("the tables can be read");
+        let plan = plan(&script, Guarantee::Invariants);
+        let page = report::html::Page {
+            plan: &plan,
+            catalog: script.application.catalog(),
+            summaries: &script.summaries,
+            counterexamples: None,
+            repairs: None,
+            replayed_by: &|_| String::new(),
+            findings: &[],
+            left_out: &[],
+            probable: &[],
+            baseline: None,
+        };
+        (plan.edges().len(), page.render())
+    };
+    let (edges, few) = page(3);
+    assert_eq!(edges, 6, "each with each, and with itself");
+    assert!(
+        few.contains("<svg") && few.contains("Take0, Take2"),
+        "{few}"
+    );
+    let (edges, many) = page(30);
+    assert_eq!(edges, 465);
+    assert!(!many.contains("<svg"), "nothing is drawn");
+    assert!(many.contains("These are 465 pairs"));
+    assert!(many.contains("<td>shop_n_check</td><td>465</td><td>Take0, Take1, "));
+    assert!(many.contains("Take19 and 10 more</td>"));
+}
