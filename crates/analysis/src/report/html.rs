@@ -41,6 +41,7 @@ a { color: var(--accent); }
 .steps td { white-space: pre-wrap; font: .84rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 .steps td:first-child { font: inherit; color: var(--soft); white-space: nowrap; width: 1%; }
 .broken td { color: #b3261e; font-family: inherit; }
+.crowd td:first-child { min-width: 11rem; } .crowd td:nth-child(2), .crowd th { white-space: nowrap; }
 .repair + .repair { border-top: 1px solid var(--line); }
 .gone { color: #b3261e; } .come { color: #00704f; } .kept { color: var(--soft); }
 @media (max-width: 40rem) { .notes { grid-template-columns: 1fr; } .notes dt:not(:empty) { margin-top: .4rem; } }
@@ -168,7 +169,7 @@ impl Page<'_> {
         let _ = writeln!(
             out,
             "<p>These are {} pairs, too many to draw. JSON has them all (<code>--format json</code>, by the \
-             verdicts).</p>\n<div class=\"scroll\"><table>\n<tr><th>ordered for the sake of</th>\
+             verdicts).</p>\n<div class=\"scroll\"><table class=\"crowd\">\n<tr><th>ordered for the sake of</th>\
              <th>pairs</th><th>types</th></tr>",
             edges.len()
         );

@@ -74,7 +74,7 @@ pub(super) fn put_html(plan: &Plan, out: &mut String) {
     let _ = writeln!(
         out,
         "<h3 id=\"type-{}\"><span class=\"global\">{}</span> {number} not understood \
-         <span class=\"soft\">global</span></h3>\n<p>{MEANING}</p>\n<div class=\"scroll\"><table>\n\
+         <span class=\"soft\">global</span></h3>\n<p>{MEANING}</p>\n<div class=\"scroll\"><table class=\"crowd\">\n\
          <tr><th>why</th><th></th><th>types</th></tr>",
         first.unwrap_or_default(),
         mark(CoordinationClass::Global),
