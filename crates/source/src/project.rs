@@ -190,6 +190,15 @@ impl<'p> Project<'p> {
         all.filter(is_one).collect()
     }
 
+    /// The functions of that name that stand in functions of a file.
+    pub(crate) fn nested(&self, name: &str, file: usize) -> impl Iterator<Item = usize> {
+        let all = self.by_name.get(name).into_iter().flatten().copied();
+        all.filter(move |at| {
+            let of = &self.functions[*at];
+            of.nested && of.file == file
+        })
+    }
+
     /// What a name stands for that no function has given a value.
     pub(crate) fn constant(&self, path: &str, file: usize, class: Option<&str>) -> Option<&Value> {
         let (of, name) = match path.rsplit_once('.') {

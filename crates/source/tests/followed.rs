@@ -148,6 +148,25 @@ function f(db, id) {
     assert!(found.contains("DELETE FROM b WHERE id = <:id>"), "{found}");
 }
 
+/// So does what stands around a function that it calls.
+#[test]
+fn what_stands_around_a_function_that_it_calls_counts_too() {
+    let text = r#"
+function f(db, id) {
+  let table = "a";
+  function inner() { return "DELETE FROM " + table + " WHERE id = $1"; }
+  function outer(x) { return inner(); }
+  db.query(outer(id), [id]);
+  table = "b";
+  db.query(outer(id), [id]);
+}
+"#;
+    is(
+        &of("f.js", text, "f"),
+        "f\n  DELETE FROM a WHERE id = <:id>\n  DELETE FROM b WHERE id = <:id>",
+    );
+}
+
 /// What it writes around it, it writes each time.
 #[test]
 fn what_a_function_writes_around_it_it_writes_again() {

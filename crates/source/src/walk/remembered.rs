@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     project::expressions,
-    syntax::{Expression, ExpressionKind},
+    syntax::ExpressionKind,
     value::{Folded, Piece, Scalar, Value},
 };
 
@@ -132,11 +132,14 @@ impl Walk<'_, '_> {
     fn finds_nothing(&self, at: usize, names: &BTreeSet<String>, given: &BTreeSet<u32>) -> bool {
         let declared = &self.project.functions[at];
         let same = declared.class == self.frame().class;
-        let is_seen =
-            |name: &&String| declared.nested || same && matches!(name.as_str(), "this" | "self");
         let tells_nothing = |value: &Value| matches!(value, Value::Scalar(of) if of.read.is_empty() && !given.contains(&of.id));
         let variables = &self.state.variables;
-        names.iter().filter(is_seen).all(|name| {
+        // Whatever it calls of its class sees the fields, too.
+        let fields = ["this", "self"].map(|of| variables.parts_of(of));
+        if (same || declared.nested) && !fields.into_iter().flatten().all(tells_nothing) {
+            return false;
+        }
+        names.iter().filter(|_| declared.nested).all(|name| {
             if declared.owns(name) {
                 return true;
             }
@@ -149,15 +152,29 @@ impl Walk<'_, '_> {
         })
     }
 
+    /// The names in a function, and in those within others that it calls, and these.
     fn names(&mut self, at: usize) -> Rc<BTreeSet<String>> {
         if let Some(known) = self.seen.remembered.names.get(&at) {
             return known.clone();
         }
+        let project = self.project;
         let mut names = BTreeSet::new();
-        let function = self.project.functions[at].function;
-        expressions(&function.body, true, &mut |value| {
-            names_in(value, &mut names);
-        });
+        let mut seen = BTreeSet::from([at]);
+        let mut open = vec![at];
+        while let Some(next) = open.pop() {
+            let declared = &project.functions[next];
+            expressions(&declared.function.body, true, &mut |value| {
+                let (ExpressionKind::Name(name) | ExpressionKind::Member(_, name)) = &value.kind
+                else {
+                    return;
+                };
+                let called = project.nested(name, declared.file);
+                open.extend(called.filter(|at| seen.insert(*at)));
+                if matches!(value.kind, ExpressionKind::Name(_)) {
+                    names.insert(name.clone());
+                }
+            });
+        }
         let names = Rc::new(names);
         self.seen.remembered.names.insert(at, names.clone());
         names
@@ -375,11 +392,5 @@ fn is_own(value: &Value, others: u32, texts_too: bool, depth: usize) -> bool {
             })
         }
         Value::Text(_) | Value::Handle(_) | Value::Rows(_) | Value::Function(_) => false,
-    }
-}
-
-fn names_in(value: &Expression, names: &mut BTreeSet<String>) {
-    if let ExpressionKind::Name(name) = &value.kind {
-        names.insert(name.clone());
     }
 }
