@@ -53,8 +53,10 @@ impl<'p> Reading<'p> {
         let functions = &self.project.functions;
         let mut waiting = Vec::new();
         for (at, declared) in functions.iter().enumerate() {
-            let by_others =
-                declared.nested || declared.function.private || declared.takes_connection;
+            let by_others = declared.nested
+                || declared.function.private
+                || declared.takes_connection
+                || declared.runs_on_parameter;
             match by_others && !self.seen.routes.contains_key(&at) {
                 true => waiting.push(at),
                 false => self.function(at),

@@ -205,6 +205,7 @@ pub(crate) fn statement(
             varies: false,
             read: Arc::default(),
             number: false,
+            database: false,
         });
     }
     let mut text = String::new();
@@ -374,6 +375,7 @@ fn joined(text: &str, inside: &[usize], holes: &[(Scalar, bool)]) -> Scalar {
             varies: of.clone().any(|value| value.varies),
             read: each_once(of.flat_map(|value| value.read.iter().cloned()).collect()).into(),
             number: false,
+            database: false,
         },
     }
 }
@@ -434,6 +436,7 @@ mod tests {
             varies: false,
             read: Arc::default(),
             number,
+            database: false,
         }
     }
 

@@ -166,6 +166,7 @@ fn any_text() -> Value {
         varies: true,
         read: Arc::default(),
         number: false,
+        database: false,
     };
     Value::Text(vec![Folded::hole(any, 0, 0)])
 }

@@ -1,6 +1,9 @@
 //! What calls do, by their names: the conventions of the drivers and libraries that programs use.
 
-use crate::syntax::{Expression, ExpressionKind};
+use crate::{
+    language::Language,
+    syntax::{Expression, ExpressionKind},
+};
 
 fn lower(name: &str) -> String {
     name.trim_start_matches('$').to_ascii_lowercase()
@@ -341,6 +344,7 @@ pub(crate) fn opens(name: &str) -> bool {
             | "pg_connect"
             | "setautocommit"
             | "start_transaction"
+            | "starttransaction"
     )
 }
 
@@ -400,7 +404,7 @@ pub(crate) fn calls_once(name: &str) -> bool {
         )
 }
 
-/// Writes objects whose SQL stands nowhere.
+/// Writes objects whose SQL stands nowhere, or copies rows without any.
 pub(crate) fn maps_objects(receiver: &Expression, name: &str) -> bool {
     let path = receiver.path().unwrap_or_default().to_ascii_lowercase();
     let of = path.rsplit('.').next().unwrap_or_default();
@@ -419,12 +423,22 @@ pub(crate) fn maps_objects(receiver: &Expression, name: &str) -> bool {
         "add_all" | "bulk_save_objects" | "bulk_insert_mappings" => {
             of.ends_with("session") || of == "db"
         }
-        "add" | "delete" | "saveorupdate" => path.ends_with("session"),
+        "add" | "delete" | "saveorupdate" if path.ends_with("session") => true,
         "save" | "saveall" | "deleteall" | "deletebyid" | "saveandflush" | "findbyid" => {
             of.ends_with("repository") || of.ends_with("repo")
         }
-        "create" | "createmany" | "updatemany" | "upsert" | "deletemany" | "findunique"
-        | "findmany" | "findfirst" => path.contains("prisma"),
+        "create" | "createmany" | "update" | "updatemany" | "upsert" | "delete" | "deletemany"
+        | "findunique" | "findmany" | "findfirst" => path.contains("prisma"),
+        "copyfrom"
+        | "copy_from"
+        | "copy_expert"
+        | "copy_records_to_table"
+        | "copy_to_table"
+        | "copyin"
+        | "updaterow"
+        | "insertrow"
+        | "deleterow"
+        | "runscript" => true,
         _ => false,
     }
 }
@@ -436,6 +450,291 @@ fn of_objects(receiver: &Expression) -> bool {
         ExpressionKind::Call { callee, .. } => of_objects(callee),
         _ => false,
     }
+}
+
+/// How sure it is that a name is that of something that has to do with a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Database {
+    No,
+    /// Other things are called so, too.
+    Perhaps,
+    Surely,
+}
+
+/// Whether a name is one of what leads to a database: connections, transactions, and what libraries that make the SQL
+/// themselves call theirs.
+pub(crate) fn database(name: &str) -> Database {
+    const SURE: [&str; 25] = [
+        "db",
+        "database",
+        "tx",
+        "txn",
+        "trx",
+        "cursor",
+        "cur",
+        "pdo",
+        "mysqli",
+        "knex",
+        "dbh",
+        "jdbc",
+        "jdbctemplate",
+        "entitymanager",
+        "hibernatetemplate",
+        "sqlx",
+        "querier",
+        "prisma",
+        "sequelize",
+        "kysely",
+        "drizzle",
+        "queryrunner",
+        "datasource",
+        "repository",
+        "jdbcinsert",
+    ];
+    // A constant is none, nor what Go and others hand through all calls.
+    let is_constant = name.len() > 3 && !name.contains(char::is_lowercase);
+    let name = lower(name).trim_start_matches('_').to_owned();
+    let name = name.strip_prefix("new ").unwrap_or(&name);
+    if is_constant || name.ends_with("ctx") {
+        return Database::No;
+    }
+    if SURE.iter().any(|end| name.ends_with(end)) || matches!(name, "em" | "objects" | "orm") {
+        return Database::Surely;
+    }
+    match is_connection(name) || matches!(name, "ds" | "qr" | "s" | "manager" | "repo") {
+        true => Database::Perhaps,
+        false => Database::No,
+    }
+}
+
+/// Begins as the names of what writes do: called on a database, it may do so.
+pub(crate) fn writes(name: &str) -> bool {
+    const STARTS: [&str; 31] = [
+        "insert",
+        "update",
+        "delete",
+        "remove",
+        "create",
+        "save",
+        "upsert",
+        "persist",
+        "merge",
+        "decrement",
+        "increment",
+        "bulk",
+        "copy",
+        "truncate",
+        "destroy",
+        "replace",
+        "flush",
+        "store",
+        "add",
+        "put",
+        "exec",
+        "run",
+        "apply",
+        "batch",
+        "restore",
+        "alter",
+        "mass",
+        "multi",
+        "findorcreate",
+        "firstorcreate",
+        "getorcreate",
+    ];
+    // These make something ready, or tell of something.
+    const OTHERS: [&str; 20] = [
+        "createstatement",
+        "createcommand",
+        "createquerybuilder",
+        "createcriteria",
+        "createconnection",
+        "createpool",
+        "createarray",
+        "createblob",
+        "createclob",
+        "createstruct",
+        "createexpression",
+        "addlistener",
+        "addevent",
+        "addr",
+        "addscalar",
+        "addorder",
+        "additional",
+        "storage",
+        "runtime",
+        "executor",
+    ];
+    let name = lower(name).replace('_', "");
+    STARTS.iter().any(|start| name.starts_with(start))
+        && !OTHERS.iter().any(|start| name.starts_with(start))
+        && !["updated", "created", "deleted", "saved", "removed", "added"]
+            .iter()
+            .any(|past| name.starts_with(past))
+}
+
+/// What objects of libraries are told that write themselves: `account.save()`.
+pub(crate) fn writes_itself(name: &str) -> bool {
+    let name = lower(name).replace('_', "");
+    [
+        "save",
+        "destroy",
+        "delete",
+        "remove",
+        "update",
+        "insert",
+        "create",
+        "upsert",
+        "persist",
+        "increment",
+        "decrement",
+        "bulk",
+        "flush",
+        "exec",
+        "findorcreate",
+        "firstorcreate",
+        "getorcreate",
+    ]
+    .iter()
+    .any(|start| name.starts_with(start))
+        && writes(&name)
+}
+
+/// The same, where nothing is known of the object: names that hardly anything else has.
+pub(crate) fn surely_writes_itself(name: &str) -> bool {
+    matches!(
+        lower(name).replace('_', "").as_str(),
+        "save"
+            | "saveorfail"
+            | "saveasync"
+            | "saveandflush"
+            | "saveorupdate"
+            | "destroy"
+            | "bulkcreate"
+            | "bulkupdate"
+            | "bulkinsert"
+            | "bulksave"
+            | "increment"
+            | "decrement"
+            | "upsert"
+            | "findorcreate"
+            | "updateorcreate"
+            | "firstorcreate"
+            | "getorcreate"
+            | "insertmany"
+            | "createmany"
+            | "updatemany"
+            | "deletemany"
+            | "executebatch"
+    )
+}
+
+/// Is given a connection, and runs nothing on it: it closes it, tells of it, or keeps it.
+pub(crate) fn runs_nothing_on_it(name: &str) -> bool {
+    const STARTS: [&str; 27] = [
+        "new ",
+        "close",
+        "release",
+        "free",
+        "escape",
+        "quote",
+        "is",
+        "has",
+        "log",
+        "assert",
+        "expect",
+        "wrap",
+        "unwrap",
+        "mysqli_",
+        "pg_",
+        "sqlite_",
+        "mysql_",
+        "with",
+        "set",
+        "get",
+        "use",
+        "provide",
+        "register",
+        "require",
+        "dispose",
+        "end",
+        "disconnect",
+    ];
+    const NAMES: [&str; 25] = [
+        "closing",
+        "list",
+        "dict",
+        "iter",
+        "next",
+        "str",
+        "repr",
+        "bool",
+        "type",
+        "typeof",
+        "id",
+        "super",
+        "partial",
+        "bind",
+        "on",
+        "once",
+        "done",
+        "all",
+        "race",
+        "listen",
+        "closequietly",
+        "instanceof",
+        "equals",
+        "errorf",
+        "autocommit",
+    ];
+    let name = lower(name);
+    STARTS.iter().any(|start| name.starts_with(start))
+        || NAMES.contains(&name.as_str())
+        || collects(&name)
+        || opens(&name)
+        || name.ends_with("exception")
+        || name.ends_with("error")
+}
+
+/// Whether drivers have a method of that name: on a connection it is theirs, and not one of the program's.
+pub(crate) fn is_of_drivers(name: &str) -> bool {
+    may_run(name) || executes(name) || opens(name) || commits(name)
+}
+
+/// Counts something for those who watch a program: `stats.increment("seats")`.
+pub(crate) fn is_metric(name: &str) -> bool {
+    let name = lower(name);
+    [
+        "statsd",
+        "stats",
+        "metric",
+        "metrics",
+        "counter",
+        "counters",
+        "meter",
+        "gauge",
+        "histogram",
+    ]
+    .iter()
+    .any(|end| name.ends_with(end))
+}
+
+/// Runs a statement that is ready, whoever has the method.
+pub(crate) fn surely_runs_ready(name: &str, language: Language) -> bool {
+    let name = lower(name);
+    matches!(
+        name.as_str(),
+        "executequery"
+            | "executeupdate"
+            | "executelargeupdate"
+            | "mysqli_stmt_execute"
+            | "pg_execute"
+            | "mysqli_execute"
+    ) || language == Language::Go
+        && matches!(
+            name.as_str(),
+            "exec" | "execcontext" | "querycontext" | "queryrow" | "queryrowcontext"
+        )
 }
 
 /// Runs a routine of the database that it is given the name of.

@@ -7,7 +7,7 @@ use crate::{
     names,
     reassigned::{Reassigned, globals, reassigned},
     syntax::{Argument, Expression, ExpressionKind, Function, Module, Statement, StatementKind},
-    value::Value,
+    value::{Value, looks_like_sql},
 };
 
 /// A source file that was read.
@@ -38,8 +38,12 @@ pub(crate) struct Declared<'p> {
     pub(crate) reaches: bool,
     /// Whether it opens a connection or a transaction itself.
     pub(crate) opens: bool,
-    /// Whether it is given a connection.
+    /// Whether it is given a connection, by what its parameter is called, or by its type.
     pub(crate) takes_connection: bool,
+    /// Whether it runs SQL on a parameter, whatever that is called.
+    pub(crate) runs_on_parameter: bool,
+    /// Whether it runs a parameter as SQL: it is to its callers what a driver's method is.
+    pub(crate) forwards: bool,
 }
 
 impl Declared<'_> {
@@ -68,6 +72,8 @@ pub(crate) struct Project<'p> {
     pub(crate) functions: Vec<Declared<'p>>,
     at: BTreeMap<(usize, usize), usize>,
     by_name: BTreeMap<String, Vec<usize>>,
+    /// By the name of a class: what extends it.
+    derived: BTreeMap<String, BTreeSet<String>>,
     /// The names of what each function calls.
     calls: Vec<BTreeSet<String>>,
     /// Constants and fields by file and name, and by class and name.
@@ -90,6 +96,7 @@ impl<'p> Project<'p> {
             functions: Vec::new(),
             at: BTreeMap::new(),
             by_name: BTreeMap::new(),
+            derived: BTreeMap::new(),
             calls: Vec::new(),
             constants: Constants::default(),
         };
@@ -190,6 +197,46 @@ impl<'p> Project<'p> {
         all.filter(is_one).collect()
     }
 
+    /// The methods of that name of all classes that extend one.
+    pub(crate) fn overriding(&self, class: &str, name: &str) -> Vec<usize> {
+        let of = self.descendants(class);
+        let all = self.by_name.get(name).into_iter().flatten().copied();
+        let is_one = |at: &usize| {
+            let class = self.functions[*at].class.as_deref();
+            class.is_some_and(|class| of.contains(class))
+        };
+        all.filter(is_one).collect()
+    }
+
+    /// The classes that extend one, and those that extend these.
+    pub(crate) fn descendants(&self, class: &str) -> BTreeSet<&str> {
+        let mut found = BTreeSet::new();
+        let mut open = vec![class];
+        while let Some(class) = open.pop() {
+            let derived = self.derived.get(class).into_iter().flatten();
+            for name in derived {
+                if found.insert(name.as_str()) {
+                    open.push(name);
+                }
+            }
+        }
+        found
+    }
+
+    /// The functions of that name in a language, within others or not.
+    pub(crate) fn all_of(&self, name: &str, language: Language) -> Vec<usize> {
+        let all = self.by_name.get(name).into_iter().flatten().copied();
+        all.filter(|at| self.sources[self.functions[*at].file].language == language)
+            .collect()
+    }
+
+    /// Whether there is a function of that name.
+    pub(crate) fn has(&self, name: &str, language: Language) -> bool {
+        let all = self.by_name.get(name).into_iter().flatten();
+        all.into_iter()
+            .any(|at| self.sources[self.functions[*at].file].language == language)
+    }
+
     /// The functions of that name that stand in functions of a file.
     pub(crate) fn nested(&self, name: &str, file: usize) -> impl Iterator<Item = usize> {
         let all = self.by_name.get(name).into_iter().flatten().copied();
@@ -269,7 +316,11 @@ impl<'p> Collect<'_, 'p> {
             }
             StatementKind::Block(inner) | StatementKind::Other(inner) => self.statements(inner),
             StatementKind::Function(function) => self.function(function, function.name.clone()),
-            StatementKind::Class { name, body } => {
+            StatementKind::Class { name, bases, body } => {
+                for base in bases.iter().filter(|base| *base != name) {
+                    let derived = self.project.derived.entry(base.clone()).or_default();
+                    derived.insert(name.clone());
+                }
                 let outer = self.class.replace(name.clone());
                 self.statements(body);
                 self.class = outer;
@@ -303,6 +354,8 @@ impl<'p> Collect<'_, 'p> {
             reaches: false,
             opens: calls.iter().any(|name| names::opens(name)),
             takes_connection: function.parameters.iter().any(takes),
+            runs_on_parameter: runs_on_parameter(function),
+            forwards: forwards(function),
         });
         let place = (self.file, function.range.start);
         self.project.at.insert(place, at);
@@ -404,6 +457,50 @@ fn called(statements: &[Statement], found: &mut BTreeSet<String>) {
             found.insert(name.to_owned());
         }
     });
+}
+
+/// Whether a function runs SQL on one of its parameters.
+fn runs_on_parameter(function: &Function) -> bool {
+    let mut found = false;
+    expressions(&function.body, false, &mut |value| {
+        if let ExpressionKind::Call { callee, arguments } = &value.kind
+            && let ExpressionKind::Member(on, name) = &callee.kind
+            && let ExpressionKind::Name(on) = &on.kind
+            && (names::surely_runs(name) || names::takes_sql(name))
+        {
+            let is_text = |argument: &Argument| {
+                match &argument.value.kind {
+                ExpressionKind::Text(text) => looks_like_sql(&text.text),
+                ExpressionKind::Join { parts, .. } => parts.iter().any(|part| {
+                    matches!(&part.kind, ExpressionKind::Text(text) if looks_like_sql(&text.text))
+                }),
+                _ => names::surely_runs(name),
+            }
+            };
+            found |=
+                function.parameters.iter().any(|p| p.name == *on) && arguments.iter().any(is_text);
+        }
+    });
+    found
+}
+
+/// Whether a function runs one of its parameters as SQL.
+fn forwards(function: &Function) -> bool {
+    let mut found = false;
+    expressions(&function.body, false, &mut |value| {
+        if let ExpressionKind::Call { callee, arguments } = &value.kind
+            && let ExpressionKind::Member(on, name) = &callee.kind
+            && (names::surely_runs(name)
+                || names::takes_sql(name) && on.last_name().is_some_and(names::is_connection))
+        {
+            let is_parameter = |argument: &Argument| match &argument.value.kind {
+                ExpressionKind::Name(name) => function.parameters.iter().any(|p| p.name == *name),
+                _ => false,
+            };
+            found |= arguments.iter().take(2).any(is_parameter);
+        }
+    });
+    found
 }
 
 /// Each expression in some statements, and each that it is made of; those in functions and classes within them, too,

@@ -78,6 +78,8 @@ pub(crate) enum StatementKind {
     Function(Box<Function>),
     Class {
         name: String,
+        /// What it extends and implements, by their last names.
+        bases: Vec<String>,
         body: Vec<Statement>,
     },
     /// Not understood: it may run.

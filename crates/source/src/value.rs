@@ -30,6 +30,8 @@ pub(crate) struct Scalar {
     pub(crate) read: Arc<[Read]>,
     /// Whether it is a number for certain.
     pub(crate) number: bool,
+    /// Whether it has to do with a database: what is called on it may run something there.
+    pub(crate) database: bool,
 }
 
 /// Something that a statement has read.
@@ -135,7 +137,16 @@ impl Folded {
 
     /// Whether it is SQL, by how it begins.
     pub(crate) fn is_sql(&self) -> bool {
-        looks_like_sql(&self.head())
+        let head = self.head();
+        if looks_like_sql(&head) {
+            return true;
+        }
+        // Behind the verb comes a table that is not known: `UPDATE ${table} SET`.
+        let begins = head.trim_start().to_ascii_lowercase();
+        let verb = ["update", "merge", "call", "insert", "delete", "select"]
+            .iter()
+            .any(|verb| begins.starts_with(verb));
+        verb && self.pieces.len() > 1 && looks_like_sql(&self.shown().replace('…', "hole"))
     }
 }
 
@@ -230,6 +241,15 @@ impl Value {
                 .flat_map(|t| &t.pieces)
                 .any(|piece| matches!(piece, Piece::Hole { value, .. } if !value.read.is_empty())),
             Value::Handle(_) | Value::Function(_) | Value::Nothing => false,
+        }
+    }
+
+    /// Whether something of a database has gone into it: a connection that an object keeps.
+    pub(crate) fn leads_to_database(&self) -> bool {
+        match self {
+            Value::Scalar(scalar) => scalar.database,
+            Value::Map(pairs) => pairs.iter().any(|(_, value)| value.leads_to_database()),
+            _ => false,
         }
     }
 

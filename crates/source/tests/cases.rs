@@ -300,7 +300,7 @@ async function f(id) { await run('DELETE FROM a WHERE id = $1', [id]); }
     let unsure = format!("{helper}\nasync function g(req) {{ await run(req.body, []); }}\n");
     let found = of("f.js", &unsure);
     assert!(
-        found.contains("run\n  ! pool.query() runs what it is given as sql"),
+        found.contains("g\n  ! the SQL that pool.query() runs is not known"),
         "{found}"
     );
 }

@@ -159,7 +159,8 @@ impl Lowering<'_> {
                     Some(body) => self.statements(body),
                     None => Vec::new(),
                 };
-                StatementKind::Class { name, body }
+                let bases = self.bases(node);
+                StatementKind::Class { name, bases, body }
             }
             "enum_body_declarations" => StatementKind::Block(self.statements(node)),
             "local_variable_declaration"
@@ -225,6 +226,42 @@ impl Lowering<'_> {
                 StatementKind::Other(parts)
             }
         })
+    }
+
+    /// What a class extends, implements or uses.
+    fn bases(&self, class: Node<'_>) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut open: Vec<Node<'_>> = named(class)
+            .into_iter()
+            .filter(|node| {
+                matches!(
+                    node.kind(),
+                    "superclass"
+                        | "super_interfaces"
+                        | "extends_interfaces"
+                        | "argument_list"
+                        | "class_heritage"
+                        | "extends_type_clause"
+                        | "base_clause"
+                        | "class_interface_clause"
+                )
+            })
+            .collect();
+        if let Some(body) = class.child_by_field_name("body") {
+            // PHP's traits.
+            let uses = named(body).into_iter();
+            open.extend(uses.filter(|node| node.kind() == "use_declaration"));
+        }
+        while let Some(node) = open.pop() {
+            match node.kind() {
+                "identifier" | "type_identifier" | "name" | "property_identifier" => {
+                    found.push(self.text(node).to_owned());
+                }
+                "type_arguments" | "keyword_argument" | "use_list" => {}
+                _ => open.extend(named(node)),
+            }
+        }
+        found
     }
 
     /// What the grammars let stand as a statement by itself.

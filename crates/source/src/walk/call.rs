@@ -5,16 +5,22 @@ use std::{collections::BTreeSet, rc::Rc, sync::Arc};
 use anabranch_sql::script::Unresolved;
 
 use super::{
-    Bound, CALLS_MAX, Frame, Walk, expression::place, remembered::is_field, state::Written,
+    Bound, CALLS_MAX, Frame, Walk,
+    expression::place,
+    remembered::is_field,
+    state::{State, Written},
 };
 use crate::{
     fold::Format,
     language::Language,
-    names,
+    names::{self, Database},
     project::expressions,
     syntax::{Argument, Expression, ExpressionKind},
     value::{Folded, Value},
 };
+
+/// The most functions of one name that are followed in the place of one.
+const CANDIDATES_MAX: usize = 6;
 
 /// A call that is being looked at.
 pub(super) struct Call<'e> {
@@ -63,6 +69,7 @@ impl Walk<'_, '_> {
         }
         if names::commits(name) {
             self.committed = true;
+            self.controlled = true;
             return Value::Nothing;
         }
         if let Some(found) = self.of_text(&call, receiver.as_ref(), &values) {
@@ -90,12 +97,31 @@ impl Walk<'_, '_> {
             return found;
         }
         let function = self.function_called(&call, receiver.as_ref());
-        if let Some(at) = function {
-            let belongs = self.belongs(at, &call);
-            if belongs && self.may_enter(at, &call) {
-                return self.follow(at, &values, &call);
+        let functions = self.functions_called(function, &call, receiver.as_ref());
+        match functions.as_slice() {
+            [] => {}
+            [at] => {
+                if self.belongs(*at, &call, receiver.as_ref()) && self.may_enter(*at, &call) {
+                    return self.follow(*at, &values, &call);
+                }
+                self.seen.called.insert(*at);
             }
-            self.seen.called.insert(at);
+            several if several.len() <= CANDIDATES_MAX => {
+                if let Some(found) = self.one_of(several, &values, &call, receiver.as_ref()) {
+                    return found;
+                }
+            }
+            several => {
+                self.seen.called.extend(several);
+                if several.iter().any(|at| self.project.functions[*at].reaches) {
+                    let reason = format!(
+                        "{} is one of {} functions of that name: what it runs is not known",
+                        shown(&call),
+                        several.len()
+                    );
+                    self.not_known(&call, reason, String::new());
+                }
+            }
         }
         if on.and_then(Expression::last_name).is_some_and(is_own) {
             let methods = match function {
@@ -104,14 +130,26 @@ impl Walk<'_, '_> {
             };
             self.lose_fields(methods);
         }
-        self.unknown_sql(&call, &values);
-        let returned = self.hand_over(&call, &values);
+        if !self.unknown_sql(&call, &values) && function.is_none() {
+            self.escapes(&call, receiver.as_ref(), &values);
+        }
+        let opens = |at: &usize| self.project.functions[*at].opens;
+        let opened = functions.iter().any(opens);
+        let returned = self.hand_over(&call, &values, opened);
         self.changes(&call, receiver.as_ref(), &values);
         match (function, returned) {
             (None, Some(returned)) => returned,
             _ => {
+                let from_database = self.leads_to_database(callee) > Database::No
+                    || self.is_given_connection(&call);
                 let all: Vec<Value> = receiver.into_iter().chain(values).collect();
-                self.computed(&all, whole)
+                match self.computed(&all, whole) {
+                    Value::Scalar(mut scalar) => {
+                        scalar.database |= from_database;
+                        Value::Scalar(scalar)
+                    }
+                    other => other,
+                }
             }
         }
     }
@@ -367,7 +405,7 @@ impl Walk<'_, '_> {
                 {
                     return self.project.find_in_class(class, name);
                 }
-                if names::is_connection(of) {
+                if names::is_connection(of) && names::is_of_drivers(name) {
                     return None;
                 }
                 // A method of something else: whose, its name tells where there is one of that name alone.
@@ -375,6 +413,86 @@ impl Walk<'_, '_> {
             }
             _ => None,
         }
+    }
+
+    /// All functions that may be meant: the one that was found and what overrides it, or, where none was, those of the
+    /// name that are given a connection.
+    fn functions_called(
+        &self,
+        found: Option<usize>,
+        call: &Call<'_>,
+        receiver: Option<&Value>,
+    ) -> Vec<usize> {
+        let mut all: Vec<usize> = found.into_iter().collect();
+        let frame = self.frame();
+        let of = call.on.and_then(Expression::last_name);
+        let own = of.is_none_or(|of| matches!(of, "this" | "self" | "cls" | "static"));
+        if own && let Some(class) = &frame.class {
+            // A function of the file of the same name is none of these.
+            let is_method = found.is_none_or(|at| self.project.functions[at].class.is_some());
+            if is_method {
+                all.extend(self.project.overriding(class, call.name));
+                all.sort_unstable();
+                all.dedup();
+            }
+        }
+        if !all.is_empty() || self.is_drivers(call) {
+            return all;
+        }
+        let language = self.project.sources[frame.file].language;
+        let name = call.name.strip_prefix("new ").unwrap_or(call.name);
+        let mut all = self.project.all_of(name, language);
+        all.retain(|at| {
+            let declared = &self.project.functions[*at];
+            let takes = declared.function.parameters.len() >= call.arguments.len();
+            takes && declared.reaches && self.belongs(*at, call, receiver)
+        });
+        all
+    }
+
+    /// Whether a driver's method is called on a connection.
+    fn is_drivers(&self, call: &Call<'_>) -> bool {
+        let of = call.on.and_then(Expression::last_name);
+        of.is_some_and(names::is_connection) && names::is_of_drivers(call.name)
+    }
+
+    /// One of several functions, nobody knows which.
+    fn one_of(
+        &mut self,
+        several: &[usize],
+        values: &[Value],
+        call: &Call<'_>,
+        receiver: Option<&Value>,
+    ) -> Option<Value> {
+        let before = self.state.clone();
+        let mut after: Option<State> = None;
+        let mut branches = Vec::new();
+        let mut returned: Option<Value> = None;
+        for at in several {
+            if !(self.belongs(*at, call, receiver) && self.may_enter(*at, call)) {
+                self.seen.called.insert(*at);
+                continue;
+            }
+            self.state = before.clone();
+            self.refill();
+            self.steps.push(Vec::new());
+            let found = self.follow(*at, values, call);
+            let steps = self.steps.pop().unwrap_or_default();
+            branches.push((call.whole.range.start, steps));
+            let state = std::mem::take(&mut self.state);
+            after = Some(match after {
+                Some(other) => self.join_states(other, state),
+                None => state,
+            });
+            returned = Some(match returned {
+                Some(other) => self.join(call.name, &other, &found),
+                None => found,
+            });
+        }
+        self.state = after.unwrap_or(before);
+        self.refill();
+        self.either(branches);
+        returned
     }
 
     /// The methods of that name that the object may have.
@@ -447,13 +565,18 @@ impl Walk<'_, '_> {
     }
 
     /// Whether a function is part of the transaction: it runs on what its caller has open, or runs nothing.
-    fn belongs(&self, at: usize, call: &Call<'_>) -> bool {
+    fn belongs(&self, at: usize, call: &Call<'_>, receiver: Option<&Value>) -> bool {
         let declared = &self.project.functions[at];
         if !declared.runs {
             return declared.file == self.file() || !declared.opens;
         }
         if declared.opens {
             return false;
+        }
+        // It was made of a connection, or of a transaction.
+        let carries = receiver.is_some_and(Value::leads_to_database);
+        if carries || declared.forwards {
+            return true;
         }
         let given = call.arguments.iter().any(|argument| {
             let names = argument.value.last_name();
@@ -462,11 +585,18 @@ impl Walk<'_, '_> {
         let same = declared.file == self.file();
         let of = call.on.and_then(Expression::last_name);
         let own = of.is_none_or(|of| {
-            matches!(of, "this" | "self" | "cls" | "static" | "exports")
-                || self.is_receiver(of)
-                || declared.class.as_deref() == Some(of)
+            is_own(of) || self.is_receiver(of) || declared.class.as_deref() == Some(of)
         });
+        // Whoever has a transaction open, and calls a method of the same object, has it run in that.
+        let open = |frame: &Frame| {
+            frame
+                .function
+                .is_some_and(|at| self.project.functions[at].opens)
+        };
+        let own_open = of.is_some() && own && self.frames.iter().any(open);
         declared.takes_connection && given
+            || declared.runs_on_parameter
+            || own_open
             || same
                 && own
                 && (declared.function.private || declared.nested || declared.name.starts_with('_'))
@@ -622,7 +752,8 @@ impl Walk<'_, '_> {
     }
 
     /// Functions that are handed over are called by whoever has them.
-    fn hand_over(&mut self, call: &Call<'_>, values: &[Value]) -> Option<Value> {
+    /// `opened`: by what opens a transaction.
+    fn hand_over(&mut self, call: &Call<'_>, values: &[Value], opened: bool) -> Option<Value> {
         let mut returned = None;
         let outside = self.frame().function.is_none();
         let path = match values.first() {
@@ -669,8 +800,9 @@ impl Walk<'_, '_> {
                 self.repeat(&mut |walk: &mut Self| {
                     walk.follow(at, &[], &inner);
                 });
-            } else if names::calls_once(call.name) {
-                returned = Some(self.follow(at, &[], &inner));
+            } else if names::calls_once(call.name) || opened {
+                let given = self.connections_for(at);
+                returned = Some(self.follow(at, &given, &inner));
             } else {
                 let before = self.state.clone();
                 self.steps.push(Vec::new());
@@ -684,6 +816,18 @@ impl Walk<'_, '_> {
             }
         }
         returned
+    }
+
+    /// What a function is given that is handed to who opens a transaction: something that runs in it.
+    fn connections_for(&mut self, at: usize) -> Vec<Value> {
+        let parameters = &self.project.functions[at].function.parameters;
+        let mut given = Vec::new();
+        for parameter in parameters {
+            let mut value = self.plain(&parameter.name, Vec::new(), false);
+            value.database = true;
+            given.push(Value::Scalar(value));
+        }
+        given
     }
 
     /// What a call may change of what it is given.
@@ -719,51 +863,69 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A call that runs SQL, of which none is known.
-    fn unknown_sql(&mut self, call: &Call<'_>, values: &[Value]) {
+    /// A call that runs SQL, of which none is known. Whether it is one.
+    fn unknown_sql(&mut self, call: &Call<'_>, values: &[Value]) -> bool {
         let sure = names::surely_runs(call.name);
         let on_database = match call.on {
             Some(on) => on.last_name().is_some_and(names::is_connection),
             None => false,
         };
+        // A function that is called back; one that has a name may be what is called so, and is a text.
+        let is_called_back = |argument: &Argument, value: &Value| match value {
+            Value::Function(_) => !sure || matches!(argument.value.kind, ExpressionKind::Lambda(_)),
+            _ => false,
+        };
         let first = call
             .arguments
             .iter()
             .zip(values)
-            .find(|(_, v)| !matches!(v, Value::Function(_)));
+            .find(|(argument, value)| !is_called_back(argument, value));
         let named_sql = call.arguments.iter().any(|a| {
             let name = a.value.last_name().unwrap_or_default().to_ascii_lowercase();
             name.ends_with("sql") || name == "query" || name.ends_with("querystring")
         });
+        let language = self.project.sources[self.file()].language;
+        let ready = names::surely_runs_ready(call.name, language)
+            || on_database && call.name.to_ascii_lowercase().starts_with("exec");
         let runs = sure || names::may_run(call.name) && (on_database || named_sql);
-        // Without an argument there is no text.
-        let Some((_, value)) = first else { return };
-        let place = match call.name.starts_with("mysqli_")
+        let second = call.name.starts_with("mysqli_")
             || call.name.starts_with("pg_")
-            || call.name.ends_with("Context")
-        {
-            true => values.get(1).unwrap_or(value),
-            false => value,
+            || call.name.ends_with("Context");
+        let place = match second {
+            true => values.get(1).or(first.map(|(_, value)| value)),
+            false => first.map(|(_, value)| value),
         };
+        let handed_over = first.is_none() && !values.is_empty();
+        let is_number = matches!(place, Some(Value::Scalar(s)) if s.number);
+        if !runs && !ready && first.is_some() {
+            self.seen.forwarded_otherwise.insert(call.name.to_owned());
+        }
+        if self.constants || handed_over {
+            return false;
+        }
+        let Some(place) = place.filter(|_| runs && !is_number) else {
+            // Without a text it is a statement that somebody has made ready.
+            if ready && !self.is_told_within(call) {
+                let reason = format!("the statement that {} runs is not known", shown(call));
+                self.not_known(call, reason, String::new());
+            }
+            return ready;
+        };
+        // Nobody else than the one who is given SQL by this name is given anything else.
+        let surely = ready || sure || on_database && names::takes_sql(call.name);
         let is_text = matches!(
             place,
             Value::Scalar(_) | Value::Text(_) | Value::Map(_) | Value::Rows(_)
         );
-        let is_number = matches!(place, Value::Scalar(s) if s.number);
-        if !runs {
-            self.seen.forwarded_otherwise.insert(call.name.to_owned());
-            return;
-        }
-        if !is_text || is_number || self.constants {
-            return;
+        if !is_text && !surely {
+            return false;
         }
         let text = match place {
             Value::Text(texts) => {
                 // A name of something, or a file: no SQL begins so.
                 let known = texts.iter().all(|t| !t.head().trim().is_empty());
-                let surely = sure || on_database && names::takes_sql(call.name);
                 if known && !texts.iter().any(Folded::is_sql) && !surely {
-                    return;
+                    return false;
                 }
                 // Which of several it is, nobody knows.
                 match texts.as_slice() {
@@ -785,10 +947,11 @@ impl Walk<'_, '_> {
             if self.trial == 0 {
                 self.out.forwards.push(unresolved);
             }
-            return;
+            return true;
         }
         let reason = format!("the SQL that {} runs is not known", shown(call));
         self.not_known(call, reason, text);
+        true
     }
 
     /// The parameter, of the function that is followed first, that a value is.
@@ -812,6 +975,14 @@ impl Walk<'_, '_> {
             reason,
             head,
         }
+    }
+
+    /// Whether something in the call is told already: `em.createQuery(sql).executeUpdate()`.
+    pub(super) fn is_told_within(&self, call: &Call<'_>) -> bool {
+        let (file, whole) = (self.file(), &call.whole.range);
+        self.out.unresolved.iter().any(|told| {
+            told.file == file && whole.start <= told.range.start && told.range.end <= whole.end
+        })
     }
 
     pub(super) fn not_known(&mut self, call: &Call<'_>, reason: String, head: String) {
@@ -931,7 +1102,7 @@ fn is_own(name: &str) -> bool {
 }
 
 /// The call as it is told to people.
-fn shown(call: &Call<'_>) -> String {
+pub(super) fn shown(call: &Call<'_>) -> String {
     match call.callee.path() {
         Some(path) => format!("{path}()"),
         None => format!("{}()", call.name),

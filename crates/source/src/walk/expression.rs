@@ -215,7 +215,9 @@ impl Walk<'_, '_> {
         }
         read.dedup();
         let shown = self.source(&value.range);
-        self.scalar(shown, read, false)
+        let mut made = self.plain(shown, read, false);
+        made.database = from.iter().any(Value::leads_to_database);
+        Value::Scalar(made)
     }
 
     /// What a path of names stands for, where that is known.
@@ -241,7 +243,12 @@ impl Walk<'_, '_> {
         }
         let frame = self.frame();
         let (file, class) = (frame.file, frame.class.clone());
-        let function = self.project.find(name, file, class.as_deref());
+        // In Java and PHP a function is called something else than a variable of the same name.
+        let language = self.project.sources[file].language;
+        let function = match language {
+            Language::Java | Language::Php => None,
+            _ => self.project.find(name, file, class.as_deref()),
+        };
         if let Some(at) = function
             && self.project.functions[at].file == file
         {

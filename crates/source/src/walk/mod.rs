@@ -8,6 +8,7 @@
 //! a branch of its own ([`Flow::may_leave`]).
 
 mod call;
+mod escape;
 mod expression;
 mod remembered;
 mod run;
@@ -56,6 +57,8 @@ pub(crate) struct Walked {
     pub(crate) declared: Vec<(usize, Folded)>,
     /// Parameters of the function that are run as SQL.
     pub(crate) forwards: Vec<Unresolved>,
+    /// What may run something, if this is a transaction.
+    perhaps: Vec<Unresolved>,
 }
 
 /// As [`anabranch_sql::script::Step`] has it, by the numbers of runs.
@@ -170,6 +173,10 @@ pub(crate) struct Walk<'p, 's> {
     gave_up: bool,
     /// How much was run, made ready, or is not known, also on trial.
     ran: usize,
+    /// Whether a transaction was begun or ended.
+    controlled: bool,
+    /// How many calls may have run something, also on trial.
+    escaped: usize,
     /// Calls of functions within themselves, by these functions.
     again: Vec<(usize, Unresolved)>,
     /// Every statement that was made ready, as it was then.
@@ -209,6 +216,8 @@ impl<'p, 's> Walk<'p, 's> {
             constants: false,
             gave_up: false,
             ran: 0,
+            controlled: false,
+            escaped: 0,
             again: Vec::new(),
             made: Vec::new(),
             done: BTreeSet::new(),
@@ -285,6 +294,13 @@ impl<'p, 's> Walk<'p, 's> {
         let mut steps = std::mem::take(&mut self.steps).swap_remove(0);
         self.settle(&mut steps);
         self.out.steps = steps;
+        // One that is known for certain makes it unknown already.
+        let perhaps = std::mem::take(&mut self.out.perhaps);
+        if self.out.unresolved.is_empty()
+            && !(self.out.runs.is_empty() && self.out.forwards.is_empty() && !self.controlled)
+        {
+            self.out.unresolved = perhaps;
+        }
         self.out
     }
 
@@ -360,6 +376,7 @@ impl<'p, 's> Walk<'p, 's> {
             varies: self.loops > 0,
             read: each_once(read).into(),
             number,
+            database: false,
         }
     }
 

@@ -49,6 +49,7 @@ pub(super) enum Given {
     Nothing,
     Value,
     Number,
+    Database,
     Text(String),
 }
 
@@ -108,9 +109,10 @@ impl Walk<'_, '_> {
                     if !ids.insert(scalar.id) {
                         return None;
                     }
-                    match scalar.number {
-                        true => Given::Number,
-                        false => Given::Value,
+                    match (scalar.number, scalar.database) {
+                        (_, true) => Given::Database,
+                        (true, false) => Given::Number,
+                        (false, false) => Given::Value,
                     }
                 }
                 value => match short(value) {
@@ -132,7 +134,10 @@ impl Walk<'_, '_> {
     fn finds_nothing(&self, at: usize, names: &BTreeSet<String>, given: &BTreeSet<u32>) -> bool {
         let declared = &self.project.functions[at];
         let same = declared.class == self.frame().class;
-        let tells_nothing = |value: &Value| matches!(value, Value::Scalar(of) if of.read.is_empty() && !given.contains(&of.id));
+        let tells_nothing = |value: &Value| {
+            matches!(value, Value::Scalar(of)
+                if of.read.is_empty() && !of.database && !given.contains(&of.id))
+        };
         let variables = &self.state.variables;
         // Whatever it calls of its class sees the fields, too.
         let fields = ["this", "self"].map(|of| variables.parts_of(of));
@@ -243,7 +248,7 @@ impl Walk<'_, '_> {
         let flags = [self.aborted, self.committed, self.gave_up];
         [
             out.runs.len(),
-            out.unresolved.len() + out.forwards.len(),
+            out.unresolved.len() + out.forwards.len() + self.escaped,
             out.guards.len(),
             out.declared.len(),
             self.steps.last().map_or(0, Vec::len),

@@ -174,6 +174,7 @@ impl Walk<'_, '_> {
 
     fn control(&mut self, control: Control, texts: &[Folded]) -> Option<Value> {
         self.mark(texts);
+        self.controlled |= !matches!(control, Control::Aside);
         match control {
             Control::Commit => self.committed = true,
             Control::Rollback => self.aborted = true,

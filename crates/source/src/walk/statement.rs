@@ -447,7 +447,7 @@ impl Walk<'_, '_> {
                 StatementKind::Block(inner) | StatementKind::Other(inner) => {
                     self.constants_in(inner, found);
                 }
-                StatementKind::Class { name, body } => {
+                StatementKind::Class { name, body, .. } => {
                     let last = self.frames.len() - 1;
                     let outer = self.frames[last].class.replace(name.clone());
                     let kept = self.state.variables.clone();

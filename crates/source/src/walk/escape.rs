@@ -1,0 +1,187 @@
+//! Calls that may run something on the database, and whose own source is not there.
+//!
+//! A library that is handed a connection, or makes the SQL itself, runs what stands nowhere. Which calls do is told by
+//! names: of what they are called on, and of what they are called. A name that other things have as well (`client`,
+//! `save`) counts where something else is seen to run in the transaction; there it is not known, rather than free of
+//! what it may do. What cannot be told from anything else is left: a function of a library that is given no
+//! connection, and has opened one itself.
+
+use super::{
+    Walk,
+    call::{Call, shown},
+};
+use crate::{
+    language::Language,
+    names::{self, Database},
+    syntax::{Argument, Expression, ExpressionKind},
+    value::Value,
+};
+
+impl Walk<'_, '_> {
+    /// Tells of a call of nothing that is known, if it may run something.
+    pub(super) fn escapes(&mut self, call: &Call<'_>, receiver: Option<&Value>, values: &[Value]) {
+        if self.constants || self.is_told_within(call) {
+            return;
+        }
+        let found = match receiver {
+            // Texts, rows and lists are what they are.
+            None | Some(Value::Scalar(_) | Value::Nothing) => self.writes_objects(call),
+            Some(_) => None,
+        };
+        let found = found.or_else(|| self.takes_along(call, values));
+        let Some((sure, reason)) = found else { return };
+        match sure {
+            Database::Surely => self.not_known(call, reason, String::new()),
+            _ => {
+                self.escaped += 1;
+                let unresolved = self.unresolved_at(call, reason, String::new());
+                let known = |u: &anabranch_sql::script::Unresolved| {
+                    (u.file, &u.range) == (unresolved.file, &unresolved.range)
+                };
+                if self.trial == 0 && !self.out.perhaps.iter().any(known) {
+                    self.out.perhaps.push(unresolved);
+                }
+            }
+        }
+    }
+
+    /// A library writes what it is told to, or what it is called on.
+    fn writes_objects(&self, call: &Call<'_>) -> Option<(Database, String)> {
+        let name = call.name;
+        let on = call.on?;
+        let root = self.leads_to_database(on);
+        let reason = || {
+            format!(
+                "{} may have a library make the SQL: it stands nowhere in the source",
+                shown(call)
+            )
+        };
+        let file = self.file();
+        let language = self.project.sources[file].language;
+        // One of that name is the program's own, and a transaction by itself.
+        let is_own = || self.project.has(name, language);
+        match root {
+            Database::Surely if names::writes(name) && !is_own() => {
+                return Some((Database::Surely, reason()));
+            }
+            Database::Perhaps if names::writes_itself(name) && !is_own() => {
+                return Some((Database::Perhaps, reason()));
+            }
+            _ => {}
+        }
+        let named = !call.arguments.is_empty() && call.arguments.iter().all(|a| a.name.is_some());
+        let on_itself = match name {
+            _ if names::surely_writes_itself(name) => !on.last_name().is_some_and(names::is_metric),
+            "delete" => call.arguments.is_empty(),
+            "update" => named && language == Language::Python,
+            "execute" | "Exec" => true,
+            "create" | "add" | "remove" | "acreate" => {
+                on.last_name().is_some_and(|of| of.ends_with("_set"))
+            }
+            _ => false,
+        };
+        (on_itself && !is_own()).then(|| (Database::Perhaps, reason()))
+    }
+
+    /// Somebody is given a connection.
+    fn takes_along(&self, call: &Call<'_>, values: &[Value]) -> Option<(Database, String)> {
+        let language = self.project.sources[self.file()].language;
+        // A class's name, in Python.
+        let makes = language == Language::Python
+            && call.name.starts_with(char::is_uppercase)
+            && !matches!(call.callee.kind, ExpressionKind::Index(..));
+        let is_function = |(argument, value): (&Argument, &Value)| {
+            let name = argument.value.last_name();
+            matches!(value, Value::Function(_))
+                || name.is_some_and(|n| self.project.has(n, language))
+        };
+        // Who is given a function calls that, with what it has been given.
+        if names::runs_nothing_on_it(call.name)
+            || makes
+            || names::tells(call.name, call.callee)
+            || call.arguments.iter().zip(values).any(is_function)
+        {
+            return None;
+        }
+        let given = call.arguments.iter().map(|argument| &argument.value);
+        let connection = given.into_iter().find(|value| self.is_connection(value))?;
+        let reason = format!(
+            "{} is given {}, and is not in the source: what it runs is not known",
+            shown(call),
+            connection.last_name().unwrap_or("a connection"),
+        );
+        // Out of a list or a map, or made by another function: no name tells which.
+        let sure = match call.callee.kind {
+            ExpressionKind::Name(_) | ExpressionKind::Member(..) => Database::Perhaps,
+            _ => Database::Surely,
+        };
+        Some((sure, reason))
+    }
+
+    /// Whether an expression is a connection by itself, by its name or by its type.
+    fn is_connection(&self, value: &Expression) -> bool {
+        let (ExpressionKind::Name(_) | ExpressionKind::Member(..)) = value.kind else {
+            return false;
+        };
+        let Some(name) = value.last_name() else {
+            return false;
+        };
+        let of_other_things = |name: &str| {
+            let name = name.to_ascii_lowercase();
+            [
+                "c", "q", "s", "sql", "con", "link", "ds", "qr", "manager", "repo",
+            ]
+            .contains(&name.as_str())
+                || ["template", "statement", "stmt", "engine", "handle"]
+                    .iter()
+                    .any(|end| name.ends_with(end))
+        };
+        names::database(name) > Database::No && !of_other_things(name) || self.is_typed(name)
+    }
+
+    /// Whether one of the arguments is a connection.
+    pub(super) fn is_given_connection(&self, call: &Call<'_>) -> bool {
+        let mut given = call.arguments.iter().map(|argument| &argument.value);
+        given.any(|value| self.is_connection(value))
+    }
+
+    /// Whether a parameter of the function that is followed is a connection by its type.
+    fn is_typed(&self, name: &str) -> bool {
+        let function = self.frame().function.map(|at| &self.project.functions[at]);
+        let parameters = function.map(|declared| declared.function.parameters.iter());
+        parameters.into_iter().flatten().any(|parameter| {
+            parameter.name == name && names::is_connection_type(&parameter.of_type)
+        })
+    }
+
+    /// Whether something on the way to a value is a database by its name, or by what it was made from.
+    pub(super) fn leads_to_database(&self, value: &Expression) -> Database {
+        let mut found = Database::No;
+        let mut at = value;
+        loop {
+            let name = match &at.kind {
+                ExpressionKind::Name(name) | ExpressionKind::Member(_, name) => name,
+                _ => "",
+            };
+            found = found.max(names::database(name));
+            if !name.is_empty() && self.is_typed(name) {
+                return Database::Surely;
+            }
+            // Something of a database may have gone into it.
+            let path = at.path();
+            let known = path.and_then(|path| self.state.variables.get(&path));
+            if known.is_some_and(Value::leads_to_database) {
+                found = found.max(Database::Perhaps);
+            }
+            at = match &at.kind {
+                ExpressionKind::Member(of, _)
+                | ExpressionKind::Index(of, _)
+                | ExpressionKind::Reference(of)
+                | ExpressionKind::Call { callee: of, .. }
+                | ExpressionKind::Cast { value: of, .. } => of,
+                ExpressionKind::Other(parts) if parts.len() == 1 => &parts[0],
+                _ => return found,
+            };
+        }
+    }
+}

@@ -1,0 +1,484 @@
+//! What a transaction runs by way of others: libraries that write by themselves, functions out of a map, statements that
+//! were made ready elsewhere, methods of other classes. Each of these must be found or said to be unknown: a
+//! transaction that seems to read alone, and does not, is called free and is not.
+
+mod support;
+
+use anabranch_sql::SourceFile;
+use anabranch_sql::script::Script;
+use anabranch_sql::summary::Role;
+
+use support::{analysed_files, told};
+
+const SCHEMA: &str = "CREATE TABLE account (id bigint PRIMARY KEY, owner bigint NOT NULL,
+    balance bigint NOT NULL CHECK (balance >= 0));
+CREATE TABLE audit (id bigint PRIMARY KEY, account_id bigint NOT NULL);
+";
+
+fn analysed(files: &[(&str, &str)]) -> (String, Script) {
+    let sql = vec![SourceFile::new("schema.sql", SCHEMA)];
+    let files = files
+        .iter()
+        .map(|(name, text)| SourceFile::new(*name, *text));
+    let (program, script) = analysed_files(sql, files.collect());
+    (told(&program), script)
+}
+
+/// Whether a transaction may write, by the end of its name.
+fn writes(script: &Script, name: &str) -> bool {
+    let is_it = |found: &str| found == name || found.ends_with(&format!(".{name}"));
+    let of_it = script.summaries.iter().filter(|s| is_it(&s.name));
+    let catalog = script.application.catalog();
+    let statements = of_it.flat_map(|s| s.all_it_may_do(catalog));
+    let mut accesses = statements.flat_map(|s| s.accesses);
+    accesses.any(|access| access.role != Role::Read)
+}
+
+/// Each function whose name begins with `writes` may write, and no other one.
+fn each_that_writes_is_found(files: &[(&str, &str)]) {
+    let (told, script) = analysed(files);
+    let mut seen = 0;
+    for word in files
+        .iter()
+        .flat_map(|(_, text)| text.split(|c: char| !(c.is_alphanumeric() || c == '_')))
+    {
+        let lower = word.to_ascii_lowercase();
+        if lower.starts_with("writes") {
+            assert!(writes(&script, word), "{word} seems to read alone:\n{told}");
+            seen += 1;
+        } else if lower.starts_with("reads") {
+            assert!(!writes(&script, word), "{word} seems to write:\n{told}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 0, "nothing is asked for");
+}
+
+#[test]
+fn what_is_taken_out_of_a_map_and_given_a_connection() {
+    each_that_writes_is_found(&[(
+        "a.go",
+        r#"package bank
+var steps = []func(tx *sql.Tx, id int) error{
+	func(tx *sql.Tx, id int) error {
+		_, err := tx.Exec(`UPDATE account SET balance = balance - 10 WHERE id = $1`, id)
+		return err
+	},
+}
+func WritesBySteps(db *sql.DB, id int) error {
+	tx, err := db.Begin()
+	if err != nil { return err }
+	var b int
+	if err := tx.QueryRow(`SELECT owner FROM account WHERE id = $1`, id).Scan(&b); err != nil { return err }
+	for i := range steps {
+		if err := steps[i](tx, id); err != nil { return err }
+	}
+	return tx.Commit()
+}
+"#,
+    )]);
+    each_that_writes_is_found(&[(
+        "a.py",
+        r#"
+def take(cur, id):
+    cur.execute("UPDATE account SET balance = balance - 1 WHERE id = %s", (id,))
+
+OPS = {"take": take}
+
+def writes_by_name(cur, name, id):
+    cur.execute("SELECT owner FROM account WHERE id = %s", (id,))
+    OPS[name](cur, id)
+
+def writes_by_a_library(cur, id):
+    cur.execute("SELECT owner FROM account WHERE id = %s", (id,))
+    take_all(cur)
+
+def reads_and_tells(cur, id):
+    cur.execute("SELECT owner FROM account WHERE id = %s", (id,))
+    log.info("read", cur)
+    return dict(cur.fetchone())
+"#,
+    )]);
+    each_that_writes_is_found(&[(
+        "a.ts",
+        r#"
+async function take(c, id) { await c.query("UPDATE account SET balance = 0 WHERE id = $1", [id]); }
+const handlers = { take };
+export async function writesByKind(c: PoolClient, kind: string, id: number) {
+    await c.query("SELECT owner FROM account WHERE id = $1", [id]);
+    await handlers[kind](c, id);
+}
+export async function writesByIt(c, id: number) {
+    await c.query("SELECT owner FROM account WHERE id = $1", [id]);
+    await take(c, id);
+}
+export async function readsAlone(c, id: number) {
+    await c.query("SELECT owner FROM account WHERE id = $1", [id]);
+}
+"#,
+    )]);
+}
+
+#[test]
+fn a_statement_that_was_made_ready_elsewhere() {
+    each_that_writes_is_found(&[(
+        "a.go",
+        r#"package bank
+type Bank struct { take, look *sql.Stmt; db *sql.DB }
+func Open(db *sql.DB) (*Bank, error) {
+	b := &Bank{db: db}
+	var err error
+	b.take, err = db.Prepare("UPDATE account SET balance = balance - $1 WHERE id = $2")
+	return b, err
+}
+func (b *Bank) WritesPlain(id int) error { _, err := b.take.Exec(1, id); return err }
+func (b *Bank) WritesWithin(ctx context.Context, id int) error {
+	tx, _ := b.db.BeginTx(ctx, nil)
+	if _, err := tx.StmtContext(ctx, b.take).ExecContext(ctx, 1, id); err != nil { return err }
+	return tx.Commit()
+}
+func (b *Bank) WritesLater(id int) error {
+	tx, _ := b.db.Begin()
+	st := tx.Stmt(b.take)
+	var o int
+	tx.QueryRow("SELECT owner FROM account WHERE id = $1", id).Scan(&o)
+	st.Exec(1, id)
+	return tx.Commit()
+}
+func WritesCopy(ctx context.Context, pool *pgxpool.Pool, rows [][]any) error {
+	_, err := pool.CopyFrom(ctx, pgx.Identifier{"audit"}, []string{"id"}, pgx.CopyFromRows(rows))
+	return err
+}
+func WritesBuilt(db *sql.DB, id int) error {
+	_, err := squirrel.Update("account").Set("balance", 0).RunWith(db).Exec()
+	return err
+}
+"#,
+    )]);
+    each_that_writes_is_found(&[(
+        "A.java",
+        r#"class A {
+    void writesFirst(Connection c, PreparedStatement[] all, int id) throws Exception {
+        c.prepareStatement("SELECT owner FROM account WHERE id = " + id).executeQuery();
+        all[0].executeUpdate();
+    }
+    String sql;
+    String sql() { return sql; }
+    static void writesOwn(Connection c, A a) throws Exception { c.createStatement().execute(a.sql()); }
+    void writesRow(Connection c, int id) throws Exception {
+        ResultSet r = c.prepareStatement("SELECT id, balance FROM account").executeQuery();
+        r.updateRow();
+    }
+    int readsRow(Connection c, int id) throws Exception {
+        ResultSet r = c.prepareStatement("SELECT id, balance FROM account").executeQuery();
+        return r.getInt(1);
+    }
+}
+"#,
+    )]);
+    each_that_writes_is_found(&[(
+        "a.php",
+        r#"<?php
+class Bank {
+    private $take;
+    function writesHeld($id) {
+        $this->db->query("SELECT owner FROM account");
+        $this->take->execute([$id]);
+    }
+    function readsHeld($id) { return $this->db->query("SELECT owner FROM account")->fetchAll(); }
+}
+"#,
+    )]);
+}
+
+#[test]
+fn what_libraries_write_by_themselves() {
+    each_that_writes_is_found(&[(
+        "a.ts",
+        r#"
+export async function writesPrisma(id: number) {
+    await prisma.$queryRaw`SELECT owner FROM account WHERE id = ${id}`;
+    await prisma.account.update({ where: { id }, data: { balance: { decrement: 1 } } });
+}
+export async function writesInTx(id: number) {
+    await prisma.$transaction(async (tx) => {
+        await tx.$queryRaw`SELECT owner FROM account WHERE id = ${id}`;
+        await tx.account.create({ data: { id } });
+    });
+}
+export async function writesDeleted(id: number) {
+    await prisma.$queryRaw`SELECT owner FROM account WHERE id = ${id}`;
+    await prisma.account.delete({ where: { id } });
+}
+export async function writesKysely(trx, id: number) {
+    await trx.updateTable('account').set({ balance: 0 }).where('id', '=', id).execute();
+}
+export async function writesKnex(id: number) {
+    await knex.raw("SELECT owner FROM account");
+    await knex('account').where({ id }).decrement('balance', 1);
+}
+export async function writesByManager(qr, id: number) {
+    await qr.query("SELECT owner FROM account");
+    await qr.manager.getRepository('account').decrement({ id }, 'balance', 1);
+}
+export async function writesItself(db, account) {
+    await db.query("SELECT owner FROM account");
+    await account.save();
+}
+export async function readsAndCounts(db, seen: Map<string, number>) {
+    await db.query("SELECT owner FROM account");
+    seen.delete("x");
+    seen.set("y", 1);
+    metrics.increment("reads");
+}
+"#,
+    )]);
+    each_that_writes_is_found(&[(
+        "a.py",
+        r#"
+def writes_added(db, id):
+    db.execute("SELECT owner FROM account WHERE id = %s", (id,))
+    db.add(Account(id=id))
+
+def writes_found(s, id):
+    s.execute("SELECT owner FROM account WHERE id = %s", (id,))
+    s.query(Account).filter(Account.id == id).delete()
+
+def writes_one(cur, a):
+    cur.execute("SELECT owner FROM account")
+    a.save()
+
+def writes_all(cur, owner):
+    cur.execute("SELECT owner FROM account")
+    qs = Account.objects.filter(owner=owner)
+    qs.delete()
+
+def writes_set(cur, owner):
+    cur.execute("SELECT owner FROM account")
+    owner.account_set.create(id=1)
+
+def writes_copied(cur, f):
+    cur.execute("SELECT owner FROM account")
+    cur.copy_from(f, "audit")
+
+def reads_into(cur, found, names):
+    cur.execute("SELECT owner FROM account")
+    for row in cur.fetchall():
+        names.add(row[0])
+        found.update(row)
+    return names
+"#,
+    )]);
+    each_that_writes_is_found(&[(
+        "a.php",
+        r#"<?php
+function writes_table($db, $id) {
+    $db->query("SELECT owner FROM account");
+    DB::table('account')->where('id', $id)->decrement('balance');
+}
+function writes_model($db, $id) {
+    $db->query("SELECT owner FROM account");
+    $a = Account::find($id);
+    $a->save();
+}
+function reads_plain($db, $id) {
+    $db->query("SELECT owner FROM account");
+    return array_merge([], [$id]);
+}
+"#,
+    )]);
+}
+
+#[test]
+fn a_method_of_the_same_object_runs_in_its_transaction() {
+    each_that_writes_is_found(&[(
+        "a.php",
+        r#"<?php
+class Bank {
+    function take($id) { $this->db->exec("UPDATE account SET balance = balance - 1"); }
+    function writes_all($id) {
+        $this->db->beginTransaction();
+        $this->db->query("SELECT owner FROM account");
+        $this->take($id);
+        $this->db->commit();
+    }
+    function reads_all($id) { $this->db->query("SELECT owner FROM account"); }
+}
+"#,
+    )]);
+}
+
+#[test]
+fn an_object_that_was_made_of_a_connection_runs_on_it() {
+    each_that_writes_is_found(&[(
+        "u.ts",
+        r#"
+class Accounts {
+  constructor(private readonly client: PoolClient) {}
+  async readsBalance(id: number) { return (await this.client.query('SELECT balance FROM account WHERE id = $1', [id])).rows[0].balance; }
+  async writesBalance(id: number, b: number) { await this.client.query('UPDATE account SET balance = $2 WHERE id = $1', [id, b]); }
+}
+export async function writesBoth(pool: Pool, id: number) {
+  const client = await pool.connect();
+  await client.query('BEGIN');
+  const accounts = new Accounts(client);
+  const b = await accounts.readsBalance(id);
+  await accounts.writesBalance(id, b - 10);
+  await client.query('COMMIT');
+}
+export async function writesElsewhere(pool: Pool, id: number) {
+  const client = await pool.connect();
+  await client.query('BEGIN');
+  const other = new Others(client);
+  await other.save(id);
+  await client.query('COMMIT');
+}
+"#,
+    )]);
+    each_that_writes_is_found(&[(
+        "q.go",
+        r#"package db
+const getOwner = "SELECT owner FROM account WHERE id = $1"
+const setBalance = "UPDATE account SET balance = $2 WHERE id = $1"
+type Queries struct { db DBTX }
+func New(db DBTX) *Queries { return &Queries{db: db} }
+func (q *Queries) WithTx(tx *sql.Tx) *Queries { return &Queries{db: tx} }
+func (q *Queries) GetOwner(ctx context.Context, id int64) (int64, error) {
+	row := q.db.QueryRowContext(ctx, getOwner, id)
+	var o int64
+	err := row.Scan(&o)
+	return o, err
+}
+func (q *Queries) SetBalance(ctx context.Context, id, b int64) error {
+	_, err := q.db.ExecContext(ctx, setBalance, id, b)
+	return err
+}
+type Service struct { Queries *Queries; db *sql.DB }
+func (s *Service) WritesWithTx(ctx context.Context, id int64) error {
+	tx, err := s.db.Begin()
+	if err != nil { return err }
+	qtx := s.Queries.WithTx(tx)
+	o, err := qtx.GetOwner(ctx, id)
+	if err != nil { return err }
+	if err := qtx.SetBalance(ctx, id, o); err != nil { return err }
+	return tx.Commit()
+}
+func (s *Service) execTx(ctx context.Context, fn func(*Queries) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil { return err }
+	if err := fn(New(tx)); err != nil { return err }
+	return tx.Commit()
+}
+func (s *Service) WritesByFunction(ctx context.Context, id int64) error {
+	return s.execTx(ctx, func(q *Queries) error {
+		if _, err := q.GetOwner(ctx, id); err != nil { return err }
+		return q.SetBalance(ctx, id, 1)
+	})
+}
+"#,
+    )]);
+}
+
+#[test]
+fn functions_of_one_name() {
+    each_that_writes_is_found(&[
+        (
+            "accounts.py",
+            "def remove(cur, i):\n    cur.execute('UPDATE account SET balance = balance - 1 WHERE id = %s', (i,))\n",
+        ),
+        ("cache.py", "def remove(key):\n    pass\n"),
+        (
+            "main.py",
+            "from accounts import remove
+def writes_plain(cur, i):
+    cur.execute('SELECT owner FROM account WHERE id = %s', (i,))
+    remove(cur, i)
+def writes_of(cur, i):
+    cur.execute('SELECT owner FROM account WHERE id = %s', (i,))
+    accounts.remove(cur, i)
+",
+        ),
+    ]);
+    each_that_writes_is_found(&[(
+        "Over.java",
+        r#"class Repo {
+    private void put(Connection conn, int id) throws SQLException { conn.prepareStatement("SELECT owner FROM account WHERE id = 2").executeQuery(); }
+    private void put(Connection conn, String id) throws SQLException { conn.prepareStatement("UPDATE account SET balance = balance - 1 WHERE id = 1").executeUpdate(); }
+    public void writesOver(Connection conn, String id) throws SQLException {
+        conn.prepareStatement("SELECT owner FROM account WHERE id = 1").executeQuery();
+        put(conn, id);
+    }
+}
+"#,
+    )]);
+}
+
+#[test]
+fn a_method_that_another_class_gives_itself() {
+    each_that_writes_is_found(&[(
+        "D.java",
+        r#"class D {
+    String verb() { return "SELECT owner FROM account"; }
+    void writesVerb(Connection c) throws SQLException { c.createStatement().execute(verb()); }
+}
+class E extends D { @Override String verb() { return "DELETE FROM account"; } }
+class F { String verb() { return "SELECT owner FROM account"; }
+    void readsVerb(Connection c) throws SQLException { c.createStatement().execute(verb()); } }
+"#,
+    )]);
+    each_that_writes_is_found(&[(
+        "d.py",
+        "class Base:
+    def writes_hooked(self, cur):
+        cur.execute('SELECT owner FROM account')
+        self._hook(cur)
+    def _hook(self, cur):
+        pass
+
+class Taking(Base):
+    def _hook(self, cur):
+        cur.execute('UPDATE account SET balance = 0')
+",
+    )]);
+}
+
+#[test]
+fn a_text_whose_table_is_not_known() {
+    each_that_writes_is_found(&[(
+        "t.ts",
+        r#"
+export async function writesTable(id: number) {
+  await sql`SELECT owner FROM account WHERE id = ${id}`;
+  await sql`UPDATE ${sql('account')} SET balance = balance - 1 WHERE id = ${id}`;
+}
+export async function writesNamed(db, t: string, id: number) {
+  await db.query('SELECT owner FROM account');
+  await db.query(`UPDATE ${t} SET balance = 0 WHERE id = $1`, [id]);
+}
+export async function readsOnly(id: number) {
+  await sql`SELECT owner FROM account WHERE id = ${id}`;
+}
+"#,
+    )]);
+}
+
+#[test]
+fn a_helper_that_hands_on_its_text() {
+    each_that_writes_is_found(&[(
+        "one.ts",
+        r#"
+export class Db {
+  constructor(private pool: Pool) {}
+  async perform(text: string) { return this.pool.query(text); }
+}
+export class Svc {
+  constructor(private db: Db) {}
+  async writesUnknown(x: Plan) {
+    await this.db.perform('SELECT owner FROM account WHERE id = 1');
+    await this.db.perform(x.sql());
+  }
+  async readsKnown() { await this.db.perform('SELECT owner FROM account WHERE id = 1'); }
+}
+"#,
+    )]);
+}
