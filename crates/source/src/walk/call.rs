@@ -119,7 +119,7 @@ impl Walk<'_, '_> {
                         shown(&call),
                         several.len()
                     );
-                    self.not_known(&call, reason, String::new());
+                    self.perhaps(&call, reason);
                 }
             }
         }
@@ -441,11 +441,17 @@ impl Walk<'_, '_> {
         }
         let language = self.project.sources[frame.file].language;
         let name = call.name.strip_prefix("new ").unwrap_or(call.name);
+        let carries = receiver.is_some_and(Value::leads_to_database) && !names::is_of_drivers(name);
         let mut all = self.project.all_of(name, language);
         all.retain(|at| {
             let declared = &self.project.functions[*at];
             let takes = declared.function.parameters.len() >= call.arguments.len();
-            takes && declared.reaches && self.belongs(*at, call, receiver)
+            // One that runs nothing itself is followed where it is given what others run on.
+            let given = declared.takes_connection && self.is_given_connection(call)
+                || declared.runs_on_parameter
+                || carries
+                || declared.runs && call.on.is_none();
+            takes && declared.reaches && given && self.belongs(*at, call, receiver)
         });
         all
     }

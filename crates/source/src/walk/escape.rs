@@ -6,6 +6,8 @@
 //! what it may do. What cannot be told from anything else is left: a function of a library that is given no
 //! connection, and has opened one itself.
 
+use anabranch_sql::script::Unresolved;
+
 use super::{
     Walk,
     call::{Call, shown},
@@ -32,16 +34,22 @@ impl Walk<'_, '_> {
         let Some((sure, reason)) = found else { return };
         match sure {
             Database::Surely => self.not_known(call, reason, String::new()),
-            _ => {
-                self.escaped += 1;
-                let unresolved = self.unresolved_at(call, reason, String::new());
-                let known = |u: &anabranch_sql::script::Unresolved| {
-                    (u.file, &u.range) == (unresolved.file, &unresolved.range)
-                };
-                if self.trial == 0 && !self.out.perhaps.iter().any(known) {
-                    self.out.perhaps.push(unresolved);
-                }
-            }
+            _ => self.perhaps(call, reason),
+        }
+    }
+
+    /// Tells of what may run something, if anything else is seen to run in the transaction.
+    pub(super) fn perhaps(&mut self, call: &Call<'_>, reason: String) {
+        if self.constants {
+            return;
+        }
+        self.escaped += 1;
+        let unresolved = self.unresolved_at(call, reason, String::new());
+        let known = |told: &Unresolved| {
+            (told.file, &told.range) == (unresolved.file, &unresolved.range)
+        };
+        if self.trial == 0 && !self.out.perhaps.iter().any(known) {
+            self.out.perhaps.push(unresolved);
         }
     }
 
