@@ -29,7 +29,7 @@ mod syntax;
 mod value;
 mod walk;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -85,16 +85,23 @@ pub fn read(files: &[SourceFile]) -> Program {
     reading.program
 }
 
-/// What names stand for outside of functions. Twice: one constant may be made of another that comes later.
+/// What names stand for outside of functions. Several times: one constant may be made of another that comes later.
 fn constants(project: &mut Project<'_>) {
     for _ in 0..3 {
         let mut found = project::Constants::default();
         let mut next = FIRST_OF_CONSTANTS;
         let mut names: BTreeMap<String, Option<Value>> = BTreeMap::new();
         let mut not_known = Vec::new();
+        let mut fields: BTreeSet<(usize, String)> = BTreeSet::new();
+        let mut of_objects = Vec::new();
         for file in 0..project.sources.len() {
             let mut seen = Seen::default();
-            for (class, name, value) in Walk::new(project, &mut seen).constants(file) {
+            let constants = Walk::new(project, &mut seen).constants(file);
+            for (name, value) in constants.of_objects {
+                let value = constant(value, &mut next).unwrap_or_else(any_text);
+                of_objects.push((file, name, value));
+            }
+            for (class, name, value) in constants.named {
                 let Some(value) = constant(value, &mut next) else {
                     not_known.push((file, class, name));
                     continue;
@@ -104,6 +111,7 @@ fn constants(project: &mut Project<'_>) {
                 if let Some(class) = class {
                     let of_class = found.of_classes.entry((class, name.clone()));
                     add(of_class.or_insert_with(|| value.clone()), &value);
+                    fields.insert((file, name.clone()));
                 }
                 let known = names.entry(name).or_insert_with(|| Some(value.clone()));
                 if known.as_ref() != Some(&value) {
@@ -123,8 +131,32 @@ fn constants(project: &mut Project<'_>) {
             }
             names.entry(name).and_modify(|known| *known = None);
         }
+        // An object whose class is not known may be any that has such a field.
+        for (file, name, value) in of_objects {
+            let language = project.sources[file].language;
+            let of_files = found.of_files.iter_mut().filter(|(key, _)| {
+                key.1 == name && fields.contains(key) && project.sources[key.0].language == language
+            });
+            of_files.for_each(|(_, known)| add(known, &value));
+            let of_classes = found.of_classes.iter_mut();
+            let of_classes = of_classes.filter(|((_, field), _)| *field == name);
+            of_classes.for_each(|(_, known)| add(known, &value));
+        }
+        inherited(project, &mut found);
         found.by_name = names;
         project.constants = found;
+    }
+}
+
+/// A field of a class is what classes that extend it give it, too.
+fn inherited(project: &Project<'_>, found: &mut project::Constants) {
+    let of_classes = found.of_classes.clone();
+    for ((class, name), known) in &mut found.of_classes {
+        for derived in project.descendants(class) {
+            if let Some(value) = of_classes.get(&(derived.to_owned(), name.clone())) {
+                add(known, value);
+            }
+        }
     }
 }
 

@@ -110,6 +110,11 @@ impl<'p> Project<'p> {
             collect.statements(&source.module.body);
         }
         for (at, declared) in project.functions.iter().enumerate() {
+            // What has no body is not what runs, unless an annotation says what does.
+            let function = declared.function;
+            if function.is_abstract && !function.annotations.iter().any(has_text) {
+                continue;
+            }
             project
                 .by_name
                 .entry(declared.name.clone())
@@ -457,6 +462,18 @@ fn called(statements: &[Statement], found: &mut BTreeSet<String>) {
             found.insert(name.to_owned());
         }
     });
+}
+
+/// Whether an annotation is given a text.
+fn has_text(annotation: &Expression) -> bool {
+    let mut found = false;
+    expression(annotation, false, &mut |value| {
+        found |= matches!(
+            value.kind,
+            ExpressionKind::Text(_) | ExpressionKind::Join { .. }
+        );
+    });
+    found
 }
 
 /// Whether a function runs SQL on one of its parameters.

@@ -21,6 +21,8 @@ pub(crate) struct Reassigned<'p> {
     pub(crate) value: &'p Expression,
     /// Whether the old value goes into it.
     pub(crate) adds: bool,
+    /// Whether it is a field of an object, of whatever class.
+    pub(crate) of_object: bool,
 }
 
 /// The names that some function of a file says are the file's (`global`), in languages in which it has to.
@@ -50,9 +52,14 @@ pub(crate) fn reassigned<'p>(
         else {
             return;
         };
+        let mut of_object = false;
         let (of, name) = match &target.kind {
             ExpressionKind::Name(name) if is_outside(source, globals, assigned, name) => {
-                (None, name)
+                // In Java it may be a field, of this class or of one that it extends.
+                match source.language {
+                    Language::Java => (declared.class.as_deref(), name),
+                    _ => (None, name),
+                }
             }
             ExpressionKind::Member(of, name) => match &of.kind {
                 ExpressionKind::Name(of)
@@ -60,7 +67,14 @@ pub(crate) fn reassigned<'p>(
                 {
                     (declared.class.as_deref(), name)
                 }
-                ExpressionKind::Name(of) => (Some(of.as_str()), name),
+                ExpressionKind::Name(of) => {
+                    of_object = true;
+                    (Some(of.as_str()), name)
+                }
+                ExpressionKind::Member(_, of) => {
+                    of_object = true;
+                    (Some(of.as_str()), name)
+                }
                 _ => return,
             },
             _ => return,
@@ -70,6 +84,7 @@ pub(crate) fn reassigned<'p>(
             name,
             value,
             adds: operator.is_some(),
+            of_object,
         });
     });
     found

@@ -30,6 +30,10 @@ pub(crate) struct Function {
     pub(crate) private: bool,
     /// Annotations and decorators.
     pub(crate) annotations: Vec<Expression>,
+    /// Whether it is a method by its name, `this::take`: who is handed it gives it what it takes.
+    pub(crate) reference: bool,
+    /// Whether it has no body: others give it one.
+    pub(crate) is_abstract: bool,
 }
 
 #[derive(Clone, Debug, Default)]

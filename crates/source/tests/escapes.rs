@@ -482,3 +482,53 @@ export class Svc {
 "#,
     )]);
 }
+
+#[test]
+fn a_method_by_its_name() {
+    each_that_writes_is_found(&[(
+        "J.java",
+        r#"class J {
+    interface Step { void run(Connection c, int id) throws SQLException; }
+    void inTx(Connection c, Step step) throws SQLException { step.run(c, 1); }
+    void take(Connection c, int id) throws SQLException {
+        c.prepareStatement("UPDATE account SET balance = 0 WHERE id = " + id).executeUpdate();
+    }
+    void look(Connection c, int id) throws SQLException {
+        c.prepareStatement("SELECT owner FROM account WHERE id = " + id).executeQuery();
+    }
+    void writesHanded(Connection c) throws SQLException { look(c, 1); inTx(c, this::take); }
+    void writesEither(Connection c, boolean t) throws SQLException {
+        look(c, 1);
+        Step f = t ? this::take : this::look;
+        f.run(c, 1);
+    }
+    void writesEach(JdbcTemplate jdbc, List<String> texts) {
+        jdbc.queryForList("SELECT owner FROM account");
+        texts.stream().forEach(jdbc::execute);
+    }
+    void readsEach(JdbcTemplate jdbc, List<String> texts) {
+        jdbc.queryForList("SELECT owner FROM account");
+        texts.stream().map(String::trim).forEach(System.out::println);
+    }
+}
+"#,
+    )]);
+}
+
+#[test]
+fn a_field_that_somebody_else_gives_another_text() {
+    each_that_writes_is_found(&[(
+        "K.java",
+        r#"class K {
+    public String q = "SELECT owner FROM account";
+    String other = "SELECT owner FROM account";
+    protected String low = "SELECT owner FROM account";
+    void writesQ(Connection c) throws SQLException { c.createStatement().execute(q); }
+    void writesLow(Connection c) throws SQLException { c.createStatement().execute(low); }
+    void readsOther(Connection c) throws SQLException { c.createStatement().execute(other); }
+}
+class L { void change(K k) { k.q = "DELETE FROM account"; } }
+class M extends K { void lower() { low = "DELETE FROM account"; } }
+"#,
+    )]);
+}

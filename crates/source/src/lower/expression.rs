@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     language::Language,
-    syntax::{Argument, Expression, ExpressionKind, Function, Statement, StatementKind},
+    syntax::{Argument, Expression, ExpressionKind, Function, Parameter, Statement, StatementKind},
     value::looks_like_sql,
 };
 
@@ -167,6 +167,7 @@ impl Lowering<'_> {
             | "annotation"
             | "marker_annotation"
             | "explicit_constructor_invocation" => self.call(node),
+            "method_reference" => self.method_reference(node),
             "lambda_expression"
             | "lambda"
             | "arrow_function"
@@ -823,7 +824,45 @@ impl Lowering<'_> {
             range: node.byte_range(),
             private,
             annotations,
+            reference: false,
+            is_abstract: node.child_by_field_name("body").is_none(),
         }
+    }
+
+    /// `of::name`: a function that calls it with what it is given.
+    fn method_reference(&mut self, node: Node<'_>) -> ExpressionKind {
+        let parts = named(node);
+        let [of, name] = parts.as_slice() else {
+            return self.others(node);
+        };
+        let given = "it".to_owned();
+        let member =
+            ExpressionKind::Member(Box::new(self.expression(*of)), self.text(*name).to_owned());
+        let callee = self.expression_of(member, node);
+        let value = self.expression_of(ExpressionKind::Name(given.clone()), node);
+        let call = ExpressionKind::Call {
+            callee: Box::new(callee),
+            arguments: vec![Argument {
+                name: None,
+                value,
+                spread: false,
+            }],
+        };
+        let call = self.expression_of(call, node);
+        let range = node.byte_range();
+        ExpressionKind::Lambda(Box::new(Function {
+            parameters: vec![Parameter {
+                name: given,
+                of_type: String::new(),
+            }],
+            body: vec![Statement {
+                kind: StatementKind::Return(Some(call)),
+                range: range.clone(),
+            }],
+            range,
+            reference: true,
+            ..Function::default()
+        }))
     }
 }
 

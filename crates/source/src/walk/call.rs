@@ -383,6 +383,13 @@ impl Walk<'_, '_> {
             {
                 Some(*at)
             }
+            // The only method that a lambda of Java has, and JavaScript's ways to call a function.
+            (ExpressionKind::Member(_, name), Some(Value::Function(at)))
+                if self.project.sources[file].language == Language::Java
+                    || matches!(name.as_str(), "call" | "apply" | "__invoke") =>
+            {
+                Some(*at)
+            }
             (ExpressionKind::Member(on, name), _) => {
                 let of = on.last_name().unwrap_or_default();
                 if let Some(found) = self.project.find_in_class(of, name) {
@@ -588,6 +595,9 @@ impl Walk<'_, '_> {
             let names = argument.value.last_name();
             names.is_some_and(names::is_connection)
         });
+        let reference =
+            (self.frame().function).is_some_and(|at| self.project.functions[at].function.reference);
+        let given = given || reference;
         let same = declared.file == self.file();
         let of = call.on.and_then(Expression::last_name);
         let own = of.is_none_or(|of| {

@@ -45,9 +45,8 @@ impl Walk<'_, '_> {
         }
         self.escaped += 1;
         let unresolved = self.unresolved_at(call, reason, String::new());
-        let known = |told: &Unresolved| {
-            (told.file, &told.range) == (unresolved.file, &unresolved.range)
-        };
+        let known =
+            |told: &Unresolved| (told.file, &told.range) == (unresolved.file, &unresolved.range);
         if self.trial == 0 && !self.out.perhaps.iter().any(known) {
             self.out.perhaps.push(unresolved);
         }

@@ -152,6 +152,15 @@ pub(crate) struct Seen {
     pub(crate) routes: BTreeMap<usize, String>,
 }
 
+/// What a file gives to names outside of functions, and to fields.
+#[derive(Debug, Default)]
+pub(crate) struct Constants {
+    /// The class, if it is a field, the name, and the value.
+    pub(crate) named: Vec<(Option<String>, String, Value)>,
+    /// What fields of that name are given, whoever's they are.
+    pub(crate) of_objects: Vec<(String, Value)>,
+}
+
 /// Who follows.
 pub(crate) struct Walk<'p, 's> {
     project: &'p Project<'p>,
@@ -264,7 +273,7 @@ impl<'p, 's> Walk<'p, 's> {
     }
 
     /// The values that a file gives to names outside of functions.
-    pub(crate) fn constants(mut self, file: usize) -> Vec<(Option<String>, String, Value)> {
+    pub(crate) fn constants(mut self, file: usize) -> Constants {
         self.constants = true;
         self.frames.push(Frame {
             function: None,
@@ -273,19 +282,27 @@ impl<'p, 's> Walk<'p, 's> {
             returns: Vec::new(),
             ran: 0,
         });
-        let mut found = Vec::new();
+        let mut found = Constants::default();
         let project = self.project;
-        self.constants_in(&project.sources[file].module.body, &mut found);
+        self.constants_in(&project.sources[file].module.body, &mut found.named);
         for given in project.reassigned_in(file) {
             let class = given.of.map(str::to_owned);
             let value = match given.adds {
                 true => self.scalar(given.name, Vec::new(), false),
                 false => self.evaluate(given.value),
             };
-            found.push((class, given.name.to_owned(), value));
+            if given.of_object {
+                found
+                    .of_objects
+                    .push((given.name.to_owned(), value.clone()));
+            }
+            found.named.push((class, given.name.to_owned(), value));
         }
         // Nothing is no text that could run.
-        found.retain(|(_, _, value)| *value != Value::Nothing);
+        found.named.retain(|(_, _, value)| *value != Value::Nothing);
+        found
+            .of_objects
+            .retain(|(_, value)| *value != Value::Nothing);
         found
     }
 
