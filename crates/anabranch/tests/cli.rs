@@ -436,6 +436,14 @@ fn files_that_cannot_be_used_are_named() {
         &["missing.sql", "cannot read"],
     );
     refused_in_one_line(&["analyze", text(&folder)], &["no .sql file"]);
+    // A source file that is named is meant, whatever else there is to analyse.
+    let schema = folder.join("schema.sql");
+    std::fs::write(&schema, "CREATE TABLE t (a integer PRIMARY KEY);\n").unwrap();
+    let program = folder.join("missing.ts");
+    for command in ["analyze", "replay"] {
+        let given = [command, text(&program), "--schema", text(&schema)];
+        refused_in_one_line(&given, &["missing.ts", "cannot read"]);
+    }
     let binary = folder.join("binary.sql");
     std::fs::write(&binary, b"-- \xff\n").unwrap();
     refused_in_one_line(

@@ -552,3 +552,12 @@ F.execute
   DELETE FROM c",
     );
 }
+
+#[test]
+fn a_class_is_not_bound() {
+    let found = of(
+        "F.java",
+        "class F { int f(JdbcTemplate jdbc, int id) { return jdbc.queryForObject(\"SELECT n FROM a WHERE id = ?\", Integer.class, id); } }",
+    );
+    is(&found, "F.f\n  SELECT n FROM a WHERE id = <:id>");
+}

@@ -11,6 +11,17 @@ use clap::Args;
 use super::Verdict;
 use super::output::say;
 
+/// What reports say of types that only read, which is no rule of an invariant.
+const RSIW: &str = "rsiw";
+const RSIW_MEANS: &str = "\
+rsiw: what a type reads is always written together
+
+The type only reads, and whenever it reads what a transaction wrote, that transaction has written all
+that it reads. Under atomic visibility such transactions are serializable: the read-subset-items-written
+property (Scalable Atomic Visibility with RAMP Transactions, section 3.4, Theorem 3.29).
+
+docs/analysis.md says when it is told.";
+
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArguments {
     /// SQL files, or folders of them, and then the name of a procedure in them; or the code of a rule or a
@@ -31,6 +42,10 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Verdict, Box<dyn Error
         }
         if let Some(kind) = kind_by_code(&name) {
             say!("{}", described_kind(kind))?;
+            return Ok(Verdict::Fine);
+        }
+        if *name == *RSIW {
+            say!("{RSIW_MEANS}")?;
             return Ok(Verdict::Fine);
         }
         let Some(rule) = rule(&name) else {

@@ -53,7 +53,7 @@ pub(super) struct Limits {
 /// Looks what the paths are.
 ///
 /// # Errors
-/// When a folder cannot be listed, or holds more than is read.
+/// When a folder cannot be listed, or holds more than is read, or a file that is named cannot be read.
 pub(super) fn find(paths: &[PathBuf], limits: Limits) -> Result<Found, String> {
     let mut found = Found::default();
     let mut read = BTreeSet::new();
@@ -77,6 +77,10 @@ pub(super) fn find(paths: &[PathBuf], limits: Limits) -> Result<Found, String> {
                 found.program(&file, limits, &mut read)?;
             }
         } else if is_source(path) {
+            // Of a folder what cannot be read is left out, and told. What is named is meant.
+            if let Err(why) = text(path, limits.bytes_max) {
+                return Err(format!("error: cannot read {}: {why}", path.display()));
+            }
             found.program(path, limits, &mut read)?;
         } else {
             found.sql.push(path.clone());

@@ -168,6 +168,8 @@ impl Lowering<'_> {
             | "marker_annotation"
             | "explicit_constructor_invocation" => self.call(node),
             "method_reference" => self.method_reference(node),
+            // `Account.class` is no value that a program binds.
+            "class_literal" => ExpressionKind::Other(Vec::new()),
             "lambda_expression"
             | "lambda"
             | "arrow_function"
