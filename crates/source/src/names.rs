@@ -727,6 +727,7 @@ pub(crate) fn surely_runs_ready(name: &str, language: Language) -> bool {
         "executequery"
             | "executeupdate"
             | "executelargeupdate"
+            | "executestatement"
             | "mysqli_stmt_execute"
             | "pg_execute"
             | "mysqli_execute"

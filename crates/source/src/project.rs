@@ -38,6 +38,8 @@ pub(crate) struct Declared<'p> {
     pub(crate) reaches: bool,
     /// Whether it opens a connection or a transaction itself.
     pub(crate) opens: bool,
+    /// Whether it ends a transaction itself.
+    pub(crate) ends: bool,
     /// Whether it is given a connection, by what its parameter is called, or by its type.
     pub(crate) takes_connection: bool,
     /// Whether it runs SQL on a parameter, whatever that is called.
@@ -358,6 +360,7 @@ impl<'p> Collect<'_, 'p> {
             runs: calls.iter().any(|name| names::may_run(name)),
             reaches: false,
             opens: calls.iter().any(|name| names::opens(name)),
+            ends: calls.iter().any(|name| names::commits(name)),
             takes_connection: function.parameters.iter().any(takes),
             runs_on_parameter: runs_on_parameter(function),
             forwards: forwards(function),
@@ -514,7 +517,10 @@ fn forwards(function: &Function) -> bool {
                 ExpressionKind::Name(name) => function.parameters.iter().any(|p| p.name == *name),
                 _ => false,
             };
-            found |= arguments.iter().take(2).any(is_parameter);
+            let first = arguments.first().and_then(|a| a.value.last_name());
+            let behind = name.ends_with("Context") || matches!(first, Some("ctx" | "context"));
+            let text = arguments.get(usize::from(behind));
+            found |= text.is_some_and(is_parameter);
         }
     });
     found

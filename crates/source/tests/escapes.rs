@@ -281,6 +281,10 @@ function writes_model($db, $id) {
     $a = Account::find($id);
     $a->save();
 }
+function writes_created($db, $id) {
+    $db->query("SELECT owner FROM account");
+    Account::create(['id' => $id]);
+}
 function reads_plain($db, $id) {
     $db->query("SELECT owner FROM account");
     return array_merge([], [$id]);
@@ -306,6 +310,32 @@ class Bank {
 }
 "#,
     )]);
+    each_that_writes_is_found(&[(
+        "Pub.java",
+        r#"class Pub {
+    private final Connection c;
+    public void writesAndCommits() throws SQLException {
+        c.prepareStatement("SELECT owner FROM account WHERE id = 1").executeQuery();
+        pub();
+        c.commit();
+    }
+    public void pub() throws SQLException { c.prepareStatement("UPDATE account SET balance = balance - 1 WHERE id = 1").executeUpdate(); }
+    public void readsOnly() throws SQLException { c.prepareStatement("SELECT owner FROM account WHERE id = 1").executeQuery(); }
+}
+"#,
+    )]);
+    each_that_writes_is_found(&[(
+        "a.ts",
+        r#"
+export class A {
+  async write() { await this.db.query('UPDATE account SET balance = balance - 1 WHERE id = 1'); }
+  async writesOwn() { await this.db.query('BEGIN'); await this.db.query('SELECT owner FROM account WHERE id = 1'); await this.write(); await this.db.query('COMMIT'); }
+}
+export class B extends A {
+  async writesInherited() { await this.db.query('BEGIN'); await this.db.query('SELECT owner FROM account WHERE id = 1'); await super.write(); await this.db.query('COMMIT'); }
+}
+"#,
+    )]);
 }
 
 #[test]
@@ -326,12 +356,36 @@ export async function writesBoth(pool: Pool, id: number) {
   await accounts.writesBalance(id, b - 10);
   await client.query('COMMIT');
 }
+export async function writesByWhatItRunsOn(pool: Pool, kind: string) {
+  const c = await pool.connect();
+  await c.query('SELECT owner FROM account WHERE id = 1');
+  await handlers[kind](c);
+}
 export async function writesElsewhere(pool: Pool, id: number) {
   const client = await pool.connect();
   await client.query('BEGIN');
   const other = new Others(client);
   await other.save(id);
   await client.query('COMMIT');
+}
+"#,
+    )]);
+    each_that_writes_is_found(&[(
+        "U.java",
+        r#"class Accounts {
+    private final Connection conn;
+    Accounts(Connection conn) { this.conn = conn; }
+    int readsOwner(int id) throws SQLException { return conn.prepareStatement("SELECT owner FROM account WHERE id = 1").executeQuery().getInt(1); }
+    void set(int id) throws SQLException { conn.prepareStatement("UPDATE account SET balance = 1 WHERE id = 1").executeUpdate(); }
+}
+class Bank {
+    void writesByObject(DataSource ds, int id) throws SQLException {
+        try (Connection conn = ds.getConnection()) {
+            Accounts accounts = new Accounts(conn);
+            int b = accounts.readsOwner(id);
+            accounts.set(id);
+        }
+    }
 }
 "#,
     )]);

@@ -14,6 +14,9 @@ use crate::plan::{CoordinationClass, Edge, Plan};
 /// Height of a type's box.
 const HEIGHT: f64 = 46.0;
 
+/// How narrow it is drawn at most, in pixels.
+const NARROW: f64 = 560.0;
+
 /// Between two boxes of a row, and two rows.
 const GAP: f64 = 14.0;
 
@@ -85,9 +88,11 @@ pub(super) fn svg(plan: &Plan, edges: &[Edge]) -> String {
         below += HEIGHT + GAP;
     }
     let height = below;
+    // On a phone it is scrolled, and not so small that nobody can read it.
+    let narrow = width.min(NARROW);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
-         style=\"max-width:{width:.0}px;margin:0 auto\" role=\"img\" \
+         style=\"min-width:{narrow:.0}px;max-width:{width:.0}px;margin:0 auto\" role=\"img\" \
          aria-label=\"The coordination graph\" \
          font-family=\"system-ui, sans-serif\" font-size=\"14\">\n"
     );

@@ -28,7 +28,7 @@ use crate::rule::rule;
 const STYLE: &str = "
 h3 { font-size: 1rem; margin: 1.3rem 0 .3rem; }
 h3 .soft, .soft { color: var(--soft); font-weight: 400; }
-th, td { text-align: left; vertical-align: top; overflow-wrap: anywhere; }
+th, td { text-align: left; vertical-align: top; overflow-wrap: break-word; max-width: 30rem; }
 code, pre { font: .84rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 pre { background: #f5f7f9; border-radius: 8px; padding: .8rem 1rem; overflow-x: auto; margin: .5rem 0 0; }
 a { color: var(--accent); }
@@ -36,6 +36,7 @@ a { color: var(--accent); }
 .notes { display: grid; grid-template-columns: 7rem 1fr; gap: .15rem .8rem; margin: .2rem 0 0; }
 .notes dt { color: var(--soft); } .notes dd { margin: 0; max-width: 46rem; }
 .matrix td:not(:first-child), .matrix th:not(:first-child) { text-align: center; white-space: nowrap; }
+.matrix td:first-child, .matrix th:first-child { position: sticky; left: 0; background: #fff; max-width: 11rem; }
 .matrix td small { color: var(--soft); display: block; }
 .yes { color: #00704f; } .no { color: #b3261e; font-weight: 700; } .unknown { color: #8a5a00; font-weight: 700; }
 .steps td { white-space: pre-wrap; font: .84rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
@@ -44,7 +45,13 @@ a { color: var(--accent); }
 .crowd td:first-child { min-width: 11rem; } .crowd td:nth-child(2), .crowd th { white-space: nowrap; }
 .repair + .repair { border-top: 1px solid var(--line); }
 .gone { color: #b3261e; } .come { color: #00704f; } .kept { color: var(--soft); }
-@media (max-width: 40rem) { .notes { grid-template-columns: 1fr; } .notes dt:not(:empty) { margin-top: .4rem; } }
+@media (max-width: 40rem) {
+  .notes { grid-template-columns: 1fr; } .notes dt:not(:empty) { margin-top: .4rem; }
+  .crowd, .crowd tbody, .crowd tr, .crowd td { display: block; } .crowd th { display: none; }
+  .crowd td { overflow-wrap: anywhere; }
+  .crowd td + td { border-top: 0; padding-top: 0; } .crowd td:first-child { font-weight: 600; }
+  .crowd td:nth-child(2)::after { content: \" pairs\"; }
+}
 ";
 
 /// What the page is made from.

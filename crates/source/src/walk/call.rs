@@ -102,7 +102,12 @@ impl Walk<'_, '_> {
             [] => {}
             [at] => {
                 if self.belongs(*at, &call, receiver.as_ref()) && self.may_enter(*at, &call) {
-                    return self.follow(*at, &values, &call);
+                    let found = self.follow(*at, &values, &call);
+                    return match name.starts_with("new ") {
+                        // What it made, and not what the constructor returns.
+                        true => self.made_with(&call, &values),
+                        false => found,
+                    };
                 }
                 self.seen.called.insert(*at);
             }
@@ -140,17 +145,23 @@ impl Walk<'_, '_> {
         match (function, returned) {
             (None, Some(returned)) => returned,
             _ => {
-                let from_database = self.leads_to_database(callee) > Database::No
-                    || self.is_given_connection(&call);
                 let all: Vec<Value> = receiver.into_iter().chain(values).collect();
-                match self.computed(&all, whole) {
-                    Value::Scalar(mut scalar) => {
-                        scalar.database |= from_database;
-                        Value::Scalar(scalar)
-                    }
-                    other => other,
-                }
+                self.made_with(&call, &all)
             }
+        }
+    }
+
+    /// What a call has made of some values.
+    fn made_with(&mut self, call: &Call<'_>, values: &[Value]) -> Value {
+        let from_database = self.leads_to_database(call.callee) == Database::Surely
+            || self.is_given_connection(call)
+            || names::opens(call.name);
+        match self.computed(values, call.whole) {
+            Value::Scalar(mut scalar) => {
+                scalar.database |= from_database;
+                Value::Scalar(scalar)
+            }
+            other => other,
         }
     }
 
@@ -605,11 +616,12 @@ impl Walk<'_, '_> {
         });
         // Whoever has a transaction open, and calls a method of the same object, has it run in that.
         let open = |frame: &Frame| {
-            frame
-                .function
-                .is_some_and(|at| self.project.functions[at].opens)
+            frame.function.is_some_and(|at| {
+                self.project.functions[at].opens || self.project.functions[at].ends
+            })
         };
-        let own_open = of.is_some() && own && self.frames.iter().any(open);
+        let own_open =
+            own && declared.class.is_some() && (self.controlled || self.frames.iter().any(open));
         declared.takes_connection && given
             || declared.runs_on_parameter
             || own_open
@@ -887,8 +899,11 @@ impl Walk<'_, '_> {
             None => false,
         };
         // A function that is called back; one that has a name may be what is called so, and is a text.
+        let needs_text = sure || on_database && names::takes_sql(call.name);
         let is_called_back = |argument: &Argument, value: &Value| match value {
-            Value::Function(_) => !sure || matches!(argument.value.kind, ExpressionKind::Lambda(_)),
+            Value::Function(_) => {
+                !needs_text || matches!(argument.value.kind, ExpressionKind::Lambda(_))
+            }
             _ => false,
         };
         let first = call
@@ -922,7 +937,11 @@ impl Walk<'_, '_> {
         let Some(place) = place.filter(|_| runs && !is_number) else {
             // Without a text it is a statement that somebody has made ready.
             if ready && !self.is_told_within(call) {
-                let reason = format!("the statement that {} runs is not known", shown(call));
+                let what = match first {
+                    Some((_, Value::Scalar(_) | Value::Text(_))) if !is_number => "SQL",
+                    _ => "statement",
+                };
+                let reason = format!("the {what} that {} runs is not known", shown(call));
                 self.not_known(call, reason, String::new());
             }
             return ready;

@@ -82,6 +82,8 @@ impl Walk<'_, '_> {
             "delete" => call.arguments.is_empty(),
             "update" => named && language == Language::Python,
             "execute" | "Exec" => true,
+            // A class of an application that a framework lays over a table.
+            _ if language == Language::Php && names::writes_itself(name) => is_class_of(on),
             "create" | "add" | "remove" | "acreate" => {
                 on.last_name().is_some_and(|of| of.ends_with("_set"))
             }
@@ -143,7 +145,9 @@ impl Walk<'_, '_> {
                     .iter()
                     .any(|end| name.ends_with(end))
         };
-        names::database(name) > Database::No && !of_other_things(name) || self.is_typed(name)
+        names::database(name) > Database::No && !of_other_things(name)
+            || self.is_typed(name)
+            || value.path().is_some_and(|path| self.ran_on.contains(&path))
     }
 
     /// Whether one of the arguments is a connection.
@@ -190,5 +194,14 @@ impl Walk<'_, '_> {
                 _ => return found,
             };
         }
+    }
+}
+
+/// Whether what is called begins with the name of a class: `Account::where(…)->update(…)`.
+fn is_class_of(on: &Expression) -> bool {
+    match &on.kind {
+        ExpressionKind::Name(name) => name.starts_with(char::is_uppercase),
+        ExpressionKind::Member(of, _) | ExpressionKind::Call { callee: of, .. } => is_class_of(of),
+        _ => false,
     }
 }

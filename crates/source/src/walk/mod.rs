@@ -182,6 +182,8 @@ pub(crate) struct Walk<'p, 's> {
     gave_up: bool,
     /// How much was run, made ready, or is not known, also on trial.
     ran: usize,
+    /// What SQL was run on, by its name.
+    ran_on: BTreeSet<String>,
     /// Whether a transaction was begun or ended.
     controlled: bool,
     /// How many calls may have run something, also on trial.
@@ -225,6 +227,7 @@ impl<'p, 's> Walk<'p, 's> {
             constants: false,
             gave_up: false,
             ran: 0,
+            ran_on: BTreeSet::new(),
             controlled: false,
             escaped: 0,
             again: Vec::new(),

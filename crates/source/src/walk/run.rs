@@ -94,6 +94,9 @@ impl Walk<'_, '_> {
             return None;
         }
         self.seen.forwarded.insert(name.to_owned());
+        if let Some(path) = call.on.and_then(Expression::path) {
+            self.ran_on.insert(path);
+        }
         // In JPA these are words about objects.
         if name == "createQuery"
             && call
@@ -174,7 +177,11 @@ impl Walk<'_, '_> {
 
     fn control(&mut self, control: Control, texts: &[Folded]) -> Option<Value> {
         self.mark(texts);
-        self.controlled |= !matches!(control, Control::Aside);
+        let begins = |text: &Folded| {
+            let head = text.head().trim_start().to_ascii_lowercase();
+            head.starts_with("begin") || head.starts_with("start transaction")
+        };
+        self.controlled |= !matches!(control, Control::Aside) || texts.iter().any(begins);
         match control {
             Control::Commit => self.committed = true,
             Control::Rollback => self.aborted = true,
