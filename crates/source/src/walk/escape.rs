@@ -16,10 +16,146 @@ use crate::{
     language::Language,
     names::{self, Database},
     syntax::{Argument, Expression, ExpressionKind},
-    value::Value,
+    value::{Folded, Value},
 };
 
 impl Walk<'_, '_> {
+    /// A call that runs SQL, of which none is known. Whether it is one.
+    pub(super) fn unknown_sql(&mut self, call: &Call<'_>, values: &[Value]) -> bool {
+        let sure = names::surely_runs(call.name);
+        let on_database = match call.on {
+            Some(on) => on.last_name().is_some_and(names::is_connection),
+            None => false,
+        };
+        // A function that is called back; one that has a name may be what is called so, and is a text.
+        let needs_text = sure || on_database && names::takes_sql(call.name);
+        let is_called_back = |argument: &Argument, value: &Value| match value {
+            Value::Function(_) => {
+                !needs_text || matches!(argument.value.kind, ExpressionKind::Lambda(_))
+            }
+            _ => false,
+        };
+        let first = call
+            .arguments
+            .iter()
+            .zip(values)
+            .find(|(argument, value)| !is_called_back(argument, value));
+        let named_sql = call.arguments.iter().any(|a| {
+            let name = a.value.last_name().unwrap_or_default().to_ascii_lowercase();
+            name.ends_with("sql") || name == "query" || name.ends_with("querystring")
+        });
+        let language = self.project.sources[self.file()].language;
+        let ready = names::surely_runs_ready(call.name, language)
+            || on_database && call.name.to_ascii_lowercase().starts_with("exec");
+        let runs = sure || names::may_run(call.name) && (on_database || named_sql);
+        let second = call.name.starts_with("mysqli_")
+            || call.name.starts_with("pg_")
+            || call.name.ends_with("Context");
+        let place = match second {
+            true => values.get(1).or(first.map(|(_, value)| value)),
+            false => first.map(|(_, value)| value),
+        };
+        let handed_over = first.is_none() && !values.is_empty();
+        let is_number = matches!(place, Some(Value::Scalar(s)) if s.number);
+        if !runs && !ready && first.is_some() {
+            self.seen.forwarded_otherwise.insert(call.name.to_owned());
+        }
+        if self.constants || handed_over {
+            return false;
+        }
+        let Some(place) = place.filter(|_| runs && !is_number) else {
+            // Without a text it is a statement that somebody has made ready.
+            if ready && !self.is_told_within(call) {
+                let what = match first {
+                    Some((_, Value::Scalar(_) | Value::Text(_))) if !is_number => "SQL",
+                    _ => "statement",
+                };
+                let reason = format!("the {what} that {} runs is not known", shown(call));
+                self.not_known(call, reason, String::new());
+            }
+            return ready;
+        };
+        // Nobody else than the one who is given SQL by this name is given anything else.
+        let surely = ready || sure || on_database && names::takes_sql(call.name);
+        let is_text = matches!(
+            place,
+            Value::Scalar(_) | Value::Text(_) | Value::Map(_) | Value::Rows(_)
+        );
+        if !is_text && !surely {
+            return false;
+        }
+        let text = match place {
+            Value::Text(texts) => {
+                // A name of something, or a file: no SQL begins so.
+                let known = texts.iter().all(|t| !t.head().trim().is_empty());
+                if known && !texts.iter().any(Folded::is_sql) && !surely {
+                    return false;
+                }
+                // Which of several it is, nobody knows.
+                match texts.as_slice() {
+                    [one] => one.shown(),
+                    _ => String::new(),
+                }
+            }
+            _ => String::new(),
+        };
+        if let Value::Scalar(scalar) = place
+            && let Some(name) = self.parameter(scalar.id)
+        {
+            let unresolved = self.unresolved_at(
+                call,
+                format!("{} runs what it is given as {name}", shown(call)),
+                text,
+            );
+            self.ran += 1;
+            if self.trial == 0 {
+                self.out.forwards.push(unresolved);
+            }
+            return true;
+        }
+        let reason = format!("the SQL that {} runs is not known", shown(call));
+        self.not_known(call, reason, text);
+        true
+    }
+
+    /// The parameter, of the function that is followed first, that a value is.
+    fn parameter(&self, id: u32) -> Option<String> {
+        let root = self.frames.first()?;
+        let declared = &self.project.functions[root.function?];
+        // They were given the first numbers.
+        let at = (id as usize).checked_sub(1)?;
+        declared.function.parameters.get(at).map(|p| p.name.clone())
+    }
+
+    pub(super) fn unresolved_at(
+        &self,
+        call: &Call<'_>,
+        reason: String,
+        head: String,
+    ) -> Unresolved {
+        Unresolved {
+            file: self.file(),
+            range: call.whole.range.clone(),
+            reason,
+            head,
+        }
+    }
+
+    /// Whether something in the call is told already: `em.createQuery(sql).executeUpdate()`.
+    pub(super) fn is_told_within(&self, call: &Call<'_>) -> bool {
+        let (file, whole) = (self.file(), &call.whole.range);
+        self.out.unresolved.iter().any(|told| {
+            told.file == file && whole.start <= told.range.start && told.range.end <= whole.end
+        })
+    }
+
+    pub(super) fn not_known(&mut self, call: &Call<'_>, reason: String, head: String) {
+        if !self.constants {
+            let unresolved = self.unresolved_at(call, reason, head);
+            self.unresolved(unresolved);
+        }
+    }
+
     /// Tells of a call of nothing that is known, if it may run something.
     pub(super) fn escapes(&mut self, call: &Call<'_>, receiver: Option<&Value>, values: &[Value]) {
         if self.constants || self.is_told_within(call) {

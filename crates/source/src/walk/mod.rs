@@ -8,6 +8,7 @@
 //! a branch of its own ([`Flow::may_leave`]).
 
 mod call;
+mod callee;
 mod escape;
 mod expression;
 mod remembered;

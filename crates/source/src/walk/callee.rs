@@ -1,0 +1,301 @@
+//! Which functions a call means, and which of them run in the same transaction.
+
+use std::{collections::BTreeSet, rc::Rc};
+
+use super::{
+    CALLS_MAX, Frame, Walk,
+    call::{Call, is_own, shown},
+    remembered::is_field,
+    state::State,
+};
+use crate::{
+    language::Language,
+    names,
+    project::expressions,
+    syntax::{Expression, ExpressionKind},
+    value::Value,
+};
+
+/// The most functions of one name that are followed in the place of one.
+pub(super) const CANDIDATES_MAX: usize = 6;
+
+impl Walk<'_, '_> {
+    /// The function that is called.
+    pub(super) fn function_called(
+        &mut self,
+        call: &Call<'_>,
+        receiver: Option<&Value>,
+    ) -> Option<usize> {
+        let frame = self.frame();
+        let (file, class) = (frame.file, frame.class.clone());
+        match (&call.callee.kind, receiver) {
+            (ExpressionKind::Name(name), _) => {
+                if let Some(Value::Function(at)) = self.state.variables.get(name) {
+                    return Some(*at);
+                }
+                let name = name.strip_prefix("new ").unwrap_or(name);
+                self.project.find(name, file, class.as_deref())
+            }
+            (_, Some(Value::Function(at)))
+                if !matches!(call.callee.kind, ExpressionKind::Member(..)) =>
+            {
+                Some(*at)
+            }
+            // The only method that a lambda of Java has, and JavaScript's ways to call a function.
+            (ExpressionKind::Member(_, name), Some(Value::Function(at)))
+                if self.project.sources[file].language == Language::Java
+                    || matches!(name.as_str(), "call" | "apply" | "__invoke") =>
+            {
+                Some(*at)
+            }
+            (ExpressionKind::Member(on, name), _) => {
+                let of = on.last_name().unwrap_or_default();
+                if let Some(found) = self.project.find_in_class(of, name) {
+                    return Some(found);
+                }
+                let own = is_own(of);
+                if own && let Some(class) = &class {
+                    let found = self.project.find_in_class(class, name);
+                    return found.or_else(|| match self.own_methods(name).as_slice() {
+                        // It is inherited.
+                        [one] => Some(*one),
+                        _ => None,
+                    });
+                }
+                if of == "exports" || own {
+                    return self.project.find(name, file, class.as_deref());
+                }
+                if self.is_receiver(of)
+                    && let Some(class) = &class
+                {
+                    return self.project.find_in_class(class, name);
+                }
+                if names::is_connection(of) && names::is_of_drivers(name) {
+                    return None;
+                }
+                // A method of something else: whose, its name tells where there is one of that name alone.
+                self.project.find(name, file, None)
+            }
+            _ => None,
+        }
+    }
+
+    /// All functions that may be meant: the one that was found and what overrides it, or, where none was, those of the
+    /// name that are given a connection.
+    pub(super) fn functions_called(
+        &self,
+        found: Option<usize>,
+        call: &Call<'_>,
+        receiver: Option<&Value>,
+    ) -> Vec<usize> {
+        let mut all: Vec<usize> = found.into_iter().collect();
+        let frame = self.frame();
+        let of = call.on.and_then(Expression::last_name);
+        let own = of.is_none_or(|of| matches!(of, "this" | "self" | "cls" | "static"));
+        if own && let Some(class) = &frame.class {
+            // A function of the file of the same name is none of these.
+            let is_method = found.is_none_or(|at| self.project.functions[at].class.is_some());
+            if is_method {
+                all.extend(self.project.overriding(class, call.name));
+                all.sort_unstable();
+                all.dedup();
+            }
+        }
+        if !all.is_empty() || self.is_drivers(call) {
+            return all;
+        }
+        let language = self.project.sources[frame.file].language;
+        let name = call.name.strip_prefix("new ").unwrap_or(call.name);
+        let carries = receiver.is_some_and(Value::leads_to_database) && !names::is_of_drivers(name);
+        let mut all = self.project.all_of(name, language);
+        all.retain(|at| {
+            let declared = &self.project.functions[*at];
+            let takes = declared.function.parameters.len() >= call.arguments.len();
+            // One that runs nothing itself is followed where it is given what others run on.
+            let given = declared.takes_connection && self.is_given_connection(call)
+                || declared.runs_on_parameter
+                || carries
+                || declared.runs && call.on.is_none();
+            takes && declared.reaches && given && self.belongs(*at, call, receiver)
+        });
+        all
+    }
+
+    /// Whether a driver's method is called on a connection.
+    fn is_drivers(&self, call: &Call<'_>) -> bool {
+        let of = call.on.and_then(Expression::last_name);
+        of.is_some_and(names::is_connection) && names::is_of_drivers(call.name)
+    }
+
+    /// One of several functions, nobody knows which.
+    pub(super) fn one_of(
+        &mut self,
+        several: &[usize],
+        values: &[Value],
+        call: &Call<'_>,
+        receiver: Option<&Value>,
+    ) -> Option<Value> {
+        let before = self.state.clone();
+        let mut after: Option<State> = None;
+        let mut branches = Vec::new();
+        let mut returned: Option<Value> = None;
+        for at in several {
+            if !(self.belongs(*at, call, receiver) && self.may_enter(*at, call)) {
+                self.seen.called.insert(*at);
+                continue;
+            }
+            self.state = before.clone();
+            self.refill();
+            self.steps.push(Vec::new());
+            let found = self.follow(*at, values, call);
+            let steps = self.steps.pop().unwrap_or_default();
+            branches.push((call.whole.range.start, steps));
+            let state = std::mem::take(&mut self.state);
+            after = Some(match after {
+                Some(other) => self.join_states(other, state),
+                None => state,
+            });
+            returned = Some(match returned {
+                Some(other) => self.join(call.name, &other, &found),
+                None => found,
+            });
+        }
+        self.state = after.unwrap_or(before);
+        self.refill();
+        self.either(branches);
+        returned
+    }
+
+    /// The methods of that name that the object may have.
+    pub(super) fn own_methods(&self, name: &str) -> Vec<usize> {
+        let language = self.project.sources[self.file()].language;
+        self.project.methods(name, language)
+    }
+
+    /// What methods of the object write of its fields, one of which was called and not followed into, is not known
+    /// any more.
+    pub(super) fn lose_fields(&mut self, methods: Vec<usize>) {
+        let variables = &self.state.variables;
+        let known = |of: &&str| variables.parts_of(of).next().is_some();
+        if !["this", "self"].iter().any(known) {
+            return;
+        }
+        for method in methods {
+            for name in self.fields_written(method).iter() {
+                if self.state.variables.contains(name) {
+                    let value = self.scalar(name, Vec::new(), false);
+                    self.state.variables.insert(name, value);
+                }
+            }
+        }
+    }
+
+    /// The fields that a method gives values to, and those that it calls of the same object.
+    fn fields_written(&mut self, method: usize) -> Rc<BTreeSet<String>> {
+        if let Some(known) = self.seen.fields.get(&method) {
+            return known.clone();
+        }
+        let mut fields = BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        let mut open = vec![method];
+        while let Some(at) = open.pop() {
+            if !seen.insert(at) {
+                continue;
+            }
+            let project = self.project;
+            let declared = &project.functions[at];
+            let language = project.sources[declared.file].language;
+            expressions(
+                &declared.function.body,
+                true,
+                &mut |value| match &value.kind {
+                    ExpressionKind::Assign { target, .. } => {
+                        let path = target.path().filter(|path| is_field(path));
+                        fields.extend(path);
+                    }
+                    ExpressionKind::Call { callee, .. } => {
+                        if let ExpressionKind::Member(on, name) = &callee.kind
+                            && on.last_name().is_some_and(is_own)
+                        {
+                            open.extend(project.methods(name, language));
+                        }
+                    }
+                    _ => {}
+                },
+            );
+        }
+        let fields = Rc::new(fields);
+        self.seen.fields.insert(method, fields.clone());
+        fields
+    }
+
+    /// Whether a name is that of the object whose method is followed, in Go.
+    fn is_receiver(&self, name: &str) -> bool {
+        let function = self.frame().function.map(|at| &self.project.functions[at]);
+        function.is_some_and(|declared| declared.receiver.as_deref() == Some(name))
+    }
+
+    /// Whether a function is part of the transaction: it runs on what its caller has open, or runs nothing.
+    pub(super) fn belongs(&self, at: usize, call: &Call<'_>, receiver: Option<&Value>) -> bool {
+        let declared = &self.project.functions[at];
+        if !declared.runs {
+            return declared.file == self.file() || !declared.opens;
+        }
+        if declared.opens {
+            return false;
+        }
+        // It was made of a connection, or of a transaction.
+        let carries = receiver.is_some_and(Value::leads_to_database);
+        if carries || declared.forwards {
+            return true;
+        }
+        let given = call.arguments.iter().any(|argument| {
+            let names = argument.value.last_name();
+            names.is_some_and(names::is_connection)
+        });
+        let reference =
+            (self.frame().function).is_some_and(|at| self.project.functions[at].function.reference);
+        let given = given || reference;
+        let same = declared.file == self.file();
+        let of = call.on.and_then(Expression::last_name);
+        let own = of.is_none_or(|of| {
+            is_own(of) || self.is_receiver(of) || declared.class.as_deref() == Some(of)
+        });
+        // Whoever has a transaction open, and calls a method of the same object, has it run in that.
+        let open = |frame: &Frame| {
+            frame.function.is_some_and(|at| {
+                self.project.functions[at].opens || self.project.functions[at].ends
+            })
+        };
+        let own_open =
+            own && declared.class.is_some() && (self.controlled || self.frames.iter().any(open));
+        declared.takes_connection && given
+            || declared.runs_on_parameter
+            || own_open
+            || same
+                && own
+                && (declared.function.private || declared.nested || declared.name.starts_with('_'))
+    }
+
+    /// Whether a function that is part of the transaction can be followed into from here. What cannot is told, if
+    /// it may run something: a function in itself once it is known whether it does.
+    pub(super) fn may_enter(&mut self, at: usize, call: &Call<'_>) -> bool {
+        let inside = self.frames.iter().position(|f| f.function == Some(at));
+        if let Some(frame) = inside {
+            self.cut_from = self.cut_from.min(frame);
+            let reason = format!("{} calls itself", shown(call));
+            let unresolved = self.unresolved_at(call, reason, String::new());
+            self.again.push((at, unresolved));
+            return false;
+        }
+        if self.frames.len() <= CALLS_MAX {
+            return true;
+        }
+        self.cut_from = 0;
+        if self.project.functions[at].reaches {
+            let reason = format!("{} goes too deep to follow", shown(call));
+            self.not_known(call, reason, String::new());
+        }
+        false
+    }
+}
