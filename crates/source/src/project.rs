@@ -1,6 +1,6 @@
 //! All files of a program together: its functions, and what its constants are.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::{
     language::Language,
@@ -73,9 +73,9 @@ pub(crate) struct Project<'p> {
     pub(crate) sources: &'p [Source],
     pub(crate) functions: Vec<Declared<'p>>,
     at: BTreeMap<(usize, usize), usize>,
-    by_name: BTreeMap<String, Vec<usize>>,
+    by_name: HashMap<String, Vec<usize>>,
     /// By the name of a class: what extends it.
-    derived: BTreeMap<String, BTreeSet<String>>,
+    derived: HashMap<String, BTreeSet<String>>,
     /// The names of what each function calls.
     calls: Vec<BTreeSet<String>>,
     /// Constants and fields by file and name, and by class and name.
@@ -97,8 +97,8 @@ impl<'p> Project<'p> {
             sources,
             functions: Vec::new(),
             at: BTreeMap::new(),
-            by_name: BTreeMap::new(),
-            derived: BTreeMap::new(),
+            by_name: HashMap::new(),
+            derived: HashMap::new(),
             calls: Vec::new(),
             constants: Constants::default(),
         };
@@ -207,6 +207,9 @@ impl<'p> Project<'p> {
     /// The methods of that name of all classes that extend one.
     pub(crate) fn overriding(&self, class: &str, name: &str) -> Vec<usize> {
         let of = self.descendants(class);
+        if of.is_empty() {
+            return Vec::new();
+        }
         let all = self.by_name.get(name).into_iter().flatten().copied();
         let is_one = |at: &usize| {
             let class = self.functions[*at].class.as_deref();

@@ -37,8 +37,19 @@ const DEPTH_MAX: usize = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Remembered {
     outcomes: BTreeMap<Key, Outcome>,
-    /// The names in a function, of whatever.
-    names: BTreeMap<usize, Rc<BTreeSet<String>>>,
+    /// The names in a function and in all that it calls of those within others.
+    names: BTreeMap<usize, Rc<BTreeSet<Rc<str>>>>,
+    /// The names in a function alone.
+    own_names: BTreeMap<usize, Rc<Names>>,
+}
+
+/// What stands in a function.
+#[derive(Debug)]
+struct Names {
+    /// The names in it, of whatever.
+    names: Vec<Rc<str>>,
+    /// The functions within others that it may call.
+    nested: Vec<usize>,
 }
 
 /// A function, and what is known of what it is given.
@@ -126,12 +137,16 @@ impl Walk<'_, '_> {
         if matches!(outcomes.get(&key), Some(Outcome::Open(TRIED_MAX..))) {
             return None;
         }
-        let names = self.names(at);
+        // Only what stands within another finds that one's variables.
+        let names = match declared.nested {
+            true => self.names(at),
+            false => Rc::default(),
+        };
         self.finds_nothing(at, &names, &ids).then_some(key)
     }
 
     /// Whether nothing is known of what a function finds around it.
-    fn finds_nothing(&self, at: usize, names: &BTreeSet<String>, given: &BTreeSet<u32>) -> bool {
+    fn finds_nothing(&self, at: usize, names: &BTreeSet<Rc<str>>, given: &BTreeSet<u32>) -> bool {
         let declared = &self.project.functions[at];
         let same = declared.class == self.frame().class;
         let tells_nothing = |value: &Value| {
@@ -150,7 +165,7 @@ impl Walk<'_, '_> {
             }
             let mut parts = variables.parts_of(name);
             let itself = variables.get(name).is_none_or(|value| match value {
-                Value::Function(at) => self.project.functions[*at].name == *name,
+                Value::Function(at) => *self.project.functions[*at].name == **name,
                 value => tells_nothing(value),
             });
             itself && parts.all(tells_nothing)
@@ -158,31 +173,49 @@ impl Walk<'_, '_> {
     }
 
     /// The names in a function, and in those within others that it calls, and these.
-    fn names(&mut self, at: usize) -> Rc<BTreeSet<String>> {
+    fn names(&mut self, at: usize) -> Rc<BTreeSet<Rc<str>>> {
         if let Some(known) = self.seen.remembered.names.get(&at) {
             return known.clone();
         }
-        let project = self.project;
         let mut names = BTreeSet::new();
         let mut seen = BTreeSet::from([at]);
         let mut open = vec![at];
         while let Some(next) = open.pop() {
-            let declared = &project.functions[next];
-            expressions(&declared.function.body, true, &mut |value| {
-                let (ExpressionKind::Name(name) | ExpressionKind::Member(_, name)) = &value.kind
-                else {
-                    return;
-                };
-                let called = project.nested(name, declared.file);
-                open.extend(called.filter(|at| seen.insert(*at)));
-                if matches!(value.kind, ExpressionKind::Name(_)) {
-                    names.insert(name.clone());
-                }
-            });
+            let own = self.own_names(next);
+            names.extend(own.names.iter().cloned());
+            open.extend(own.nested.iter().filter(|at| seen.insert(**at)));
         }
         let names = Rc::new(names);
         self.seen.remembered.names.insert(at, names.clone());
         names
+    }
+
+    /// The names in a function alone.
+    fn own_names(&mut self, at: usize) -> Rc<Names> {
+        if let Some(known) = self.seen.remembered.own_names.get(&at) {
+            return known.clone();
+        }
+        let project = self.project;
+        let declared = &project.functions[at];
+        let (mut names, mut called) = (BTreeSet::new(), BTreeSet::new());
+        expressions(&declared.function.body, true, &mut |value| {
+            let (ExpressionKind::Name(name) | ExpressionKind::Member(_, name)) = &value.kind else {
+                return;
+            };
+            called.insert(name.as_str());
+            if matches!(value.kind, ExpressionKind::Name(_)) {
+                names.insert(name.as_str());
+            }
+        });
+        let nested = called
+            .into_iter()
+            .flat_map(|name| project.nested(name, declared.file));
+        let own = Rc::new(Names {
+            names: names.into_iter().map(Rc::from).collect(),
+            nested: nested.collect(),
+        });
+        self.seen.remembered.own_names.insert(at, own.clone());
+        own
     }
 
     /// What it has come to, if that is remembered.
