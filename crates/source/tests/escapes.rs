@@ -586,3 +586,44 @@ class M extends K { void lower() { low = "DELETE FROM account"; } }
 "#,
     )]);
 }
+
+#[test]
+fn who_is_handed_to_a_transaction_is_given_what_runs_in_it() {
+    each_that_writes_is_found(&[(
+        "h.ts",
+        r#"
+class Accounts {
+  constructor(private readonly client) {}
+  async setBalance(id: number) { await this.client.query('UPDATE account SET balance = 0 WHERE id = $1', [id]); }
+}
+export async function inTx(fn) {
+  const client = await pool.connect();
+  await client.query('BEGIN');
+  await fn(new Accounts(client));
+  await client.query('COMMIT');
+}
+export async function writesHanded(id: number) {
+  await inTx(async (accounts) => { await accounts.setBalance(id); });
+}
+"#,
+    )]);
+}
+
+#[test]
+fn a_variable_is_no_method_of_the_same_name() {
+    each_that_writes_is_found(&[(
+        "V.java",
+        r#"class V extends W {
+    private void total(Connection c) throws SQLException { c.createStatement().execute("DELETE FROM account"); }
+    void readsTotal(Connection c, List<Long> all) throws SQLException {
+        c.createStatement().executeQuery("SELECT owner FROM account");
+        all.add(total);
+    }
+    void writesTotal(Connection c) throws SQLException {
+        c.createStatement().executeQuery("SELECT owner FROM account");
+        total(c);
+    }
+}
+"#,
+    )]);
+}
