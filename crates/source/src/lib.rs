@@ -93,13 +93,14 @@ fn constants(project: &mut Project<'_>) {
         let mut names: BTreeMap<String, Option<Value>> = BTreeMap::new();
         let mut not_known = Vec::new();
         let mut fields: BTreeSet<(usize, String)> = BTreeSet::new();
-        let mut of_objects = Vec::new();
+        let mut of_objects: BTreeMap<String, Value> = BTreeMap::new();
         for file in 0..project.sources.len() {
             let mut seen = Seen::default();
             let constants = Walk::new(project, &mut seen).constants(file);
             for (name, value) in constants.of_objects {
                 let value = constant(value, &mut next).unwrap_or_else(any_text);
-                of_objects.push((file, name, value));
+                let known = of_objects.entry(name);
+                add(known.or_insert_with(|| value.clone()), &value);
             }
             for (class, name, value) in constants.named {
                 let Some(value) = constant(value, &mut next) else {
@@ -132,15 +133,16 @@ fn constants(project: &mut Project<'_>) {
             names.entry(name).and_modify(|known| *known = None);
         }
         // An object whose class is not known may be any that has such a field.
-        for (file, name, value) in of_objects {
-            let language = project.sources[file].language;
-            let of_files = found.of_files.iter_mut().filter(|(key, _)| {
-                key.1 == name && fields.contains(key) && project.sources[key.0].language == language
-            });
-            of_files.for_each(|(_, known)| add(known, &value));
-            let of_classes = found.of_classes.iter_mut();
-            let of_classes = of_classes.filter(|((_, field), _)| *field == name);
-            of_classes.for_each(|(_, known)| add(known, &value));
+        for ((file, name), known) in &mut found.of_files {
+            let given = of_objects.get(name);
+            if let Some(value) = given.filter(|_| fields.contains(&(*file, name.clone()))) {
+                add(known, value);
+            }
+        }
+        for ((_, name), known) in &mut found.of_classes {
+            if let Some(value) = of_objects.get(name) {
+                add(known, value);
+            }
         }
         inherited(project, &mut found);
         found.by_name = names;

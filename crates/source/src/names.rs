@@ -495,7 +495,15 @@ pub(crate) fn database(name: &str) -> Database {
     let is_constant = name.len() > 3 && !name.contains(char::is_lowercase);
     let name = lower(name).trim_start_matches('_').to_owned();
     let name = name.strip_prefix("new ").unwrap_or(&name);
-    if is_constant || name.ends_with("ctx") {
+    let is_others = [
+        "ctx",
+        "resttemplate",
+        "redistemplate",
+        "http_session",
+        "httpsession",
+        "httpclient",
+    ];
+    if is_constant || is_others.iter().any(|end| name.ends_with(end)) {
         return Database::No;
     }
     if SURE.iter().any(|end| name.ends_with(end)) || matches!(name, "em" | "objects" | "orm") {
@@ -631,8 +639,7 @@ pub(crate) fn surely_writes_itself(name: &str) -> bool {
 
 /// Is given a connection, and runs nothing on it: it closes it, tells of it, or keeps it.
 pub(crate) fn runs_nothing_on_it(name: &str) -> bool {
-    const STARTS: [&str; 27] = [
-        "new ",
+    const WORDS: [&str; 14] = [
         "close",
         "release",
         "free",
@@ -640,27 +647,16 @@ pub(crate) fn runs_nothing_on_it(name: &str) -> bool {
         "quote",
         "is",
         "has",
-        "log",
         "assert",
         "expect",
         "wrap",
         "unwrap",
-        "mysqli_",
-        "pg_",
-        "sqlite_",
-        "mysql_",
-        "with",
-        "set",
-        "get",
-        "use",
         "provide",
-        "register",
-        "require",
         "dispose",
-        "end",
         "disconnect",
     ];
-    const NAMES: [&str; 25] = [
+    const OF_DRIVERS: [&str; 5] = ["new ", "mysqli_", "pg_", "sqlite_", "mysql_"];
+    const NAMES: [&str; 32] = [
         "closing",
         "list",
         "dict",
@@ -686,19 +682,91 @@ pub(crate) fn runs_nothing_on_it(name: &str) -> bool {
         "equals",
         "errorf",
         "autocommit",
+        "putconn",
+        "put_conn",
+        "of",
+        "tqdm",
+        "dictfetchall",
+        "withvalue",
+        "withcontext",
     ];
-    let name = lower(name);
-    STARTS.iter().any(|start| name.starts_with(start))
-        || NAMES.contains(&name.as_str())
-        || collects(&name)
-        || opens(&name)
-        || name.ends_with("exception")
-        || name.ends_with("error")
+    // A word of the name, and not only its beginning: `isClosed`, not `issueRefund`.
+    let begins = |word: &&str| {
+        let first = name.get(..word.len());
+        let rest = name.get(word.len()..).and_then(|rest| rest.chars().next());
+        first.is_some_and(|first| first.eq_ignore_ascii_case(word))
+            && rest.is_none_or(|next| !next.is_lowercase())
+    };
+    let lower = lower(name);
+    let sets = ["set", "get", "with", "use", "require"].iter();
+    let keeps = sets.filter_map(|verb| lower.strip_prefix(verb));
+    WORDS.iter().any(|word| begins(&word))
+        || OF_DRIVERS.iter().any(|start| lower.starts_with(start))
+        || NAMES.contains(&lower.as_str())
+        || keeps
+            .into_iter()
+            .any(|what| is_connection(what.trim_start_matches('_')))
+        || collects(&lower)
+        || opens(&lower)
+        || lower.ends_with("exception")
+        || lower.ends_with("error")
 }
 
 /// Whether drivers have a method of that name: on a connection it is theirs, and not one of the program's.
 pub(crate) fn is_of_drivers(name: &str) -> bool {
     may_run(name) || executes(name) || opens(name) || commits(name)
+}
+
+/// Executes tasks or requests, and no statements.
+pub(crate) fn is_executor(name: &str) -> bool {
+    let name = lower(name);
+    [
+        "executor",
+        "httpclient",
+        "resttemplate",
+        "threadpool",
+        "redistemplate",
+    ]
+    .iter()
+    .any(|end| name.ends_with(end))
+}
+
+/// Whether a class is one of a language or of what all programs use, and lies over no table.
+pub(crate) fn is_of_languages(name: &str) -> bool {
+    matches!(
+        name,
+        "Object"
+            | "Array"
+            | "Map"
+            | "Set"
+            | "Promise"
+            | "Buffer"
+            | "Date"
+            | "Math"
+            | "JSON"
+            | "Reflect"
+            | "Symbol"
+            | "Number"
+            | "String"
+            | "URL"
+            | "Response"
+            | "Request"
+            | "Cookie"
+            | "Carbon"
+            | "Session"
+            | "Cache"
+            | "Log"
+            | "Storage"
+            | "File"
+            | "Http"
+            | "Mail"
+            | "Event"
+            | "Queue"
+            | "Route"
+            | "View"
+            | "Error"
+            | "Schema"
+    )
 }
 
 /// Counts something for those who watch a program: `stats.increment("seats")`.

@@ -233,11 +233,20 @@ impl<'p> Project<'p> {
         found
     }
 
-    /// The functions of that name in a language, within others or not.
-    pub(crate) fn all_of(&self, name: &str, language: Language) -> Vec<usize> {
+    /// The methods of that name of all classes that a class extends.
+    pub(crate) fn inherited(&self, class: &str, name: &str) -> Vec<usize> {
         let all = self.by_name.get(name).into_iter().flatten().copied();
-        all.filter(|at| self.sources[self.functions[*at].file].language == language)
-            .collect()
+        let is_one = |at: &usize| {
+            let of = self.functions[*at].class.as_deref();
+            of.is_some_and(|of| of != class && self.descendants(of).contains(class))
+        };
+        all.filter(is_one).collect()
+    }
+
+    /// The functions of that name in a language, within others or not.
+    pub(crate) fn all_of(&self, name: &str, language: Language) -> impl Iterator<Item = usize> {
+        let all = self.by_name.get(name).into_iter().flatten().copied();
+        all.filter(move |at| self.sources[self.functions[*at].file].language == language)
     }
 
     /// Whether there is a function of that name.

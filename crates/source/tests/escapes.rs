@@ -627,3 +627,63 @@ fn a_variable_is_no_method_of_the_same_name() {
 "#,
     )]);
 }
+
+#[test]
+fn what_is_given_a_connection_is_told_by_words_and_not_by_beginnings() {
+    each_that_writes_is_found(&[(
+        "h.py",
+        r#"
+def writes_issued(cursor):
+    cursor.execute("SELECT owner FROM account")
+    issue_refund(cursor, 5)
+
+def writes_logged(conn):
+    conn.execute("SELECT owner FROM account")
+    log_change(conn, 5)
+
+def writes_beside(conn, on_done):
+    conn.execute("SELECT owner FROM account")
+    transfer(conn, 1, on_done)
+
+def on_done():
+    pass
+
+def reads_and_gives_back(pool, conn):
+    conn.execute("SELECT owner FROM account")
+    pool.putconn(conn)
+    is_closed(conn)
+
+def reads_and_draws(cur, img):
+    cur.execute("SELECT owner FROM account")
+    img.save("account.png")
+"#,
+    )]);
+    each_that_writes_is_found(&[(
+        "h.ts",
+        r#"
+export async function writesModel(db) {
+    await db.query("SELECT owner FROM account");
+    await User.update({ a: 1 }, { where: { id: 1 } });
+}
+export async function readsForVisitors(db, req) {
+    await db.query("SELECT owner FROM account");
+    req.session.save();
+    Object.create(null);
+}
+"#,
+    )]);
+}
+
+#[test]
+fn what_a_class_inherits_is_what_super_means() {
+    each_that_writes_is_found(&[(
+        "S.java",
+        r#"class Sup0 { void sv(Connection conn) { conn.createStatement().executeUpdate("UPDATE account SET balance = 13"); } }
+class Sub1 extends Sup0 {
+    @Override void sv(Connection conn) { super.sv(conn); }
+    void writesBySuper(Connection conn) { conn.createStatement().executeQuery("SELECT owner FROM account"); sv(conn); }
+    void readsAlone(Connection conn) { conn.createStatement().executeQuery("SELECT owner FROM account"); }
+}
+"#,
+    )]);
+}

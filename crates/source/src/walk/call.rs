@@ -114,9 +114,8 @@ impl Walk<'_, '_> {
                 self.seen.called.extend(several);
                 if several.iter().any(|at| self.project.functions[*at].reaches) {
                     let reason = format!(
-                        "{} is one of {} functions of that name: what it runs is not known",
-                        shown(&call),
-                        several.len()
+                        "{} is one of several functions of that name: what it runs is not known",
+                        shown(&call)
                     );
                     self.perhaps(&call, reason);
                 }

@@ -53,6 +53,12 @@ impl Walk<'_, '_> {
                 if let Some(found) = self.project.find_in_class(of, name) {
                     return Some(found);
                 }
+                if matches!(of, "super" | "parent")
+                    && let Some(class) = &class
+                    && let [one] = self.project.inherited(class, name).as_slice()
+                {
+                    return Some(*one);
+                }
                 let own = is_own(of);
                 if own && let Some(class) = &class {
                     let found = self.project.find_in_class(class, name);
@@ -107,8 +113,8 @@ impl Walk<'_, '_> {
         let language = self.project.sources[frame.file].language;
         let name = call.name.strip_prefix("new ").unwrap_or(call.name);
         let carries = receiver.is_some_and(Value::leads_to_database) && !names::is_of_drivers(name);
-        let mut all = self.project.all_of(name, language);
-        all.retain(|at| {
+        let all = self.project.all_of(name, language);
+        let may_be_meant = |at: &usize| {
             let declared = &self.project.functions[*at];
             let takes = declared.function.parameters.len() >= call.arguments.len();
             // One that runs nothing itself is followed where it is given what others run on.
@@ -117,8 +123,9 @@ impl Walk<'_, '_> {
                 || carries
                 || declared.runs && call.on.is_none();
             takes && declared.reaches && given && self.belongs(*at, call, receiver)
-        });
-        all
+        };
+        // One more than are followed tells that there are more.
+        all.filter(may_be_meant).take(CANDIDATES_MAX + 1).collect()
     }
 
     /// Whether a driver's method is called on a connection.

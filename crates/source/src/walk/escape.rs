@@ -10,7 +10,7 @@ use anabranch_sql::script::Unresolved;
 
 use super::{
     Walk,
-    call::{Call, shown},
+    call::{Call, is_own, shown},
 };
 use crate::{
     language::Language,
@@ -202,24 +202,36 @@ impl Walk<'_, '_> {
         let file = self.file();
         let language = self.project.sources[file].language;
         // One of that name is the program's own, and a transaction by itself.
-        let is_own = || self.project.has(name, language);
+        let is_own = || self.project.has(name, language) && !names::is_of_drivers(name);
         match root {
             Database::Surely if names::writes(name) && !is_own() => {
                 return Some((Database::Surely, reason()));
             }
-            Database::Perhaps if names::writes_itself(name) && !is_own() => {
+            Database::Perhaps
+                if names::writes_itself(name) && !is_own() && !saves_something_else(call, on) =>
+            {
                 return Some((Database::Perhaps, reason()));
             }
             _ => {}
         }
         let named = !call.arguments.is_empty() && call.arguments.iter().all(|a| a.name.is_some());
         let on_itself = match name {
-            _ if names::surely_writes_itself(name) => !on.last_name().is_some_and(names::is_metric),
+            _ if names::surely_writes_itself(name) => {
+                !on.last_name().is_some_and(names::is_metric) && !saves_something_else(call, on)
+            }
+            // A class of an application that a framework lays over a table.
+            _ if names::writes_itself(name)
+                && is_class_of(on)
+                && matches!(
+                    language,
+                    Language::Php | Language::JavaScript | Language::TypeScript
+                ) =>
+            {
+                true
+            }
             "delete" => call.arguments.is_empty(),
             "update" => named && language == Language::Python,
-            "execute" | "Exec" => true,
-            // A class of an application that a framework lays over a table.
-            _ if language == Language::Php && names::writes_itself(name) => is_class_of(on),
+            "execute" | "Exec" => !on.last_name().is_some_and(names::is_executor),
             "create" | "add" | "remove" | "acreate" => {
                 on.last_name().is_some_and(|of| of.ends_with("_set"))
             }
@@ -237,8 +249,12 @@ impl Walk<'_, '_> {
             && !matches!(call.callee.kind, ExpressionKind::Index(..));
         let is_function = |(argument, value): (&Argument, &Value)| {
             let name = argument.value.last_name();
+            let own = match &argument.value.kind {
+                ExpressionKind::Member(of, _) => of.last_name().is_some_and(is_own),
+                _ => false,
+            };
             matches!(value, Value::Function(_))
-                || name.is_some_and(|n| self.project.has(n, language))
+                || own && name.is_some_and(|n| self.project.has(n, language))
         };
         // Who is given a function calls that, with what it has been given.
         if names::runs_nothing_on_it(call.name)
@@ -336,8 +352,19 @@ impl Walk<'_, '_> {
 /// Whether what is called begins with the name of a class: `Account::where(…)->update(…)`.
 fn is_class_of(on: &Expression) -> bool {
     match &on.kind {
-        ExpressionKind::Name(name) => name.starts_with(char::is_uppercase),
+        ExpressionKind::Name(name) => {
+            name.starts_with(char::is_uppercase) && !names::is_of_languages(name)
+        }
         ExpressionKind::Member(of, _) | ExpressionKind::Call { callee: of, .. } => is_class_of(of),
         _ => false,
     }
+}
+
+/// Whether it is a picture, a drawing or a visitor's session that is saved: `img.save("a.png")`, `ctx.save()`.
+fn saves_something_else(call: &Call<'_>, on: &Expression) -> bool {
+    let is_text = |argument: &Argument| matches!(argument.value.kind, ExpressionKind::Text(_));
+    let of = on.last_name().unwrap_or_default().to_ascii_lowercase();
+    call.arguments.first().is_some_and(is_text) && call.name.eq_ignore_ascii_case("save")
+        || call.arguments.is_empty() && of.ends_with("session")
+        || matches!(of.as_str(), "ctx" | "context" | "canvas")
 }
