@@ -700,7 +700,7 @@ pub(crate) fn runs_nothing_on_it(name: &str) -> bool {
     let lower = lower(name);
     let sets = ["set", "get", "with", "use", "require"].iter();
     let keeps = sets.filter_map(|verb| lower.strip_prefix(verb));
-    WORDS.iter().any(|word| begins(&word))
+    WORDS.iter().any(begins)
         || OF_DRIVERS.iter().any(|start| lower.starts_with(start))
         || NAMES.contains(&lower.as_str())
         || keeps
