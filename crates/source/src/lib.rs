@@ -22,6 +22,7 @@ mod guard;
 mod language;
 mod lower;
 mod names;
+mod objects;
 mod outline;
 mod project;
 mod reassigned;

@@ -323,8 +323,14 @@ pub(crate) fn is_connection_type(of_type: &str) -> bool {
         "Transaction",
         "Querier",
     ];
-    TYPES.iter().any(|t| of_type.contains(t))
+    // Clients of other things.
+    const OTHERS: [&str; 6] = ["redis", "http", "grpc", "amqp", "s3.", "smtp"];
+    let others = lower(of_type);
+    TYPES.iter().any(|t| of_type.contains(t)) && !OTHERS.iter().any(|t| others.contains(t))
 }
+
+/// What Python calls on what stands behind `with`.
+pub(crate) const ENTERS: &str = "__enter__";
 
 /// Opens a connection or a transaction of its own.
 pub(crate) fn opens(name: &str) -> bool {
@@ -346,6 +352,52 @@ pub(crate) fn opens(name: &str) -> bool {
             | "start_transaction"
             | "starttransaction"
     )
+}
+
+/// Begins a transaction, also on a connection that was open.
+pub(crate) fn begins(name: &str) -> bool {
+    match lower(name).as_str() {
+        "getconnection" | "connect" | "new pdo" | "new mysqli" | "mysqli_connect"
+        | "pg_connect" => false,
+        "atomic" | ENTERS => true,
+        name => opens(name),
+    }
+}
+
+/// Whether who is handed a function has it run in a transaction, by what it is called on and its own name.
+pub(crate) fn runs_in_a_transaction(on: Option<&Expression>, name: &str) -> bool {
+    let is_one = |name: &str| {
+        let name = lower(name);
+        name.contains("transaction")
+            || matches!(name.as_str(), "intx" | "withtx" | "runintx" | "tx")
+    };
+    is_one(name) || begins(name) || on.and_then(Expression::last_name).is_some_and(is_one)
+}
+
+/// Whether an annotation or a decorator has all that a function calls run in one transaction.
+pub(crate) fn makes_a_transaction(annotation: &Expression) -> bool {
+    let name = lower(annotation.last_name().unwrap_or_default());
+    let name = name.trim_start_matches('@');
+    matches!(name, "atomic" | "commit_on_success" | "unit_of_work")
+        || name.ends_with("transactional")
+        || name.ends_with("transaction")
+}
+
+/// Whether a name is that of many connections, each statement on one of which is a transaction unless one was begun.
+pub(crate) fn is_pool(name: &str) -> bool {
+    const ENDS: [&str; 8] = [
+        "pool",
+        "datasource",
+        "jdbctemplate",
+        "jdbcoperations",
+        "jdbcclient",
+        "pdo",
+        "mysqli",
+        "namedparameterjdbctemplate",
+    ];
+    let name = lower(name);
+    ENDS.iter().any(|end| name.ends_with(end))
+        || matches!(name.as_str(), "ds" | "jdbc" | "template")
 }
 
 pub(crate) fn commits(name: &str) -> bool {
@@ -402,6 +454,15 @@ pub(crate) fn calls_once(name: &str) -> bool {
                 | "inconnection"
                 | "doinsession"
         )
+        || calls_back(&name)
+}
+
+/// PHP's functions that call what they are told.
+pub(crate) fn calls_back(name: &str) -> bool {
+    matches!(
+        lower(name).as_str(),
+        "call_user_func" | "call_user_func_array" | "array_map" | "array_walk"
+    )
 }
 
 /// Writes objects whose SQL stands nowhere, or copies rows without any.
@@ -497,6 +558,8 @@ pub(crate) fn database(name: &str) -> Database {
     let name = name.strip_prefix("new ").unwrap_or(&name);
     let is_others = [
         "ctx",
+        "rdb",
+        "redis",
         "resttemplate",
         "redistemplate",
         "http_session",
@@ -637,6 +700,16 @@ pub(crate) fn surely_writes_itself(name: &str) -> bool {
     )
 }
 
+/// Begins as the names of what only reads do, or of what makes something ready.
+pub(crate) fn reads(name: &str) -> bool {
+    const STARTS: [&str; 16] = [
+        "get", "fetch", "read", "find", "select", "list", "count", "exists", "is", "has", "cursor",
+        "scroll", "describe", "prepare", "set", "quote",
+    ];
+    let name = lower(name);
+    STARTS.iter().any(|start| name.starts_with(start))
+}
+
 /// Is given a connection, and runs nothing on it: it closes it, tells of it, or keeps it.
 pub(crate) fn runs_nothing_on_it(name: &str) -> bool {
     const WORDS: [&str; 14] = [
@@ -726,6 +799,8 @@ pub(crate) fn is_executor(name: &str) -> bool {
         "resttemplate",
         "threadpool",
         "redistemplate",
+        "pipe",
+        "pipeline",
     ]
     .iter()
     .any(|end| name.ends_with(end))
@@ -782,6 +857,7 @@ pub(crate) fn is_metric(name: &str) -> bool {
         "meter",
         "gauge",
         "histogram",
+        "limiter",
     ]
     .iter()
     .any(|end| name.ends_with(end))

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::{
     language::Language,
     names,
+    objects::Objects,
     reassigned::{Reassigned, globals, reassigned},
     syntax::{Argument, Expression, ExpressionKind, Function, Module, Statement, StatementKind},
     value::{Value, looks_like_sql},
@@ -32,6 +33,8 @@ pub(crate) struct Declared<'p> {
     pub(crate) receiver: Option<String>,
     /// Whether it stands in another function.
     pub(crate) nested: bool,
+    /// The function that it stands in.
+    pub(crate) within: Option<usize>,
     /// Whether it runs SQL itself.
     pub(crate) runs: bool,
     /// Whether it, or what it may call, does.
@@ -40,6 +43,8 @@ pub(crate) struct Declared<'p> {
     pub(crate) opens: bool,
     /// Whether it ends a transaction itself.
     pub(crate) ends: bool,
+    /// Whether all that it calls runs in one transaction: it begins or ends one, or an annotation says so.
+    pub(crate) is_transaction: bool,
     /// Whether it is given a connection, by what its parameter is called, or by its type.
     pub(crate) takes_connection: bool,
     /// Whether it runs SQL on a parameter, whatever that is called.
@@ -76,6 +81,8 @@ pub(crate) struct Project<'p> {
     by_name: HashMap<String, Vec<usize>>,
     /// By the name of a class: what extends it.
     derived: HashMap<String, BTreeSet<String>>,
+    /// The classes of objects.
+    pub(crate) objects: Objects,
     /// The names of what each function calls.
     calls: Vec<BTreeSet<String>>,
     /// Constants and fields by file and name, and by class and name.
@@ -99,6 +106,7 @@ impl<'p> Project<'p> {
             at: BTreeMap::new(),
             by_name: HashMap::new(),
             derived: HashMap::new(),
+            objects: Objects::default(),
             calls: Vec::new(),
             constants: Constants::default(),
         };
@@ -107,7 +115,9 @@ impl<'p> Project<'p> {
                 project: &mut project,
                 file,
                 class: None,
+                transactional: false,
                 nested: false,
+                within: None,
             };
             collect.statements(&source.module.body);
         }
@@ -124,6 +134,7 @@ impl<'p> Project<'p> {
                 .push(at);
         }
         project.reach();
+        project.objects = Objects::new(&project);
         project
     }
 
@@ -192,6 +203,13 @@ impl<'p> Project<'p> {
             .filter(|at| self.functions[**at].class.as_deref() == Some(class));
         let first = found.next()?;
         found.next().is_none().then_some(*first)
+    }
+
+    /// The functions of that name of a class: more than one where it has several for different arguments.
+    pub(crate) fn in_class(&self, class: &str, name: &str) -> Vec<usize> {
+        let all = self.by_name.get(name).into_iter().flatten().copied();
+        all.filter(|at| self.functions[*at].class.as_deref() == Some(class))
+            .collect()
     }
 
     /// All methods of that name, of whatever class: which of them is called is known where there is one alone.
@@ -291,7 +309,11 @@ struct Collect<'a, 'p> {
     project: &'a mut Project<'p>,
     file: usize,
     class: Option<String>,
+    /// Whether each method of the class is a transaction, by an annotation.
+    transactional: bool,
     nested: bool,
+    /// The function around.
+    within: Option<usize>,
 }
 
 impl<'p> Collect<'_, 'p> {
@@ -335,14 +357,23 @@ impl<'p> Collect<'_, 'p> {
             }
             StatementKind::Block(inner) | StatementKind::Other(inner) => self.statements(inner),
             StatementKind::Function(function) => self.function(function, function.name.clone()),
-            StatementKind::Class { name, bases, body } => {
+            StatementKind::Class {
+                name,
+                bases,
+                annotations,
+                body,
+                ..
+            } => {
                 for base in bases.iter().filter(|base| *base != name) {
                     let derived = self.project.derived.entry(base.clone()).or_default();
                     derived.insert(name.clone());
                 }
                 let outer = self.class.replace(name.clone());
+                let transactional = annotations.iter().any(names::makes_a_transaction);
+                let outside = std::mem::replace(&mut self.transactional, transactional);
                 self.statements(body);
                 self.class = outer;
+                self.transactional = outside;
             }
             StatementKind::Leave | StatementKind::Broken => {}
         }
@@ -362,6 +393,12 @@ impl<'p> Collect<'_, 'p> {
         };
         let receiver = receiver(source, function);
         let at = self.project.functions.len();
+        let ends = calls.iter().any(|name| names::commits(name));
+        let mut annotations = function.annotations.iter();
+        let is_transaction = ends
+            || self.transactional
+            || annotations.any(names::makes_a_transaction)
+            || calls.iter().any(|name| names::begins(name));
         self.project.functions.push(Declared {
             function,
             file: self.file,
@@ -369,10 +406,12 @@ impl<'p> Collect<'_, 'p> {
             class: self.class.clone().or(receiver.map(|(_, of)| of.to_owned())),
             receiver: receiver.map(|(name, _)| name.to_owned()),
             nested: self.nested,
+            within: self.within,
             runs: calls.iter().any(|name| names::may_run(name)),
             reaches: false,
             opens: calls.iter().any(|name| names::opens(name)),
-            ends: calls.iter().any(|name| names::commits(name)),
+            ends,
+            is_transaction,
             takes_connection: function.parameters.iter().any(takes),
             runs_on_parameter: runs_on_parameter(function),
             forwards: forwards(function),
@@ -381,8 +420,10 @@ impl<'p> Collect<'_, 'p> {
         self.project.at.insert(place, at);
         self.project.calls.push(calls);
         let outer = std::mem::replace(&mut self.nested, true);
+        let around = self.within.replace(at);
         self.statements(&function.body);
         self.nested = outer;
+        self.within = around;
     }
 
     /// `name` is what the value is assigned to.

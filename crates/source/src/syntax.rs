@@ -24,6 +24,8 @@ pub(crate) struct Function {
     /// Its name; empty for one that has none.
     pub(crate) name: String,
     pub(crate) parameters: Vec<Parameter>,
+    /// The type of what it returns, as it is written; empty where there is none.
+    pub(crate) returns: String,
     pub(crate) body: Vec<Statement>,
     pub(crate) range: Range<usize>,
     /// Whether nobody outside of its class, or its file, can call it.
@@ -41,6 +43,8 @@ pub(crate) struct Parameter {
     pub(crate) name: String,
     /// As it is written; empty where there is none.
     pub(crate) of_type: String,
+    /// Whether it is a field, too: `constructor(private readonly client: Client)`.
+    pub(crate) is_field: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -84,6 +88,10 @@ pub(crate) enum StatementKind {
         name: String,
         /// What it extends and implements, by their last names.
         bases: Vec<String>,
+        /// Its fields that have a type.
+        fields: Vec<Parameter>,
+        /// Annotations and decorators.
+        annotations: Vec<Expression>,
         body: Vec<Statement>,
     },
     /// Not understood: it may run.

@@ -249,6 +249,7 @@ impl Value {
         match self {
             Value::Scalar(scalar) => scalar.database,
             Value::Map(pairs) => pairs.iter().any(|(_, value)| value.leads_to_database()),
+            Value::List(values) => values.iter().any(Value::leads_to_database),
             _ => false,
         }
     }

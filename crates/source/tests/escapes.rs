@@ -3,56 +3,10 @@
 //! transaction that seems to read alone, and does not, is called free and is not.
 
 mod support;
+#[path = "support/writes.rs"]
+mod writes;
 
-use anabranch_sql::SourceFile;
-use anabranch_sql::script::Script;
-use anabranch_sql::summary::Role;
-
-use support::{analysed_files, told};
-
-const SCHEMA: &str = "CREATE TABLE account (id bigint PRIMARY KEY, owner bigint NOT NULL,
-    balance bigint NOT NULL CHECK (balance >= 0));
-CREATE TABLE audit (id bigint PRIMARY KEY, account_id bigint NOT NULL);
-";
-
-fn analysed(files: &[(&str, &str)]) -> (String, Script) {
-    let sql = vec![SourceFile::new("schema.sql", SCHEMA)];
-    let files = files
-        .iter()
-        .map(|(name, text)| SourceFile::new(*name, *text));
-    let (program, script) = analysed_files(sql, files.collect());
-    (told(&program), script)
-}
-
-/// Whether a transaction may write, by the end of its name.
-fn writes(script: &Script, name: &str) -> bool {
-    let is_it = |found: &str| found == name || found.ends_with(&format!(".{name}"));
-    let of_it = script.summaries.iter().filter(|s| is_it(&s.name));
-    let catalog = script.application.catalog();
-    let statements = of_it.flat_map(|s| s.all_it_may_do(catalog));
-    let mut accesses = statements.flat_map(|s| s.accesses);
-    accesses.any(|access| access.role != Role::Read)
-}
-
-/// Each function whose name begins with `writes` may write, and no other one.
-fn each_that_writes_is_found(files: &[(&str, &str)]) {
-    let (told, script) = analysed(files);
-    let mut seen = 0;
-    for word in files
-        .iter()
-        .flat_map(|(_, text)| text.split(|c: char| !(c.is_alphanumeric() || c == '_')))
-    {
-        let lower = word.to_ascii_lowercase();
-        if lower.starts_with("writes") {
-            assert!(writes(&script, word), "{word} seems to read alone:\n{told}");
-            seen += 1;
-        } else if lower.starts_with("reads") {
-            assert!(!writes(&script, word), "{word} seems to write:\n{told}");
-            seen += 1;
-        }
-    }
-    assert!(seen > 0, "nothing is asked for");
-}
+use writes::each_that_writes_is_found;
 
 #[test]
 fn what_is_taken_out_of_a_map_and_given_a_connection() {

@@ -420,6 +420,17 @@ impl Lowering<'_> {
     }
 
     fn method(&mut self, node: Node<'_>, of: &str) -> Expression {
+        // A method that a variable names.
+        let named_by = node
+            .child_by_field_name("name")
+            .filter(|n| matches!(n.kind(), "variable_name" | "dynamic_variable_name"));
+        if let Some(by) = named_by
+            && let Some(of) = self.optional(node, of)
+        {
+            let by = self.expression(by);
+            let kind = ExpressionKind::Index(Box::new(of), Box::new(by));
+            return self.expression_of(kind, node);
+        }
         let name = self.field_name(node, "name");
         let kind = match self.optional(node, of) {
             Some(of) => ExpressionKind::Member(Box::new(of), name),
@@ -514,9 +525,26 @@ impl Lowering<'_> {
                     pairs.push((self.key(key), self.expression(*value)));
                 }
             }
-            return ExpressionKind::Map(pairs);
+            return self.object(node, ExpressionKind::Map(pairs));
+        }
+        let of = node.child_by_field_name("type");
+        let is_named = of.is_some_and(|of| is_type_name(of.kind()));
+        if elements.is_empty() && is_named {
+            return self.object(node, ExpressionKind::Map(Vec::new()));
         }
         ExpressionKind::List(elements.into_iter().map(|n| self.expression(n)).collect())
+    }
+
+    /// What is written out of a type that has a name.
+    fn object(&mut self, node: Node<'_>, value: ExpressionKind) -> ExpressionKind {
+        let of = node.child_by_field_name("type");
+        match of.filter(|n| is_type_name(n.kind())) {
+            Some(of) => ExpressionKind::Cast {
+                to: self.text(of).to_owned(),
+                value: Box::new(self.expression_of(value, node)),
+            },
+            None => value,
+        }
     }
 
     fn map(&mut self, node: Node<'_>) -> ExpressionKind {
@@ -565,6 +593,7 @@ impl Lowering<'_> {
             return ExpressionKind::Other(Vec::new());
         };
         let value = self.expression(value);
+        let value = self.typed(node, value);
         let operator = match node.kind() {
             "short_var_declaration"
             | "var_spec"
@@ -591,6 +620,38 @@ impl Lowering<'_> {
             operator,
             value: Box::new(value),
         }
+    }
+
+    /// A value that is called one of a type where it is given to something: an object, by which class is known then.
+    fn typed(&mut self, assignment: Node<'_>, value: Expression) -> Expression {
+        let is_made = matches!(
+            value.kind,
+            ExpressionKind::Call { .. }
+                | ExpressionKind::Name(_)
+                | ExpressionKind::Member(..)
+                | ExpressionKind::Index(..)
+                | ExpressionKind::Conditional { .. }
+        );
+        let of = assignment.child_by_field_name("type").or_else(|| {
+            let around = assignment.parent()?;
+            let declares = matches!(
+                around.kind(),
+                "local_variable_declaration" | "field_declaration" | "enhanced_for_statement"
+            );
+            around.child_by_field_name("type").filter(|_| declares)
+        });
+        let Some(of) = of.filter(|_| is_made) else {
+            return value;
+        };
+        let to = self.text(of).to_owned();
+        // Numbers and texts are what their values are.
+        if !to.contains(char::is_uppercase) || to == "String" {
+            return value;
+        }
+        let range = value.range.clone();
+        let value = Box::new(value);
+        let kind = ExpressionKind::Cast { to, value };
+        Expression { kind, range }
     }
 
     /// The sign between both sides of an assignment.
@@ -810,22 +871,17 @@ impl Lowering<'_> {
             Language::TypeScript | Language::JavaScript => says_private || name.starts_with('#'),
             _ => says_private,
         };
-        let modifiers = named(node).into_iter().find(|n| n.kind() == "modifiers");
-        let mut annotations = Vec::new();
-        if let Some(modifiers) = modifiers {
-            for child in named(modifiers) {
-                if matches!(child.kind(), "annotation" | "marker_annotation") {
-                    annotations.push(self.expression(child));
-                }
-            }
-        }
+        let returns = ["return_type", "result", "type"]
+            .iter()
+            .find_map(|field| node.child_by_field_name(field));
         Function {
             name,
             parameters: self.parameters(node),
+            returns: returns.map_or_else(String::new, |n| self.text(n).to_owned()),
             body,
             range: node.byte_range(),
             private,
-            annotations,
+            annotations: self.annotations(node),
             reference: false,
             is_abstract: node.child_by_field_name("body").is_none(),
         }
@@ -855,7 +911,7 @@ impl Lowering<'_> {
         ExpressionKind::Lambda(Box::new(Function {
             parameters: vec![Parameter {
                 name: given,
-                of_type: String::new(),
+                ..Parameter::default()
             }],
             body: vec![Statement {
                 kind: StatementKind::Return(Some(call)),
@@ -866,6 +922,11 @@ impl Lowering<'_> {
             ..Function::default()
         }))
     }
+}
+
+/// Whether a type of Go is one by its name alone.
+fn is_type_name(kind: &str) -> bool {
+    matches!(kind, "type_identifier" | "qualified_type")
 }
 
 pub(super) fn is_block(kind: &str) -> bool {

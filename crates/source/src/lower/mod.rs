@@ -5,6 +5,7 @@
 //! ([`StatementKind::Other`], [`ExpressionKind::Other`]): nothing is dropped. The depth of what is followed is
 //! bounded, since sources that nobody wrote by hand nest without bound; what lies deeper is broken.
 
+mod class;
 mod expression;
 mod literal;
 mod statement;
@@ -116,14 +117,14 @@ impl<'t> Lowering<'t> {
                 .into_iter()
                 .map(|n| Parameter {
                     name: self.name(n),
-                    of_type: String::new(),
+                    ..Parameter::default()
                 })
                 .collect();
         };
         if list.kind() == "identifier" {
             return vec![Parameter {
                 name: self.name(list),
-                of_type: String::new(),
+                ..Parameter::default()
             }];
         }
         let mut found = Vec::new();
@@ -152,10 +153,15 @@ impl<'t> Lowering<'t> {
                     inner.map(|n| self.name(n)).into_iter().collect()
                 }
             };
+            let is_field = child.kind() == "property_promotion_parameter"
+                || named(child)
+                    .iter()
+                    .any(|n| n.kind() == "accessibility_modifier");
             for name in names {
                 found.push(Parameter {
                     name: name.trim_start_matches(['*', '.']).to_owned(),
                     of_type: of_type.clone(),
+                    is_field,
                 });
             }
         }

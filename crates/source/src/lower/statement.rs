@@ -5,6 +5,7 @@ use tree_sitter::Node;
 use super::{DEPTH_MAX, Lowering, expression::is_block, named};
 use crate::{
     language::Language,
+    names,
     syntax::{Expression, ExpressionKind, Statement, StatementKind},
 };
 
@@ -153,14 +154,13 @@ impl Lowering<'_> {
             | "trait_declaration"
             | "abstract_class_declaration"
             | "class"
-            | "annotation_type_declaration" => {
-                let name = self.field_name(node, "name");
-                let body = match node.child_by_field_name("body") {
-                    Some(body) => self.statements(body),
-                    None => Vec::new(),
-                };
-                let bases = self.bases(node);
-                StatementKind::Class { name, bases, body }
+            | "annotation_type_declaration" => self.class(node),
+            // Go's: `type Store struct { … }`.
+            "type_declaration" => {
+                for spec in named(node) {
+                    found.extend(self.type_of_go(spec));
+                }
+                return None;
             }
             "enum_body_declarations" => StatementKind::Block(self.statements(node)),
             "local_variable_declaration"
@@ -201,7 +201,6 @@ impl Lowering<'_> {
             | "text"
             | "text_interpolation"
             | "empty_statement"
-            | "type_declaration"
             | "type_alias_declaration"
             | "namespace_use_declaration"
             | "future_import_statement"
@@ -226,42 +225,6 @@ impl Lowering<'_> {
                 StatementKind::Other(parts)
             }
         })
-    }
-
-    /// What a class extends, implements or uses.
-    fn bases(&self, class: Node<'_>) -> Vec<String> {
-        let mut found = Vec::new();
-        let mut open: Vec<Node<'_>> = named(class)
-            .into_iter()
-            .filter(|node| {
-                matches!(
-                    node.kind(),
-                    "superclass"
-                        | "super_interfaces"
-                        | "extends_interfaces"
-                        | "argument_list"
-                        | "class_heritage"
-                        | "extends_type_clause"
-                        | "base_clause"
-                        | "class_interface_clause"
-                )
-            })
-            .collect();
-        if let Some(body) = class.child_by_field_name("body") {
-            // PHP's traits.
-            let uses = named(body).into_iter();
-            open.extend(uses.filter(|node| node.kind() == "use_declaration"));
-        }
-        while let Some(node) = open.pop() {
-            match node.kind() {
-                "identifier" | "type_identifier" | "name" | "property_identifier" => {
-                    found.push(self.text(node).to_owned());
-                }
-                "type_arguments" | "keyword_argument" | "use_list" => {}
-                _ => open.extend(named(node)),
-            }
-        }
-        found
     }
 
     /// What the grammars let stand as a statement by itself.
@@ -527,7 +490,21 @@ impl Lowering<'_> {
         let clause = named(node).into_iter().find(|n| n.kind() == "with_clause");
         for item in clause.map_or_else(Vec::new, named) {
             let inner = item.child_by_field_name("value").unwrap_or(item);
-            let value = self.expression(inner);
+            let mut value = self.expression(inner);
+            // A connection that is entered is a transaction; what is called is one by its name.
+            if matches!(
+                value.kind,
+                ExpressionKind::Name(_) | ExpressionKind::Member(..)
+            ) && value.last_name().is_some_and(names::is_connection)
+            {
+                let enter = ExpressionKind::Member(Box::new(value), names::ENTERS.to_owned());
+                let enter = self.expression_of(enter, inner);
+                let call = ExpressionKind::Call {
+                    callee: Box::new(enter),
+                    arguments: Vec::new(),
+                };
+                value = self.expression_of(call, inner);
+            }
             block.push(self.statement_of(StatementKind::Expression(value), item));
         }
         block.extend(self.body_of(node, "body"));
@@ -567,8 +544,10 @@ impl Lowering<'_> {
             self.statement(definition, &mut inner);
         }
         for statement in &mut inner {
-            if let StatementKind::Function(function) = &mut statement.kind {
-                function.annotations.append(&mut decorators);
+            match &mut statement.kind {
+                StatementKind::Function(function) => function.annotations.append(&mut decorators),
+                StatementKind::Class { annotations, .. } => annotations.append(&mut decorators),
+                _ => {}
             }
         }
         StatementKind::Block(inner)

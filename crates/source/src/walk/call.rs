@@ -12,7 +12,8 @@ use crate::{
     fold::Format,
     language::Language,
     names::{self, Database},
-    syntax::{Argument, Expression, ExpressionKind},
+    objects::Classes,
+    syntax::{Argument, Expression, ExpressionKind, Literal},
     value::{Folded, Value},
 };
 
@@ -24,6 +25,8 @@ pub(super) struct Call<'e> {
     pub(super) name: &'e str,
     /// What it is called on, as it is written.
     pub(super) on: Option<&'e Expression>,
+    /// The classes that this may be of; none where that is not known.
+    pub(super) classes: Classes,
 }
 
 impl Walk<'_, '_> {
@@ -43,6 +46,7 @@ impl Walk<'_, '_> {
             arguments,
             name: callee.last_name().unwrap_or_default(),
             on,
+            classes: on.map_or_else(Classes::new, |on| self.classes(on)),
         };
         let receiver = match on {
             Some(on) => Some(self.evaluate(on)),
@@ -52,11 +56,18 @@ impl Walk<'_, '_> {
                 _ => Some(self.evaluate(callee)),
             },
         };
-        let values: Vec<Value> = arguments.iter().map(|a| self.evaluate(&a.value)).collect();
+        let mut values: Vec<Value> = arguments.iter().map(|a| self.evaluate(&a.value)).collect();
         if self.gave_up {
             return Value::Nothing;
         }
         let name = call.name;
+        // A text in lines, for who puts them together.
+        if names::takes_sql(name)
+            && let Some(Value::List(lines)) = values.first()
+            && let Some(text) = self.text_in_lines(&lines.clone(), whole)
+        {
+            values[0] = text;
+        }
         if names::rolls_back(name) {
             self.aborted = true;
             return Value::Nothing;
@@ -90,8 +101,16 @@ impl Walk<'_, '_> {
         if let Some(found) = self.of_rows(&call, receiver.as_ref(), &values) {
             return found;
         }
-        let function = self.function_called(&call, receiver.as_ref());
-        let functions = self.functions_called(function, &call, receiver.as_ref());
+        let by_class = self.methods_called(&call);
+        let function = match by_class.as_slice() {
+            [] => self.function_called(&call, receiver.as_ref()),
+            [one] => Some(*one),
+            _ => None,
+        };
+        let functions = match by_class.is_empty() {
+            true => self.functions_called(function, &call, receiver.as_ref()),
+            false => by_class,
+        };
         match functions.as_slice() {
             [] => {}
             [at] => {
@@ -130,6 +149,7 @@ impl Walk<'_, '_> {
         }
         if !self.unknown_sql(&call, &values) && function.is_none() {
             self.escapes(&call, receiver.as_ref(), &values);
+            self.calls_back(&call, receiver.as_ref());
         }
         let opens = |at: &usize| self.project.functions[*at].opens;
         let opened = functions.iter().any(opens);
@@ -144,11 +164,28 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Texts of which the first begins as SQL does, one behind the other.
+    fn text_in_lines(&mut self, lines: &[Value], whole: &Expression) -> Option<Value> {
+        let Some(Value::Text(first)) = lines.first() else {
+            return None;
+        };
+        if !first.iter().any(Folded::is_sql) || lines.len() < 2 {
+            return None;
+        }
+        let between = Literal {
+            text: " ".into(),
+            places: [place(whole.range.start)].into(),
+        };
+        let between = [Folded::known(self.file(), &between)];
+        self.list_joined(&between, Some(&Value::List(lines.to_vec())), whole)
+    }
+
     /// What a call has made of some values.
     fn made_with(&mut self, call: &Call<'_>, values: &[Value]) -> Value {
         let from_database = self.leads_to_database(call.callee) == Database::Surely
             || self.is_given_connection(call)
-            || names::opens(call.name);
+            || names::opens(call.name)
+            || self.runs_together(call.whole);
         match self.computed(values, call.whole) {
             Value::Scalar(mut scalar) => {
                 scalar.database |= from_database;
@@ -510,7 +547,8 @@ impl Walk<'_, '_> {
             _ => None,
         };
         for (argument, value) in call.arguments.iter().zip(values) {
-            let Value::Function(at) = value else {
+            let told = self.function_told(call, value);
+            let Some(at) = &told else {
                 continue;
             };
             if self.constants {
@@ -528,7 +566,11 @@ impl Walk<'_, '_> {
                 continue;
             }
             let declared = &self.project.functions[*at];
-            if !declared.nested && !matches!(argument.value.kind, ExpressionKind::Name(_)) {
+            let is_named = matches!(
+                argument.value.kind,
+                ExpressionKind::Name(_) | ExpressionKind::List(_) | ExpressionKind::Text(_)
+            );
+            if !declared.nested && !is_named {
                 continue;
             }
             let inner = Call {
@@ -537,6 +579,7 @@ impl Walk<'_, '_> {
                 arguments: &[],
                 name: call.name,
                 on: None,
+                classes: Classes::new(),
             };
             let at = *at;
             if !self.may_enter(at, &inner) {
@@ -548,7 +591,10 @@ impl Walk<'_, '_> {
                 });
             } else if names::calls_once(call.name) || opened {
                 let given = self.connections_for(at);
+                let begun = opened || names::runs_in_a_transaction(call.on, call.name);
+                self.transactions += usize::from(begun);
                 returned = Some(self.follow(at, &given, &inner));
+                self.transactions -= usize::from(begun);
             } else {
                 let before = self.state.clone();
                 self.steps.push(Vec::new());
@@ -562,6 +608,18 @@ impl Walk<'_, '_> {
             }
         }
         returned
+    }
+
+    /// The function that an argument is, or that it names: `call_user_func('take_all')`.
+    fn function_told(&self, call: &Call<'_>, value: &Value) -> Option<usize> {
+        match value {
+            Value::Function(at) => Some(*at),
+            Value::Text(texts) if names::calls_back(call.name) => match texts.as_slice() {
+                [one] => self.project.find(&one.shown(), self.file(), None),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// What a function is given that is handed to who opens a transaction: something that runs in it.
@@ -687,6 +745,7 @@ impl Walk<'_, '_> {
                 arguments,
                 name: "",
                 on: None,
+                classes: Classes::new(),
             };
             if name == "Query" && !native {
                 self.mark(&texts);

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     language::Language,
     names,
+    objects::{Classes, Place, Runs},
     project::expressions,
     syntax::{Expression, ExpressionKind},
     value::Value,
@@ -65,6 +66,7 @@ impl Walk<'_, '_> {
                     return found.or_else(|| match self.own_methods(name).as_slice() {
                         // It is inherited.
                         [one] => Some(*one),
+                        [] => self.project.find_in_class(class, "__call"),
                         _ => None,
                     });
                 }
@@ -79,11 +81,46 @@ impl Walk<'_, '_> {
                 if names::is_connection(of) && names::is_of_drivers(name) {
                     return None;
                 }
+                let language = self.project.sources[file].language;
+                if matches!(language, Language::Java | Language::Php)
+                    && self
+                        .project
+                        .objects
+                        .are_foreign(self.project, &call.classes)
+                {
+                    return None;
+                }
                 // A method of something else: whose, its name tells where there is one of that name alone.
                 self.project.find(name, file, None)
             }
             _ => None,
         }
+    }
+
+    /// The classes that an expression may be of.
+    pub(super) fn classes(&self, value: &Expression) -> Classes {
+        let frame = self.frame();
+        let place = Place {
+            function: frame.function,
+            file: frame.file,
+            class: frame.class.as_deref(),
+        };
+        self.project.objects.of(self.project, value, place)
+    }
+
+    /// Whether objects of the classes that an expression may be of run SQL in the transaction that is open.
+    pub(super) fn runs_together(&self, value: &Expression) -> bool {
+        self.project.objects.run(&self.classes(value)) == Some(Runs::Together)
+    }
+
+    /// The methods that are called by the class of what they are called on.
+    pub(super) fn methods_called(&self, call: &Call<'_>) -> Vec<usize> {
+        let own = call.on.and_then(Expression::last_name).is_some_and(is_own);
+        if call.classes.is_empty() || own {
+            return Vec::new();
+        }
+        let objects = &self.project.objects;
+        objects.methods(self.project, &call.classes, call.name)
     }
 
     /// All functions that may be meant: the one that was found and what overrides it, or, where none was, those of the
@@ -114,6 +151,13 @@ impl Walk<'_, '_> {
         let name = call.name.strip_prefix("new ").unwrap_or(call.name);
         let carries = receiver.is_some_and(Value::leads_to_database) && !names::is_of_drivers(name);
         let all = self.project.all_of(name, language);
+        // In these languages an object is of a class that says so.
+        let is_foreign = matches!(language, Language::Java | Language::Php)
+            && self
+                .project
+                .objects
+                .are_foreign(self.project, &call.classes);
+        let may_be_object = matches!(receiver, Some(Value::Scalar(_))) && !is_foreign;
         let may_be_meant = |at: &usize| {
             let declared = &self.project.functions[*at];
             let takes = declared.function.parameters.len() >= call.arguments.len();
@@ -121,7 +165,8 @@ impl Walk<'_, '_> {
             let given = declared.takes_connection && self.is_given_connection(call)
                 || declared.runs_on_parameter
                 || carries
-                || declared.runs && call.on.is_none();
+                || declared.runs && call.on.is_none()
+                || self.is_in_transaction() && may_be_object;
             takes && declared.reaches && given && self.belongs(*at, call, receiver)
         };
         // One more than are followed tells that there are more.
@@ -242,6 +287,15 @@ impl Walk<'_, '_> {
         function.is_some_and(|declared| declared.receiver.as_deref() == Some(name))
     }
 
+    /// Whether a transaction is open here for certain: one was begun, or all that is called runs in one.
+    pub(super) fn is_in_transaction(&self) -> bool {
+        let begun = |frame: &Frame| {
+            let of = frame.function.map(|at| &self.project.functions[at]);
+            of.is_some_and(|declared| declared.is_transaction)
+        };
+        self.controlled || self.transactions > 0 || self.frames.iter().any(begun)
+    }
+
     /// Whether a function is part of the transaction: it runs on what its caller has open, or runs nothing.
     pub(super) fn belongs(&self, at: usize, call: &Call<'_>, receiver: Option<&Value>) -> bool {
         let declared = &self.project.functions[at];
@@ -253,7 +307,12 @@ impl Walk<'_, '_> {
         }
         // It was made of a connection, or of a transaction.
         let carries = receiver.is_some_and(Value::leads_to_database);
-        if carries || declared.forwards {
+        if carries || declared.forwards || self.is_in_transaction() {
+            return true;
+        }
+        // By what the object keeps.
+        let runs = self.project.objects.run(&call.classes);
+        if declared.class.is_some() && runs == Some(Runs::Together) {
             return true;
         }
         let given = call.arguments.iter().any(|argument| {

@@ -45,7 +45,11 @@ impl Walk<'_, '_> {
             name.ends_with("sql") || name == "query" || name.ends_with("querystring")
         });
         let language = self.project.sources[self.file()].language;
-        let ready = names::surely_runs_ready(call.name, language)
+        let of_others = call
+            .on
+            .and_then(Expression::last_name)
+            .is_some_and(names::is_executor);
+        let ready = names::surely_runs_ready(call.name, language) && !of_others
             || on_database && call.name.to_ascii_lowercase().starts_with("exec");
         let runs = sure || names::may_run(call.name) && (on_database || named_sql);
         let second = call.name.starts_with("mysqli_")
@@ -188,6 +192,33 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Tells of the call of a value that is a method of something that runs SQL, or is made with it: `f = repo.put`, and
+    /// then `f()`.
+    pub(super) fn calls_back(&mut self, call: &Call<'_>, called: Option<&Value>) {
+        let may_run = match (&call.callee.kind, called) {
+            (ExpressionKind::Name(name), _) => {
+                let value = self.state.variables.get(name);
+                value.is_some_and(Value::leads_to_database) && names::database(name) == Database::No
+            }
+            // A method that a variable names: `$this->$how()`.
+            (ExpressionKind::Index(of, _), _) if of.last_name().is_some_and(is_own) => {
+                let class = self.frame().class.clone().unwrap_or_default();
+                let mut functions = self.project.functions.iter();
+                functions.any(|f| f.reaches && f.class.as_ref() == Some(&class))
+            }
+            (ExpressionKind::Member(..), _) => false,
+            (_, Some(value)) => value.leads_to_database(),
+            _ => false,
+        };
+        if may_run && !self.is_told_within(call) {
+            let reason = format!(
+                "{} is something that was made of what runs SQL: what it runs is not known",
+                shown(call)
+            );
+            self.perhaps(call, reason);
+        }
+    }
+
     /// A library writes what it is told to, or what it is called on.
     fn writes_objects(&self, call: &Call<'_>) -> Option<(Database, String)> {
         let name = call.name;
@@ -230,14 +261,24 @@ impl Walk<'_, '_> {
                 true
             }
             "delete" => call.arguments.is_empty(),
-            "update" => named && language == Language::Python,
+            // A search engine's has an index.
+            "update" => {
+                let mut names = call.arguments.iter().filter_map(|a| a.name.as_deref());
+                named && language == Language::Python && !names.any(|name| name == "index")
+            }
             "execute" | "Exec" => !on.last_name().is_some_and(names::is_executor),
             "create" | "add" | "remove" | "acreate" => {
                 on.last_name().is_some_and(|of| of.ends_with("_set"))
             }
             _ => false,
         };
-        (on_itself && !is_own()).then(|| (Database::Perhaps, reason()))
+        // What a library has made of a connection.
+        let is_made = || {
+            self.project.objects.are_given(&call.classes)
+                && !names::runs_nothing_on_it(name)
+                && !names::reads(name)
+        };
+        (on_itself && !is_own() || is_made()).then(|| (Database::Perhaps, reason()))
     }
 
     /// Somebody is given a connection.
@@ -265,7 +306,9 @@ impl Walk<'_, '_> {
             return None;
         }
         let given = call.arguments.iter().map(|argument| &argument.value);
-        let connection = given.into_iter().find(|value| self.is_connection(value))?;
+        let connection = given
+            .into_iter()
+            .find_map(|value| self.connection_in(value))?;
         let reason = format!(
             "{} is given {}, and is not in the source: what it runs is not known",
             shown(call),
@@ -300,6 +343,26 @@ impl Walk<'_, '_> {
         names::database(name) > Database::No && !of_other_things(name)
             || self.is_typed(name)
             || value.path().is_some_and(|path| self.ran_on.contains(&path))
+    }
+
+    /// A connection, or what runs SQL on one, that is a value or is written within it: `{ client, id }`.
+    fn connection_in<'e>(&self, value: &'e Expression) -> Option<&'e Expression> {
+        match &value.kind {
+            ExpressionKind::Map(pairs) => {
+                let mut values = pairs.iter().map(|(_, value)| value);
+                values.find_map(|value| self.connection_in(value))
+            }
+            ExpressionKind::List(values) => values.iter().find_map(|v| self.connection_in(v)),
+            ExpressionKind::Other(values) if values.len() == 1 => self.connection_in(&values[0]),
+            ExpressionKind::Reference(value) | ExpressionKind::Cast { value, .. } => {
+                self.connection_in(value)
+            }
+            ExpressionKind::Name(name) => {
+                let given = self.is_connection(value) || !is_own(name) && self.runs_together(value);
+                given.then_some(value)
+            }
+            _ => self.is_connection(value).then_some(value),
+        }
     }
 
     /// Whether one of the arguments is a connection.

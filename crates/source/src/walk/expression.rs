@@ -134,6 +134,9 @@ impl Walk<'_, '_> {
                 self.join(shown, &a, &b)
             }
             ExpressionKind::List(values) => {
+                if let Some(method) = self.method_in_list(values) {
+                    return Value::Function(method);
+                }
                 Value::List(values.iter().map(|v| self.evaluate(v)).collect())
             }
             ExpressionKind::Map(pairs) => {
@@ -196,6 +199,24 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// PHP's `[$object, 'method']`, which is as good as the method.
+    fn method_in_list(&self, values: &[Expression]) -> Option<usize> {
+        let [of, name] = values else { return None };
+        let ExpressionKind::Text(name) = &name.kind else {
+            return None;
+        };
+        if self.project.sources[self.file()].language != Language::Php {
+            return None;
+        }
+        let classes = self.classes(of);
+        let methods = &self
+            .project
+            .objects
+            .methods(self.project, &classes, &name.text);
+        // Which of several it is, is not known.
+        methods.first().copied().filter(|_| methods.len() == 1)
+    }
+
     /// Handles that a branch has made ready are there behind it, too.
     pub(super) fn refill(&mut self) {
         while self.state.handles.len() < self.made.len() {
@@ -255,7 +276,9 @@ impl Walk<'_, '_> {
             return Value::Function(at);
         }
         let shown = self.source(&value.range).trim_start_matches('$').to_owned();
-        let fresh = self.scalar(&shown, Vec::new(), false);
+        let mut fresh = self.plain(&shown, Vec::new(), false);
+        fresh.database = self.runs_together(value);
+        let fresh = Value::Scalar(fresh);
         // It stands for one value from here on, until it is given another.
         if !self.constants {
             self.state.variables.insert(name, fresh.clone());
@@ -284,7 +307,10 @@ impl Walk<'_, '_> {
             Value::List(_) => self.computed(std::slice::from_ref(from), value),
             _ => {
                 let path = value.path();
-                let found = self.computed(std::slice::from_ref(from), value);
+                let mut found = self.computed(std::slice::from_ref(from), value);
+                if let Value::Scalar(scalar) = &mut found {
+                    scalar.database |= self.runs_together(value);
+                }
                 if let (Some(path), false) = (path, self.constants) {
                     self.state.variables.insert(&path, found.clone());
                 }

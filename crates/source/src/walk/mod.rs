@@ -191,6 +191,8 @@ pub(crate) struct Walk<'p, 's> {
     escaped: usize,
     /// Calls of functions within themselves, by these functions.
     again: Vec<(usize, Unresolved)>,
+    /// How many of the functions that are followed were handed to who runs them in a transaction.
+    transactions: usize,
     /// Every statement that was made ready, as it was then.
     made: Vec<Arc<Handle>>,
     /// Which of them have run, or have left the function, which may then be what runs them.
@@ -232,6 +234,7 @@ impl<'p, 's> Walk<'p, 's> {
             controlled: false,
             escaped: 0,
             again: Vec::new(),
+            transactions: 0,
             made: Vec::new(),
             done: BTreeSet::new(),
             cut_from: usize::MAX,
@@ -473,6 +476,11 @@ impl<'p, 's> Walk<'p, 's> {
         }
         let mut read = left.read();
         read.extend(right.read());
+        let may_run = |value: &Value| match value {
+            Value::Function(at) => self.project.functions[*at].reaches,
+            value => value.leads_to_database(),
+        };
+        let database = may_run(left) || may_run(right);
         if let (Value::Text(texts), other) | (other, Value::Text(texts)) = (left, right) {
             // The text, or what is not known.
             let hole = match other {
@@ -484,7 +492,9 @@ impl<'p, 's> Walk<'p, 's> {
                 return Value::Text(both);
             }
         }
-        self.scalar(name, read, false)
+        let mut either = self.plain(name, read, false);
+        either.database = database;
+        Value::Scalar(either)
     }
 
     fn join_states(&mut self, left: State, right: State) -> State {

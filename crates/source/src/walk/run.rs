@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     names,
+    objects::Classes,
     outline::{Control, Outline},
     syntax::{Expression, ExpressionKind},
     value::{Folded, Read, Value},
@@ -494,6 +495,7 @@ impl Walk<'_, '_> {
                     arguments: &[],
                     name: call.name,
                     on: None,
+                    classes: Classes::new(),
                 };
                 let at = *at;
                 if !self.frames.iter().any(|f| f.function == Some(at)) {

@@ -1,0 +1,692 @@
+//! Which classes objects are of, as far as the source says it, and which of them run SQL on what they keep.
+//!
+//! A name is of the types that are written behind it, and of the classes of all that it is given anywhere in its
+//! function; a field, of all that any method gives it. Branches and the order of statements are not followed: what is
+//! made here is who may be meant by a call, not what it does.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
+
+use crate::{
+    language::Language,
+    names,
+    project::{Declared, Project, Source, expressions},
+    syntax::{Argument, Expression, ExpressionKind, Parameter, Statement, StatementKind},
+    value::looks_like_sql,
+};
+
+/// Names of classes.
+pub(crate) type Classes = BTreeSet<Rc<str>>;
+
+/// How often fields are gone through: a field may be of what another one is.
+const ROUNDS: usize = 4;
+/// How deep an expression is looked into.
+const DEPTH_MAX: usize = 24;
+
+/// How the objects of a class run SQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Runs {
+    /// On a pool, or what else commits each statement by itself unless a transaction was begun.
+    Alone,
+    /// On a connection: in the transaction that is open there.
+    Together,
+}
+
+/// The classes of a program.
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    /// Those that stand in the source.
+    own: HashSet<Rc<str>>,
+    /// What each extends and implements.
+    bases: HashMap<Rc<str>, BTreeSet<Rc<str>>>,
+    fields: HashMap<(Rc<str>, String), Classes>,
+    /// Names outside of functions and classes.
+    of_files: HashMap<(usize, String), Classes>,
+    /// The names in each function.
+    locals: Vec<HashMap<String, Classes>>,
+    /// What each function returns.
+    returned: Vec<Classes>,
+    runs: HashMap<Rc<str>, Runs>,
+    /// Classes that are not in the source, of which objects are made with a connection.
+    given: HashSet<Rc<str>>,
+}
+
+/// Where an expression stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) function: Option<usize>,
+    pub(crate) file: usize,
+    pub(crate) class: Option<&'a str>,
+}
+
+impl Objects {
+    /// All classes of a project, whose functions are known.
+    pub(crate) fn new(project: &Project<'_>) -> Objects {
+        let mut objects = Objects {
+            locals: vec![HashMap::new(); project.functions.len()],
+            returned: vec![Classes::new(); project.functions.len()],
+            ..Objects::default()
+        };
+        for (file, source) in project.sources.iter().enumerate() {
+            objects.declared(&source.module.body, project.sources[file].language);
+        }
+        for (at, declared) in project.functions.iter().enumerate() {
+            if let Some(class) = &declared.class {
+                objects.own.insert(class.as_str().into());
+            }
+            let language = project.sources[declared.file].language;
+            for parameter in &declared.function.parameters {
+                let of = classes_of_type(&parameter.of_type, language);
+                add(
+                    objects.locals[at]
+                        .entry(parameter.name.clone())
+                        .or_default(),
+                    of,
+                );
+            }
+            objects.returned[at] = classes_of_type(&declared.function.returns, language);
+        }
+        for _ in 0..ROUNDS {
+            if !objects.round(project) {
+                break;
+            }
+        }
+        objects.what_runs(project);
+        objects
+    }
+
+    /// What classes say of themselves.
+    fn declared(&mut self, statements: &[Statement], language: Language) {
+        for statement in statements {
+            match &statement.kind {
+                StatementKind::Class {
+                    name,
+                    bases,
+                    fields,
+                    body,
+                    ..
+                } => {
+                    let name: Rc<str> = name.as_str().into();
+                    self.own.insert(name.clone());
+                    let of = self.bases.entry(name.clone()).or_default();
+                    of.extend(
+                        bases
+                            .iter()
+                            .filter(|b| **b != *name)
+                            .map(|b| b.as_str().into()),
+                    );
+                    for Parameter {
+                        name: field,
+                        of_type,
+                        ..
+                    } in fields
+                    {
+                        let key = (name.clone(), field.clone());
+                        let of = classes_of_type(of_type, language);
+                        add(self.fields.entry(key).or_default(), of);
+                    }
+                    self.declared(body, language);
+                }
+                StatementKind::Block(inner) | StatementKind::Other(inner) => {
+                    self.declared(inner, language);
+                }
+                StatementKind::Function(function) => self.declared(&function.body, language),
+                StatementKind::If {
+                    then, otherwise, ..
+                } => {
+                    self.declared(then, language);
+                    self.declared(otherwise, language);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Goes through all that is given to names, once. Whether anything is new.
+    fn round(&mut self, project: &Project<'_>) -> bool {
+        let mut new = false;
+        for (file, source) in project.sources.iter().enumerate() {
+            let place = Place {
+                function: None,
+                file,
+                class: None,
+            };
+            new |= self.statements(project, &source.module.body, place);
+        }
+        for (at, declared) in project.functions.iter().enumerate() {
+            let place = Place {
+                function: Some(at),
+                file: declared.file,
+                class: declared.class.as_deref(),
+            };
+            new |= self.statements(project, &declared.function.body, place);
+            if declared.function.returns.is_empty() {
+                let mut found = Classes::new();
+                let source = &project.sources[declared.file];
+                returned(&declared.function.body, source, &mut |value| {
+                    add(&mut found, self.classes(project, value, place, 0));
+                });
+                new |= add(&mut self.returned[at], found);
+            }
+        }
+        new
+    }
+
+    fn statements(
+        &mut self,
+        project: &Project<'_>,
+        statements: &[Statement],
+        place: Place<'_>,
+    ) -> bool {
+        let mut new = false;
+        // The bodies of classes are those of their fields.
+        for statement in statements {
+            if let StatementKind::Class { name, body, .. } = &statement.kind {
+                let inside = Place {
+                    class: Some(name),
+                    ..place
+                };
+                new |= self.statements(project, body, inside);
+            }
+        }
+        let mut given: Vec<(&Expression, &Expression)> = Vec::new();
+        let mut made: Vec<Rc<str>> = Vec::new();
+        let language = project.sources[place.file].language;
+        expressions(statements, false, &mut |value| match &value.kind {
+            ExpressionKind::Assign { target, value, .. } => given.push((target, value)),
+            ExpressionKind::Call { callee, arguments } => {
+                if let Some(class) = self.made_by(callee, language)
+                    && !self.own.contains(&class)
+                    && arguments.iter().any(is_connection)
+                {
+                    made.push(class);
+                }
+            }
+            _ => {}
+        });
+        self.given.extend(made);
+        for (target, value) in given {
+            let of = self.classes(project, value, place, 0);
+            if !of.is_empty() {
+                new |= self.give(project, target, &of, place);
+            }
+        }
+        new
+    }
+
+    /// Whatever is assigned to may be of these.
+    fn give(
+        &mut self,
+        project: &Project<'_>,
+        target: &Expression,
+        of: &Classes,
+        place: Place<'_>,
+    ) -> bool {
+        match &target.kind {
+            ExpressionKind::Name(name) => {
+                let of = of.clone();
+                let field = place.class.filter(|class| {
+                    // Java's fields are called by their names alone.
+                    place.function.is_none() || self.field(class, name).is_some()
+                });
+                let mut new = false;
+                if let Some(class) = field {
+                    let key = (class.into(), name.clone());
+                    new |= add(self.fields.entry(key).or_default(), of.clone());
+                }
+                match place.function {
+                    Some(at) => new | add(self.locals[at].entry(name.clone()).or_default(), of),
+                    None if place.class.is_none() => {
+                        let key = (place.file, name.clone());
+                        new | add(self.of_files.entry(key).or_default(), of)
+                    }
+                    None => new,
+                }
+            }
+            ExpressionKind::Member(on, name) => {
+                let mut new = false;
+                for class in self.classes(project, on, place, 0) {
+                    let key = (class, name.clone());
+                    new |= add(self.fields.entry(key).or_default(), of.clone());
+                }
+                new
+            }
+            // What is in a list is as good as the list.
+            ExpressionKind::Index(target, _)
+            | ExpressionKind::Cast { value: target, .. }
+            | ExpressionKind::Reference(target) => self.give(project, target, of, place),
+            ExpressionKind::List(parts) | ExpressionKind::Other(parts) => {
+                let mut new = false;
+                for part in parts {
+                    new |= self.give(project, part, of, place);
+                }
+                new
+            }
+            ExpressionKind::Map(parts) => {
+                let mut new = false;
+                for (_, part) in parts {
+                    new |= self.give(project, part, of, place);
+                }
+                new
+            }
+            _ => false,
+        }
+    }
+
+    /// The classes that an expression may be of; none where that is not known.
+    pub(crate) fn of(
+        &self,
+        project: &Project<'_>,
+        value: &Expression,
+        place: Place<'_>,
+    ) -> Classes {
+        self.classes(project, value, place, 0)
+    }
+
+    fn classes(
+        &self,
+        project: &Project<'_>,
+        value: &Expression,
+        place: Place<'_>,
+        depth: usize,
+    ) -> Classes {
+        if depth > DEPTH_MAX {
+            return Classes::new();
+        }
+        let inner = |value: &Expression| self.classes(project, value, place, depth + 1);
+        let language = project.sources[place.file].language;
+        let all = |parts: &[Expression]| {
+            let mut found = Classes::new();
+            for part in parts {
+                add(&mut found, inner(part));
+            }
+            found
+        };
+        match &value.kind {
+            ExpressionKind::Name(name) if is_itself(name) => {
+                place.class.map(Rc::from).into_iter().collect()
+            }
+            ExpressionKind::Name(name) => self.named(project, name, place),
+            ExpressionKind::Member(on, name) => {
+                let mut found = Classes::new();
+                for class in inner(on) {
+                    add(&mut found, self.field(&class, name).unwrap_or_default());
+                }
+                found
+            }
+            ExpressionKind::Call { callee, arguments } => {
+                if let Some(class) = self.made_by(callee, language) {
+                    return Classes::from([class]);
+                }
+                let called: Vec<usize> = match &callee.kind {
+                    ExpressionKind::Member(on, name) => {
+                        let of = inner(on);
+                        match of.is_empty() {
+                            true => project.find(name, place.file, None).into_iter().collect(),
+                            false => self.methods(project, &of, name),
+                        }
+                    }
+                    ExpressionKind::Name(name) => project
+                        .find(name, place.file, place.class)
+                        .into_iter()
+                        .collect(),
+                    _ => Vec::new(),
+                };
+                let mut found = Classes::new();
+                for at in called {
+                    add(&mut found, self.returned[at].clone());
+                }
+                // What is asked for by its class: `container.get(Accounts)`, `getBean(Accounts.class)`.
+                for Argument { value, .. } in arguments {
+                    let named = match &value.kind {
+                        ExpressionKind::Member(of, name) if name == "class" => of.last_name(),
+                        ExpressionKind::Name(name) => Some(name.as_str()),
+                        _ => None,
+                    };
+                    found.extend(named.and_then(|name| self.own.get(name)).cloned());
+                }
+                found
+            }
+            ExpressionKind::Cast { to, value } => {
+                let mut found = classes_of_type(to, language);
+                add(&mut found, inner(value));
+                found
+            }
+            ExpressionKind::Conditional { yes, no, .. } => {
+                let mut found = inner(yes);
+                add(&mut found, inner(no));
+                found
+            }
+            ExpressionKind::Binary {
+                operator,
+                left,
+                right,
+            } if matches!(operator.as_str(), "??" | "||" | "or" | "?:" | "and" | "&&") => {
+                let mut found = inner(left);
+                add(&mut found, inner(right));
+                found
+            }
+            ExpressionKind::Assign { value, .. }
+            | ExpressionKind::Index(value, _)
+            | ExpressionKind::Reference(value) => inner(value),
+            ExpressionKind::List(parts) => all(parts),
+            ExpressionKind::Other(parts) if parts.len() == 1 => inner(&parts[0]),
+            ExpressionKind::Map(pairs) => {
+                let mut found = Classes::new();
+                for (_, value) in pairs {
+                    add(&mut found, inner(value));
+                }
+                found
+            }
+            _ => Classes::new(),
+        }
+    }
+
+    /// What a name is of: in its function or in those around it, among the fields, in the file.
+    fn named(&self, project: &Project<'_>, name: &str, place: Place<'_>) -> Classes {
+        let mut at = place.function;
+        while let Some(function) = at {
+            if let Some(found) = self.locals[function].get(name) {
+                return found.clone();
+            }
+            at = project.functions[function].within;
+        }
+        let receiver = place.function.map(|at| &project.functions[at].receiver);
+        if let (Some(Some(receiver)), Some(class)) = (receiver, place.class)
+            && receiver == name
+        {
+            return Classes::from([class.into()]);
+        }
+        let field = place.class.and_then(|class| self.field(class, name));
+        let of_file = || self.of_files.get(&(place.file, name.to_owned())).cloned();
+        field.or_else(of_file).unwrap_or_default()
+    }
+
+    /// The class that is called to make an object of it.
+    fn made_by(&self, callee: &Expression, language: Language) -> Option<Rc<str>> {
+        let name = match &callee.kind {
+            ExpressionKind::Name(name) | ExpressionKind::Member(_, name) => name.as_str(),
+            _ => return None,
+        };
+        if let Some(name) = name.strip_prefix("new ") {
+            let name = name.split(['<', '(']).next().unwrap_or(name).trim();
+            let name = name.rsplit(['.', '\\']).next().unwrap_or(name);
+            return (!name.is_empty()).then(|| name.into());
+        }
+        let is_class = language == Language::Python && name.starts_with(char::is_uppercase);
+        match self.own.get(name) {
+            Some(own) if language == Language::Python => Some(own.clone()),
+            _ => is_class.then(|| name.into()),
+        }
+    }
+
+    /// A field, also of what the class extends.
+    fn field(&self, class: &str, name: &str) -> Option<Classes> {
+        let mut found: Option<Classes> = None;
+        for class in self.with_bases(class) {
+            if let Some(of) = self.fields.get(&(class, name.to_owned())) {
+                add(found.get_or_insert_default(), of.clone());
+            }
+        }
+        found
+    }
+
+    /// A class, and all that it extends.
+    fn with_bases(&self, class: &str) -> Vec<Rc<str>> {
+        let mut found: Vec<Rc<str>> = vec![class.into()];
+        let mut at = 0;
+        while at < found.len() {
+            let bases = self.bases.get(&found[at]);
+            for base in bases.into_iter().flatten() {
+                if !found.contains(base) {
+                    found.push(base.clone());
+                }
+            }
+            at += 1;
+        }
+        found
+    }
+
+    /// The methods of that name that objects of these classes may have: their own, or inherited ones, and those of
+    /// classes that extend them.
+    pub(crate) fn methods(
+        &self,
+        project: &Project<'_>,
+        classes: &Classes,
+        name: &str,
+    ) -> Vec<usize> {
+        let mut found: Vec<usize> = Vec::new();
+        for class in classes {
+            let own = project.in_class(class, name);
+            if own.is_empty() {
+                let bases = self.with_bases(class).into_iter().skip(1);
+                let mut inherited = bases.map(|base| project.in_class(&base, name));
+                found.extend(inherited.find(|all| !all.is_empty()).unwrap_or_default());
+            }
+            found.extend(own);
+            found.extend(project.overriding(class, name));
+        }
+        if found.is_empty() {
+            // PHP's method for all that there is no other for.
+            for class in classes.iter().flat_map(|class| self.with_bases(class)) {
+                found.extend(project.in_class(&class, "__call"));
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Whether all of these are known to be none of the program's, nor extended by any of them.
+    pub(crate) fn are_foreign(&self, project: &Project<'_>, classes: &Classes) -> bool {
+        let is_foreign =
+            |class: &Rc<str>| !self.own.contains(class) && project.descendants(class).is_empty();
+        !classes.is_empty() && classes.iter().all(is_foreign)
+    }
+
+    /// How objects of these classes run SQL, if they do.
+    pub(crate) fn run(&self, classes: &Classes) -> Option<Runs> {
+        classes
+            .iter()
+            .filter_map(|class| self.runs.get(class))
+            .copied()
+            .max()
+    }
+
+    /// Whether one of these is a class of a library that was given a connection.
+    pub(crate) fn are_given(&self, classes: &Classes) -> bool {
+        classes
+            .iter()
+            .any(|class| self.given.contains(class) && !names::is_connection(class))
+    }
+
+    /// Which classes run SQL on what they keep.
+    fn what_runs(&mut self, project: &Project<'_>) {
+        for (at, declared) in project.functions.iter().enumerate() {
+            let Some(class) = declared.class.as_deref() else {
+                continue;
+            };
+            if !declared.runs || declared.opens {
+                continue;
+            }
+            let place = Place {
+                function: Some(at),
+                file: declared.file,
+                class: Some(class),
+            };
+            let mut found: Option<Runs> = None;
+            expressions(&declared.function.body, true, &mut |value| {
+                if let ExpressionKind::Call { callee, arguments } = &value.kind {
+                    found = found.max(self.run_by(project, (callee, arguments), declared, place));
+                }
+            });
+            if let Some(runs) = found {
+                let known = self.runs.entry(class.into()).or_insert(runs);
+                *known = runs.max(*known);
+            }
+        }
+        // What keeps an object that runs SQL does by that; and what is one by another name.
+        loop {
+            let mut new: Vec<(Rc<str>, Runs)> = Vec::new();
+            for ((class, _), of) in &self.fields {
+                new.extend(self.run(of).map(|runs| (class.clone(), runs)));
+            }
+            for (class, bases) in &self.bases {
+                for base in bases {
+                    let (own, other) = (self.runs.get(class), self.runs.get(base));
+                    new.extend(own.map(|runs| (base.clone(), *runs)));
+                    new.extend(other.map(|runs| (class.clone(), *runs)));
+                }
+            }
+            let mut changed = false;
+            for (class, runs) in new {
+                let known = self.runs.get(&class).copied();
+                if known < Some(runs) {
+                    self.runs.insert(class, runs);
+                    changed = true;
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+    }
+
+    /// How a call runs SQL, if it does, in a method of an object.
+    fn run_by(
+        &self,
+        project: &Project<'_>,
+        (callee, arguments): (&Expression, &[Argument]),
+        declared: &Declared<'_>,
+        place: Place<'_>,
+    ) -> Option<Runs> {
+        let name = callee.last_name()?;
+        let ExpressionKind::Member(on, _) = &callee.kind else {
+            return names::surely_runs(name).then_some(Runs::Together);
+        };
+        let of = on.last_name().unwrap_or_default();
+        // What it is given by its caller is no matter of the object's.
+        if declared
+            .function
+            .parameters
+            .iter()
+            .any(|p| p.name == of && !p.is_field)
+        {
+            return None;
+        }
+        let classes = self.classes(project, on, place, 0);
+        let of_go = |class: &Rc<str>| {
+            project.sources[place.file].language == Language::Go
+                && matches!(&**class, "DB" | "Tx" | "Conn" | "Pool")
+        };
+        let is_typed = |class: &Rc<str>| names::is_connection_type(class) || of_go(class);
+        let typed = classes.iter().any(is_typed);
+        let runs = names::surely_runs(name)
+            || names::may_run(name)
+                && (typed || names::is_connection(of) || arguments.first().is_some_and(is_sql));
+        let language = project.sources[place.file].language;
+        let alone = language == Language::Php
+            || names::is_pool(of)
+            || classes.iter().any(|class| names::is_pool(class))
+            || language == Language::Go && classes.contains("DB");
+        runs.then_some(match alone {
+            true => Runs::Alone,
+            false => Runs::Together,
+        })
+    }
+}
+
+/// Whether a name is that of the object whose method it stands in.
+fn is_itself(name: &str) -> bool {
+    matches!(name, "this" | "self" | "cls" | "static")
+}
+
+/// Whether an argument is a connection, by its name.
+fn is_connection(argument: &Argument) -> bool {
+    let name = match &argument.value.kind {
+        ExpressionKind::Name(_) | ExpressionKind::Member(..) => argument.value.last_name(),
+        _ => None,
+    };
+    name.is_some_and(|name| names::database(name) > names::Database::No)
+}
+
+/// Whether an argument begins as SQL does.
+fn is_sql(argument: &Argument) -> bool {
+    match &argument.value.kind {
+        ExpressionKind::Text(text) => looks_like_sql(&text.text),
+        ExpressionKind::Join { parts, .. } => matches!(
+            parts.first().map(|part| &part.kind),
+            Some(ExpressionKind::Text(text)) if looks_like_sql(&text.text)
+        ),
+        _ => false,
+    }
+}
+
+fn add(known: &mut Classes, more: Classes) -> bool {
+    let before = known.len();
+    known.extend(more);
+    known.len() > before
+}
+
+/// The names of classes in a type as it is written: `Optional<Accounts>`, `*bank.Accounts`, `Accounts | null`.
+fn classes_of_type(of_type: &str, language: Language) -> Classes {
+    let mut found = Classes::new();
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let mut rest = of_type;
+    while let Some(start) = rest.find(is_part) {
+        let word = &rest[start..];
+        let end = word.find(|c| !is_part(c)).unwrap_or(word.len());
+        let (word, behind) = word.split_at(end);
+        rest = behind;
+        // A package, a variable of types, or what may be anything.
+        let is_package = behind.starts_with('.');
+        let any = matches!(word, "Object" | "Any" | "Self") || word.len() < 2;
+        let is_class = word.starts_with(char::is_uppercase) || language == Language::Go;
+        if is_class && !is_package && !any {
+            found.insert(word.into());
+        }
+    }
+    found
+}
+
+/// What stands behind `return` and `yield` in some statements, outside of functions within them.
+fn returned<'e>(
+    statements: &'e [Statement],
+    source: &Source,
+    found: &mut dyn FnMut(&'e Expression),
+) {
+    for statement in statements {
+        match &statement.kind {
+            StatementKind::Return(Some(value)) => found(value),
+            StatementKind::Expression(value) => {
+                let text = source.text.get(value.range.clone()).unwrap_or_default();
+                if text.starts_with("yield") {
+                    found(value);
+                }
+            }
+            StatementKind::If {
+                then, otherwise, ..
+            } => {
+                returned(then, source, found);
+                returned(otherwise, source, found);
+            }
+            StatementKind::Cases { cases, .. } => {
+                cases.iter().for_each(|case| returned(case, source, found));
+            }
+            StatementKind::Loop { body, .. } => returned(body, source, found),
+            StatementKind::Try {
+                body,
+                handlers,
+                finally,
+            } => {
+                returned(body, source, found);
+                handlers.iter().for_each(|h| returned(h, source, found));
+                returned(finally, source, found);
+            }
+            StatementKind::Block(inner) | StatementKind::Other(inner) => {
+                returned(inner, source, found);
+            }
+            _ => {}
+        }
+    }
+}
