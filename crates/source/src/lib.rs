@@ -145,17 +145,17 @@ fn constants(project: &mut Project<'_>) {
                 add(known, value);
             }
         }
-        inherited(project, &mut found);
+        of_descendants(project, &mut found);
         found.by_name = names;
         project.constants = found;
     }
 }
 
 /// A field of a class is what classes that extend it give it, too.
-fn inherited(project: &Project<'_>, found: &mut project::Constants) {
+fn of_descendants(project: &Project<'_>, found: &mut project::Constants) {
     let of_classes = found.of_classes.clone();
     for ((class, name), known) in &mut found.of_classes {
-        for derived in project.descendants(class) {
+        for derived in project.objects.descendants(class) {
             if let Some(value) = of_classes.get(&(derived.to_owned(), name.clone())) {
                 add(known, value);
             }

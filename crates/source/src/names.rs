@@ -473,7 +473,7 @@ pub(crate) fn maps_objects(receiver: &Expression, name: &str) -> bool {
     match name.as_str() {
         "create" | "update" | "delete" | "bulk_create" | "bulk_update" | "get_or_create"
         | "update_or_create" | "acreate" | "aupdate" | "adelete"
-            if of_objects(receiver) =>
+            if is_manager(receiver) =>
         {
             true
         }
@@ -505,10 +505,10 @@ pub(crate) fn maps_objects(receiver: &Expression, name: &str) -> bool {
 }
 
 /// Whether it is a model's `objects`, or made from them: `Account.objects.filter(id=1)`.
-fn of_objects(receiver: &Expression) -> bool {
+fn is_manager(receiver: &Expression) -> bool {
     match &receiver.kind {
-        ExpressionKind::Member(of, name) => name == "objects" || of_objects(of),
-        ExpressionKind::Call { callee, .. } => of_objects(callee),
+        ExpressionKind::Member(of, name) => name == "objects" || is_manager(of),
+        ExpressionKind::Call { callee, .. } => is_manager(callee),
         _ => false,
     }
 }

@@ -12,7 +12,6 @@ use crate::{
     names,
     project::{Declared, Project, Source, expressions},
     syntax::{Argument, Expression, ExpressionKind, Parameter, Statement, StatementKind},
-    value::looks_like_sql,
 };
 
 /// Names of classes.
@@ -39,6 +38,8 @@ pub(crate) struct Objects {
     own: HashSet<Rc<str>>,
     /// What each extends and implements.
     bases: HashMap<Rc<str>, BTreeSet<Rc<str>>>,
+    /// What extends or implements each.
+    derived: HashMap<Rc<str>, BTreeSet<Rc<str>>>,
     fields: HashMap<(Rc<str>, String), Classes>,
     /// Names outside of functions and classes.
     of_files: HashMap<(usize, String), Classes>,
@@ -60,86 +61,52 @@ pub(crate) struct Place<'a> {
 }
 
 impl Objects {
-    /// All classes of a project, whose functions are known.
-    pub(crate) fn new(project: &Project<'_>) -> Objects {
-        let mut objects = Objects {
-            locals: vec![HashMap::new(); project.functions.len()],
-            returned: vec![Classes::new(); project.functions.len()],
-            ..Objects::default()
-        };
-        for (file, source) in project.sources.iter().enumerate() {
-            objects.declared(&source.module.body, project.sources[file].language);
+    /// What a class says of itself.
+    pub(crate) fn declare(
+        &mut self,
+        name: &str,
+        bases: &[String],
+        fields: &[Parameter],
+        language: Language,
+    ) {
+        let name: Rc<str> = name.into();
+        self.own.insert(name.clone());
+        for base in bases.iter().filter(|base| ***base != *name) {
+            let base: Rc<str> = base.as_str().into();
+            let of = self.bases.entry(name.clone()).or_default();
+            of.insert(base.clone());
+            self.derived.entry(base).or_default().insert(name.clone());
         }
+        for field in fields {
+            let key = (name.clone(), field.name.clone());
+            let of = classes_of_type(&field.of_type, language);
+            add(self.fields.entry(key).or_default(), of);
+        }
+    }
+
+    /// With all that the functions of a project say of objects, whose classes are declared.
+    pub(crate) fn filled(mut self, project: &Project<'_>) -> Objects {
+        self.locals = vec![HashMap::new(); project.functions.len()];
+        self.returned = vec![Classes::new(); project.functions.len()];
         for (at, declared) in project.functions.iter().enumerate() {
             if let Some(class) = &declared.class {
-                objects.own.insert(class.as_str().into());
+                self.own.insert(class.as_str().into());
             }
             let language = project.sources[declared.file].language;
             for parameter in &declared.function.parameters {
                 let of = classes_of_type(&parameter.of_type, language);
-                add(
-                    objects.locals[at]
-                        .entry(parameter.name.clone())
-                        .or_default(),
-                    of,
-                );
+                let known = self.locals[at].entry(parameter.name.clone());
+                add(known.or_default(), of);
             }
-            objects.returned[at] = classes_of_type(&declared.function.returns, language);
+            self.returned[at] = classes_of_type(&declared.function.returns, language);
         }
         for _ in 0..ROUNDS {
-            if !objects.round(project) {
+            if !self.round(project) {
                 break;
             }
         }
-        objects.what_runs(project);
-        objects
-    }
-
-    /// What classes say of themselves.
-    fn declared(&mut self, statements: &[Statement], language: Language) {
-        for statement in statements {
-            match &statement.kind {
-                StatementKind::Class {
-                    name,
-                    bases,
-                    fields,
-                    body,
-                    ..
-                } => {
-                    let name: Rc<str> = name.as_str().into();
-                    self.own.insert(name.clone());
-                    let of = self.bases.entry(name.clone()).or_default();
-                    of.extend(
-                        bases
-                            .iter()
-                            .filter(|b| **b != *name)
-                            .map(|b| b.as_str().into()),
-                    );
-                    for Parameter {
-                        name: field,
-                        of_type,
-                        ..
-                    } in fields
-                    {
-                        let key = (name.clone(), field.clone());
-                        let of = classes_of_type(of_type, language);
-                        add(self.fields.entry(key).or_default(), of);
-                    }
-                    self.declared(body, language);
-                }
-                StatementKind::Block(inner) | StatementKind::Other(inner) => {
-                    self.declared(inner, language);
-                }
-                StatementKind::Function(function) => self.declared(&function.body, language),
-                StatementKind::If {
-                    then, otherwise, ..
-                } => {
-                    self.declared(then, language);
-                    self.declared(otherwise, language);
-                }
-                _ => {}
-            }
-        }
+        self.what_runs(project);
+        self
     }
 
     /// Goes through all that is given to names, once. Whether anything is new.
@@ -447,6 +414,33 @@ impl Objects {
         found
     }
 
+    /// The classes that extend one, and those that extend these.
+    pub(crate) fn descendants(&self, class: &str) -> BTreeSet<&str> {
+        let mut found = BTreeSet::new();
+        let mut open = vec![class];
+        while let Some(class) = open.pop() {
+            let derived = self.derived.get(class).into_iter().flatten();
+            for name in derived {
+                if found.insert(&**name) {
+                    open.push(name);
+                }
+            }
+        }
+        found
+    }
+
+    /// The methods of that name of all classes that extend one.
+    pub(crate) fn overriding(&self, project: &Project<'_>, class: &str, name: &str) -> Vec<usize> {
+        let of = self.descendants(class).into_iter();
+        of.flat_map(|class| project.in_class(class, name)).collect()
+    }
+
+    /// The methods of that name of all classes that a class extends.
+    pub(crate) fn inherited(&self, project: &Project<'_>, class: &str, name: &str) -> Vec<usize> {
+        let of = self.with_bases(class).into_iter().skip(1);
+        of.flat_map(|base| project.in_class(&base, name)).collect()
+    }
+
     /// The methods of that name that objects of these classes may have: their own, or inherited ones, and those of
     /// classes that extend them.
     pub(crate) fn methods(
@@ -460,11 +454,12 @@ impl Objects {
             let own = project.in_class(class, name);
             if own.is_empty() {
                 let bases = self.with_bases(class).into_iter().skip(1);
-                let mut inherited = bases.map(|base| project.in_class(&base, name));
-                found.extend(inherited.find(|all| !all.is_empty()).unwrap_or_default());
+                let mut of_bases = bases.map(|base| project.in_class(&base, name));
+                // The nearest one.
+                found.extend(of_bases.find(|all| !all.is_empty()).unwrap_or_default());
             }
             found.extend(own);
-            found.extend(project.overriding(class, name));
+            found.extend(self.overriding(project, class, name));
         }
         if found.is_empty() {
             // PHP's method for all that there is no other for.
@@ -478,9 +473,9 @@ impl Objects {
     }
 
     /// Whether all of these are known to be none of the program's, nor extended by any of them.
-    pub(crate) fn are_foreign(&self, project: &Project<'_>, classes: &Classes) -> bool {
+    pub(crate) fn are_foreign(&self, classes: &Classes) -> bool {
         let is_foreign =
-            |class: &Rc<str>| !self.own.contains(class) && project.descendants(class).is_empty();
+            |class: &Rc<str>| !self.own.contains(class) && self.descendants(class).is_empty();
         !classes.is_empty() && classes.iter().all(is_foreign)
     }
 
@@ -583,7 +578,9 @@ impl Objects {
         let typed = classes.iter().any(is_typed);
         let runs = names::surely_runs(name)
             || names::may_run(name)
-                && (typed || names::is_connection(of) || arguments.first().is_some_and(is_sql));
+                && (typed
+                    || names::is_connection(of)
+                    || arguments.first().is_some_and(Argument::begins_as_sql));
         let language = project.sources[place.file].language;
         let alone = language == Language::Php
             || names::is_pool(of)
@@ -608,18 +605,6 @@ fn is_connection(argument: &Argument) -> bool {
         _ => None,
     };
     name.is_some_and(|name| names::database(name) > names::Database::No)
-}
-
-/// Whether an argument begins as SQL does.
-fn is_sql(argument: &Argument) -> bool {
-    match &argument.value.kind {
-        ExpressionKind::Text(text) => looks_like_sql(&text.text),
-        ExpressionKind::Join { parts, .. } => matches!(
-            parts.first().map(|part| &part.kind),
-            Some(ExpressionKind::Text(text)) if looks_like_sql(&text.text)
-        ),
-        _ => false,
-    }
 }
 
 fn add(known: &mut Classes, more: Classes) -> bool {

@@ -79,8 +79,6 @@ pub(crate) struct Project<'p> {
     pub(crate) functions: Vec<Declared<'p>>,
     at: BTreeMap<(usize, usize), usize>,
     by_name: HashMap<String, Vec<usize>>,
-    /// By the name of a class: what extends it.
-    derived: HashMap<String, BTreeSet<String>>,
     /// The classes of objects.
     pub(crate) objects: Objects,
     /// The names of what each function calls.
@@ -105,7 +103,6 @@ impl<'p> Project<'p> {
             functions: Vec::new(),
             at: BTreeMap::new(),
             by_name: HashMap::new(),
-            derived: HashMap::new(),
             objects: Objects::default(),
             calls: Vec::new(),
             constants: Constants::default(),
@@ -134,7 +131,8 @@ impl<'p> Project<'p> {
                 .push(at);
         }
         project.reach();
-        project.objects = Objects::new(&project);
+        let objects = std::mem::take(&mut project.objects);
+        project.objects = objects.filled(&project);
         project
     }
 
@@ -218,45 +216,6 @@ impl<'p> Project<'p> {
         let is_one = |at: &usize| {
             let of = &self.functions[*at];
             of.class.is_some() && self.sources[of.file].language == language
-        };
-        all.filter(is_one).collect()
-    }
-
-    /// The methods of that name of all classes that extend one.
-    pub(crate) fn overriding(&self, class: &str, name: &str) -> Vec<usize> {
-        let of = self.descendants(class);
-        if of.is_empty() {
-            return Vec::new();
-        }
-        let all = self.by_name.get(name).into_iter().flatten().copied();
-        let is_one = |at: &usize| {
-            let class = self.functions[*at].class.as_deref();
-            class.is_some_and(|class| of.contains(class))
-        };
-        all.filter(is_one).collect()
-    }
-
-    /// The classes that extend one, and those that extend these.
-    pub(crate) fn descendants(&self, class: &str) -> BTreeSet<&str> {
-        let mut found = BTreeSet::new();
-        let mut open = vec![class];
-        while let Some(class) = open.pop() {
-            let derived = self.derived.get(class).into_iter().flatten();
-            for name in derived {
-                if found.insert(name.as_str()) {
-                    open.push(name);
-                }
-            }
-        }
-        found
-    }
-
-    /// The methods of that name of all classes that a class extends.
-    pub(crate) fn inherited(&self, class: &str, name: &str) -> Vec<usize> {
-        let all = self.by_name.get(name).into_iter().flatten().copied();
-        let is_one = |at: &usize| {
-            let of = self.functions[*at].class.as_deref();
-            of.is_some_and(|of| of != class && self.descendants(of).contains(class))
         };
         all.filter(is_one).collect()
     }
@@ -360,14 +319,12 @@ impl<'p> Collect<'_, 'p> {
             StatementKind::Class {
                 name,
                 bases,
+                fields,
                 annotations,
                 body,
-                ..
             } => {
-                for base in bases.iter().filter(|base| *base != name) {
-                    let derived = self.project.derived.entry(base.clone()).or_default();
-                    derived.insert(name.clone());
-                }
+                let language = self.project.sources[self.file].language;
+                self.project.objects.declare(name, bases, fields, language);
                 let outer = self.class.replace(name.clone());
                 let transactional = annotations.iter().any(names::makes_a_transaction);
                 let outside = std::mem::replace(&mut self.transactional, transactional);
@@ -393,6 +350,7 @@ impl<'p> Collect<'_, 'p> {
         };
         let receiver = receiver(source, function);
         let at = self.project.functions.len();
+        let of_parameters = OfParameters::of(function);
         let ends = calls.iter().any(|name| names::commits(name));
         let mut annotations = function.annotations.iter();
         let is_transaction = ends
@@ -413,8 +371,8 @@ impl<'p> Collect<'_, 'p> {
             ends,
             is_transaction,
             takes_connection: function.parameters.iter().any(takes),
-            runs_on_parameter: runs_on_parameter(function),
-            forwards: forwards(function),
+            runs_on_parameter: of_parameters.runs_on,
+            forwards: of_parameters.forwards,
         });
         let place = (self.file, function.range.start);
         self.project.at.insert(place, at);
@@ -532,51 +490,62 @@ fn has_text(annotation: &Expression) -> bool {
     found
 }
 
-/// Whether a function runs SQL on one of its parameters.
-fn runs_on_parameter(function: &Function) -> bool {
-    let mut found = false;
-    expressions(&function.body, false, &mut |value| {
-        if let ExpressionKind::Call { callee, arguments } = &value.kind
-            && let ExpressionKind::Member(on, name) = &callee.kind
-            && let ExpressionKind::Name(on) = &on.kind
-            && (names::surely_runs(name) || names::takes_sql(name))
-        {
-            let is_text = |argument: &Argument| {
-                match &argument.value.kind {
-                ExpressionKind::Text(text) => looks_like_sql(&text.text),
-                ExpressionKind::Join { parts, .. } => parts.iter().any(|part| {
-                    matches!(&part.kind, ExpressionKind::Text(text) if looks_like_sql(&text.text))
-                }),
-                _ => names::surely_runs(name),
-            }
-            };
-            found |=
-                function.parameters.iter().any(|p| p.name == *on) && arguments.iter().any(is_text);
-        }
-    });
-    found
+/// What a function does with its parameters.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfParameters {
+    /// It runs SQL on one of them.
+    runs_on: bool,
+    /// It runs one of them as SQL.
+    forwards: bool,
 }
 
-/// Whether a function runs one of its parameters as SQL.
-fn forwards(function: &Function) -> bool {
-    let mut found = false;
-    expressions(&function.body, false, &mut |value| {
-        if let ExpressionKind::Call { callee, arguments } = &value.kind
-            && let ExpressionKind::Member(on, name) = &callee.kind
-            && (names::surely_runs(name)
-                || names::takes_sql(name) && on.last_name().is_some_and(names::is_connection))
-        {
-            let is_parameter = |argument: &Argument| match &argument.value.kind {
-                ExpressionKind::Name(name) => function.parameters.iter().any(|p| p.name == *name),
-                _ => false,
+impl OfParameters {
+    fn of(function: &Function) -> OfParameters {
+        let mut found = OfParameters::default();
+        let is_parameter = |name: &str| function.parameters.iter().any(|p| p.name == name);
+        expressions(&function.body, false, &mut |value| {
+            let ExpressionKind::Call { callee, arguments } = &value.kind else {
+                return;
             };
-            let first = arguments.first().and_then(|a| a.value.last_name());
-            let behind = name.ends_with("Context") || matches!(first, Some("ctx" | "context"));
-            let text = arguments.get(usize::from(behind));
-            found |= text.is_some_and(is_parameter);
+            let ExpressionKind::Member(on, name) = &callee.kind else {
+                return;
+            };
+            let surely = names::surely_runs(name);
+            if !surely && !names::takes_sql(name) {
+                return;
+            }
+            if let ExpressionKind::Name(on) = &on.kind
+                && is_parameter(on)
+            {
+                let is_text = |argument: &Argument| match &argument.value.kind {
+                    ExpressionKind::Text(_) | ExpressionKind::Join { .. } => {
+                        argument.begins_as_sql()
+                    }
+                    _ => surely,
+                };
+                found.runs_on |= arguments.iter().any(is_text);
+            }
+            if surely || on.last_name().is_some_and(names::is_connection) {
+                let first = arguments.first().and_then(|a| a.value.last_name());
+                let behind = name.ends_with("Context") || matches!(first, Some("ctx" | "context"));
+                let text = arguments.get(usize::from(behind)).map(|a| &a.value.kind);
+                found.forwards |=
+                    matches!(text, Some(ExpressionKind::Name(name)) if is_parameter(name));
+            }
+        });
+        found
+    }
+}
+
+impl Argument {
+    /// Whether it is a text, or made of some, that begins as SQL does in one of its parts.
+    pub(crate) fn begins_as_sql(&self) -> bool {
+        let is_sql = |value: &Expression| matches!(&value.kind, ExpressionKind::Text(text) if looks_like_sql(&text.text));
+        match &self.value.kind {
+            ExpressionKind::Join { parts, .. } => parts.iter().any(is_sql),
+            _ => is_sql(&self.value),
         }
-    });
-    found
+    }
 }
 
 /// Each expression in some statements, and each that it is made of; those in functions and classes within them, too,

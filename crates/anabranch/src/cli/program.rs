@@ -77,11 +77,13 @@ pub(super) fn find(paths: &[PathBuf], limits: Limits) -> Result<Found, String> {
                 found.program(&file, limits, &mut read)?;
             }
         } else if is_source(path) {
-            // Of a folder what cannot be read is left out, and told. What is named is meant.
-            if let Err(why) = text(path, limits.bytes_max) {
-                return Err(format!("error: cannot read {}: {why}", path.display()));
-            }
+            let before = found.left_out.len();
             found.program(path, limits, &mut read)?;
+            // Of a folder what cannot be read is left out, and told. What is named is meant.
+            if let Some(left_out) = found.left_out.get(before) {
+                let why = &left_out.diagnostic.message;
+                return Err(format!("error: cannot read {why}"));
+            }
         } else {
             found.sql.push(path.clone());
         }

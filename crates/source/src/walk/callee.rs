@@ -29,6 +29,7 @@ impl Walk<'_, '_> {
     ) -> Option<usize> {
         let frame = self.frame();
         let (file, class) = (frame.file, frame.class.clone());
+        let objects = &self.project.objects;
         match (&call.callee.kind, receiver) {
             (ExpressionKind::Name(name), _) => {
                 if let Some(Value::Function(at)) = self.state.variables.get(name) {
@@ -56,7 +57,7 @@ impl Walk<'_, '_> {
                 }
                 if matches!(of, "super" | "parent")
                     && let Some(class) = &class
-                    && let [one] = self.project.inherited(class, name).as_slice()
+                    && let [one] = objects.inherited(self.project, class, name).as_slice()
                 {
                     return Some(*one);
                 }
@@ -78,15 +79,12 @@ impl Walk<'_, '_> {
                 {
                     return self.project.find_in_class(class, name);
                 }
-                if names::is_connection(of) && names::is_of_drivers(name) {
+                if self.is_drivers(call) {
                     return None;
                 }
                 let language = self.project.sources[file].language;
                 if matches!(language, Language::Java | Language::Php)
-                    && self
-                        .project
-                        .objects
-                        .are_foreign(self.project, &call.classes)
+                    && self.project.objects.are_foreign(&call.classes)
                 {
                     return None;
                 }
@@ -139,7 +137,11 @@ impl Walk<'_, '_> {
             // A function of the file of the same name is none of these.
             let is_method = found.is_none_or(|at| self.project.functions[at].class.is_some());
             if is_method {
-                all.extend(self.project.overriding(class, call.name));
+                all.extend(
+                    self.project
+                        .objects
+                        .overriding(self.project, class, call.name),
+                );
                 all.sort_unstable();
                 all.dedup();
             }
@@ -153,10 +155,7 @@ impl Walk<'_, '_> {
         let all = self.project.all_of(name, language);
         // In these languages an object is of a class that says so.
         let is_foreign = matches!(language, Language::Java | Language::Php)
-            && self
-                .project
-                .objects
-                .are_foreign(self.project, &call.classes);
+            && self.project.objects.are_foreign(&call.classes);
         let may_be_object = matches!(receiver, Some(Value::Scalar(_))) && !is_foreign;
         let may_be_meant = |at: &usize| {
             let declared = &self.project.functions[*at];
