@@ -370,7 +370,7 @@ impl Objects {
     }
 
     /// The class that is called to make an object of it.
-    fn made_by(&self, callee: &Expression, language: Language) -> Option<Rc<str>> {
+    pub(crate) fn made_by(&self, callee: &Expression, language: Language) -> Option<Rc<str>> {
         let name = match &callee.kind {
             ExpressionKind::Name(name) | ExpressionKind::Member(_, name) => name.as_str(),
             _ => return None,

@@ -1,11 +1,12 @@
 //! All files of a program together: its functions, and what its constants are.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 use crate::{
     language::Language,
     names,
-    objects::Objects,
+    objects::{Classes, Objects, Place},
     reassigned::{Reassigned, globals, reassigned},
     syntax::{Argument, Expression, ExpressionKind, Function, Module, Statement, StatementKind},
     value::{Value, looks_like_sql},
@@ -81,8 +82,6 @@ pub(crate) struct Project<'p> {
     by_name: HashMap<String, Vec<usize>>,
     /// The classes of objects.
     pub(crate) objects: Objects,
-    /// The names of what each function calls.
-    calls: Vec<BTreeSet<String>>,
     /// Constants and fields by file and name, and by class and name.
     pub(crate) constants: Constants,
 }
@@ -104,7 +103,6 @@ impl<'p> Project<'p> {
             at: BTreeMap::new(),
             by_name: HashMap::new(),
             objects: Objects::default(),
-            calls: Vec::new(),
             constants: Constants::default(),
         };
         for (file, source) in sources.iter().enumerate() {
@@ -130,31 +128,90 @@ impl<'p> Project<'p> {
                 .or_default()
                 .push(at);
         }
-        project.reach();
         let objects = std::mem::take(&mut project.objects);
         project.objects = objects.filled(&project);
+        project.reach();
         project
     }
 
-    /// Which functions may come to run SQL, by the names that they call.
+    /// Which functions may come to run SQL, by what they call.
     fn reach(&mut self) {
-        let mut callers: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-        for (at, calls) in std::mem::take(&mut self.calls).into_iter().enumerate() {
-            for name in calls {
-                let name = name.strip_prefix("new ").unwrap_or(&name).to_owned();
-                callers.entry(name).or_default().push(at);
+        let mut callers: Vec<Vec<usize>> = vec![Vec::new(); self.functions.len()];
+        for (at, declared) in self.functions.iter().enumerate() {
+            // Who has a function within it may call it.
+            if let Some(around) = declared.within {
+                callers[at].push(around);
             }
+            expressions(&declared.function.body, false, &mut |value| {
+                if let ExpressionKind::Call { callee, .. } = &value.kind {
+                    for called in self.called(at, callee) {
+                        callers[called].push(at);
+                    }
+                }
+            });
         }
         let runs = |at: &usize| self.functions[*at].runs;
         let mut open: Vec<usize> = (0..self.functions.len()).filter(runs).collect();
         while let Some(at) = open.pop() {
-            let function = &mut self.functions[at];
-            if std::mem::replace(&mut function.reaches, true) {
-                continue;
+            if !std::mem::replace(&mut self.functions[at].reaches, true) {
+                open.append(&mut callers[at]);
             }
-            let calling = callers.get(&function.name);
-            open.extend(calling.into_iter().flatten());
         }
+    }
+
+    /// All functions that a call within a function may mean: by the class of what it is called on where the language
+    /// has everything say its class, and by its name elsewhere.
+    fn called(&self, from: usize, callee: &Expression) -> Vec<usize> {
+        let Some(name) = callee.last_name() else {
+            return Vec::new();
+        };
+        let declared = &self.functions[from];
+        let language = self.sources[declared.file].language;
+        let objects = &self.objects;
+        let place = Place {
+            function: Some(from),
+            file: declared.file,
+            class: declared.class.as_deref(),
+        };
+        if let Some(class) = objects.made_by(callee, language) {
+            return self.constructors(&class);
+        }
+        let classes = match &callee.kind {
+            ExpressionKind::Member(on, _) => {
+                let itself = matches!(on.last_name(), Some("this" | "self" | "cls" | "static"));
+                let says = matches!(language, Language::Java | Language::Go);
+                match itself || says {
+                    true => objects.of(self, on, place),
+                    false => Classes::new(),
+                }
+            }
+            ExpressionKind::Name(_) if language == Language::Java => {
+                place.class.map(Rc::from).into_iter().collect()
+            }
+            _ => Classes::new(),
+        };
+        let by_class = objects.methods(self, &classes, name);
+        let is_foreign = language == Language::Java && objects.are_foreign(&classes);
+        if !by_class.is_empty() || is_foreign {
+            return by_class;
+        }
+        // A method is called on something.
+        let is_name = matches!(callee.kind, ExpressionKind::Name(_)) && language != Language::Java;
+        self.all_of(name, language)
+            .filter(|at| {
+                let of = &self.functions[*at];
+                !is_name || of.class.is_none() || of.within.is_some()
+            })
+            .collect()
+    }
+
+    /// The functions that make an object of a class what it is.
+    pub(crate) fn constructors(&self, class: &str) -> Vec<usize> {
+        let names = [class, "__init__", "constructor", "__construct"];
+        names
+            .into_iter()
+            .flat_map(|name| self.in_class(class, name))
+            .collect()
     }
 
     /// The number of the function that stands there.
@@ -376,7 +433,6 @@ impl<'p> Collect<'_, 'p> {
         });
         let place = (self.file, function.range.start);
         self.project.at.insert(place, at);
-        self.project.calls.push(calls);
         let outer = std::mem::replace(&mut self.nested, true);
         let around = self.within.replace(at);
         self.statements(&function.body);

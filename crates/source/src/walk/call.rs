@@ -1,6 +1,6 @@
 //! What a call comes to, and does.
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 use anabranch_sql::script::Unresolved;
 
@@ -26,7 +26,7 @@ pub(super) struct Call<'e> {
     /// What it is called on, as it is written.
     pub(super) on: Option<&'e Expression>,
     /// The classes that this may be of; none where that is not known.
-    pub(super) classes: Classes,
+    pub(super) classes: Rc<Classes>,
 }
 
 impl Walk<'_, '_> {
@@ -46,7 +46,7 @@ impl Walk<'_, '_> {
             arguments,
             name: callee.last_name().unwrap_or_default(),
             on,
-            classes: on.map_or_else(Classes::new, |on| self.classes(on)),
+            classes: on.map_or_else(Rc::default, |on| self.object(on).classes),
         };
         let receiver = match on {
             Some(on) => Some(self.evaluate(on)),
@@ -102,14 +102,14 @@ impl Walk<'_, '_> {
             return found;
         }
         let by_class = self.methods_called(&call);
-        let function = match by_class.as_slice() {
+        let function = match &*by_class {
             [] => self.function_called(&call, receiver.as_ref()),
             [one] => Some(*one),
             _ => None,
         };
         let functions = match by_class.is_empty() {
             true => self.functions_called(function, &call, receiver.as_ref()),
-            false => by_class,
+            false => by_class.to_vec(),
         };
         match functions.as_slice() {
             [] => {}
@@ -579,7 +579,7 @@ impl Walk<'_, '_> {
                 arguments: &[],
                 name: call.name,
                 on: None,
-                classes: Classes::new(),
+                classes: Rc::default(),
             };
             let at = *at;
             if !self.may_enter(at, &inner) {
@@ -745,7 +745,7 @@ impl Walk<'_, '_> {
                 arguments,
                 name: "",
                 on: None,
-                classes: Classes::new(),
+                classes: Rc::default(),
             };
             if name == "Query" && !native {
                 self.mark(&texts);

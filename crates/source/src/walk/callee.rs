@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, rc::Rc};
 
 use super::{
     CALLS_MAX, Frame, Walk,
+    Object, Which,
     call::{Call, is_own, shown},
     remembered::is_field,
     state::State,
@@ -11,7 +12,7 @@ use super::{
 use crate::{
     language::Language,
     names,
-    objects::{Classes, Place, Runs},
+    objects::{Place, Runs},
     project::expressions,
     syntax::{Expression, ExpressionKind},
     value::Value,
@@ -95,30 +96,61 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The classes that an expression may be of.
-    pub(super) fn classes(&self, value: &Expression) -> Classes {
+    /// What is known of the object that an expression is.
+    pub(super) fn object(&mut self, value: &Expression) -> Object {
+        let key = self.place_of(value);
+        if let Some(known) = self.seen.objects.get(&key) {
+            return known.clone();
+        }
+        let project = self.project;
         let frame = self.frame();
         let place = Place {
             function: frame.function,
             file: frame.file,
             class: frame.class.as_deref(),
         };
-        self.project.objects.of(self.project, value, place)
+        let classes = project.objects.of(project, value, place);
+        let object = Object {
+            runs: project.objects.run(&classes),
+            classes: Rc::new(classes),
+        };
+        self.seen.objects.insert(key, object.clone());
+        object
     }
 
-    /// Whether objects of the classes that an expression may be of run SQL in the transaction that is open.
-    pub(super) fn runs_together(&self, value: &Expression) -> bool {
-        self.project.objects.run(&self.classes(value)) == Some(Runs::Together)
+    /// Which expression it is among all.
+    fn place_of(&self, value: &Expression) -> Which {
+        let frame = self.frame();
+        let of = frame.function;
+        let of = of.unwrap_or_else(|| self.project.functions.len() + frame.file);
+        let kind = std::mem::discriminant(&value.kind);
+        (of, value.range.start, value.range.end, kind)
+    }
+
+    /// Whether an expression is an object that runs SQL in the transaction that is open.
+    pub(super) fn runs_together(&mut self, value: &Expression) -> bool {
+        self.object(value).runs == Some(Runs::Together)
     }
 
     /// The methods that are called by the class of what they are called on.
-    pub(super) fn methods_called(&self, call: &Call<'_>) -> Vec<usize> {
+    pub(super) fn methods_called(&mut self, call: &Call<'_>) -> Rc<[usize]> {
         let own = call.on.and_then(Expression::last_name).is_some_and(is_own);
         if call.classes.is_empty() || own {
-            return Vec::new();
+            return Rc::default();
         }
-        let objects = &self.project.objects;
-        objects.methods(self.project, &call.classes, call.name)
+        let key = self.place_of(call.callee);
+        if let Some(known) = self.seen.methods.get(&key) {
+            return known.clone();
+        }
+        let project = self.project;
+        let mut methods = project.objects.methods(project, &call.classes, call.name);
+        // Of several, those that run nothing are passed over: nobody knows which it is.
+        if methods.len() > 1 {
+            methods.retain(|at| project.functions[*at].reaches);
+        }
+        let methods: Rc<[usize]> = methods.into();
+        self.seen.methods.insert(key, methods.clone());
+        methods
     }
 
     /// All functions that may be meant: the one that was found and what overrides it, or, where none was, those of the

@@ -282,7 +282,7 @@ impl Walk<'_, '_> {
     }
 
     /// Somebody is given a connection.
-    fn takes_along(&self, call: &Call<'_>, values: &[Value]) -> Option<(Database, String)> {
+    fn takes_along(&mut self, call: &Call<'_>, values: &[Value]) -> Option<(Database, String)> {
         let language = self.project.sources[self.file()].language;
         // A class's name, in Python.
         let makes = language == Language::Python
@@ -346,7 +346,7 @@ impl Walk<'_, '_> {
     }
 
     /// A connection, or what runs SQL on one, that is a value or is written within it: `{ client, id }`.
-    fn connection_in<'e>(&self, value: &'e Expression) -> Option<&'e Expression> {
+    fn connection_in<'e>(&mut self, value: &'e Expression) -> Option<&'e Expression> {
         match &value.kind {
             ExpressionKind::Map(pairs) => {
                 let mut values = pairs.iter().map(|(_, value)| value);

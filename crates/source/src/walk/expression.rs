@@ -200,7 +200,7 @@ impl Walk<'_, '_> {
     }
 
     /// PHP's `[$object, 'method']`, which is as good as the method.
-    fn method_in_list(&self, values: &[Expression]) -> Option<usize> {
+    fn method_in_list(&mut self, values: &[Expression]) -> Option<usize> {
         let [of, name] = values else { return None };
         let ExpressionKind::Text(name) = &name.kind else {
             return None;
@@ -208,7 +208,7 @@ impl Walk<'_, '_> {
         if self.project.sources[self.file()].language != Language::Php {
             return None;
         }
-        let classes = self.classes(of);
+        let classes = self.object(of).classes;
         let methods = &self
             .project
             .objects

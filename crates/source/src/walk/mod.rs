@@ -17,7 +17,8 @@ mod state;
 mod statement;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    mem::Discriminant,
     rc::Rc,
     sync::Arc,
 };
@@ -26,7 +27,9 @@ use anabranch_sql::script::Unresolved;
 
 use crate::{
     guard::Guard,
+    objects::{Classes, Runs},
     project::Project,
+    syntax::ExpressionKind,
     value::{Folded, Read, Scalar, Value, each_once},
 };
 pub(crate) use remembered::Remembered;
@@ -147,10 +150,27 @@ pub(crate) struct Seen {
     pub(crate) fields: BTreeMap<usize, Rc<BTreeSet<String>>>,
     /// What functions have come to that run nothing.
     pub(crate) remembered: Remembered,
+    /// What is known of objects, by the function and the place of an expression in it.
+    pub(crate) objects: HashMap<Which, Object>,
+    /// The methods that calls mean by the classes of what they are called on.
+    pub(crate) methods: HashMap<Which, Rc<[usize]>>,
     /// How many expressions have been looked at.
     pub(crate) work: usize,
     /// Handlers of requests, and what they are called.
     pub(crate) routes: BTreeMap<usize, String>,
+}
+
+/// An expression: the function that it stands in, or its file behind those; its place; and its kind, since what was made
+/// of one piece of source has one place.
+type Which = (usize, usize, usize, Discriminant<ExpressionKind>);
+
+/// What is known of an object by the expression that it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Object {
+    /// The classes that it may be of; none where that is not known.
+    pub(crate) classes: Rc<Classes>,
+    /// How it runs SQL, if it does.
+    pub(crate) runs: Option<Runs>,
 }
 
 /// What a file gives to names outside of functions, and to fields.

@@ -1,6 +1,6 @@
 //! Statements that run, and what they come to.
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 use super::{
     Bound, Branch, Handle, RUNS_MAX, Run, Walk, WalkedStep,
@@ -8,7 +8,6 @@ use super::{
 };
 use crate::{
     names,
-    objects::Classes,
     outline::{Control, Outline},
     syntax::{Expression, ExpressionKind},
     value::{Folded, Read, Value},
@@ -495,7 +494,7 @@ impl Walk<'_, '_> {
                     arguments: &[],
                     name: call.name,
                     on: None,
-                    classes: Classes::new(),
+                    classes: Rc::default(),
                 };
                 let at = *at;
                 if !self.frames.iter().any(|f| f.function == Some(at)) {

@@ -258,7 +258,17 @@ impl Binder<'_> {
         let scopes = std::mem::take(&mut self.scopes);
         let mut bind = |limit: Option<&Expr>| -> Bind<Option<Expression>> {
             let Some(limit) = limit else { return Ok(None) };
-            let expression = self.expression_as(limit, &DataType::Int8, Context::Assignment)?;
+            // It sees no column, and is there before any row.
+            self.scopes.push(Scope {
+                clause: "LIMIT",
+                ..Scope::default()
+            });
+            let expression = self.expression_as(limit, &DataType::Int8, Context::Assignment);
+            let scope = self.scopes.pop();
+            let expression = expression?;
+            if scope.is_some_and(|scope| !scope.subqueries.is_empty()) {
+                return Err(self.unsupported("a subquery in LIMIT or OFFSET", limit));
+            }
             Ok((expression != Expression::NULL).then_some(expression))
         };
         let limits = bind(tail.limit).and_then(|limit| Ok((limit, bind(tail.offset)?)));
