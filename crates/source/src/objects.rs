@@ -48,6 +48,8 @@ pub(crate) struct Objects {
     /// What each function returns.
     returned: Vec<Classes>,
     runs: HashMap<Rc<str>, Runs>,
+    /// Those whose methods run SQL themselves.
+    running: HashSet<Rc<str>>,
     /// Classes that are not in the source, of which objects are made with a connection.
     given: HashSet<Rc<str>>,
 }
@@ -488,6 +490,11 @@ impl Objects {
             .max()
     }
 
+    /// Whether a method of one of these classes itself runs SQL, in the transaction that is open.
+    pub(crate) fn are_running(&self, classes: &Classes) -> bool {
+        classes.iter().any(|class| self.running.contains(class))
+    }
+
     /// Whether one of these is a class of a library that was given a connection.
     pub(crate) fn are_given(&self, classes: &Classes) -> bool {
         classes
@@ -516,6 +523,10 @@ impl Objects {
                 }
             });
             if let Some(runs) = found {
+                let runs = of_class(class, runs);
+                if runs == Runs::Together {
+                    self.running.insert(class.into());
+                }
                 let known = self.runs.entry(class.into()).or_insert(runs);
                 *known = runs.max(*known);
             }
@@ -523,8 +534,9 @@ impl Objects {
         // What keeps an object that runs SQL does by that; and what is one by another name.
         loop {
             let mut new: Vec<(Rc<str>, Runs)> = Vec::new();
-            for ((class, _), of) in &self.fields {
-                new.extend(self.run(of).map(|runs| (class.clone(), runs)));
+            for ((class, field), of) in &self.fields {
+                let runs = self.run(of).map(|runs| of_class(field, runs));
+                new.extend(runs.map(|runs| (class.clone(), runs)));
             }
             for (class, bases) in &self.bases {
                 for base in bases {
@@ -535,6 +547,7 @@ impl Objects {
             }
             let mut changed = false;
             for (class, runs) in new {
+                let runs = of_class(&class, runs);
                 let known = self.runs.get(&class).copied();
                 if known < Some(runs) {
                     self.runs.insert(class, runs);
@@ -590,6 +603,14 @@ impl Objects {
             true => Runs::Alone,
             false => Runs::Together,
         })
+    }
+}
+
+/// How what is called so runs SQL: each call of a pool takes a connection of its own.
+fn of_class(name: &str, runs: Runs) -> Runs {
+    match names::is_pool(name) {
+        true => Runs::Alone,
+        false => runs,
     }
 }
 

@@ -173,6 +173,46 @@ export async function readsAfterwards(client: PoolClient, id: number) {
 }
 
 #[test]
+fn a_constructor_that_runs_something_itself() {
+    each_that_writes_is_found(&[(
+        "a.py",
+        r#"
+class Transfer:
+    def __init__(self, conn, i):
+        conn.execute("UPDATE account SET balance = 0 WHERE id = ?", (i,))
+
+class Look:
+    def __init__(self, conn, i):
+        self.found = conn.execute("SELECT owner FROM account WHERE id = ?", (i,)).fetchone()
+
+def writes_by_making(conn, i):
+    conn.execute("SELECT owner FROM account")
+    Transfer(conn, i)
+
+def reads_by_making(conn, i):
+    conn.execute("SELECT owner FROM account")
+    return Look(conn, i).found
+"#,
+    )]);
+    each_that_writes_is_found(&[(
+        "a.ts",
+        r#"
+class Transfer {
+  constructor(private client: PoolClient, id: number) { client.query('UPDATE account SET balance = 0 WHERE id = $1', [id]); }
+}
+export async function writesByMaking(client: PoolClient, id: number) {
+  await client.query('SELECT owner FROM account');
+  new Transfer(client, id);
+}
+export async function readsByMaking(client: PoolClient, id: number) {
+  await client.query('SELECT owner FROM account');
+  return new Map();
+}
+"#,
+    )]);
+}
+
+#[test]
 fn an_object_of_go_that_is_written_out() {
     each_that_writes_is_found(&[(
         "a.go",

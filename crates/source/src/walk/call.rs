@@ -116,7 +116,7 @@ impl Walk<'_, '_> {
             [at] => {
                 if self.belongs(*at, &call, receiver.as_ref()) && self.may_enter(*at, &call) {
                     let found = self.follow(*at, &values, &call);
-                    return match name.starts_with("new ") {
+                    return match self.makes(&call).is_some() {
                         // What it made, and not what the constructor returns.
                         true => self.made_with(&call, &values),
                         false => found,
@@ -453,7 +453,7 @@ impl Walk<'_, '_> {
                 .parameters
                 .first()
                 .is_some_and(|p| matches!(p.name.as_str(), "self" | "cls"))
-            && call.on.is_some();
+            && (call.on.is_some() || declared.name == "__init__");
         for (number, parameter) in declared.function.parameters.iter().enumerate() {
             let place = match method {
                 true => number.checked_sub(1),

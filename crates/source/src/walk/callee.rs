@@ -3,8 +3,7 @@
 use std::{collections::BTreeSet, rc::Rc};
 
 use super::{
-    CALLS_MAX, Frame, Walk,
-    Object, Which,
+    CALLS_MAX, Frame, Object, Walk, Which,
     call::{Call, is_own, shown},
     remembered::is_field,
     state::State,
@@ -134,16 +133,18 @@ impl Walk<'_, '_> {
 
     /// The methods that are called by the class of what they are called on.
     pub(super) fn methods_called(&mut self, call: &Call<'_>) -> Rc<[usize]> {
-        let own = call.on.and_then(Expression::last_name).is_some_and(is_own);
-        if call.classes.is_empty() || own {
-            return Rc::default();
-        }
         let key = self.place_of(call.callee);
         if let Some(known) = self.seen.methods.get(&key) {
             return known.clone();
         }
         let project = self.project;
-        let mut methods = project.objects.methods(project, &call.classes, call.name);
+        let own = call.on.and_then(Expression::last_name).is_some_and(is_own);
+        let mut methods = match self.makes(call) {
+            // Java's constructors are found by the name of their class.
+            Some(class) => project.constructors(&class),
+            None if own => Vec::new(),
+            None => project.objects.methods(project, &call.classes, call.name),
+        };
         // Of several, those that run nothing are passed over: nobody knows which it is.
         if methods.len() > 1 {
             methods.retain(|at| project.functions[*at].reaches);
@@ -151,6 +152,12 @@ impl Walk<'_, '_> {
         let methods: Rc<[usize]> = methods.into();
         self.seen.methods.insert(key, methods.clone());
         methods
+    }
+
+    /// The class of which a call makes an object.
+    pub(super) fn makes(&self, call: &Call<'_>) -> Option<Rc<str>> {
+        let language = self.project.sources[self.file()].language;
+        self.project.objects.made_by(call.callee, language)
     }
 
     /// All functions that may be meant: the one that was found and what overrides it, or, where none was, those of the
@@ -197,7 +204,7 @@ impl Walk<'_, '_> {
                 || declared.runs_on_parameter
                 || carries
                 || declared.runs && call.on.is_none()
-                || self.is_in_transaction() && may_be_object;
+                || may_be_object && declared.runs && self.is_in_transaction();
             takes && declared.reaches && given && self.belongs(*at, call, receiver)
         };
         // One more than are followed tells that there are more.

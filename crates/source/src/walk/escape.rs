@@ -358,7 +358,11 @@ impl Walk<'_, '_> {
                 self.connection_in(value)
             }
             ExpressionKind::Name(name) => {
-                let given = self.is_connection(value) || !is_own(name) && self.runs_together(value);
+                let given = self.is_connection(value)
+                    || !is_own(name) && {
+                        let classes = self.object(value).classes;
+                        self.project.objects.are_running(&classes)
+                    };
                 given.then_some(value)
             }
             _ => self.is_connection(value).then_some(value),

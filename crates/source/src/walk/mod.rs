@@ -48,7 +48,7 @@ const SHOWN_MAX: usize = 48;
 /// most for each once so many have been looked at for all: where everybody calls everybody, there is no end to it.
 const WORK_MAX: usize = 100_000;
 const WORK_OF_ALL_MAX: usize = 4_000_000;
-const WORK_LEFT_MAX: usize = 10_000;
+const WORK_LEFT_MAX: usize = 2_000;
 
 /// What one function comes to.
 #[derive(Debug, Default)]
