@@ -126,6 +126,11 @@ def writes_bound(conn, i):
     f = Repo(conn).put
     f(i)
 
+def writes_out_of_a_map(conn, kind, i):
+    conn.execute("SELECT owner FROM account")
+    made = {"put": Repo(conn).put}
+    made[kind](i)
+
 def reads_in_turn(conn, i):
     conn.execute("SELECT owner FROM account")
     for repo in [Repo(conn), Repo(conn)]:
@@ -167,6 +172,33 @@ export async function readsAfterwards(client: PoolClient, id: number) {
   const accounts = new Accounts();
   accounts.setConnection(client);
   await accounts.look(id);
+}
+"#,
+    )]);
+}
+
+#[test]
+fn an_object_that_is_handed_to_who_does_not_say_what_it_takes() {
+    each_that_writes_is_found(&[(
+        "a.ts",
+        r#"
+class Accounts {
+  constructor(private client: PoolClient) {}
+  async look(id: number) { return this.client.query('SELECT owner FROM account WHERE id = $1', [id]); }
+  async take(id: number) { await this.client.query('UPDATE account SET balance = 0 WHERE id = $1', [id]); }
+}
+class Cache {
+  take(id: number) { return id; }
+}
+async function settle(it, id) { await it.take(id); }
+async function peek(it, id) { await it.look(id); }
+export async function writesByHelper(client: PoolClient, id: number) {
+  await client.query('SELECT owner FROM account');
+  await settle(new Accounts(client), id);
+}
+export async function readsByHelper(client: PoolClient, id: number) {
+  await client.query('SELECT owner FROM account');
+  await peek(new Accounts(client), id);
 }
 "#,
     )]);
@@ -382,6 +414,11 @@ def writes_declared(i):
 
 def writes_within(i):
     with transaction.atomic():
+        look(i)
+        put(i)
+
+def writes_entered(i):
+    with connection:
         look(i)
         put(i)
 
