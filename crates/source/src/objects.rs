@@ -160,6 +160,7 @@ impl Objects {
         }
         let mut given: Vec<(&Expression, &Expression)> = Vec::new();
         let mut made: Vec<Rc<str>> = Vec::new();
+        let mut handed: Vec<(&Expression, usize)> = Vec::new();
         let language = project.sources[place.file].language;
         expressions(statements, false, &mut |value| match &value.kind {
             ExpressionKind::Assign { target, value, .. } => given.push((target, value)),
@@ -170,10 +171,28 @@ impl Objects {
                 {
                     made.push(class);
                 }
+                // Who is handed to a container is given what is in it: `accounts.forEach(one -> …)`.
+                if let ExpressionKind::Member(on, _) = &callee.kind {
+                    let lambdas = arguments.iter().filter_map(|argument| {
+                        let is_lambda = matches!(argument.value.kind, ExpressionKind::Lambda(_));
+                        let start = argument.value.range.start;
+                        is_lambda.then(|| project.function_at(place.file, start))?
+                    });
+                    handed.extend(lambdas.map(|at| (&**on, at)));
+                }
             }
             _ => {}
         });
         self.given.extend(made);
+        for (on, at) in handed {
+            let of = self.classes(project, on, place, 0);
+            for parameter in &project.functions[at].function.parameters {
+                if parameter.of_type.is_empty() && !of.is_empty() {
+                    let known = self.locals[at].entry(parameter.name.clone());
+                    new |= add(known.or_default(), of.clone());
+                }
+            }
+        }
         for (target, value) in given {
             let of = self.classes(project, value, place, 0);
             if !of.is_empty() {
@@ -279,7 +298,7 @@ impl Objects {
             ExpressionKind::Member(on, name) => {
                 let mut found = Classes::new();
                 for class in inner(on) {
-                    add(&mut found, self.field(&class, name).unwrap_or_default());
+                    add(&mut found, self.part(project, &class, name));
                 }
                 found
             }
@@ -287,12 +306,23 @@ impl Objects {
                 if let Some(class) = self.made_by(callee, language) {
                     return Classes::from([class]);
                 }
+                let mut found = Classes::new();
                 let called: Vec<usize> = match &callee.kind {
                     ExpressionKind::Member(on, name) => {
                         let of = inner(on);
+                        let methods = self.methods(project, &of, name);
+                        if methods.is_empty() {
+                            // What is called as a field is, and what comes out of a container.
+                            for class in &of {
+                                add(&mut found, self.part(project, class, name));
+                            }
+                            if of.len() > 1 && of.iter().any(|class| !self.own.contains(class)) {
+                                add(&mut found, of.clone());
+                            }
+                        }
                         match of.is_empty() {
                             true => project.find(name, place.file, None).into_iter().collect(),
-                            false => self.methods(project, &of, name),
+                            false => methods,
                         }
                     }
                     ExpressionKind::Name(name) => project
@@ -301,7 +331,6 @@ impl Objects {
                         .collect(),
                     _ => Vec::new(),
                 };
-                let mut found = Classes::new();
                 for at in called {
                     add(&mut found, self.returned[at].clone());
                 }
@@ -349,6 +378,18 @@ impl Objects {
             }
             _ => Classes::new(),
         }
+    }
+
+    /// What a part of an object is of: a field, or a method that is read as one is (Python's properties).
+    fn part(&self, project: &Project<'_>, class: &str, name: &str) -> Classes {
+        if let Some(found) = self.field(class, name) {
+            return found;
+        }
+        let mut found = Classes::new();
+        for at in self.methods(project, &Classes::from([class.into()]), name) {
+            add(&mut found, self.returned[at].clone());
+        }
+        found
     }
 
     /// What a name is of: in its function or in those around it, among the fields, in the file.

@@ -27,6 +27,12 @@ class Service:
     def writes_by_it(self, i):
         self.repo.look(i)
         self.repo.put(i)
+    @property
+    def other(self):
+        return Repo(self.conn)
+    def writes_by_a_property(self, i):
+        self.repo.look(i)
+        self.other.put(i)
     def reads_by_it(self, i):
         self.names.append(i)
         return self.repo.look(i)
@@ -47,6 +53,13 @@ class Bank {
     Bank(Connection c) { accounts = new Accounts(c); }
     public void writesThere(int id) throws SQLException { accounts.readsOwner(id); accounts.put(id); }
     public void readsThere(int id) throws SQLException { accounts.readsOwner(id); cache.put(id); }
+}
+record All(Accounts accounts) {}
+class Till {
+    void writesOfARecord(Connection c, All all, int id) throws SQLException { c.prepareStatement("SELECT owner FROM account").executeQuery(); all.accounts().put(id); }
+    void writesIfThere(Connection c, Optional<Accounts> it, int id) throws SQLException { c.prepareStatement("SELECT owner FROM account").executeQuery(); it.ifPresent(one -> one.put(id)); }
+    void writesTheFirst(Connection c, List<Accounts> all, int id) throws SQLException { c.prepareStatement("SELECT owner FROM account").executeQuery(); all.get(0).put(id); }
+    void readsIfThere(Connection c, Optional<Cache> it, int id) throws SQLException { c.prepareStatement("SELECT owner FROM account").executeQuery(); it.ifPresent(one -> one.put(id)); }
 }
 "#,
     )]);
