@@ -95,8 +95,9 @@ fn constants(project: &mut Project<'_>) {
         let mut not_known = Vec::new();
         let mut fields: BTreeSet<(usize, String)> = BTreeSet::new();
         let mut of_objects: BTreeMap<String, Value> = BTreeMap::new();
+        // What functions come to is remembered for all files, until constants change.
+        let mut seen = Seen::default();
         for file in 0..project.sources.len() {
-            let mut seen = Seen::default();
             let constants = Walk::new(project, &mut seen).constants(file);
             for (name, value) in constants.of_objects {
                 let value = constant(value, &mut next).unwrap_or_else(any_text);

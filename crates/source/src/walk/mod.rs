@@ -29,7 +29,7 @@ use crate::{
     guard::Guard,
     objects::{Classes, Runs},
     project::Project,
-    syntax::ExpressionKind,
+    syntax::{Expression, ExpressionKind},
     value::{Folded, Read, Scalar, Value, each_once},
 };
 pub(crate) use remembered::Remembered;
@@ -49,6 +49,8 @@ const SHOWN_MAX: usize = 48;
 const WORK_MAX: usize = 100_000;
 const WORK_OF_ALL_MAX: usize = 4_000_000;
 const WORK_LEFT_MAX: usize = 2_000;
+/// The most for the value of one constant, or of one field.
+const WORK_OF_CONSTANT_MAX: usize = 1_000;
 
 /// What one function comes to.
 #[derive(Debug, Default)]
@@ -299,7 +301,8 @@ impl<'p, 's> Walk<'p, 's> {
         self.finish()
     }
 
-    /// The values that a file gives to names outside of functions.
+    /// The values that a file gives to names outside of functions. What is seen on the way is no transaction's: it
+    /// serves the constants of other files alone.
     pub(crate) fn constants(mut self, file: usize) -> Constants {
         self.constants = true;
         self.frames.push(Frame {
@@ -316,7 +319,7 @@ impl<'p, 's> Walk<'p, 's> {
             let class = given.of.map(str::to_owned);
             let value = match given.adds {
                 true => self.scalar(given.name, Vec::new(), false),
-                false => self.evaluate(given.value),
+                false => self.constant(given.value),
             };
             if given.of_object {
                 found
@@ -331,6 +334,17 @@ impl<'p, 's> Walk<'p, 's> {
             .of_objects
             .retain(|(_, value)| *value != Value::Nothing);
         found
+    }
+
+    /// What a name is given that stands outside of functions: where that takes too long to tell, a value of which
+    /// nothing is known, and not nothing.
+    fn constant(&mut self, value: &Expression) -> Value {
+        self.work_max = self.work + WORK_OF_CONSTANT_MAX;
+        let found = self.evaluate(value);
+        match std::mem::take(&mut self.gave_up) {
+            true => self.scalar("", Vec::new(), false),
+            false => found,
+        }
     }
 
     fn finish(mut self) -> Walked {

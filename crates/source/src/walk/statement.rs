@@ -425,11 +425,11 @@ impl Walk<'_, '_> {
                         let name = path.rsplit('.').next().unwrap_or(&path).to_owned();
                         let class = self.frame().class.clone();
                         let value = match operator {
-                            None => self.evaluate(value),
+                            None => self.constant(value),
                             // What it was before is a part of what it is.
                             Some(_) => {
                                 found.retain(|(of, known, _)| (of, known) != (&class, &name));
-                                self.evaluate(whole)
+                                self.constant(whole)
                             }
                         };
                         self.state.variables.insert(&name, value.clone());
@@ -478,7 +478,7 @@ impl Walk<'_, '_> {
                         && let Some(path) = target.path()
                         && let Some(("this" | "self" | "cls", name)) = path.split_once('.')
                     {
-                        let mut given = self.evaluate(value);
+                        let mut given = self.constant(value);
                         if operator.is_some() {
                             given = self.scalar(name, Vec::new(), false);
                         }
