@@ -1,6 +1,6 @@
 //! One PostgreSQL server in a folder of its own.
 //!
-//! It listens on a socket in that folder alone, trusts whoever can reach it, and goes, folder and
+//! It listens on a socket in that folder (and at a port of 127.0.0.1, where told so), trusts whoever can reach it, and goes, folder and
 //! all, when its [`Server`] is dropped: at the end, on an error, and on a panic. PostgreSQL refuses
 //! to run as root; where we are root it runs as the user `postgres`, or `nobody`.
 //!
@@ -27,6 +27,9 @@ const START_MAX: Duration = Duration::from_secs(60);
 /// The superuser that `initdb` makes.
 const SUPERUSER: &str = "anabranch";
 
+/// The number in the name of its socket, where it listens at no port.
+const PORT_OF_SOCKET: u16 = 5432;
+
 /// Text is ordered by its bytes, as our store orders it; what is upper and what is lower case is
 /// Unicode's matter.
 const CTYPE: &str = if cfg!(target_os = "macos") {
@@ -44,6 +47,8 @@ pub struct Settings {
     pub connections_max: u32,
     /// `shared_preload_libraries`.
     pub preloaded: &'static str,
+    /// Whether it listens at a port of 127.0.0.1, too, not at its socket alone.
+    pub has_port: bool,
 }
 
 impl Default for Settings {
@@ -53,6 +58,7 @@ impl Default for Settings {
             shared_buffers_mib: 128,
             connections_max: 100,
             preloaded: "",
+            has_port: false,
         }
     }
 }
@@ -127,7 +133,7 @@ fn system(what: &'static str) -> impl Fn(io::Error) -> ServerError {
     move |error| ServerError::System { what, error }
 }
 
-/// An error of the driver with PostgreSQL's message, place and SQLSTATE, where it sent them.
+/// An error of the driver with PostgreSQL's message, place and SQLSTATE, where it sent them, or else with its causes.
 pub fn explain(error: &postgres::Error) -> String {
     match error.as_db_error() {
         Some(error) => {
@@ -141,8 +147,26 @@ pub fn explain(error: &postgres::Error) -> String {
                 error.code().code()
             )
         }
-        None => error.to_string(),
+        None => {
+            let mut text = error.to_string();
+            let mut cause = std::error::Error::source(error);
+            while let Some(error) = cause {
+                let words = error.to_string();
+                // Some wrap a cause, and say only what it says.
+                if !text.ends_with(&words) {
+                    text += &format!(": {words}");
+                }
+                cause = error.source();
+            }
+            text
+        }
     }
+}
+
+/// A port that nobody listens at just now.
+fn free_port() -> io::Result<u16> {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
+    Ok(listener.local_addr()?.port())
 }
 
 /// A running server.
@@ -152,6 +176,7 @@ pub struct Server {
     folder: PathBuf,
     owner: Option<Owner>,
     process: Option<Child>,
+    port: u16,
 }
 
 /// Whom the server runs as, where it is not us.
@@ -175,7 +200,11 @@ impl Server {
             folder,
             owner: None,
             process: None,
+            port: PORT_OF_SOCKET,
         };
+        if settings.has_port {
+            server.port = free_port().map_err(system("find a port"))?;
+        }
         server.owner = server.give_away()?;
         server.run_initdb()?;
         server.process = Some(server.spawn(settings)?);
@@ -203,6 +232,7 @@ impl Server {
     pub fn connect_to(&self, database: &str) -> Result<Client, ServerError> {
         postgres::Config::new()
             .host_path(&self.folder)
+            .port(self.port)
             .user(SUPERUSER)
             .dbname(database)
             .connect(NoTls)
@@ -212,7 +242,33 @@ impl Server {
     /// The address of the named database, for clients on this machine, as superuser.
     pub fn address(&self, database: &str) -> String {
         let folder = self.folder.display().to_string().replace('/', "%2F");
-        format!("postgresql://{SUPERUSER}@{folder}/{database}")
+        let port = match self.port {
+            PORT_OF_SOCKET => String::new(),
+            port => format!(":{port}"),
+        };
+        format!("postgresql://{SUPERUSER}@{folder}{port}/{database}")
+    }
+
+    /// The port of 127.0.0.1 that it listens at, where it was told to.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Puts a file into its data folder that nobody else can read: a certificate, a key, a `pg_hba.conf`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn put(&self, name: &str, text: &str) -> Result<(), ServerError> {
+        let path = self.data().join(name);
+        let written = || -> io::Result<()> {
+            std::fs::write(&path, text)?;
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+            match self.owner {
+                Some(owner) => std::os::unix::fs::chown(&path, Some(owner.user), Some(owner.group)),
+                None => Ok(()),
+            }
+        };
+        written().map_err(system("write a file of its"))
     }
 
     fn data(&self) -> PathBuf {
@@ -289,7 +345,11 @@ impl Server {
             .arg("-k")
             .arg(&self.folder);
         for setting in [
-            "listen_addresses=".to_owned(),
+            match settings.has_port {
+                true => "listen_addresses=127.0.0.1".to_owned(),
+                false => "listen_addresses=".to_owned(),
+            },
+            format!("port={}", self.port),
             "synchronous_commit=off".to_owned(),
             "timezone=UTC".to_owned(),
             format!("shared_buffers={}MB", settings.shared_buffers_mib),

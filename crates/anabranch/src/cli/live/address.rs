@@ -6,8 +6,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use postgres::config::{Host, SslMode};
-use postgres::{Client, Config, NoTls};
+use percent_encoding::percent_decode_str;
+use postgres::config::{ChannelBinding, Host, SslMode};
+use postgres::{Client, Config};
+
+use super::tls::{self, Tls};
 
 /// How an address begins.
 const SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
@@ -16,12 +19,13 @@ const SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
 const PORT_USUAL: u16 = 5432;
 
 /// Parameters of an address that are told with it.
-const TOLD: [&str; 6] = [
+const TOLD: [&str; 7] = [
     "connect_timeout",
     "dbname",
     "host",
     "port",
     "sslmode",
+    "sslrootcert",
     "user",
 ];
 
@@ -29,6 +33,7 @@ const TOLD: [&str; 6] = [
 #[derive(Debug)]
 pub(crate) struct Address {
     config: Config,
+    tls: Tls,
     /// As it was typed, without its password.
     pub(crate) typed: String,
     /// `postgresql://host/database`: what sources are named by.
@@ -66,36 +71,45 @@ pub(crate) fn without_password(text: &str) -> String {
 }
 
 impl Address {
-    /// Reads an address, with the password that the environment has (`PGPASSWORD`) where it has none.
+    /// Reads an address, with what it does not say from the environment: the password (`PGPASSWORD`), how TLS is
+    /// spoken (`PGSSLMODE` and its like).
     ///
     /// # Errors
-    /// When it is none, or demands TLS.
+    /// When it is none, or demands of TLS what cannot be.
     pub(crate) fn parse(text: &str) -> Result<Address, String> {
         let typed = without_password(text);
+        let (place, parameters) = with_parameters(text);
         let parameter = |key: &str| {
-            let parameters = text.rsplit_once('?').map_or("", |(_, p)| p).split('&');
-            let mut pairs = parameters.filter_map(|pair| pair.split_once('='));
-            pairs.find(|(k, _)| *k == key).map(|(_, v)| v.to_owned())
+            let found = parameters.iter().find(|pair| pair.0 == key);
+            found.map(|(_, value)| percent_decode_str(value).decode_utf8_lossy().into_owned())
         };
         let environment = |key: &str| std::env::var(key).ok().filter(|v| !v.is_empty());
-        let mode = parameter("sslmode").or_else(|| environment("PGSSLMODE"));
-        if let Some(mode) = mode.filter(|m| m == "require" || m.starts_with("verify")) {
-            return Err(format!(
-                "error: {typed}: sslmode={mode} demands TLS, which is not spoken here, and nothing is sent in \
-                 the clear instead: go through a tunnel (ssh -L) or the server's own socket, analyze what pg_dump \
-                 --schema-only writes, or say sslmode=disable where nobody listens"
-            ));
-        }
-        let mut config = Config::from_str(text).map_err(|error| {
-            format!(
-                "error: {typed} is no address of a database: {error}; it is written \
-                 postgresql://user@host:port/database"
-            )
-        })?;
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(format!(
-                "error: {typed} demands TLS, which is not spoken here"
-            ));
+        let home = std::env::home_dir();
+        let tls = Tls::new(parameter, environment, home.as_deref())
+            .map_err(|error| format!("error: {typed}: {error}"))?;
+        let others = parameters.iter().filter(|(key, _)| !tls::is_parameter(key));
+        let others: Vec<String> = others
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        let mut config =
+            Config::from_str(&format!("{place}?{}", others.join("&"))).map_err(|error| {
+                format!(
+                    "error: {typed} is no address of a database: {}; it is written \
+                 postgresql://user@host:port/database",
+                    explained(&error)
+                )
+            })?;
+        if parameter("channel_binding").is_none() {
+            match environment("PGCHANNELBINDING").as_deref() {
+                None | Some("prefer") => {}
+                Some("disable") => drop(config.channel_binding(ChannelBinding::Disable)),
+                Some("require") => drop(config.channel_binding(ChannelBinding::Require)),
+                Some(other) => {
+                    return Err(format!(
+                        "error: {typed}: PGCHANNELBINDING={other} is none of disable, prefer, require"
+                    ));
+                }
+            }
         }
         if let (None, Some(password)) = (config.get_password(), environment("PGPASSWORD")) {
             config.password(password);
@@ -105,12 +119,18 @@ impl Address {
                 "error: {typed} names no host: write postgresql://user@host:port/database"
             ));
         }
+        if config.get_hosts().is_empty() {
+            // What a certificate is held against.
+            for address in config.get_hostaddrs().to_vec() {
+                config.host(&address.to_string());
+            }
+        }
         let host = match config.get_hosts().first() {
             // What stands before an @ is of a password that was not written as it should be.
             Some(Host::Tcp(host)) => host.rsplit('@').next().unwrap_or_default().to_owned(),
             #[cfg(unix)]
             Some(Host::Unix(_)) => String::new(),
-            None => config.get_hostaddrs()[0].to_string(),
+            None => String::new(),
         };
         let port = config.get_ports().first().copied().unwrap_or(PORT_USUAL);
         let port = match port {
@@ -121,12 +141,13 @@ impl Address {
         let name = format!("postgresql://{host}{port}/{}", database.unwrap_or_default());
         Ok(Address {
             config,
+            tls,
             typed,
             name,
         })
     }
 
-    /// Connects, for no longer than that.
+    /// Connects, for no longer than that, as `sslmode` demands.
     ///
     /// # Errors
     /// Why it did not come to a connection, and what to do.
@@ -136,11 +157,26 @@ impl Address {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(longest);
         }
+        let connector = self.tls.connector();
+        let connector = connector.map_err(|error| format!("error: {}: {error}", self.typed))?;
+        let attempts = match self.is_local() {
+            true => &[SslMode::Disable],
+            false => self.tls.mode.attempts(),
+        };
         // A server that takes the connection and says nothing would be waited for without end.
         let (tell, told) = mpsc::channel();
         thread::spawn(move || {
+            let mut attempts = attempts.iter();
+            let answer = loop {
+                let Some(mode) = attempts.next() else { return };
+                let answer = config.ssl_mode(*mode).connect(connector.clone());
+                match &answer {
+                    Err(error) if attempts.len() > 0 && is_of_encryption(error) => {}
+                    _ => break answer,
+                }
+            };
             // Who asked may have given up.
-            let _ = tell.send(config.connect(NoTls));
+            let _ = tell.send(answer);
         });
         match told.recv_timeout(longest.saturating_add(Duration::from_secs(1))) {
             Ok(Ok(client)) => Ok(client),
@@ -154,25 +190,62 @@ impl Address {
         }
     }
 
+    /// Whether it is reached by a socket of this machine alone, where TLS is never spoken.
+    #[cfg(unix)]
+    fn is_local(&self) -> bool {
+        let hosts = self.config.get_hosts();
+        hosts.iter().all(|host| matches!(host, Host::Unix(_)))
+    }
+
+    #[cfg(not(unix))]
+    fn is_local(&self) -> bool {
+        false
+    }
+
     fn refused(&self, error: &postgres::Error) -> String {
         let text = explained(error);
         let state = error.code().map_or("", |code| code.code());
-        let advice = if text.contains("no encryption") || text.contains("SSL off") {
-            "it demands TLS, which is not spoken here: go through a tunnel (ssh -L) or the server's own socket, or \
-             analyze what pg_dump --schema-only writes"
-        } else if state == "28P01" || text.contains("password missing") {
-            "give the password in the environment: PGPASSWORD"
-        } else if state.starts_with("28") {
-            "name a user that may connect: postgresql://user@host:port/database"
-        } else if state == "3D000" {
-            "name one of its databases: psql -l lists them"
-        } else if state.is_empty() {
-            "is the server there, and are host and port right?"
+        let advice = if let Some(advice) = tls::advice(error) {
+            advice
         } else {
-            "see the server's log"
+            let advice = if text.contains("no encryption") || text.contains("SSL off") {
+                "it demands TLS: say sslmode=require, or verify-full"
+            } else if text.contains("certificate") && state.starts_with("28") {
+                "it wants to see a certificate that it knows: say sslcert=FILE and sslkey=FILE"
+            } else if state == "28P01" || text.contains("password missing") {
+                "give the password in the environment: PGPASSWORD"
+            } else if state.starts_with("28") {
+                "name a user that may connect: postgresql://user@host:port/database"
+            } else if state == "3D000" {
+                "name one of its databases: psql -l lists them"
+            } else if state.is_empty() {
+                "is the server there, and are host and port right?"
+            } else {
+                "see the server's log"
+            };
+            advice.to_owned()
         };
         format!("error: cannot connect to {}: {text}; {advice}", self.typed)
     }
+}
+
+/// An address without its parameters, and those, as they are written.
+fn with_parameters(text: &str) -> (&str, Vec<(&str, &str)>) {
+    // What stands before the @ may be a password with a question mark.
+    let from = text.find('@').unwrap_or(0);
+    let Some(at) = text[from..].find('?').map(|at| from + at) else {
+        return (text, Vec::new());
+    };
+    let pairs = text[at + 1..].split('&').filter(|pair| !pair.is_empty());
+    let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    (&text[..at], pairs.collect())
+}
+
+/// Whether a connection failed since it was encrypted, or since it was not.
+fn is_of_encryption(error: &postgres::Error) -> bool {
+    let state = error.code().map(|code| code.code());
+    // No line of pg_hba.conf; or no state at all, and the handshake is to blame.
+    state == Some("28000") || state.is_none() && tls::advice(error).is_some()
 }
 
 /// An error of the driver in PostgreSQL's words, where it has some.
@@ -212,11 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_demands_tls_is_refused() {
-        for mode in ["require", "verify-ca", "verify-full"] {
-            let error = Address::parse(&format!("postgresql://u@h/d?sslmode={mode}")).unwrap_err();
-            assert!(error.contains(mode) && error.contains("TLS"), "{error}");
-        }
+    fn an_address_says_where_and_how() {
         let name = |text: &str| Address::parse(text).map(|address| address.name);
         assert_eq!(
             name("postgres://u@h/d?sslmode=prefer").as_deref(),
@@ -226,6 +295,23 @@ mod tests {
             name("postgresql://u@h:5433").as_deref(),
             Ok("postgresql://h:5433/u")
         );
+        assert_eq!(
+            name("postgresql://u@/d?hostaddr=127.0.0.1").as_deref(),
+            Ok("postgresql://127.0.0.1/d")
+        );
         assert!(name("postgresql:///d").is_err_and(|error| error.contains("no host")));
+        for (text, words) in [
+            ("postgresql://u@h/d?sslmode=no", "none of disable"),
+            ("postgresql://u@h/d?colour=red", "colour"),
+            (
+                "postgresql://u@h/d?sslmode=verify-full&sslrootcert=%2Fa%20b",
+                "",
+            ),
+        ] {
+            match Address::parse(text) {
+                Ok(address) => assert!(words.is_empty(), "{address:?}"),
+                Err(error) => assert!(!words.is_empty() && error.contains(words), "{error}"),
+            }
+        }
     }
 }

@@ -8,6 +8,7 @@
 mod address;
 mod schema;
 mod statements;
+mod tls;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
