@@ -398,7 +398,7 @@ fn nothing_is_written_and_no_password_is_shown() {
     let demanding = format!("{with_password}?sslmode=verify-full");
     let cases: [(&str, &[&str]); 4] = [
         (&nowhere, &["3D000", "psql -l"]),
-        (&demanding, &["verify-full", "TLS"]),
+        (&demanding, &["verify-full", "sslrootcert"]),
         (
             "postgresql://u:sesame@127.0.0.1:1/d",
             &["cannot connect", "is the server there"],

@@ -362,7 +362,7 @@ fn a_certificate_that_signed_itself_is_believed_where_it_is_named() {
     let mut expired = of_authority.clone();
     expired.not_after = date_time_ymd(2021, 1, 1);
     let mut elsewhere = params("a server", &["db.example"]);
-    elsewhere.is_ca = of_authority.is_ca.clone();
+    elsewhere.is_ca = of_authority.is_ca;
     for (params, word) in [
         (params("a server", &["127.0.0.1"]), ""),
         (of_authority, ""),
