@@ -104,6 +104,9 @@ fn constants(project: &mut Project<'_>) {
                 let known = of_objects.entry(name);
                 add(known.or_insert_with(|| value.clone()), &value);
             }
+            for name in constants.running {
+                found.running.entry(name).or_default().insert(file);
+            }
             for (class, name, value) in constants.named {
                 let Some(value) = constant(value, &mut next) else {
                     not_known.push((file, class, name));

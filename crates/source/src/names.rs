@@ -301,7 +301,7 @@ pub(crate) fn is_connection(name: &str) -> bool {
 
 /// Whether a type is one of these.
 pub(crate) fn is_connection_type(of_type: &str) -> bool {
-    const TYPES: [&str; 20] = [
+    const TYPES: [&str; 30] = [
         "Connection",
         "sql.Tx",
         "sql.DB",
@@ -322,6 +322,16 @@ pub(crate) fn is_connection_type(of_type: &str) -> bool {
         "Knex",
         "Transaction",
         "Querier",
+        "DSLContext",
+        "Jdbi",
+        "xorm.Engine",
+        "gorm.DB",
+        "bun.DB",
+        "bun.Tx",
+        "pg.DB",
+        "pg.Tx",
+        "goqu.Database",
+        "dbr.Tx",
     ];
     // Clients of other things.
     const OTHERS: [&str; 6] = ["redis", "http", "grpc", "amqp", "s3.", "smtp"];
@@ -329,8 +339,68 @@ pub(crate) fn is_connection_type(of_type: &str) -> bool {
     TYPES.iter().any(|t| of_type.contains(t)) && !OTHERS.iter().any(|t| others.contains(t))
 }
 
-/// What Python calls on what stands behind `with`.
+/// What Python calls on what stands behind `with`, before and after.
 pub(crate) const ENTERS: &str = "__enter__";
+pub(crate) const LEAVES: &str = "__exit__";
+/// A connection that stands behind `with`: a transaction is begun on it.
+pub(crate) const BEGINS: &str = "with connection";
+/// PHP's `$$name`, and `include` and its like.
+pub(crate) const ANY_VARIABLE: &str = "$$";
+pub(crate) const INCLUDES: &str = "include";
+
+/// Go's `goto`.
+pub(crate) const JUMPS: &str = "goto";
+
+/// Whether a decorator makes a method one that is read, or written, as a field is.
+pub(crate) fn is_property(decorator: &Expression) -> bool {
+    let name = lower(decorator.last_name().unwrap_or_default());
+    name.ends_with("property") || matches!(name.as_str(), "setter" | "getter")
+}
+
+/// Methods that run where nobody names them: a field that is none, an element, the end of an object.
+pub(crate) fn is_magic(name: &str) -> bool {
+    matches!(name, "__get" | "__getitem__")
+}
+
+/// Runs a text as source, or another file: PHP's, Python's and JavaScript's.
+pub(crate) fn runs_source(name: &str) -> bool {
+    matches!(name, "eval" | "exec" | INCLUDES | "new Function")
+}
+
+/// Gives variables values whose names stand nowhere.
+pub(crate) fn gives_any_variable(name: &str) -> bool {
+    matches!(name, "extract" | "parse_str" | "eval" | ANY_VARIABLE)
+}
+
+/// Writes rows by the names of their columns, and is no method.
+pub(crate) fn writes_rows(name: &str) -> bool {
+    matches!(
+        name,
+        "pg_update" | "pg_insert" | "pg_delete" | "pg_copy_from" | "pg_put_line"
+    )
+}
+
+/// Tells whoever has asked for it that something has happened.
+pub(crate) fn publishes(name: &str) -> bool {
+    matches!(
+        lower(name).as_str(),
+        "publishevent" | "fireevent" | "publish" | "fire"
+    )
+}
+
+/// Whether an annotation has a method called for whatever is published.
+pub(crate) fn listens(annotation: &Expression) -> bool {
+    let name = lower(annotation.last_name().unwrap_or_default());
+    name.ends_with("listener") || name.ends_with("subscribe") || name.ends_with("eventhandler")
+}
+
+/// Whether a class is one whose methods a library gives bodies: they run SQL that stands elsewhere, or nowhere.
+pub(crate) fn is_mapper(class: &str) -> bool {
+    let name = lower(class);
+    ["mapper", "dao", "repository"]
+        .iter()
+        .any(|end| name.ends_with(end))
+}
 
 /// Opens a connection or a transaction of its own.
 pub(crate) fn opens(name: &str) -> bool {
@@ -359,7 +429,7 @@ pub(crate) fn begins(name: &str) -> bool {
     match lower(name).as_str() {
         "getconnection" | "connect" | "new pdo" | "new mysqli" | "mysqli_connect"
         | "pg_connect" => false,
-        "atomic" | ENTERS => true,
+        "atomic" | BEGINS => true,
         name => opens(name),
     }
 }
@@ -499,6 +569,8 @@ pub(crate) fn maps_objects(receiver: &Expression, name: &str) -> bool {
         | "updaterow"
         | "insertrow"
         | "deleterow"
+        | "acceptchanges"
+        | "to_sql"
         | "runscript" => true,
         _ => false,
     }
@@ -525,7 +597,7 @@ pub(crate) enum Database {
 /// Whether a name is one of what leads to a database: connections, transactions, and what libraries that make the SQL
 /// themselves call theirs.
 pub(crate) fn database(name: &str) -> Database {
-    const SURE: [&str; 25] = [
+    const SURE: [&str; 28] = [
         "db",
         "database",
         "tx",
@@ -551,6 +623,9 @@ pub(crate) fn database(name: &str) -> Database {
         "datasource",
         "repository",
         "jdbcinsert",
+        "dsl",
+        "dslcontext",
+        "supabase",
     ];
     // A constant is none, nor what Go and others hand through all calls.
     let is_constant = name.len() > 3 && !name.contains(char::is_lowercase);
@@ -637,7 +712,21 @@ pub(crate) fn writes(name: &str) -> bool {
         "executor",
     ];
     let name = lower(name).replace('_', "");
-    STARTS.iter().any(|start| name.starts_with(start))
+    let is_word = matches!(
+        name.as_str(),
+        "del"
+            | "patch"
+            | "patchandfetch"
+            | "patchandfetchbyid"
+            | "trash"
+            | "trashall"
+            | "wipe"
+            | "nuke"
+            | "relate"
+            | "unrelate"
+            | "autoexecute"
+    );
+    (is_word || STARTS.iter().any(|start| name.starts_with(start)))
         && !OTHERS.iter().any(|start| name.starts_with(start))
         && !["updated", "created", "deleted", "saved", "removed", "added"]
             .iter()
@@ -665,6 +754,11 @@ pub(crate) fn writes_itself(name: &str) -> bool {
         "findorcreate",
         "firstorcreate",
         "getorcreate",
+        "store",
+        "patch",
+        "trash",
+        "relate",
+        "unrelate",
     ]
     .iter()
     .any(|start| name.starts_with(start))

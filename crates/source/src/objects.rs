@@ -522,6 +522,23 @@ impl Objects {
         !classes.is_empty() && classes.iter().all(is_foreign)
     }
 
+    /// Whether a name of a file is known to be of some class.
+    pub(crate) fn is_named_in(&self, file: usize, name: &str) -> bool {
+        self.of_files.contains_key(&(file, name.to_owned()))
+    }
+
+    /// Whether one of these is a class whose methods a library gives bodies, or extends one.
+    pub(crate) fn are_mappers(&self, classes: &Classes) -> bool {
+        let mut all = classes.iter().flat_map(|of| self.with_bases(of));
+        all.any(|of| names::is_mapper(&of))
+    }
+
+    /// Whether one of these is a class, or extends it.
+    pub(crate) fn are_of(&self, classes: &Classes, class: &str) -> bool {
+        let mut all = classes.iter().flat_map(|of| self.with_bases(of));
+        all.any(|of| *of == *class)
+    }
+
     /// How objects of these classes run SQL, if they do.
     pub(crate) fn run(&self, classes: &Classes) -> Option<Runs> {
         classes

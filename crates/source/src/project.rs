@@ -50,6 +50,8 @@ pub(crate) struct Declared<'p> {
     pub(crate) takes_connection: bool,
     /// Whether it runs SQL on a parameter, whatever that is called.
     pub(crate) runs_on_parameter: bool,
+    /// Whether its variables may get values that are not seen: by their names, or as others' references.
+    pub(crate) is_dynamic: bool,
     /// Whether it runs a parameter as SQL: it is to its callers what a driver's method is.
     pub(crate) forwards: bool,
 }
@@ -80,6 +82,12 @@ pub(crate) struct Project<'p> {
     pub(crate) functions: Vec<Declared<'p>>,
     at: BTreeMap<(usize, usize), usize>,
     by_name: HashMap<String, Vec<usize>>,
+    /// Methods that are read or written as fields are, and may come to run SQL.
+    accessors: HashMap<String, Vec<usize>>,
+    /// Methods that run where nobody names them, and may come to run SQL: `__get`, `__getitem__`.
+    magic: Vec<usize>,
+    /// Files that run SQL outside of functions.
+    run_outside: BTreeSet<usize>,
     /// The classes of objects.
     pub(crate) objects: Objects,
     /// Constants and fields by file and name, and by class and name.
@@ -91,6 +99,8 @@ pub(crate) struct Project<'p> {
 pub(crate) struct Constants {
     pub(crate) of_files: BTreeMap<(usize, String), Value>,
     pub(crate) of_classes: BTreeMap<(String, String), Value>,
+    /// Names of files that stand for what may run SQL: what was made of a connection, functions in a map.
+    pub(crate) running: BTreeMap<String, BTreeSet<usize>>,
     /// Names that several places give a value: nobody else can tell which is meant.
     pub(crate) by_name: BTreeMap<String, Option<Value>>,
 }
@@ -102,6 +112,9 @@ impl<'p> Project<'p> {
             functions: Vec::new(),
             at: BTreeMap::new(),
             by_name: HashMap::new(),
+            accessors: HashMap::new(),
+            magic: Vec::new(),
+            run_outside: BTreeSet::new(),
             objects: Objects::default(),
             constants: Constants::default(),
         };
@@ -131,7 +144,48 @@ impl<'p> Project<'p> {
         let objects = std::mem::take(&mut project.objects);
         project.objects = objects.filled(&project);
         project.reach();
+        for (at, declared) in project.functions.iter().enumerate() {
+            if !declared.reaches {
+                continue;
+            }
+            if declared.function.is_accessor {
+                let all = project.accessors.entry(declared.name.clone());
+                all.or_default().push(at);
+            }
+            if names::is_magic(&declared.name) {
+                project.magic.push(at);
+            }
+        }
+        for (file, source) in sources.iter().enumerate() {
+            let mut calls = BTreeSet::new();
+            called(&source.module.body, false, &mut calls);
+            if calls
+                .iter()
+                .any(|name| names::surely_runs(name) || names::takes_sql(name))
+            {
+                project.run_outside.insert(file);
+            }
+        }
         project
+    }
+
+    /// The methods of that name that are read or written as fields are, and may come to run SQL.
+    pub(crate) fn accessors(&self, name: &str, language: Language) -> Vec<usize> {
+        let all = self.accessors.get(name).into_iter().flatten().copied();
+        all.filter(|at| self.sources[self.functions[*at].file].language == language)
+            .collect()
+    }
+
+    /// The methods that nobody names where they run, and that may come to run SQL.
+    pub(crate) fn magic(&self, language: Language) -> Vec<usize> {
+        let all = self.magic.iter().copied();
+        all.filter(|at| self.sources[self.functions[*at].file].language == language)
+            .collect()
+    }
+
+    /// Whether a file may run SQL outside of functions.
+    pub(crate) fn runs_outside(&self, file: usize) -> bool {
+        self.run_outside.contains(&file)
     }
 
     /// Which functions may come to run SQL, by what they call.
@@ -299,6 +353,21 @@ impl<'p> Project<'p> {
         })
     }
 
+    /// Whether a name that no function has given a value stands for what may run SQL: in its file, or, where that says
+    /// nothing of it, in whichever it may be from.
+    pub(crate) fn is_running(&self, name: &str, file: usize) -> bool {
+        let files = self.constants.running.get(name);
+        files.is_some_and(|files| {
+            let language = self.sources[file].language;
+            let is_others = !self.objects.is_named_in(file, name);
+            files.contains(&file)
+                || is_others
+                    && files
+                        .iter()
+                        .any(|of| self.sources[*of].language == language)
+        })
+    }
+
     /// What a name stands for that no function has given a value.
     pub(crate) fn constant(&self, path: &str, file: usize, class: Option<&str>) -> Option<&Value> {
         let (of, name) = match path.rsplit_once('.') {
@@ -395,7 +464,7 @@ impl<'p> Collect<'_, 'p> {
 
     fn function(&mut self, function: &'p Function, name: String) {
         let mut calls = BTreeSet::new();
-        called(&function.body, &mut calls);
+        called(&function.body, true, &mut calls);
         let source = &self.project.sources[self.file];
         let takes = |p: &crate::syntax::Parameter| {
             names::is_connection_type(&p.of_type)
@@ -422,7 +491,8 @@ impl<'p> Collect<'_, 'p> {
             receiver: receiver.map(|(name, _)| name.to_owned()),
             nested: self.nested,
             within: self.within,
-            runs: calls.iter().any(|name| names::may_run(name)),
+            runs: calls.iter().any(|name| names::may_run(name))
+                || function.annotations.iter().any(has_sql),
             reaches: false,
             opens: calls.iter().any(|name| names::opens(name)),
             ends,
@@ -430,6 +500,7 @@ impl<'p> Collect<'_, 'p> {
             takes_connection: function.parameters.iter().any(takes),
             runs_on_parameter: of_parameters.runs_on,
             forwards: of_parameters.forwards,
+            is_dynamic: source.language == Language::Php && is_dynamic(function, &calls),
         });
         let place = (self.file, function.range.start);
         self.project.at.insert(place, at);
@@ -523,15 +594,34 @@ pub(crate) fn parts(value: &Expression) -> Vec<&Expression> {
     }
 }
 
-/// The names of all that is called in some statements, those in functions within them included.
-fn called(statements: &[Statement], found: &mut BTreeSet<String>) {
-    expressions(statements, true, &mut |value| {
+/// The names of all that is called in some statements; with those in functions within them, where `within`.
+fn called(statements: &[Statement], within: bool, found: &mut BTreeSet<String>) {
+    expressions(statements, within, &mut |value| {
         if let ExpressionKind::Call { callee, .. } = &value.kind
             && let Some(name) = callee.last_name()
         {
             found.insert(name.to_owned());
         }
     });
+}
+
+/// Whether a function's variables may get values that are not seen.
+fn is_dynamic(function: &Function, calls: &BTreeSet<String>) -> bool {
+    let mut found = calls.iter().any(|name| names::gives_any_variable(name));
+    expressions(&function.body, true, &mut |value| {
+        if let ExpressionKind::Assign { value, .. } = &value.kind {
+            found |= matches!(value.kind, ExpressionKind::Reference(_));
+        }
+    });
+    found
+}
+
+/// Whether an annotation is given SQL.
+fn has_sql(annotation: &Expression) -> bool {
+    let ExpressionKind::Call { arguments, .. } = &annotation.kind else {
+        return false;
+    };
+    arguments.iter().any(Argument::begins_as_sql)
 }
 
 /// Whether an annotation is given a text.

@@ -36,6 +36,8 @@ pub(crate) struct Function {
     pub(crate) reference: bool,
     /// Whether it has no body: others give it one.
     pub(crate) is_abstract: bool,
+    /// Whether it runs where it is read, or written, as a field is.
+    pub(crate) is_accessor: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -45,6 +47,8 @@ pub(crate) struct Parameter {
     pub(crate) of_type: String,
     /// Whether it is a field, too: `constructor(private readonly client: Client)`.
     pub(crate) is_field: bool,
+    /// Whether it is its caller's variable: `function change(&$text)`.
+    pub(crate) is_reference: bool,
 }
 
 #[derive(Clone, Debug)]

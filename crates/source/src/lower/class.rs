@@ -61,6 +61,7 @@ impl Lowering<'_> {
                         name: last.to_owned(),
                         of_type: of_type.clone(),
                         is_field: true,
+                        ..Parameter::default()
                     });
                 }
                 for name in names {
@@ -68,6 +69,7 @@ impl Lowering<'_> {
                         name: self.name(name),
                         of_type: of_type.clone(),
                         is_field: true,
+                        ..Parameter::default()
                     });
                 }
             }
@@ -157,6 +159,7 @@ impl Lowering<'_> {
                     name: self.name(name),
                     of_type: of_type.clone(),
                     is_field: true,
+                    ..Parameter::default()
                 });
             }
         }

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     language::Language,
+    names,
     syntax::{Argument, Expression, ExpressionKind, Function, Parameter, Statement, StatementKind},
     value::looks_like_sql,
 };
@@ -215,9 +216,25 @@ impl Lowering<'_> {
             | "field_definition"
             | "resource"
             | "assignment_pattern" => self.assignment(node),
+            // `$$name`, and what another file puts here.
+            "dynamic_variable_name" => self.called_by(names::ANY_VARIABLE, node),
+            "include_expression"
+            | "include_once_expression"
+            | "require_expression"
+            | "require_once_expression" => self.called_by(names::INCLUDES, node),
             "as_pattern" => self.alias(node),
             "expression_statement" => self.inside(node),
             _ => self.others(node),
+        }
+    }
+
+    /// A call that the language writes otherwise.
+    pub(super) fn called_by(&mut self, name: &str, node: Node<'_>) -> ExpressionKind {
+        let callee = self.expression_of(ExpressionKind::Name(name.to_owned()), node);
+        let arguments = named(node).into_iter().map(|n| self.argument(n)).collect();
+        ExpressionKind::Call {
+            callee: Box::new(callee),
+            arguments,
         }
     }
 
@@ -403,7 +420,17 @@ impl Lowering<'_> {
             let body = self.statements(body);
             if let ExpressionKind::Call { arguments, .. } = &mut kind {
                 for member in body {
-                    if let StatementKind::Function(function) = member.kind {
+                    let function = match member.kind {
+                        StatementKind::Function(function) => Some(function),
+                        // What makes it ready.
+                        StatementKind::Block(body) => Some(Box::new(Function {
+                            body,
+                            range: member.range.clone(),
+                            ..Function::default()
+                        })),
+                        _ => None,
+                    };
+                    if let Some(function) = function {
                         arguments.push(Argument {
                             name: None,
                             value: Expression {
@@ -592,7 +619,12 @@ impl Lowering<'_> {
             // Declared, and nothing yet.
             return ExpressionKind::Other(Vec::new());
         };
-        let value = self.expression(value);
+        let mut value = self.expression(value);
+        if node.kind() == "reference_assignment_expression" {
+            let range = value.range.clone();
+            let kind = ExpressionKind::Reference(Box::new(value));
+            value = Expression { kind, range };
+        }
         let value = self.typed(node, value);
         let operator = match node.kind() {
             "short_var_declaration"
@@ -871,6 +903,12 @@ impl Lowering<'_> {
             Language::TypeScript | Language::JavaScript => says_private || name.starts_with('#'),
             _ => says_private,
         };
+        let annotations = self.annotations(node);
+        let says_accessor = matches!(self.language, Language::TypeScript | Language::JavaScript)
+            && head
+                .split_whitespace()
+                .any(|word| matches!(word, "get" | "set"))
+            && !matches!(name.as_str(), "get" | "set");
         let returns = ["return_type", "result", "type"]
             .iter()
             .find_map(|field| node.child_by_field_name(field));
@@ -881,9 +919,10 @@ impl Lowering<'_> {
             body,
             range: node.byte_range(),
             private,
-            annotations: self.annotations(node),
+            annotations,
             reference: false,
             is_abstract: node.child_by_field_name("body").is_none(),
+            is_accessor: says_accessor,
         }
     }
 

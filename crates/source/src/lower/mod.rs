@@ -162,6 +162,7 @@ impl<'t> Lowering<'t> {
                     name: name.trim_start_matches(['*', '.']).to_owned(),
                     of_type: of_type.clone(),
                     is_field,
+                    is_reference: child.child_by_field_name("reference_modifier").is_some(),
                 });
             }
         }

@@ -1,5 +1,7 @@
 //! Statements, functions and classes.
 
+use std::ops::Range;
+
 use tree_sitter::Node;
 
 use super::{DEPTH_MAX, Lowering, expression::is_block, named};
@@ -118,7 +120,14 @@ impl Lowering<'_> {
                 StatementKind::Throw(value.map(|n| self.expression(n)))
             }
             "exit_statement" => StatementKind::Throw(None),
-            "break_statement" | "continue_statement" | "goto_statement" => StatementKind::Leave,
+            "break_statement" | "continue_statement" => StatementKind::Leave,
+            "goto_statement" => {
+                let jump = self.called_by(names::JUMPS, node);
+                let jump = self.expression_of(jump, node);
+                let jump = self.statement_of(StatementKind::Expression(jump), node);
+                let leave = self.statement_of(StatementKind::Leave, node);
+                StatementKind::Block(vec![jump, leave])
+            }
             "block"
             | "statement_block"
             | "compound_statement"
@@ -450,9 +459,15 @@ impl Lowering<'_> {
 
     fn attempt(&mut self, node: Node<'_>) -> StatementKind {
         let mut body = Vec::new();
+        let mut closed = Vec::new();
         if let Some(resources) = node.child_by_field_name("resources") {
             for child in named(resources) {
                 let value = self.expression(child);
+                if let ExpressionKind::Assign { target, .. } = &value.kind {
+                    let close = called_on((**target).clone(), "close", child.byte_range());
+                    // The last that was opened is the first that is closed.
+                    closed.insert(0, expression_statement(close));
+                }
                 body.push(self.statement_of(StatementKind::Expression(value), child));
             }
         }
@@ -477,27 +492,36 @@ impl Lowering<'_> {
                 _ => {}
             }
         }
+        closed.append(&mut finally);
         StatementKind::Try {
             body,
             handlers,
-            finally,
+            finally: closed,
         }
     }
 
     /// Python's `with`: what is entered is assigned, then the body runs.
     fn with(&mut self, node: Node<'_>) -> StatementKind {
-        let mut block = Vec::new();
+        let (mut block, mut after) = (Vec::new(), Vec::new());
         let clause = named(node).into_iter().find(|n| n.kind() == "with_clause");
         for item in clause.map_or_else(Vec::new, named) {
             let inner = item.child_by_field_name("value").unwrap_or(item);
             let mut value = self.expression(inner);
+            let object = match &value.kind {
+                ExpressionKind::Assign { value, .. } => value,
+                _ => &value,
+            };
+            if matches!(object.kind, ExpressionKind::Call { .. }) {
+                self.enter(value, inner, &mut block, &mut after);
+                continue;
+            }
             // A connection that is entered is a transaction; what is called is one by its name.
             if matches!(
                 value.kind,
                 ExpressionKind::Name(_) | ExpressionKind::Member(..)
             ) && value.last_name().is_some_and(names::is_connection)
             {
-                let enter = ExpressionKind::Member(Box::new(value), names::ENTERS.to_owned());
+                let enter = ExpressionKind::Member(Box::new(value), names::BEGINS.to_owned());
                 let enter = self.expression_of(enter, inner);
                 let call = ExpressionKind::Call {
                     callee: Box::new(enter),
@@ -507,8 +531,61 @@ impl Lowering<'_> {
             }
             block.push(self.statement_of(StatementKind::Expression(value), item));
         }
-        block.extend(self.body_of(node, "body"));
+        let body = self.body_of(node, "body");
+        match after.is_empty() {
+            true => block.extend(body),
+            false => {
+                let whole = StatementKind::Try {
+                    body,
+                    handlers: Vec::new(),
+                    finally: after,
+                };
+                block.push(self.statement_of(whole, node));
+            }
+        }
         StatementKind::Block(block)
+    }
+
+    /// An object that was made for `with`: it is entered in front of the body, and left behind it.
+    fn enter(
+        &mut self,
+        made: Expression,
+        node: Node<'_>,
+        before: &mut Vec<Statement>,
+        after: &mut Vec<Statement>,
+    ) {
+        let (target, object) = match made.kind {
+            ExpressionKind::Assign { target, value, .. } => (Some(target), value),
+            _ => (None, Box::new(made)),
+        };
+        // What no name of the program's is.
+        let name = ExpressionKind::Name(format!("with {}", node.start_byte()));
+        let kept = self.expression_of(name, node);
+        let start = node.start_byte();
+        before.push(self.assign(Box::new(kept.clone()), object, start..node.end_byte()));
+        let whole = start..node.end_byte();
+        let entered = called_on(kept.clone(), names::ENTERS, whole.clone());
+        before.push(match target {
+            Some(target) => self.assign(target, Box::new(entered), whole),
+            None => expression_statement(entered),
+        });
+        // At a place of its own: what is known of a call is known by its place.
+        let behind = node.end_byte().saturating_sub(1)..node.end_byte();
+        after.push(expression_statement(called_on(kept, names::LEAVES, behind)));
+    }
+
+    fn assign(
+        &mut self,
+        target: Box<Expression>,
+        value: Box<Expression>,
+        range: Range<usize>,
+    ) -> Statement {
+        let kind = ExpressionKind::Assign {
+            target,
+            operator: None,
+            value,
+        };
+        expression_statement(Expression { kind, range })
     }
 
     fn leave(&mut self, node: Node<'_>) -> StatementKind {
@@ -545,11 +622,34 @@ impl Lowering<'_> {
         }
         for statement in &mut inner {
             match &mut statement.kind {
-                StatementKind::Function(function) => function.annotations.append(&mut decorators),
+                StatementKind::Function(function) => {
+                    function.annotations.append(&mut decorators);
+                    function.is_accessor = function.annotations.iter().any(names::is_property);
+                }
                 StatementKind::Class { annotations, .. } => annotations.append(&mut decorators),
                 _ => {}
             }
         }
         StatementKind::Block(inner)
+    }
+}
+
+/// `of.name()`.
+fn called_on(of: Expression, name: &str, range: Range<usize>) -> Expression {
+    let callee = Expression {
+        kind: ExpressionKind::Member(Box::new(of), name.to_owned()),
+        range: range.clone(),
+    };
+    let kind = ExpressionKind::Call {
+        callee: Box::new(callee),
+        arguments: Vec::new(),
+    };
+    Expression { kind, range }
+}
+
+fn expression_statement(value: Expression) -> Statement {
+    Statement {
+        range: value.range.clone(),
+        kind: StatementKind::Expression(value),
     }
 }

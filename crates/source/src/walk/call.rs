@@ -90,18 +90,36 @@ impl Walk<'_, '_> {
             self.not_known(&call, reason, String::new());
             return self.computed(&values, whole);
         }
+        if on.is_none() && names::writes_rows(name) {
+            let reason = format!("{} makes the SQL itself", shown(&call));
+            self.not_known(&call, reason, String::new());
+            return self.computed(&values, whole);
+        }
+        self.by_no_name(&call, &values);
         if names::calls_routine(name) && on.is_some() {
             let reason = format!("{} calls a routine by its name", shown(&call));
             self.not_known(&call, reason, String::new());
             return self.computed(&values, whole);
         }
         if let Some(found) = self.of_statement(&call, receiver.as_ref(), &values) {
+            self.continues(&call, &values, &found);
+            // What runs a text may be the program's own.
+            let own = self.project.find(name, self.file(), None);
+            self.change_references(&call, own.as_slice(), &values);
             return found;
         }
+        self.writes_rows_back(&call, receiver.as_ref());
         if let Some(found) = self.of_rows(&call, receiver.as_ref(), &values) {
             return found;
         }
         let by_class = self.methods_called(&call);
+        let is_with = matches!(name, names::ENTERS | names::LEAVES);
+        if is_with && by_class.is_empty() {
+            // What a library's object is entered as is as good as the object.
+            return receiver
+                .filter(|_| name == names::ENTERS)
+                .unwrap_or(Value::Nothing);
+        }
         let function = match &*by_class {
             [] => self.function_called(&call, receiver.as_ref()),
             [one] => Some(*one),
@@ -116,6 +134,7 @@ impl Walk<'_, '_> {
             [at] => {
                 if self.belongs(*at, &call, receiver.as_ref()) && self.may_enter(*at, &call) {
                     let found = self.follow(*at, &values, &call);
+                    self.change_references(&call, &functions, &values);
                     return match self.makes(&call).is_some() {
                         // What it made, and not what the constructor returns.
                         true => self.made_with(&call, &values),
@@ -147,9 +166,14 @@ impl Walk<'_, '_> {
             };
             self.lose_fields(methods);
         }
-        if !self.unknown_sql(&call, &values) && function.is_none() {
+        self.change_references(&call, &functions, &values);
+        let is_told = self.unknown_sql(&call, &values);
+        if !is_told && function.is_none() {
             self.escapes(&call, receiver.as_ref(), &values);
             self.calls_back(&call, receiver.as_ref());
+        } else if !is_told && by_class.is_empty() && on.is_some() {
+            // The only function of that name may be another's.
+            self.given_away(&call, &values);
         }
         let opens = |at: &usize| self.project.functions[*at].opens;
         let opened = functions.iter().any(opens);
@@ -161,6 +185,31 @@ impl Walk<'_, '_> {
                 let all: Vec<Value> = receiver.into_iter().chain(values).collect();
                 self.made_with(&call, &all)
             }
+        }
+    }
+
+    /// JavaScript's functions that are called with what a statement has come to.
+    fn continues(&mut self, call: &Call<'_>, values: &[Value], found: &Value) {
+        let language = self.project.sources[self.file()].language;
+        let is_script = matches!(language, Language::JavaScript | Language::TypeScript);
+        let Some(Value::Function(at)) = values.last().filter(|_| is_script) else {
+            return;
+        };
+        let inner = Call {
+            whole: call.whole,
+            callee: call.callee,
+            arguments: &[],
+            name: call.name,
+            on: None,
+            classes: Rc::default(),
+        };
+        if self.project.functions[*at].nested && self.may_enter(*at, &inner) {
+            // What went wrong comes first.
+            let given = [Value::Nothing, found.clone()];
+            self.steps.push(Vec::new());
+            self.follow(*at, &given, &inner);
+            let steps = self.steps.pop().unwrap_or_default();
+            self.either(vec![(call.whole.range.start, steps)]);
         }
     }
 
@@ -493,6 +542,10 @@ impl Walk<'_, '_> {
         });
         let exits = std::mem::take(&mut self.exits);
         let aborted = self.aborted;
+        if declared.function.is_abstract {
+            self.annotations(declared.function);
+        }
+        self.decorators(declared.function);
         self.block(&declared.function.body);
         self.aborted = aborted;
         self.exits = exits;

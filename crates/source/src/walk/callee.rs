@@ -35,8 +35,19 @@ impl Walk<'_, '_> {
                 if let Some(Value::Function(at)) = self.state.variables.get(name) {
                     return Some(*at);
                 }
-                let name = name.strip_prefix("new ").unwrap_or(name);
-                self.project.find(name, file, class.as_deref())
+                let made = name.strip_prefix("new ").unwrap_or(name);
+                let found = self.project.find(made, file, class.as_deref())?;
+                // A method is called on something, but for Java's; and a variable is what it was given.
+                let language = self.project.sources[file].language;
+                let declared = &self.project.functions[found];
+                let is_method = declared.class.is_some() && declared.within.is_none();
+                let is_variable = || {
+                    let known = self.state.variables.get(name);
+                    known.is_some_and(|value| self.may_run(value))
+                };
+                let may_be =
+                    language == Language::Java || made != name || !is_method && !is_variable();
+                may_be.then_some(found)
             }
             (_, Some(Value::Function(at)))
                 if !matches!(call.callee.kind, ExpressionKind::Member(..)) =>
@@ -89,10 +100,29 @@ impl Walk<'_, '_> {
                     return None;
                 }
                 // A method of something else: whose, its name tells where there is one of that name alone.
-                self.project.find(name, file, None)
+                let found = self.project.find(name, file, None);
+                found.filter(|at| self.may_take(*at, call.arguments.len()))
             }
             _ => None,
         }
+    }
+
+    /// Whether a method can be called with so many arguments. In Python alone all have to be there.
+    fn may_take(&self, at: usize, count: usize) -> bool {
+        let declared = &self.project.functions[at];
+        let source = &self.project.sources[declared.file];
+        let function = declared.function;
+        let end = function
+            .body
+            .first()
+            .map_or(function.range.end, |s| s.range.start);
+        let head = source
+            .text
+            .get(function.range.start..end)
+            .unwrap_or_default();
+        source.language != Language::Python
+            || head.contains('*')
+            || function.parameters.len() >= count + usize::from(declared.class.is_some())
     }
 
     /// What is known of the object that an expression is.

@@ -178,6 +178,16 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Tells of a call that is given a connection, if it may run something on that.
+    pub(super) fn given_away(&mut self, call: &Call<'_>, values: &[Value]) {
+        if self.constants || self.is_told_within(call) {
+            return;
+        }
+        if let Some((_, reason)) = self.takes_along(call, values) {
+            self.perhaps(call, reason);
+        }
+    }
+
     /// Tells of what may run something, if anything else is seen to run in the transaction.
     pub(super) fn perhaps(&mut self, call: &Call<'_>, reason: String) {
         if self.constants {
@@ -215,6 +225,18 @@ impl Walk<'_, '_> {
                 "{} is something that was made of what runs SQL: what it runs is not known",
                 shown(call)
             );
+            self.perhaps(call, reason);
+        }
+    }
+
+    /// Tells of rows that a library writes back: `record.store()`.
+    pub(super) fn writes_rows_back(&mut self, call: &Call<'_>, receiver: Option<&Value>) {
+        let language = self.project.sources[self.file()].language;
+        let writes = names::surely_writes_itself(call.name)
+            || language == Language::Java
+                && matches!(call.name, "store" | "insert" | "update" | "delete");
+        if writes && matches!(receiver, Some(Value::Rows(_))) {
+            let reason = format!("{} has a library write what was read", shown(call));
             self.perhaps(call, reason);
         }
     }
@@ -260,6 +282,11 @@ impl Walk<'_, '_> {
             {
                 true
             }
+            // Of a class that a framework lays over a table: `Account.update("balance = 0")`.
+            "update" | "delete" if language == Language::Java && is_class_of(on) => {
+                let first = call.arguments.first().map(|argument| &argument.value.kind);
+                matches!(first, Some(ExpressionKind::Text(text)) if text.text.contains(['=', '?']))
+            }
             "delete" => call.arguments.is_empty(),
             // A search engine's has an index.
             "update" => {
@@ -267,18 +294,34 @@ impl Walk<'_, '_> {
                 named && language == Language::Python && !names.any(|name| name == "index")
             }
             "execute" | "Exec" => !on.last_name().is_some_and(names::is_executor),
+            // Made of tables: `query.Account.Where(…).Update(…)`.
+            _ if language == Language::Go && names::writes_itself(name) && is_query(on) => true,
             "create" | "add" | "remove" | "acreate" => {
                 on.last_name().is_some_and(|of| of.ends_with("_set"))
             }
             _ => false,
         };
+        // What was found by a library may be written back by it when it changes.
+        let is_found = || {
+            let of = on.path().and_then(|path| self.known(&path));
+            language == Language::Java
+                && changes(name)
+                && !call.arguments.is_empty()
+                && on
+                    .last_name()
+                    .is_some_and(|of| names::database(of) == Database::No)
+                && of.is_some_and(|of| of.leads_to_database())
+        };
+        // A library gives it a body.
+        let is_mapped = || self.project.objects.are_mappers(&call.classes) && !names::reads(name);
         // What a library has made of a connection.
         let is_made = || {
             self.project.objects.are_given(&call.classes)
                 && !names::runs_nothing_on_it(name)
                 && !names::reads(name)
         };
-        (on_itself && !is_own() || is_made()).then(|| (Database::Perhaps, reason()))
+        (on_itself && !is_own() || is_made() || is_found() || is_mapped() && !is_own())
+            .then(|| (Database::Perhaps, reason()))
     }
 
     /// Somebody is given a connection.
@@ -297,6 +340,25 @@ impl Walk<'_, '_> {
             matches!(value, Value::Function(_))
                 || own && name.is_some_and(|n| self.project.has(n, language))
         };
+        // A method of a connection, for whoever calls it: `Thread(target=connection.execute)`.
+        let method = call
+            .arguments
+            .iter()
+            .find_map(|argument| match &argument.value.kind {
+                ExpressionKind::Member(of, name)
+                    if names::is_of_drivers(name) && self.is_connection(of) =>
+                {
+                    Some(format!(
+                        "{} is given {name}() of {}: what it runs is not known",
+                        shown(call),
+                        of.last_name().unwrap_or("a connection")
+                    ))
+                }
+                _ => None,
+            });
+        if let Some(reason) = method {
+            return Some((Database::Perhaps, reason));
+        }
         // Who is given a function calls that, with what it has been given.
         if names::runs_nothing_on_it(call.name)
             || makes
@@ -330,6 +392,13 @@ impl Walk<'_, '_> {
         let Some(name) = value.last_name() else {
             return false;
         };
+        // A class is none of its objects.
+        let is_class = name.starts_with(char::is_uppercase)
+            && name.contains(char::is_lowercase)
+            && self.project.sources[self.file()].language == Language::Python;
+        if is_class {
+            return false;
+        }
         let of_other_things = |name: &str| {
             let name = name.to_ascii_lowercase();
             [
@@ -399,8 +468,12 @@ impl Walk<'_, '_> {
             }
             // Something of a database may have gone into it.
             let path = at.path();
-            let known = path.and_then(|path| self.state.variables.get(&path));
-            if known.is_some_and(Value::leads_to_database) {
+            let known = path.and_then(|path| self.known(&path));
+            let is_running = |name: &str| {
+                !self.state.variables.contains(name) && self.project.is_running(name, self.file())
+            };
+            let of_file = matches!(&at.kind, ExpressionKind::Name(name) if is_running(name));
+            if of_file || known.is_some_and(|known| known.leads_to_database()) {
                 found = found.max(Database::Perhaps);
             }
             at = match &at.kind {
@@ -416,6 +489,14 @@ impl Walk<'_, '_> {
     }
 }
 
+/// Whether a method changes its object, by its name: `setBalance`.
+fn changes(name: &str) -> bool {
+    let rest = ["set", "add", "remove"]
+        .iter()
+        .find_map(|start| name.strip_prefix(start));
+    rest.is_some_and(|rest| rest.starts_with(char::is_uppercase))
+}
+
 /// Whether what is called begins with the name of a class: `Account::where(…)->update(…)`.
 fn is_class_of(on: &Expression) -> bool {
     match &on.kind {
@@ -423,6 +504,18 @@ fn is_class_of(on: &Expression) -> bool {
             name.starts_with(char::is_uppercase) && !names::is_of_languages(name)
         }
         ExpressionKind::Member(of, _) | ExpressionKind::Call { callee: of, .. } => is_class_of(of),
+        _ => false,
+    }
+}
+
+/// Whether what is called is a query that a library makes, in Go.
+fn is_query(on: &Expression) -> bool {
+    match &on.kind {
+        ExpressionKind::Call { callee, .. } => {
+            let is_part = |name: &str| matches!(name, "Where" | "WithContext" | "Unscoped");
+            callee.last_name().is_some_and(is_part) || is_query(callee)
+        }
+        ExpressionKind::Member(of, _) => is_query(of),
         _ => false,
     }
 }

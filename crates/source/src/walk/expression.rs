@@ -43,6 +43,10 @@ impl Walk<'_, '_> {
             ExpressionKind::Null => Value::Nothing,
             ExpressionKind::Name(name) => self.named(name, value),
             ExpressionKind::Member(of, name) => {
+                if let Some(found) = self.of_accessor(of, name, value, None) {
+                    return found;
+                }
+                self.of_magic(of, name, value);
                 if let Some(path) = value.path()
                     && let Some(known) = self.known(&path)
                 {
@@ -52,6 +56,7 @@ impl Walk<'_, '_> {
                 self.part(&from, name, None, value)
             }
             ExpressionKind::Index(of, at) => {
+                self.of_magic(of, "", value);
                 let from = self.evaluate(of);
                 let key = self.evaluate(at);
                 match (&from, &at.kind) {
@@ -84,10 +89,10 @@ impl Walk<'_, '_> {
                         let name = name.clone();
                         match &from {
                             Value::Map(_) => self.part(&from, &name, None, value),
-                            _ => self.computed(&[from, key], value),
+                            _ => self.any_part(&from, &[key], value),
                         }
                     }
-                    _ => self.computed(&[from, key], value),
+                    _ => self.any_part(&from, &[key], value),
                 }
             }
             ExpressionKind::Call { callee, arguments } => self.call(value, callee, arguments),
@@ -241,12 +246,36 @@ impl Walk<'_, '_> {
         Value::Scalar(made)
     }
 
-    /// What a path of names stands for, where that is known.
-    fn known(&self, path: &str) -> Option<Value> {
-        if let Some(value) = self.state.variables.get(path) {
-            return Some(value.clone());
+    /// A part of something, nobody knows which.
+    fn any_part(&mut self, from: &Value, others: &[Value], value: &Expression) -> Value {
+        let all = [std::slice::from_ref(from), others].concat();
+        let may_run = self.may_run(from);
+        let mut found = self.computed(&all, value);
+        if let Value::Scalar(scalar) = &mut found {
+            scalar.database |= may_run;
         }
+        found
+    }
+
+    /// Whether it leads to a database, or is a function that may come to run something there.
+    pub(super) fn may_run(&self, value: &Value) -> bool {
+        match value {
+            Value::Function(at) => self.project.functions[*at].reaches,
+            Value::Map(pairs) => pairs.iter().any(|(_, value)| self.may_run(value)),
+            Value::List(values) => values.iter().any(|value| self.may_run(value)),
+            value => value.leads_to_database(),
+        }
+    }
+
+    /// What a path of names stands for, where that is known.
+    pub(super) fn known(&self, path: &str) -> Option<Value> {
         let frame = self.frame();
+        if let Some(value) = self.state.variables.get(path) {
+            let is_dynamic = |at: usize| self.project.functions[at].is_dynamic;
+            let may_be_another = frame.function.is_some_and(is_dynamic)
+                && matches!(value, Value::Text(_) | Value::List(_) | Value::Map(_));
+            return (!may_be_another).then(|| value.clone());
+        }
         // A variable's own part is no constant.
         let first = path.split('.').next().unwrap_or_default();
         if first != path && self.state.variables.contains(first) {
@@ -277,7 +306,7 @@ impl Walk<'_, '_> {
         }
         let shown = self.source(&value.range).trim_start_matches('$').to_owned();
         let mut fresh = self.plain(&shown, Vec::new(), false);
-        fresh.database = self.runs_together(value);
+        fresh.database = self.runs_together(value) || self.project.is_running(name, file);
         let fresh = Value::Scalar(fresh);
         // It stands for one value from here on, until it is given another.
         if !self.constants {
@@ -297,7 +326,7 @@ impl Walk<'_, '_> {
         match from {
             Value::Map(pairs) => match pairs.iter().rev().find(|(key, _)| key == name) {
                 Some((_, found)) => found.clone(),
-                None => self.computed(std::slice::from_ref(from), value),
+                None => self.any_part(from, &[], value),
             },
             Value::Rows(runs) => self.column(runs, name, number, value),
             Value::Text(_) | Value::Handle(_) | Value::Function(_) if number.is_none() => {
@@ -487,6 +516,9 @@ impl Walk<'_, '_> {
                 self.assign(target, value);
             }
             ExpressionKind::Name(_) | ExpressionKind::Member(..) => {
+                if let ExpressionKind::Member(of, name) = &target.kind {
+                    self.of_accessor(of, name, target, Some(&value));
+                }
                 let Some(path) = target.path() else {
                     return;
                 };

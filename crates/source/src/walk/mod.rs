@@ -11,6 +11,7 @@ mod call;
 mod callee;
 mod escape;
 mod expression;
+mod implicit;
 mod remembered;
 mod run;
 mod state;
@@ -180,6 +181,8 @@ pub(crate) struct Object {
 pub(crate) struct Constants {
     /// The class, if it is a field, the name, and the value.
     pub(crate) named: Vec<(Option<String>, String, Value)>,
+    /// Names of the file that stand for what may run SQL: what was made of a connection, functions in a map.
+    pub(crate) running: Vec<String>,
     /// What fields of that name are given, whoever's they are.
     pub(crate) of_objects: Vec<(String, Value)>,
 }
@@ -282,6 +285,7 @@ impl<'p, 's> Walk<'p, 's> {
             ran: 0,
         });
         self.annotations(declared.function);
+        self.decorators(declared.function);
         self.block(&declared.function.body);
         self.tell_again();
         self.finish()
@@ -315,6 +319,11 @@ impl<'p, 's> Walk<'p, 's> {
         let mut found = Constants::default();
         let project = self.project;
         self.constants_in(&project.sources[file].module.body, &mut found.named);
+        let may_run = |(class, _, value): &&(Option<String>, String, Value)| {
+            class.is_none() && !matches!(value, Value::Function(_)) && self.may_run(value)
+        };
+        let running = found.named.iter().filter(may_run);
+        found.running = running.map(|(_, name, _)| name.clone()).collect();
         for given in project.reassigned_in(file) {
             let class = given.of.map(str::to_owned);
             let value = match given.adds {
@@ -510,11 +519,7 @@ impl<'p, 's> Walk<'p, 's> {
         }
         let mut read = left.read();
         read.extend(right.read());
-        let may_run = |value: &Value| match value {
-            Value::Function(at) => self.project.functions[*at].reaches,
-            value => value.leads_to_database(),
-        };
-        let database = may_run(left) || may_run(right);
+        let database = self.may_run(left) || self.may_run(right);
         if let (Value::Text(texts), other) | (other, Value::Text(texts)) = (left, right) {
             // The text, or what is not known.
             let hole = match other {

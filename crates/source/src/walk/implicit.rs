@@ -1,0 +1,255 @@
+//! What runs without being called by its name: methods that are read and written as fields are, decorators, who is told
+//! of what is published, source in texts.
+//!
+//! Python calls more (`__add__`), and so does PHP (`__toString`): those are not looked for.
+
+use std::rc::Rc;
+
+use super::{
+    Walk,
+    call::{Call, is_own, shown},
+    callee::CANDIDATES_MAX,
+};
+use crate::{
+    language::Language,
+    names,
+    project::{Declared, expressions},
+    syntax::{Expression, ExpressionKind, Function},
+    value::{Folded, Value},
+};
+
+impl Walk<'_, '_> {
+    /// What a field comes to that is a method: `account.balance`, which is asked of the database. `given` is what is
+    /// written to it.
+    pub(super) fn of_accessor(
+        &mut self,
+        of: &Expression,
+        name: &str,
+        whole: &Expression,
+        given: Option<&Value>,
+    ) -> Option<Value> {
+        let language = self.project.sources[self.file()].language;
+        let accessors = self.project.accessors(name, language);
+        if accessors.is_empty() || self.constants {
+            return None;
+        }
+        let classes = self.object(of).classes;
+        let call = Call {
+            whole,
+            callee: whole,
+            arguments: &[],
+            name,
+            on: Some(of),
+            classes: classes.clone(),
+        };
+        // By its class alone: everything has fields, and many are called alike.
+        let mut methods = self.project.objects.methods(self.project, &classes, name);
+        methods.retain(|at| accessors.contains(at));
+        let values = given.map_or(&[][..], std::slice::from_ref);
+        match methods.as_slice() {
+            [] => None,
+            several if several.len() <= CANDIDATES_MAX => {
+                let receiver = self.evaluate(of);
+                self.one_of(several, values, &call, Some(&receiver))
+            }
+            _ => {
+                let reason = format!(
+                    "{} is read, and is one of several methods of that name",
+                    shown(&call)
+                );
+                self.perhaps(&call, reason);
+                None
+            }
+        }
+    }
+
+    /// Tells of a decorator of the program's own that runs SQL around what it decorates.
+    pub(super) fn decorators(&mut self, function: &Function) {
+        for decorator in &function.annotations {
+            let callee = match &decorator.kind {
+                ExpressionKind::Call { callee, .. } => callee,
+                _ => decorator,
+            };
+            let name = callee.last_name().unwrap_or_default();
+            let call = Call {
+                whole: decorator,
+                callee,
+                arguments: &[],
+                name,
+                on: None,
+                classes: Rc::default(),
+            };
+            if name == "db_session" {
+                let reason =
+                    "@db_session has a library write the objects that have changed".to_owned();
+                self.perhaps(&call, reason);
+                continue;
+            }
+            let found = self.project.find(name, self.file(), None);
+            let runs = found.is_some_and(|at| {
+                let declared = &self.project.functions[at];
+                declared.class.is_none() && self.runs_around(declared)
+            });
+            if runs && !names::is_route(name) {
+                let reason = format!("@{name} runs SQL around it");
+                self.perhaps(&call, reason);
+            }
+        }
+    }
+
+    /// Whether a decorator runs SQL itself, in what it puts in the place of a function.
+    fn runs_around(&self, decorator: &Declared<'_>) -> bool {
+        let mut found = false;
+        expressions(&decorator.function.body, true, &mut |value| {
+            let ExpressionKind::Call { callee, .. } = &value.kind else {
+                return;
+            };
+            found |= match &callee.kind {
+                ExpressionKind::Member(on, name) => {
+                    names::surely_runs(name)
+                        || names::takes_sql(name)
+                            && on.last_name().is_some_and(names::is_connection)
+                }
+                ExpressionKind::Name(name) => {
+                    let called = self.project.find(name, decorator.file, None);
+                    called.is_some_and(|at| {
+                        let called = &self.project.functions[at];
+                        called.reaches && called.takes_connection
+                    })
+                }
+                _ => false,
+            };
+        });
+        found
+    }
+
+    /// Tells of calls that run what no name tells: a text that is source, a method by its name as a text, whoever
+    /// listens to what is published.
+    pub(super) fn by_no_name(&mut self, call: &Call<'_>, values: &[Value]) {
+        let language = self.project.sources[self.file()].language;
+        let alone = call.on.is_none();
+        let known = match values {
+            [Value::Text(texts), ..] => texts.iter().all(|text| file_named(text).is_some()),
+            _ => false,
+        };
+        let reason = match call.name {
+            names::JUMPS if alone => "goto: what is jumped to is not followed".to_owned(),
+            name if alone && names::runs_source(name) => match language {
+                // A file that is named, and is not here, is somebody's library.
+                _ if known && !self.includes_what_runs(values) => return,
+                Language::Php | Language::Python | Language::JavaScript | Language::TypeScript => {
+                    format!("{} runs source that is not known here", shown(call))
+                }
+                _ => return,
+            },
+            "invoke" if language == Language::Java && self.is_method_by_name(call) => {
+                format!("{} calls a method by a name that is a text", shown(call))
+            }
+            name if language == Language::Java && names::publishes(name) => {
+                let mut functions = self.project.functions.iter();
+                let listens = functions
+                    .any(|f| f.reaches && f.function.annotations.iter().any(names::listens));
+                match listens {
+                    true => format!(
+                        "{} has those run who listen, of which some run SQL",
+                        shown(call)
+                    ),
+                    false => return,
+                }
+            }
+            _ => return,
+        };
+        self.perhaps(call, reason);
+    }
+
+    /// Whether a file that is named is one of the program's, and runs SQL.
+    fn includes_what_runs(&self, values: &[Value]) -> bool {
+        let [Value::Text(texts), ..] = values else {
+            return false;
+        };
+        let of_file = |tail: String| {
+            let is_named = |name: &str| name == tail || name.ends_with(&format!("/{tail}"));
+            let mut sources = self.project.sources.iter().enumerate();
+            sources.any(|(at, source)| is_named(&source.name) && self.project.runs_outside(at))
+        };
+        texts.iter().filter_map(file_named).any(of_file)
+    }
+
+    /// `Account.class.getMethod("pay").invoke(…)`.
+    fn is_method_by_name(&self, call: &Call<'_>) -> bool {
+        let of_class = call
+            .classes
+            .iter()
+            .any(|class| matches!(&**class, "Method" | "MethodHandle"));
+        let mut at = call.on;
+        while let Some(on) = at {
+            if on
+                .last_name()
+                .is_some_and(|name| name.contains("etMethod") || name.contains("eclaredMethod"))
+            {
+                return true;
+            }
+            at = match &on.kind {
+                ExpressionKind::Call { callee: of, .. } | ExpressionKind::Member(of, _) => Some(of),
+                _ => None,
+            };
+        }
+        of_class
+    }
+
+    /// What a call changes of its caller's variables: those that it is given as they are.
+    pub(super) fn change_references(
+        &mut self,
+        call: &Call<'_>,
+        functions: &[usize],
+        values: &[Value],
+    ) {
+        for at in functions {
+            let parameters = &self.project.functions[*at].function.parameters;
+            for (parameter, argument) in parameters.iter().zip(call.arguments) {
+                if parameter.is_reference {
+                    let value = self.computed(values, call.whole);
+                    self.assign(&argument.value, value);
+                }
+            }
+        }
+    }
+
+    /// Whether what an object is asked for may have PHP's `__get` run SQL.
+    pub(super) fn of_magic(&mut self, of: &Expression, name: &str, whole: &Expression) {
+        let language = self.project.sources[self.file()].language;
+        let magic = self.project.magic(language);
+        if magic.is_empty() || self.constants || of.last_name().is_some_and(is_own) {
+            return;
+        }
+        let classes = self.object(of).classes;
+        let objects = &self.project.objects;
+        let runs = magic.iter().any(|at| {
+            let class = self.project.functions[*at].class.as_deref();
+            class.is_some_and(|class| objects.are_of(&classes, class))
+        });
+        if runs {
+            let call = Call {
+                whole,
+                callee: whole,
+                arguments: &[],
+                name,
+                on: Some(of),
+                classes,
+            };
+            let reason = format!("{} may be asked of the database", shown(&call));
+            self.perhaps(&call, reason);
+        }
+    }
+}
+
+/// The file that a text names, but for the folders that are not known: `__DIR__ . '/pay.php'`.
+fn file_named(text: &Folded) -> Option<String> {
+    let shown = text.shown();
+    let (tail, is_whole) = match shown.rsplit_once('…') {
+        Some((_, tail)) => (tail, tail.starts_with('/')),
+        None => (shown.as_str(), true),
+    };
+    let tail = tail.trim_start_matches(['.', '/']);
+    (is_whole && !tail.is_empty()).then(|| tail.to_owned())
+}
