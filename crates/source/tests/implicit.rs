@@ -42,6 +42,11 @@ def reads_by_a_property(conn, id):
     conn.execute("SELECT owner FROM account WHERE id = %s", (id,))
     return Account(conn).owner, Account(conn).label
 
+@transaction.atomic
+def reads_what_may_be_anything(conn, thing):
+    conn.execute("SELECT owner FROM account WHERE id = %s", (thing.id,))
+    return thing.fee
+
 def reads_another_of_that_name(conn, id):
     conn.execute("SELECT owner FROM account WHERE id = %s", (id,))
     return Loose().fee
@@ -258,6 +263,10 @@ def writes_by_a_library(conn, i):
     conn.execute("SELECT owner FROM account WHERE id = %s", (i,))
     queries.debit(conn, id=i)
 
+def writes_by_what_is_imported(conn, i):
+    conn.execute("SELECT owner FROM account WHERE id = %s", (i,))
+    debit(conn)
+
 def writes_by_a_choice(conn, i, what):
     conn.execute("SELECT owner FROM account WHERE id = %s", (i,))
     actions = {"pay": lambda: conn.execute("UPDATE account SET balance = balance - 1 WHERE id = %s", (i,))}
@@ -348,6 +357,7 @@ function writes_by_some_file(PDO $pdo, $file) {
 }
 function reads_by_value(PDO $pdo) {
     $q = "SELECT owner FROM account WHERE id = 1";
+    keep($q);
     $pdo->query($q);
 }
 function reads_a_library(PDO $pdo) {
