@@ -200,6 +200,53 @@ DELETE FROM book WHERE id = $1;
     assert!(deletes(0) && deletes(1));
 }
 
+/// A rule is no statement of whoever it belongs to, but of who writes its table; one about reading, of everybody.
+#[test]
+fn a_rule_makes_unknown_who_writes_its_table() {
+    let unknown = |event: &str| {
+        let text = format!(
+            "CREATE OR REPLACE RULE also AS ON {event} TO public.author WHERE NEW.n > 1 DO ALSO DELETE FROM book;\n\
+             -- name: Add :exec\nINSERT INTO author (id, name) VALUES ($1, $2);\n\
+             -- name: Drop :exec\nDELETE FROM book WHERE id = $1;\n"
+        );
+        let script = script(&[&text]);
+        let all = script.summaries.iter().filter(|s| s.unknown.is_some());
+        all.map(|s| s.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(unknown("INSERT"), ["Add"]);
+    assert_eq!(unknown("SELECT"), ["Add", "Drop"]);
+}
+
+/// What is named is run, whatever its first word says.
+#[test]
+fn a_named_statement_is_a_transaction_type_or_is_told() {
+    let script = script(&["-- name: Again :one
+SELECT setval('author_id_seq', $1);
+-- name: Load :copyfrom
+COPY author FROM STDIN;
+-- name: Explain :exec
+EXPLAIN ANALYZE DELETE FROM book;
+-- name: Keep :exec
+CREATE TABLE kept AS SELECT * FROM author;
+-- name: Fresh :exec
+CREATE TABLE fresh (id bigint PRIMARY KEY);
+"]);
+    let all: Vec<(&str, bool)> = script
+        .summaries
+        .iter()
+        .map(|s| (s.name.as_str(), s.unknown.is_some()))
+        .collect();
+    assert_eq!(
+        all,
+        [
+            ("Again", true),
+            ("Load", true),
+            ("Explain", true),
+            ("Keep", true)
+        ]
+    );
+}
+
 /// Each of many triggers may do anything to everything: that is told once.
 #[test]
 fn what_triggers_may_do_is_told_once() {

@@ -83,11 +83,15 @@ pub(super) fn group(file: &SourceFile, taken: &mut BTreeSet<String>) -> Grouped 
             grouped.rows.push(range);
             continue;
         }
-        let kind = kind(
+        let named = query_name(&text[lead.clone()]);
+        let kind = match kind(
             &text[range.clone()],
             matches!(open, Open::No | Open::Named(_)),
-        );
-        let named = query_name(&text[lead.clone()]);
+        ) {
+            // Whoever names it runs it.
+            Kind::Declaration if named.is_some() && may_run(&text[range.clone()]) => Kind::Data,
+            kind => kind,
+        };
         if named.is_some() && !matches!(open, Open::Transaction(_) | Open::Braces(_)) {
             close(&mut grouped, std::mem::replace(&mut open, Open::No));
         }
@@ -184,6 +188,20 @@ fn kind(statement: &str, outside: bool) -> Kind {
         // MySQL's assignment, a copy, or what nobody knows: whatever it is, it is told.
         _ if statement.starts_with('(') => Kind::Data,
         _ => Kind::Declaration,
+    }
+}
+
+/// Whether what declares something, by its first word, runs something as well.
+fn may_run(statement: &str) -> bool {
+    let mut words = words(statement);
+    match words.next().as_deref() {
+        Some("select" | "copy" | "explain") => true,
+        Some("create") => {
+            let rest: Vec<String> = words.take_while(|word| word != "select").collect();
+            rest.last().is_some_and(|word| word == "as")
+                && rest.iter().take(3).any(|word| word == "table")
+        }
+        _ => false,
     }
 }
 

@@ -623,7 +623,14 @@ pub(super) fn meaning(text: &str, catalog: &Catalog, lost: &Lost<'_>) -> String 
         "function" | "procedure" | "event" => {
             format!("{name} is taken to do anything to the tables that it names")
         }
-        "trigger" | "rule" => match on_table(text, catalog) {
+        "rule" => match on_table(text, catalog) {
+            Some(table) => format!(
+                "transactions that write {} are taken to do anything to every table",
+                catalog.schema.table(table).name
+            ),
+            None => "transactions that write are taken to do anything to every table".to_owned(),
+        },
+        "trigger" => match on_table(text, catalog) {
             Some(table) => format!(
                 "transactions that write {} are taken to do anything to it and to what its function names",
                 catalog.schema.table(table).name
@@ -643,10 +650,17 @@ pub(super) fn meaning(text: &str, catalog: &Catalog, lost: &Lost<'_>) -> String 
     }
 }
 
-/// The table that a trigger is on.
+/// The table that a trigger, a policy or a rule is on; none for a rule about those who read it.
 fn on_table(text: &str, catalog: &Catalog) -> Option<TableId> {
     let words: Vec<String> = words(text).collect();
-    let mut after = words.iter().skip_while(|word| *word != "on").skip(1);
+    // `CREATE RULE name AS ON INSERT TO t DO …`, and `… ON t …` elsewhere.
+    let is_rule = matches!(declared(text), Some((kind, _)) if kind == "rule");
+    let before = if is_rule { "to" } else { "on" };
+    let mut events = words.iter().skip_while(|word| *word != "on").skip(1);
+    if is_rule && events.next().is_some_and(|event| event == "select") {
+        return None;
+    }
+    let mut after = words.iter().skip_while(|word| *word != before).skip(1);
     let name = after.find(|word| *word != "public")?;
     let tables = catalog.schema.tables.iter();
     tables.clone().find(|t| t.name == *name).map(|t| t.id)
