@@ -56,7 +56,9 @@ impl Workshop {
         let workshop = Workshop {
             original: root.join(ORIGINAL),
             tree: folder.join(format!("tree-{job}")),
-            build: folder.join("build"),
+            // Cargo tells packages apart by their place in the workspace: in one folder it would take what one job has
+            // built for the other's.
+            build: folder.join(format!("build-{job}")),
         };
         workshop.restore()?;
         Ok(workshop)
@@ -292,6 +294,14 @@ diff --git a/src/lib.rs b/src/lib.rs
             !workshop.tree.join("target").exists(),
             "ignored files stay away"
         );
+    }
+
+    #[test]
+    fn no_job_takes_what_another_has_built() {
+        let (scratch, first) = workshop(&[("src/lib.rs", "one\n")]);
+        let second = Workshop::open(scratch.path(), 1).unwrap();
+        assert_ne!(first.build, second.build);
+        assert_ne!(first.tree, second.tree);
     }
 
     #[test]
