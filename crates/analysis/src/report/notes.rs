@@ -92,23 +92,33 @@ pub(super) fn notes(
     if let Some(reason) = &entry.unknown {
         notes.push(("unknown", reason.clone()));
     }
-    for check in &entry.checks {
-        let name = &plan.invariants[check.invariant].name;
-        notes.push(("checked", format!("{name}, before it commits")));
-        let why = "run alone, it might violate it: what violates it is refused";
-        notes.push(("  why", why.to_owned()));
+    let all_of = |invariants: Vec<usize>| {
+        let names = invariants.iter().map(|i| plan.invariants[*i].name.as_str());
+        let they = if invariants.len() == 1 { "it" } else { "them" };
+        (names.collect::<Vec<_>>().join(", "), they)
+    };
+    if !entry.checks.is_empty() {
+        let (names, they) = all_of(entry.checks.iter().map(|check| check.invariant).collect());
+        notes.push(("checked", format!("{names}, before it commits")));
+        let why = format!("run alone, it might violate {they}: what violates {they} is refused");
+        notes.push(("  why", why));
     }
-    for invariant in &entry.trusted {
-        let name = &plan.invariants[*invariant].name;
-        notes.push(("trusted", format!("with {name}, which is not evaluated")));
-        let why = "its author says that it keeps it when it runs alone";
-        notes.push(("  why", why.to_owned()));
+    if !entry.trusted.is_empty() {
+        let (names, they) = all_of(entry.trusted.clone());
+        let are = if they == "it" { "is" } else { "are" };
+        notes.push((
+            "trusted",
+            format!("with {names}, which {are} not evaluated"),
+        ));
+        let why = format!("its author says that it keeps {they} when it runs alone");
+        notes.push(("  why", why));
     }
     for verdict in entry.verdicts.iter().filter(|v| v.rule == PROVED) {
         let name = &plan.invariants[verdict.invariant].name;
         let how = verdict.explanation.trim_start_matches("proved ");
         notes.push(("proved", format!("{name}, {how} [{PROVED}]")));
     }
+    let mut updates_of: Vec<(&'static str, String, Vec<String>)> = Vec::new();
     for statement in &summary.statements {
         if statement.accesses.iter().any(|a| a.role == Role::Insert) {
             continue;
@@ -119,10 +129,19 @@ pub(super) fn notes(
         };
         let what = updated(catalog, statement.span, update);
         let why = deferral::reason(entry, catalog, summaries, statement, update);
-        if entry.deferred.contains(&statement.id) {
-            notes.push(("at commit", format!("{what}, by the row's owner")));
-        } else {
-            notes.push(("read first", what));
+        let (label, line) = match entry.deferred.contains(&statement.id) {
+            true => ("at commit", format!("{what}, by the row's owner")),
+            false => ("read first", what),
+        };
+        match updates_of.last_mut() {
+            Some((known, reason, lines)) if (*known, &*reason) == (label, &why) => lines.push(line),
+            _ => updates_of.push((label, why, vec![line])),
+        }
+    }
+    // Those that follow one another for the same reason are told with it once.
+    for (label, why, lines) in updates_of {
+        for (at, line) in lines.into_iter().enumerate() {
+            notes.push((if at == 0 { label } else { "" }, line));
         }
         notes.push(("  why", why));
     }
