@@ -641,3 +641,42 @@ class Sub1 extends Sup0 {
 "#,
     )]);
 }
+
+#[test]
+fn methods_of_ones_own_and_what_is_handed_over_by_who_opens() {
+    each_that_writes_is_found(&[(
+        "a.ts",
+        r#"
+class Base {
+  async look() { await this.db.query('SELECT owner FROM account WHERE id = 1'); }
+}
+class Derived extends Base {
+  async look() { await this.db.query('UPDATE account SET balance = 0 WHERE id = 1'); }
+  async readsInherited() { await this.db.query('BEGIN'); await super.look(); await this.db.query('COMMIT'); }
+  async writesItsOwn() { await this.db.query('BEGIN'); await this.look(); await this.db.query('COMMIT'); }
+}
+export async function writesByWhatItIsHanded(db) {
+  await db.transaction(async (w) => {
+    await w.query('SELECT owner FROM account WHERE id = 1');
+    await w.account.update({ balance: 0 });
+  });
+}
+"#,
+    )]);
+    each_that_writes_is_found(&[(
+        "A.java",
+        r#"
+class A {
+    DataSource ds; Connection conn;
+    public void writesOnWhatItHasOpened(int i) throws SQLException {
+        conn = ds.getConnection();
+        conn.prepareStatement("SELECT owner FROM account WHERE id = 1").executeQuery();
+        put(i);
+    }
+    public void put(int i) throws SQLException {
+        conn.prepareStatement("UPDATE account SET balance = 0 WHERE id = 1").executeUpdate();
+    }
+}
+"#,
+    )]);
+}
