@@ -42,6 +42,8 @@ pub(crate) struct Action {
     pub(crate) writing: bool,
     /// Whether a foreign key's action does this, not the statement itself.
     pub(crate) cascaded: bool,
+    /// Whether this is what a row takes along to another key: its other columns, as they were where it was moved.
+    pub(crate) carried: bool,
 }
 
 impl Action {
@@ -82,6 +84,8 @@ pub(crate) struct TableFacts {
     pub(crate) deleters: Vec<usize>,
     /// Types that update each column.
     pub(crate) updaters: Vec<Vec<usize>>,
+    /// Whether a row may go and another come under its key: what was read of the one is not so of the other.
+    pub(crate) rows_come_again: bool,
 }
 
 impl TableFacts {
@@ -134,6 +138,13 @@ impl<'a> Footprint<'a> {
             signs,
         };
         footprint.tables = footprint.gather_tables();
+        for table in &catalog.schema.tables {
+            let again = {
+                let mut inserts = footprint.on_table(table.id);
+                inserts.any(|action| footprint.may_replace(action))
+            };
+            footprint.tables[table.id.index()].rows_come_again = again;
+        }
         footprint
     }
 
@@ -154,6 +165,8 @@ impl<'a> Footprint<'a> {
                 Role::Read => {}
                 Role::Insert => note(&mut facts.inserters, action.owner),
                 Role::Delete => note(&mut facts.deleters, action.owner),
+                // What a row takes along does not change.
+                Role::Update if action.carried => {}
                 Role::Update => {
                     for write in &action.access.writes {
                         note(&mut facts.updaters[write.column.index()], action.owner);
@@ -197,6 +210,12 @@ impl<'a> Footprint<'a> {
         self.facts(table).updaters[column.index()].is_empty()
     }
 
+    /// Whether the column may be another one day in the row of that key: some type changes it, or the row goes and
+    /// comes again.
+    pub(crate) fn may_be_another(&self, table: TableId, column: ColumnIndex) -> bool {
+        !self.is_settled(table, column) || self.facts(table).rows_come_again
+    }
+
     /// Whether the plan has an UPDATE evaluated by the row's owner at commit. One that is read first
     /// only where nobody changes what it returns of the row: else that would have to be ordered.
     pub(crate) fn is_deferred(&self, deferral: Deferral, access: &TableAccess) -> bool {
@@ -205,7 +224,7 @@ impl<'a> Footprint<'a> {
             Deferral::Unread => true,
             Deferral::AfterReading => {
                 let mut returned = access.columns_returned.iter();
-                returned.all(|column| self.is_settled(access.table, *column))
+                returned.all(|column| !self.may_be_another(access.table, *column))
             }
         }
     }
@@ -319,7 +338,9 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
                 in_loop: statement.in_loop,
                 writing,
                 cascaded: false,
+                carried: false,
             };
+            let carried = carried(catalog, &action);
             actions.push(action);
             // Of anything, what follows from a deletion is a part.
             if !summary.does_anything {
@@ -327,9 +348,38 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
                 let cascades = cascades_of(catalog, deleted);
                 actions.extend(cascades);
             }
+            actions.extend(carried);
         }
     }
     actions
+}
+
+/// What rows take along whose primary key an UPDATE changes. To whoever merges they are new rows: what others have done
+/// meanwhile to those that they were is lost.
+fn carried(catalog: &Catalog, update: &Action) -> Option<Action> {
+    let table = catalog.schema.table(update.access.table);
+    let is_key = |column: &ColumnIndex| table.primary_key.contains(column);
+    let moves = update.access.role == Role::Update
+        && update.access.writes.iter().any(|write| is_key(&write.column));
+    let columns = (0..table.columns.len()).map(|column| ColumnIndex(column as u16));
+    let others = columns.filter(|column| !is_key(column) && update.write(*column).is_none());
+    let writes: Vec<ColumnWrite> = others
+        .map(|column| ColumnWrite {
+            column,
+            class: WriteClass::OfData,
+            null_by: Vec::new(),
+        })
+        .collect();
+    let access = TableAccess {
+        writes,
+        ..update.access.clone()
+    };
+    (moves && !access.writes.is_empty()).then(|| Action {
+        access,
+        carried: true,
+        deferral: Deferral::None,
+        ..update.clone()
+    })
 }
 
 /// How a statement's result is used: a row of it that another statement names is used at least.
@@ -524,6 +574,7 @@ fn cascade(parent: &Action, child: TableId, key: &ForeignKey) -> Option<Action> 
         result: ResultUse::Unused,
         deferral: Deferral::None,
         cascaded: true,
+                carried: false,
         ..parent.clone()
     })
 }

@@ -51,7 +51,7 @@ fn policy(
 ) -> (MergePolicy, &'static str) {
     let classes: Vec<&WriteClass> = footprint
         .on_table(table)
-        .filter(|a| a.access.role == Role::Update)
+        .filter(|a| a.access.role == Role::Update && !a.carried)
         .filter_map(|a| a.write(column).map(|w| &w.class))
         .collect();
     let adds = classes

@@ -97,7 +97,7 @@ fn naming(footprint: &Footprint<'_>, table: TableId) -> Vec<ColumnIndex> {
     let schema = footprint.table(table);
     let mut columns = schema.primary_key.clone();
     let others = (0..schema.columns.len()).map(|c| ColumnIndex(c as u16));
-    let others = others.filter(|c| footprint.is_settled(table, *c));
+    let others = others.filter(|c| !footprint.may_be_another(table, *c));
     columns.extend(others.filter(|c| !schema.primary_key.contains(c)));
     columns
 }

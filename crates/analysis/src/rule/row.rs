@@ -33,7 +33,7 @@ pub(crate) fn judge_not_null(
         .collect();
     for column in columns {
         // Columns that nobody updates decide once and for all.
-        let moving = |c: &ColumnIndex| !footprint.is_settled(table, *c);
+        let moving = |c: &ColumnIndex| footprint.may_be_another(table, *c);
         let computes = |a: &Action| {
             a.write(*column)
                 .is_some_and(|w| w.null_by.iter().any(moving))
@@ -52,7 +52,12 @@ pub(crate) fn judge_not_null(
             );
         }
         for action in footprint.on_table(table).filter(|a| {
-            let changes = a.access.role == Role::Update && a.write(*column).is_some();
+            let changes = match a.access.role {
+                Role::Update => a.write(*column).is_some(),
+                // The row is another then.
+                Role::Insert => footprint.may_replace(a),
+                Role::Read | Role::Delete => false,
+            };
             !computed.is_empty() && !computes(a) && (changes || footprint.feeds(a, *column))
         }) {
             findings.push(
@@ -288,11 +293,12 @@ pub(super) fn several(
         Role::Read | Role::Delete => false,
     };
     let updates: Vec<&Action> = footprint.on_table(table).filter(touches).collect();
-    // Columns that nobody updates stay as they were checked, so only the others need to go together.
+    // Columns that nobody updates stay as they were checked, so only the others need to go together. In a row that
+    // comes again they may be others.
     let moving: Vec<ColumnIndex> = columns
         .iter()
         .copied()
-        .filter(|c| !footprint.is_settled(table, *c))
+        .filter(|c| footprint.may_be_another(table, *c))
         .collect();
     let together = updates.iter().all(|a| {
         moving.iter().all(|c| {

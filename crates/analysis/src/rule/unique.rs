@@ -233,7 +233,7 @@ pub(crate) fn judge(
 /// from another UPDATE. Where a row's primary key may change, too, two UPDATEs make two rows of one, and then all
 /// are ordered.
 fn rekeyed(footprint: &Footprint<'_>, action: &Action, columns: &[ColumnIndex]) -> Need {
-    let is_settled = |column: ColumnIndex| footprint.is_settled(action.access.table, column);
+    let is_settled = |column: ColumnIndex| !footprint.may_be_another(action.access.table, column);
     let changing = columns.iter().filter(|c| !is_settled(**c)).count();
     let told = |column: ColumnIndex| -> Option<&Term> {
         if is_settled(column) {

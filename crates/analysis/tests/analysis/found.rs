@@ -674,3 +674,84 @@ fn what_all_know_of_an_item_is_its_name() {
         assert!(key.is_empty(), "{name}: {key:?}");
     }
 }
+
+/// A row that has gone and come again under its key takes what others, who have not seen that, write to it
+/// (seed 7035495).
+#[test]
+fn a_row_that_comes_again_is_not_what_it_was() {
+    let plan = explored(
+        "CREATE TABLE t (id integer PRIMARY KEY, a integer, c integer, CHECK (c IS NULL OR a > 0));
+         CREATE PROCEDURE set_c(p integer) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET c = 1 WHERE id = p; END;
+         CREATE PROCEDURE renew(p integer, q integer) LANGUAGE SQL BEGIN ATOMIC
+             DELETE FROM t WHERE id = p;
+             INSERT INTO t (id, a) VALUES (q, 0) ON CONFLICT DO NOTHING; END;",
+    );
+    for name in ["set_c", "renew"] {
+        is_not(&plan, name, "t_check", Yes);
+    }
+    meet(&plan, "set_c", "renew", "t");
+    // Nobody puts rows there again.
+    let plan = explored(
+        "CREATE TABLE t (id integer PRIMARY KEY, a integer, c integer, CHECK (c IS NULL OR a > 0));
+         CREATE PROCEDURE set_c(p integer) LANGUAGE SQL BEGIN ATOMIC UPDATE t SET c = 1 WHERE id = p; END;
+         CREATE PROCEDURE drop_one(p integer) LANGUAGE SQL BEGIN ATOMIC DELETE FROM t WHERE id = p; END;",
+    );
+    expect(&plan, "set_c", "t_check", Yes, "row-together");
+    // What a column is computed from may be another's.
+    let plan = explored(
+        "CREATE TABLE t (id integer PRIMARY KEY, a integer NOT NULL, n integer NOT NULL);
+         CREATE PROCEDURE take(p integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE t SET n = nullif(a, 3) WHERE id = p; END;
+         CREATE PROCEDURE renew(p integer, q integer) LANGUAGE SQL BEGIN ATOMIC
+             DELETE FROM t WHERE id = p;
+             INSERT INTO t (id, a, n) VALUES (q, 3, 0) ON CONFLICT DO NOTHING; END;",
+    );
+    is_not(&plan, "take", "t_not_null", Yes);
+    // A key of several columns is not what it was, though nobody changes one of them.
+    let plan = explored(
+        "CREATE TABLE t (id integer PRIMARY KEY, a integer NOT NULL, b integer NOT NULL, UNIQUE (a, b));
+         CREATE PROCEDURE set_b(p integer, x integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE t SET b = 1 WHERE id = p AND a = x; END;
+         CREATE PROCEDURE renew(p integer, x integer) LANGUAGE SQL BEGIN ATOMIC
+             DELETE FROM t WHERE id = p;
+             INSERT INTO t (id, a, b) VALUES (p, x, 0) ON CONFLICT DO NOTHING; END;
+         CREATE PROCEDURE put(p integer, x integer) LANGUAGE SQL BEGIN ATOMIC
+             INSERT INTO t (id, a, b) VALUES (p, x, 1) ON CONFLICT DO NOTHING; END;",
+    );
+    is_not(&plan, "set_b", "t_a_b_key", Yes);
+}
+
+/// Whoever changes a key takes the row with it as it is here: what others do to it meanwhile is lost (seed 7002602).
+#[test]
+fn a_row_that_moves_to_another_key_takes_its_columns_along() {
+    let plan = explored(
+        "CREATE TABLE grp (id integer PRIMARY KEY, n integer NOT NULL, b integer NOT NULL);
+         CREATE TABLE item (id integer PRIMARY KEY, b integer NOT NULL);
+         CREATE ASSERTION counted CHECK (NOT EXISTS (SELECT * FROM grp AS u
+             WHERE u.n <> (SELECT count(*) FROM item AS d WHERE d.b = u.b)));
+         CREATE PROCEDURE step(p integer, q integer) LANGUAGE SQL BEGIN ATOMIC
+             INSERT INTO item (id, b) VALUES (q, 0); UPDATE grp SET b = b + 1 WHERE id = p; END;
+         CREATE PROCEDURE rename(p integer, q integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE grp SET id = q WHERE id = p; END;",
+    );
+    is_not(&plan, "rename", "counted", Yes);
+    meet(&plan, "step", "rename", "grp");
+    let plan = explored(
+        "CREATE TABLE grp (id integer PRIMARY KEY);
+         CREATE TABLE item (id integer PRIMARY KEY, g integer REFERENCES grp (id));
+         CREATE PROCEDURE leave(g_old integer, g_new integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE item SET g = NULL WHERE g = g_old; DELETE FROM grp WHERE id = g_old; END;
+         CREATE PROCEDURE rename(p integer, q integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE item SET id = q WHERE id = p; END;",
+    );
+    is_not(&plan, "rename", "item_g_fkey", Yes);
+    let plan = explored(
+        "CREATE TABLE doctor (id integer PRIMARY KEY, on_call boolean NOT NULL);
+         CREATE ASSERTION somebody CHECK (EXISTS (SELECT * FROM doctor WHERE on_call));
+         CREATE PROCEDURE swap(p integer, q integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE doctor SET on_call = true WHERE id = p; UPDATE doctor SET on_call = false WHERE id = q AND id <> p; END;
+         CREATE PROCEDURE rename(p integer, q integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE doctor SET id = q WHERE id = p; END;",
+    );
+    is_not(&plan, "rename", "somebody", Yes);
+}
