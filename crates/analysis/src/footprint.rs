@@ -360,7 +360,11 @@ fn carried(catalog: &Catalog, update: &Action) -> Option<Action> {
     let table = catalog.schema.table(update.access.table);
     let is_key = |column: &ColumnIndex| table.primary_key.contains(column);
     let moves = update.access.role == Role::Update
-        && update.access.writes.iter().any(|write| is_key(&write.column));
+        && update
+            .access
+            .writes
+            .iter()
+            .any(|write| is_key(&write.column));
     let columns = (0..table.columns.len()).map(|column| ColumnIndex(column as u16));
     let others = columns.filter(|column| !is_key(column) && update.write(*column).is_none());
     let writes: Vec<ColumnWrite> = others
@@ -574,7 +578,7 @@ fn cascade(parent: &Action, child: TableId, key: &ForeignKey) -> Option<Action> 
         result: ResultUse::Unused,
         deferral: Deferral::None,
         cascaded: true,
-                carried: false,
+        carried: false,
         ..parent.clone()
     })
 }

@@ -721,6 +721,34 @@ fn a_row_that_comes_again_is_not_what_it_was() {
     is_not(&plan, "set_b", "t_a_b_key", Yes);
 }
 
+/// What nobody changes tells rows apart, and is what was returned of one, only where the row does not come again.
+#[test]
+fn a_row_that_comes_again_is_told_apart_by_its_key_alone() {
+    const TAKE: &str =
+        "CREATE PROCEDURE take(x integer) LANGUAGE plpgsql AS $$ DECLARE v integer; BEGIN
+        SELECT n INTO v FROM t WHERE c = x; UPDATE t SET n = v - 1 WHERE c = x; END $$;";
+    const TELL: &str = "CREATE PROCEDURE tell(p integer) LANGUAGE plpgsql AS $$ DECLARE v integer; BEGIN
+        UPDATE t SET n = n + 1 WHERE id = p RETURNING c INTO v; DELETE FROM log WHERE c = v; END $$;";
+    let planned = |procedure: &str, again: &str| {
+        explored(&format!(
+            "CREATE TABLE t (id integer PRIMARY KEY, c integer NOT NULL, n integer NOT NULL);
+             CREATE TABLE log (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), c integer);
+             {procedure}
+             CREATE PROCEDURE renew(p integer, q integer, x integer) LANGUAGE SQL BEGIN ATOMIC
+                 DELETE FROM t WHERE id = p; {again} END;"
+        ))
+    };
+    let again = "INSERT INTO t (id, c, n) VALUES (q, x, 0) ON CONFLICT DO NOTHING;";
+    let by_c = |again: &str| {
+        let plan = planned(TAKE, again);
+        let mut guards = entry(&plan, "take").guards.iter();
+        guards.any(|guard| guard.key.iter().any(|key| key.name == "c"))
+    };
+    assert_eq!((by_c(""), by_c(again)), (true, false));
+    let deferred = |again: &str| entry(&planned(TELL, again), "tell").deferred.len();
+    assert_eq!((deferred(""), deferred(again)), (1, 0));
+}
+
 /// Whoever changes a key takes the row with it as it is here: what others do to it meanwhile is lost (seed 7002602).
 #[test]
 fn a_row_that_moves_to_another_key_takes_its_columns_along() {
@@ -735,6 +763,12 @@ fn a_row_that_moves_to_another_key_takes_its_columns_along() {
              UPDATE grp SET id = q WHERE id = p; END;",
     );
     is_not(&plan, "rename", "counted", Yes);
+    // It changes no value of it.
+    let b = plan
+        .columns
+        .iter()
+        .find(|c| c.table.0 == 0 && c.column.0 == 2);
+    assert_eq!(b.map(|c| c.policy), Some(MergePolicy::Counter));
     meet(&plan, "step", "rename", "grp");
     let plan = explored(
         "CREATE TABLE grp (id integer PRIMARY KEY);
