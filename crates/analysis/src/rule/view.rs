@@ -469,7 +469,9 @@ pub(crate) fn judge_balance(
             )
             .because(touching.clone())
             .needing(group_needs(mine))
-        } else if let Some(others) = regrouped(&all, mine) {
+        } else if let Some(mut others) = regrouped(&all, mine) {
+            // Two at once may move one row, besides.
+            others.extend(moved(footprint, owner, mine, &moving, &existing).because);
             Finding::no(
                 owner,
                 "mv-transition",
