@@ -120,7 +120,7 @@ rules! {
         "Each replica may exchange one row for another; the merge has both new ones.",
         "Update rows in place.";
     "row-together", "yes", "a test of several columns, assigned together", "Table 2, rows 1 and 2, by columns",
-        "The merge takes all of them from the transaction with the highest timestamp.", "";
+        "The merge takes all of them from the transaction with the highest timestamp. Columns that nobody updates count where rows may come again under their key.", "";
     "row-mixed", "no", "a test or a reference of several columns, written apart", "§5.2's merge, column by column",
         "The merge may take one column from one side and the other from the other.",
         "Assign all of the columns in each UPDATE that assigns one.";
