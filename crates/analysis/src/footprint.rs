@@ -340,7 +340,7 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
                 cascaded: false,
                 carried: false,
             };
-            let carried = carried(catalog, &action);
+            let first = actions.len();
             actions.push(action);
             // Of anything, what follows from a deletion is a part.
             if !summary.does_anything {
@@ -348,6 +348,8 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
                 let cascades = cascades_of(catalog, deleted);
                 actions.extend(cascades);
             }
+            let moved = actions[first..].iter();
+            let carried: Vec<Action> = moved.filter_map(|a| carried(catalog, a)).collect();
             actions.extend(carried);
         }
     }

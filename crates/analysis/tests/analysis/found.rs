@@ -789,3 +789,21 @@ fn a_row_that_moves_to_another_key_takes_its_columns_along() {
     );
     is_not(&plan, "rename", "somebody", Yes);
 }
+
+#[test]
+fn rows_that_follow_their_parents_to_other_keys_take_their_columns_along() {
+    let plan = explored(
+        "CREATE TABLE grp (id integer PRIMARY KEY);
+         CREATE TABLE line (g integer REFERENCES grp (id) ON UPDATE CASCADE, n integer, qty integer NOT NULL,
+                            k integer NOT NULL, PRIMARY KEY (g, n));
+         CREATE TABLE item (id integer PRIMARY KEY, k integer NOT NULL);
+         CREATE ASSERTION counted CHECK (NOT EXISTS (SELECT * FROM line AS u
+             WHERE u.qty <> (SELECT count(*) FROM item AS d WHERE d.k = u.k)));
+         CREATE PROCEDURE step(p integer, q integer, i integer) LANGUAGE SQL BEGIN ATOMIC
+             INSERT INTO item (id, k) VALUES (i, 0); UPDATE line SET k = k + 1 WHERE g = p AND n = q; END;
+         CREATE PROCEDURE rename(p integer, q integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE grp SET id = q WHERE id = p; END;",
+    );
+    is_not(&plan, "rename", "counted", Yes);
+    meet(&plan, "step", "rename", "line");
+}
