@@ -13,6 +13,7 @@ mod found;
 mod invalid_merges;
 mod isolation;
 mod minimal;
+mod nested_keys;
 mod partition;
 mod placement;
 mod proofs;
