@@ -368,7 +368,7 @@ fn carried(catalog: &Catalog, update: &Action) -> Option<Action> {
             .iter()
             .any(|write| is_key(&write.column));
     let columns = (0..table.columns.len()).map(|column| ColumnIndex(column as u16));
-    let others = columns.filter(|column| !is_key(column) && update.write(*column).is_none());
+    let others = columns.filter(|column| update.write(*column).is_none());
     let writes: Vec<ColumnWrite> = others
         .map(|column| ColumnWrite {
             column,

@@ -150,6 +150,8 @@ fn parent_need(key: &ForeignKey, maker: &Action) -> Need {
         .filter_map(|(column, of_parent)| {
             let term = match &maker.write(*column)?.class {
                 WriteClass::Assign(term) => term.clone(),
+                // The reference that the row has, as far as it is told which row that is.
+                _ if maker.carried => maker.fixed(*column)?.clone(),
                 _ => return None,
             };
             Some((*of_parent, term))

@@ -807,3 +807,19 @@ fn rows_that_follow_their_parents_to_other_keys_take_their_columns_along() {
     is_not(&plan, "rename", "counted", Yes);
     meet(&plan, "step", "rename", "line");
 }
+
+/// The part of a key that stays refers to the parent from another row (seed 1266 of keys in keys).
+#[test]
+fn a_part_of_a_key_that_stays_is_a_reference_of_the_row_that_moves() {
+    let plan = explored(
+        "CREATE TABLE grp (id integer PRIMARY KEY);
+         CREATE TABLE line (g integer REFERENCES grp (id) ON DELETE CASCADE, n integer, PRIMARY KEY (g, n));
+         CREATE PROCEDURE renumber(p integer, q integer, r integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE line SET n = q WHERE g = p AND n = r; END;
+         CREATE PROCEDURE close(p integer) LANGUAGE SQL BEGIN ATOMIC DELETE FROM grp WHERE id = p; END;",
+    );
+    is_not(&plan, "renumber", "line_g_fkey", Yes);
+    meet(&plan, "renumber", "close", "grp");
+    let mut guards = entry(&plan, "renumber").guards.iter();
+    assert!(guards.any(|guard| guard.item == "grp" && guard.key.iter().any(|key| key.from == "p")));
+}
