@@ -330,6 +330,7 @@ fn equation(catalog: &Catalog, parts: &[Part]) -> String {
     let right: Vec<Part> = right
         .into_iter()
         .map(|p| Part {
+            null_of_nothing: p.null_of_nothing,
             factor: -p.factor,
             ..p
         })

@@ -142,6 +142,8 @@ pub(crate) struct Part {
     pub(crate) factor: f64,
     /// What it is.
     pub(crate) source: Source,
+    /// Whether it is NULL where there are no rows, so that nothing is demanded of it: a sum without `coalesce(…, 0)`.
+    pub(crate) null_of_nothing: bool,
 }
 
 /// What a [`Part`] is.

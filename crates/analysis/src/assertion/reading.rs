@@ -637,6 +637,7 @@ impl<'c> Reader<'c> {
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
                 Ok(match self.column_output(e, scope)? {
                     Output::Column(c) => vec![Part {
+                        null_of_nothing: false,
                         factor: 1.0,
                         source: Source::Column(c),
                     }],
@@ -695,7 +696,11 @@ impl<'c> Reader<'c> {
                         return Err("a sum of no rows in it is another than 0".into());
                     }
                     self.constants |= !of_nothing;
-                    self.linear(first, scope, region)
+                    let mut parts = self.linear(first, scope, region)?;
+                    for part in &mut parts {
+                        part.null_of_nothing = false;
+                    }
+                    Ok(parts)
                 }
                 _ => Err("its coalesce() has no constant to fall back to".into()),
             };
@@ -748,6 +753,7 @@ impl<'c> Reader<'c> {
         Ok(vec![Part {
             factor: 1.0,
             source,
+            null_of_nothing: aggregate != Aggregate::Count,
         }])
     }
 

@@ -59,7 +59,9 @@ impl World<'_> {
             };
             match (self.known(x, kx, a), self.known(y, ky, b)) {
                 (Some(these), Some(those)) => these.iter().any(|v| {
-                    let equal = |w: &&Value| v.compare(w) == Some(Ordering::Equal);
+                    // What has no value is an item, too: a group of those that have none.
+                    let none = |w: &Value| *v == Value::Null && *w == Value::Null;
+                    let equal = |w: &&Value| v.compare(w) == Some(Ordering::Equal) || none(w);
                     those.iter().any(|w| equal(&w))
                 }),
                 _ => true,

@@ -76,7 +76,7 @@ pub(crate) fn contributions<'f>(
                 kind,
             });
         }
-        for (part, Part { factor, source }) in parts.iter().enumerate() {
+        for (part, Part { factor, source, .. }) in parts.iter().enumerate() {
             let kind = match source {
                 Source::Column(column) => on_column(footprint, action, *column, *factor, &groups),
                 Source::Aggregate {
@@ -577,7 +577,10 @@ fn regrouped(all: &[Vec<Contribution<'_>>], mine: &[Contribution<'_>]) -> Option
             let apart = other.part == contribution.part
                 && other.action.access.table != contribution.action.access.table;
             let moves = |c: &Contribution<'_>| c.kind == Kind::Moves;
-            if apart && (moves(other) || moves(contribution)) {
+            // Rows that do not refer to each other may come from both sides, and meet only when they are merged.
+            let comes = |c: &Contribution<'_>| c.action.access.role == Role::Insert;
+            let meet = comes(other) && comes(contribution);
+            if apart && (moves(other) || moves(contribution) || meet) {
                 others.push(other.place.0);
             }
         }
@@ -739,11 +742,20 @@ pub(crate) fn judge_bound(
     } else {
         ("gt-increment", "gt-decrement")
     };
+    let all: Vec<Vec<Contribution<'_>>> = (0..footprint.types.len())
+        .map(|owner| contributions(footprint, owner, clause, parts))
+        .collect();
+    // Whether all rows of a part may go, so that nothing is demanded of it for a while.
+    let may_be_empty = |part: usize| {
+        let mut others = all.iter().flatten();
+        parts[part].null_of_nothing && others.any(|c| c.part == part && c.kind == Kind::Moves)
+    };
     let mut findings = Vec::new();
-    for owner in 0..footprint.types.len() {
-        for c in contributions(footprint, owner, clause, parts) {
+    for (owner, mine) in all.iter().enumerate() {
+        for c in mine {
+            let is_first = c.action.access.role == Role::Insert && may_be_empty(c.part);
             let sign = match &c.kind {
-                Kind::Adds { .. } => direction(footprint, &c, &parts[c.part]),
+                Kind::Adds { .. } => direction(footprint, c, &parts[c.part]),
                 Kind::Moves if c.action.access.role == Role::Delete => {
                     counted(&parts[c.part]).turned()
                 }
@@ -751,6 +763,9 @@ pub(crate) fn judge_bound(
             };
             findings.push(if c.kind == Kind::Opens {
                 Finding::yes(owner, safe, "it opens a group that nobody can have come into")
+            } else if is_first && sign != dangerous {
+                Finding::no(owner, unsafe_, "of no rows nothing is demanded: where all others go at the same time, the row that comes is held to the bound alone")
+                    .needing(vec![Need::of_group(clause, named(parts), c.action)])
             } else if sign != Sign::Either && sign != dangerous {
                 let finding = Finding::yes(owner, safe, "it only moves the sum away from its bound");
                 // A row that comes may be the first of its group: what was NULL, or not there, has a
@@ -810,7 +825,11 @@ fn direction(footprint: &Footprint<'_>, c: &Contribution<'_>, part: &Part) -> Si
         // What an action on a joined table does to the sum is not said by its own columns.
         Source::Aggregate { .. } => return Sign::Either,
     };
+    // Whatever is added of which nothing is known but its sign may be NULL, and then so is the sum of both.
+    let is_known = |term: &Term| matches!(term, Term::Constant(value) if *value != Value::Null);
+    let nullable = footprint.table(c.action.access.table).columns[column.index()].nullable;
     let sign = match c.action.write(column).map(|w| &w.class) {
+        Some(WriteClass::Add { term, .. }) if nullable && !is_known(term) => Sign::Either,
         Some(WriteClass::Add { term, negated }) => {
             footprint.sign(c.action.owner, term).turned_if(*negated)
         }
