@@ -181,11 +181,8 @@ pub(crate) fn judge(
         .on_table(table)
         .filter(|a| a.access.role == Role::Insert)
         .collect();
-    // What a row takes along of its primary key is a part of the new one, which is told by what changes it.
-    let is_primary = footprint.table(table).primary_key == columns;
     let rekeys: Vec<&Action> = footprint
         .on_table(table)
-        .filter(|a| !(a.carried && is_primary))
         .filter(|a| a.access.role == Role::Update && columns.iter().any(|c| a.write(*c).is_some()))
         .filter(|a| {
             columns.iter().filter_map(|c| a.write(*c)).any(|w| {

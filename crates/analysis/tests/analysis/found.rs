@@ -876,7 +876,7 @@ fn rows_that_are_joined_may_come_from_both_sides() {
          CREATE ASSERTION counted CHECK (NOT EXISTS (SELECT * FROM grp AS u WHERE u.n <>
              (SELECT count(*) FROM item AS i JOIN part AS p ON p.i = i.id WHERE i.g = u.id)));
          CREATE PROCEDURE add_item(g integer, i integer) LANGUAGE SQL BEGIN ATOMIC
-             INSERT INTO item (id, g) VALUES (i, g); END;
+             INSERT INTO item (id, g) VALUES (i, g); UPDATE grp SET n = n + 1 WHERE id = g; END;
          CREATE PROCEDURE add_part(i integer) LANGUAGE SQL BEGIN ATOMIC INSERT INTO part (i) VALUES (i); END;";
     let plan = explored(&sql.replace("REF", ""));
     for name in ["add_item", "add_part"] {
