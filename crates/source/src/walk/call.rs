@@ -29,6 +29,35 @@ pub(super) struct Call<'e> {
     pub(super) classes: Rc<Classes>,
 }
 
+impl<'e> Call<'e> {
+    /// The call of a function that this one is given.
+    pub(super) fn of_what_it_is_given(&self) -> Call<'e> {
+        Call {
+            arguments: &[],
+            on: None,
+            classes: Rc::default(),
+            ..*self
+        }
+    }
+
+    /// A field, or what else is called without brackets, as a call of its method.
+    pub(super) fn of_field(
+        whole: &'e Expression,
+        of: &'e Expression,
+        name: &'e str,
+        classes: Rc<Classes>,
+    ) -> Call<'e> {
+        Call {
+            whole,
+            callee: whole,
+            arguments: &[],
+            name,
+            on: Some(of),
+            classes,
+        }
+    }
+}
+
 impl Walk<'_, '_> {
     pub(super) fn call(
         &mut self,
@@ -195,14 +224,7 @@ impl Walk<'_, '_> {
         let Some(Value::Function(at)) = values.last().filter(|_| is_script) else {
             return;
         };
-        let inner = Call {
-            whole: call.whole,
-            callee: call.callee,
-            arguments: &[],
-            name: call.name,
-            on: None,
-            classes: Rc::default(),
-        };
+        let inner = call.of_what_it_is_given();
         if self.project.functions[*at].nested && self.may_enter(*at, &inner) {
             // What went wrong comes first.
             let given = [Value::Nothing, found.clone()];
@@ -626,14 +648,7 @@ impl Walk<'_, '_> {
             if !declared.nested && !is_named {
                 continue;
             }
-            let inner = Call {
-                whole: call.whole,
-                callee: call.callee,
-                arguments: &[],
-                name: call.name,
-                on: None,
-                classes: Rc::default(),
-            };
+            let inner = call.of_what_it_is_given();
             let at = *at;
             if !self.may_enter(at, &inner) {
                 continue;

@@ -34,14 +34,7 @@ impl Walk<'_, '_> {
             return None;
         }
         let classes = self.object(of).classes;
-        let call = Call {
-            whole,
-            callee: whole,
-            arguments: &[],
-            name,
-            on: Some(of),
-            classes: classes.clone(),
-        };
+        let call = Call::of_field(whole, of, name, classes.clone());
         // By its class alone: everything has fields, and many are called alike.
         let mut methods = self.project.objects.methods(self.project, &classes, name);
         methods.retain(|at| accessors.contains(at));
@@ -229,14 +222,7 @@ impl Walk<'_, '_> {
             class.is_some_and(|class| objects.are_of(&classes, class))
         });
         if runs {
-            let call = Call {
-                whole,
-                callee: whole,
-                arguments: &[],
-                name,
-                on: Some(of),
-                classes,
-            };
+            let call = Call::of_field(whole, of, name, classes);
             let reason = format!("{} may be asked of the database", shown(&call));
             self.perhaps(&call, reason);
         }

@@ -1,6 +1,6 @@
 //! Statements that run, and what they come to.
 
-use std::{rc::Rc, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     Bound, Branch, Handle, RUNS_MAX, Run, Walk, WalkedStep,
@@ -488,14 +488,7 @@ impl Walk<'_, '_> {
         }
         for value in values {
             if let Value::Function(at) = value {
-                let inner = Call {
-                    whole: call.whole,
-                    callee: call.callee,
-                    arguments: &[],
-                    name: call.name,
-                    on: None,
-                    classes: Rc::default(),
-                };
+                let inner = call.of_what_it_is_given();
                 let at = *at;
                 if !self.frames.iter().any(|f| f.function == Some(at)) {
                     let rows = Value::Rows(runs.clone());
