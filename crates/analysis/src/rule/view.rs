@@ -522,6 +522,10 @@ pub(crate) fn judge_balance(
             own
         });
     }
+    findings.extend(counting(footprint, &all, parts, |owner| {
+        Finding::unknown(owner, "mv-unmaintained", LATE)
+    }));
+    let mut findings = worst(findings);
     for finding in &mut findings {
         let mine = &all[finding.owner];
         finding.breaks_alone = !keeps_sum(footprint, clause, parts, finding.owner, mine);
@@ -534,6 +538,45 @@ pub(crate) fn judge_balance(
         }
     }
     worst(findings)
+}
+
+/// Why those who count are ordered.
+const LATE: &str = "it counts up a number that is an amount, and is decided at commit: what was checked was another";
+
+/// Those who change a column of which a call checks an amount that the row's owner decides at commit: it is what was
+/// checked only where they are ordered on that row.
+fn counting(
+    footprint: &Footprint<'_>,
+    all: &[Vec<Contribution<'_>>],
+    parts: &[Part],
+    finding: impl Fn(usize) -> Finding,
+) -> Vec<Finding> {
+    let mut counted: Vec<(TableId, ColumnIndex)> = Vec::new();
+    let late = all.iter().flatten().filter(|c| is_late(c, parts));
+    let amounts = late.flat_map(|c| c.action.access.writes.iter().map(move |write| (c, write)));
+    for (contribution, write) in amounts {
+        if let WriteClass::Assign(term) | WriteClass::Add { term, .. } = &write.class
+            && let Term::Incremented {
+                statement, column, ..
+            } = term
+            && let Some((counter, _)) =
+                footprint.increment(contribution.action.owner, *statement, *column)
+        {
+            counted.push((counter.access.table, *column));
+        }
+    }
+    let changes = |a: &&Action| {
+        let mut counted = counted.iter();
+        a.access.role == Role::Update
+            && counted.any(|(table, column)| a.access.table == *table && a.write(*column).is_some())
+    };
+    let actions: Vec<&Action> = footprint.actions().filter(changes).collect();
+    let owners: Vec<usize> = actions.iter().map(|a| a.owner).collect();
+    let needs = |a: &&Action| {
+        let need = Need::row(footprint, a);
+        finding(a.owner).because(owners.clone()).needing(vec![need])
+    };
+    actions.iter().map(needs).collect()
 }
 
 /// Whether an amount is what an UPDATE of the same call makes of a column, which the row's owner decides.
@@ -780,6 +823,9 @@ pub(crate) fn judge_bound(
             });
         }
     }
+    findings.extend(counting(footprint, &all, parts, |owner| {
+        Finding::no(owner, unsafe_, LATE)
+    }));
     let mut findings = worst(findings);
     let opposed: Vec<usize> = findings
         .iter()

@@ -895,3 +895,29 @@ fn rows_without_a_group_are_a_group() {
     );
     is_not(&plan, "put", "few", Yes);
 }
+
+/// What an owner decides at commit is another than what was checked, unless who counts is ordered with who checks
+/// (seed 11080002).
+#[test]
+fn who_counts_what_others_check_is_ordered_with_them() {
+    let sql = "CREATE TABLE counter (id integer PRIMARY KEY, b integer NOT NULL);
+         CREATE TABLE item (id integer PRIMARY KEY, a integer NOT NULL);
+         CREATE TABLE part (id integer PRIMARY KEY, i integer NOT NULL REFERENCES item (id));
+         ASSERTION
+         CREATE PROCEDURE count_up(p integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE counter SET b = b + 1 WHERE id = p; END;
+         CREATE PROCEDURE put(p integer, q integer) LANGUAGE plpgsql AS $$ DECLARE v integer; BEGIN
+             UPDATE counter SET b = b + 1 WHERE id = p RETURNING b - 1 INTO v;
+             INSERT INTO item (id, a) VALUES (q, v); END $$;";
+    for assertion in [
+        "CREATE ASSERTION it CHECK (NOT EXISTS (SELECT * FROM item AS u WHERE u.a <>
+             (SELECT count(*) FROM part AS d WHERE d.i = u.id)));",
+        "CREATE ASSERTION it CHECK ((SELECT coalesce(sum(a), 0) FROM item) <= 2);",
+    ] {
+        let plan = explored(&sql.replace("ASSERTION", assertion));
+        for name in ["count_up", "put"] {
+            is_not(&plan, name, "it", Yes);
+        }
+        meet(&plan, "count_up", "put", "counter");
+    }
+}
