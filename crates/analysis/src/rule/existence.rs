@@ -301,7 +301,10 @@ pub(crate) fn judge_inclusion(
             let write = action.write(*c);
             write.is_some_and(|w| matches!(w.class, WriteClass::Assign(_)))
         };
-        action.access.role == Role::Update && !columns.iter().all(assigns)
+        // Others compute one of them at commit from what it changes.
+        let feeds = |c: &ColumnIndex| footprint.feeds(action, *c);
+        action.access.role == Role::Update
+            && (!columns.iter().all(assigns) || columns.iter().any(feeds))
     };
     let mut findings = Vec::new();
     for action in &makers {

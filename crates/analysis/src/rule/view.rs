@@ -790,8 +790,19 @@ pub(crate) fn judge_bound(
         .collect();
     // Whether all rows of a part may go, so that nothing is demanded of it for a while.
     let may_be_empty = |part: usize| {
+        let is_nullable = match &parts[part].source {
+            Source::Aggregate { columns, .. } => columns
+                .iter()
+                .any(|(table, column)| footprint.table(*table).columns[column.index()].nullable),
+            Source::Column(_) => false,
+        };
         let mut others = all.iter().flatten();
-        parts[part].null_of_nothing && others.any(|c| c.part == part && c.kind == Kind::Moves)
+        parts[part].null_of_nothing
+            && others.any(|c| {
+                // A number that becomes NULL is as good as gone.
+                let voids = is_nullable && c.action.access.role == Role::Update;
+                c.part == part && (c.kind == Kind::Moves || voids)
+            })
     };
     let mut findings = Vec::new();
     for (owner, mine) in all.iter().enumerate() {

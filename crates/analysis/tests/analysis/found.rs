@@ -921,3 +921,38 @@ fn who_counts_what_others_check_is_ordered_with_them() {
         meet(&plan, "count_up", "put", "counter");
     }
 }
+
+/// A number that becomes NULL is as good as gone from a sum (seed 13059906).
+#[test]
+fn a_sum_of_numbers_that_become_null_is_held_to_no_bound() {
+    let sql =
+        "CREATE TABLE item (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), a integer NULLABLE);
+         CREATE ASSERTION enough CHECK ((SELECT sum(d.a) FROM item AS d) >= 2);
+         CREATE PROCEDURE put() LANGUAGE SQL BEGIN ATOMIC INSERT INTO item (a) VALUES (1); END;
+         CREATE PROCEDURE wipe(p uuid) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE item SET a = nullif(a + 1, 3) WHERE id = p; END;";
+    let plan = explored(&sql.replace("NULLABLE", ""));
+    for name in ["put", "wipe"] {
+        is_not(&plan, name, "enough", Yes);
+    }
+    let plan = explored(&sql.replace("NULLABLE", "NOT NULL"));
+    expect(&plan, "put", "enough", Yes, "gt-increment");
+}
+
+/// Who changes what another computes a demand from makes the row demand it, too (seed 446056 of keys in keys).
+#[test]
+fn who_feeds_a_demand_meets_who_computes_it() {
+    let plan = explored(
+        "CREATE TABLE line (n integer PRIMARY KEY, a integer NOT NULL, b integer);
+         CREATE TABLE item (id integer PRIMARY KEY, k integer NOT NULL);
+         CREATE ASSERTION it CHECK (NOT EXISTS (SELECT * FROM line AS u
+             WHERE u.b = 1 AND NOT EXISTS (SELECT * FROM item AS d WHERE d.k = u.n)));
+         CREATE PROCEDURE lower(p integer, r integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE line SET a = a - 1, b = r WHERE n = p; END;
+         CREATE PROCEDURE take(p integer, r integer) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE line SET b = nullif(a, r) WHERE n = p; END;",
+    );
+    for name in ["lower", "take"] {
+        is_not(&plan, name, "it", Yes);
+    }
+}
