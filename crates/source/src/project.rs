@@ -88,6 +88,8 @@ pub(crate) struct Project<'p> {
     magic: Vec<usize>,
     /// Files that run SQL outside of functions.
     run_outside: BTreeSet<usize>,
+    /// Files whose variables outside of functions may get values that are not seen.
+    dynamic_outside: BTreeSet<usize>,
     /// The classes of objects.
     pub(crate) objects: Objects,
     /// Constants and fields by file and name, and by class and name.
@@ -115,6 +117,7 @@ impl<'p> Project<'p> {
             accessors: HashMap::new(),
             magic: Vec::new(),
             run_outside: BTreeSet::new(),
+            dynamic_outside: BTreeSet::new(),
             objects: Objects::default(),
             constants: Constants::default(),
         };
@@ -165,6 +168,9 @@ impl<'p> Project<'p> {
             {
                 project.run_outside.insert(file);
             }
+            if source.language == Language::Php && is_dynamic(&source.module.body, &calls) {
+                project.dynamic_outside.insert(file);
+            }
         }
         project
     }
@@ -183,6 +189,14 @@ impl<'p> Project<'p> {
             .collect()
     }
 
+    /// Whether variables may get values that are not seen: of a function, or of a file outside of functions.
+    pub(crate) fn is_dynamic(&self, function: Option<usize>, file: usize) -> bool {
+        match function {
+            Some(at) => self.functions[at].is_dynamic,
+            None => self.dynamic_outside.contains(&file),
+        }
+    }
+
     /// Whether a file may run SQL outside of functions.
     pub(crate) fn runs_outside(&self, file: usize) -> bool {
         self.run_outside.contains(&file)
@@ -196,13 +210,26 @@ impl<'p> Project<'p> {
             if let Some(around) = declared.within {
                 callers[at].push(around);
             }
-            expressions(&declared.function.body, false, &mut |value| {
-                if let ExpressionKind::Call { callee, .. } = &value.kind {
-                    for called in self.called(at, callee) {
-                        callers[called].push(at);
+            let language = self.sources[declared.file].language;
+            expressions(
+                &declared.function.body,
+                false,
+                &mut |value| match &value.kind {
+                    ExpressionKind::Call { callee, .. } => {
+                        for called in self.called(at, callee) {
+                            callers[called].push(at);
+                        }
                     }
-                }
-            });
+                    // A field that is a method.
+                    ExpressionKind::Member(_, name) => {
+                        let all = self.all_of(name, language);
+                        for read in all.filter(|at| self.functions[*at].function.is_accessor) {
+                            callers[read].push(at);
+                        }
+                    }
+                    _ => {}
+                },
+            );
         }
         let runs = |at: &usize| self.functions[*at].runs;
         let mut open: Vec<usize> = (0..self.functions.len()).filter(runs).collect();
@@ -500,7 +527,7 @@ impl<'p> Collect<'_, 'p> {
             takes_connection: function.parameters.iter().any(takes),
             runs_on_parameter: of_parameters.runs_on,
             forwards: of_parameters.forwards,
-            is_dynamic: source.language == Language::Php && is_dynamic(function, &calls),
+            is_dynamic: source.language == Language::Php && is_dynamic(&function.body, &calls),
         });
         let place = (self.file, function.range.start);
         self.project.at.insert(place, at);
@@ -605,10 +632,10 @@ fn called(statements: &[Statement], within: bool, found: &mut BTreeSet<String>) 
     });
 }
 
-/// Whether a function's variables may get values that are not seen.
-fn is_dynamic(function: &Function, calls: &BTreeSet<String>) -> bool {
+/// Whether variables in some statements may get values that are not seen.
+fn is_dynamic(statements: &[Statement], calls: &BTreeSet<String>) -> bool {
     let mut found = calls.iter().any(|name| names::gives_any_variable(name));
-    expressions(&function.body, true, &mut |value| {
+    expressions(statements, true, &mut |value| {
         if let ExpressionKind::Assign { value, .. } = &value.kind {
             found |= matches!(value.kind, ExpressionKind::Reference(_));
         }

@@ -5,6 +5,8 @@ mod support;
 #[path = "support/writes.rs"]
 mod writes;
 
+use anabranch_sql::SourceFile;
+use support::analysed_files;
 use writes::each_that_writes_is_found;
 
 #[test]
@@ -37,6 +39,20 @@ def writes_by_what_is_kept(conn, id):
     account = Account(conn)
     conn.execute("SELECT owner FROM account WHERE id = %s", (id,))
     rate = account.fee
+
+class Rated:
+    def __init__(self, conn):
+        self.account = Account(conn)
+    def rate(self):
+        return self.account.fee
+
+class Flat(Rated):
+    def rate(self):
+        return 1
+
+def writes_by_one_of_several(conn, id):
+    conn.execute("SELECT owner FROM account WHERE id = %s", (id,))
+    return Rated(conn).rate()
 
 def reads_by_a_property(conn, id):
     conn.execute("SELECT owner FROM account WHERE id = %s", (id,))
@@ -518,4 +534,32 @@ def writes_by_pandas(engine, frame):
     frame.to_sql("account", engine, if_exists="append")
 "#,
     )]);
+}
+
+/// A script's variables are no others than a function's.
+#[test]
+fn variables_of_a_script_that_others_change() {
+    let told = |line: &str| {
+        let text = format!(
+            "<?php\n$q = 'SELECT owner FROM account WHERE id = 1';\n{line}\n$pdo->query($q);\n"
+        );
+        let sql = vec![SourceFile::new(
+            "schema.sql",
+            "CREATE TABLE account (id bigint PRIMARY KEY, owner bigint);",
+        )];
+        let (program, _) = analysed_files(sql, vec![SourceFile::new("a.php", text)]);
+        support::told(&program)
+    };
+    assert!(!told("").contains('!'), "{}", told(""));
+    for line in [
+        "extract($_GET);",
+        "$r = &$q; $r = $_GET['q'];",
+        "$$n = $_GET['q'];",
+    ] {
+        let found = told(line);
+        assert!(
+            found.contains("the SQL that pdo.query() runs is not known"),
+            "{found}"
+        );
+    }
 }

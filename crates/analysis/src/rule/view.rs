@@ -565,6 +565,9 @@ fn counting(
             counted.push((counter.access.table, *column));
         }
     }
+    if counted.is_empty() {
+        return Vec::new();
+    }
     let changes = |a: &&Action| {
         let mut counted = counted.iter();
         a.access.role == Role::Update

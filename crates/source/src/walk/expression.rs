@@ -271,8 +271,7 @@ impl Walk<'_, '_> {
     pub(super) fn known(&self, path: &str) -> Option<Value> {
         let frame = self.frame();
         if let Some(value) = self.state.variables.get(path) {
-            let is_dynamic = |at: usize| self.project.functions[at].is_dynamic;
-            let may_be_another = frame.function.is_some_and(is_dynamic)
+            let may_be_another = self.project.is_dynamic(frame.function, frame.file)
                 && matches!(value, Value::Text(_) | Value::List(_) | Value::Map(_));
             return (!may_be_another).then(|| value.clone());
         }
