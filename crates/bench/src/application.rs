@@ -109,12 +109,7 @@ pub fn read_sources_up_to(
             if inside.is_empty() {
                 return Err(ApplicationError::NoFiles(path.clone()));
             }
-            inside.sort_by_key(|file| {
-                (
-                    file.file_name() != Some("schema.sql".as_ref()),
-                    file.clone(),
-                )
-            });
+            inside.sort_by_cached_key(|file| reading_order(file));
             inside.retain(|file| is_new(file));
             for file in inside {
                 files.push(read_source(&file, bytes_max)?);
@@ -124,6 +119,42 @@ pub fn read_sources_up_to(
         }
     }
     Ok(files)
+}
+
+/// What files of one folder are read by, the least first: `schema.sql`, then by their names, in which numbers are what
+/// they count, so that migrations follow one another (`2_users.sql` before `10_posts.sql`).
+pub fn reading_order(file: &Path) -> impl Ord + use<> {
+    let parts = file.iter().map(|part| pieces(&part.to_string_lossy()));
+    (
+        file.file_name() != Some("schema.sql".as_ref()),
+        parts.collect::<Vec<_>>(),
+        file.to_owned(),
+    )
+}
+
+/// A stretch of a name, as it is ordered.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Piece {
+    /// Digits without the zeros before them; the more there are the greater is the number.
+    Number(usize, String),
+    Text(String),
+}
+
+fn pieces(name: &str) -> Vec<Piece> {
+    let mut found = Vec::new();
+    let mut rest = name;
+    while let Some(first) = rest.chars().next() {
+        let is_number = first.is_ascii_digit();
+        let end = rest.find(|c: char| c.is_ascii_digit() != is_number);
+        let (piece, behind) = rest.split_at(end.unwrap_or(rest.len()));
+        let digits = piece.trim_start_matches('0');
+        found.push(match is_number {
+            true => Piece::Number(digits.len(), digits.to_owned()),
+            false => Piece::Text(piece.to_owned()),
+        });
+        rest = behind;
+    }
+    found
 }
 
 fn sql_files(folder: &Path) -> Result<Vec<PathBuf>, ApplicationError> {
@@ -246,4 +277,35 @@ pub fn plan(
     let application = compile(files)?;
     let plan = analyze(&application, Guarantee::Invariants);
     Ok(PlannedApplication::new(application, plan, partitions))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_follow_one_another_by_their_numbers() {
+        let mut files: Vec<&str> = vec![
+            "db/10_last.sql",
+            "db/2_more.sql",
+            "db/queries.sql",
+            "db/schema.sql",
+            "db/002_and_more.sql",
+            "db/20240102030405_late.sql",
+            "a/z.sql",
+        ];
+        files.sort_by_cached_key(|file| reading_order(Path::new(file)));
+        assert_eq!(
+            files,
+            [
+                "db/schema.sql",
+                "a/z.sql",
+                "db/002_and_more.sql",
+                "db/2_more.sql",
+                "db/10_last.sql",
+                "db/20240102030405_late.sql",
+                "db/queries.sql",
+            ]
+        );
+    }
 }

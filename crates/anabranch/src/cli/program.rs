@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use anabranch_bench::application::reading_order;
 use anabranch_source::Language;
 use anabranch_sql::SourceFile;
 use anabranch_sql::diagnostic::Diagnostic;
@@ -69,9 +70,7 @@ pub(super) fn find(paths: &[PathBuf], limits: Limits) -> Result<Found, String> {
                 found.sql.push(path.clone());
                 continue;
             }
-            inside
-                .sql
-                .sort_by_key(|file| (!is_schema(file), file.clone()));
+            inside.sql.sort_by_cached_key(|file| reading_order(file));
             found.sql.append(&mut inside.sql);
             for file in inside.programs {
                 found.program(&file, limits, &mut read)?;
@@ -89,10 +88,6 @@ pub(super) fn find(paths: &[PathBuf], limits: Limits) -> Result<Found, String> {
         }
     }
     Ok(found)
-}
-
-fn is_schema(file: &Path) -> bool {
-    file.file_name() == Some("schema.sql".as_ref())
 }
 
 fn is_source(path: &Path) -> bool {

@@ -9,6 +9,7 @@ mod conveyor;
 mod counterexamples;
 mod covered;
 mod examples;
+mod forms;
 mod found;
 mod invalid_merges;
 mod isolation;

@@ -2,7 +2,7 @@
 //! which an invariant breaks though every guard of the plan is kept.
 //!
 //! A thousand applications are tried in each run of the tests; `ANABRANCH_ANALYSIS_SEEDS=FIRST..LAST`
-//! tries others. What a seed has found is a named test in `found.rs`.
+//! tries others, `ANABRANCH_ANALYSIS_CASES=N` so many cases of each instead of 60. What a seed has found is a named test in `found.rs`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -657,8 +657,9 @@ pub(crate) fn seeds_or(usual: Range<u64>) -> Range<u64> {
 
 /// Attacks the plans of the applications that these seeds make, none of which breaks.
 pub(crate) fn attacked(seeds: impl Iterator<Item = u64>, made_up: fn(u64) -> String) -> Tally {
+    let cases = std::env::var("ANABRANCH_ANALYSIS_CASES").ok();
     let effort = Effort {
-        cases: 60,
+        cases: cases.and_then(|text| text.parse().ok()).unwrap_or(60),
         before_max: 1,
         calls_max: 2,
     };

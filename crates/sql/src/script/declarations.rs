@@ -1,5 +1,6 @@
 //! What files declare, as far as it can be read: what cannot is left out, as small as it can be, and told.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::{
@@ -7,7 +8,8 @@ use super::{
     lost::{self, Lost},
     mysql,
     peculiar::Peculiar,
-    pgsql::{self, Edit, Known, Part, PartKind, Relations, Stamp, Types},
+    pgsql::{self, Edit, Known, Part, PartKind, Reading, Relations, Stamp, Types},
+    renaming::{self, Renamed},
     tokens::Translated,
     unknown::{self, Unknown},
 };
@@ -23,6 +25,8 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub(super) struct Declarations {
     places: Vec<Place>,
+    /// Those that name what is called otherwise at the end, in these names.
+    renamed: BTreeMap<usize, Renamed>,
     /// Which of them are left out, and why.
     dropped: Vec<(usize, Diagnostic)>,
     /// What may be left out of the others: of which declaration it is part.
@@ -189,8 +193,7 @@ impl Reader {
     ///
     /// Looks at the declarations from `first` on; those before it have been looked at.
     fn look_for_peculiar(&mut self, first: usize) {
-        let places = self.declarations.places.iter();
-        let texts = places.map(|place| self.text(place));
+        let texts = (0..self.declarations.places.len()).map(|at| self.words(at));
         let views = self.views();
         let stamps = pgsql::all_stamps(texts.clone());
         let relations = Relations::of(texts.clone());
@@ -202,15 +205,17 @@ impl Reader {
         };
         let mut peculiar = self.declarations.peculiar.clone();
         let none = |_: usize| false;
-        for place in &self.declarations.places[first..] {
-            let (text, base) = (self.text(place), place.range.start);
-            pgsql::looked_at(text, base, known, &none, &mut peculiar);
+        for at in first..self.declarations.places.len() {
+            self.reading(at, &none, |text, base, dropped| {
+                pgsql::looked_at(text, base, known, dropped, &mut peculiar)
+            });
         }
         let (mut parts, mut keys, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
         let mut strange = self.declarations.strange.clone();
         for (at, place) in self.declarations.places.iter().enumerate().skip(first) {
-            let (text, base) = (self.text(place), place.range.start);
-            let reading = pgsql::looked_at(text, base, known, &none, &mut peculiar);
+            let reading = self.reading(at, &none, |text, base, dropped| {
+                pgsql::looked_at(text, base, known, dropped, &mut peculiar)
+            });
             parts.extend(reading.parts.into_iter().map(|part| (at, part)));
             keys.extend(reading.keys.into_iter().map(|(range, column)| {
                 let file = place.file;
@@ -222,7 +227,10 @@ impl Reader {
                     strange.push((Place { file, range }, name));
                 }
             }
-            if let Some(why) = pgsql::beyond(text, &peculiar, &views) {
+            let renamed = self.declarations.renamed.get(&at);
+            let why = renamed.and_then(|renamed| renamed.why.clone());
+            let why = why.or_else(|| pgsql::beyond(self.words(at), &peculiar, &views));
+            if let Some(why) = why {
                 dropped.push((at, Diagnostic::unsupported(why, place.span())));
             }
         }
@@ -243,10 +251,8 @@ impl Reader {
 
     /// The views that are declared.
     fn views(&self) -> Vec<pgsql::View> {
-        let places = self.declarations.places.iter();
-        places
-            .filter_map(|place| pgsql::view(self.text(place)))
-            .collect()
+        let all = 0..self.declarations.places.len();
+        all.filter_map(|at| pgsql::view(self.words(at))).collect()
     }
 
     /// Assertions about columns of MySQL's of whose values nothing is known.
@@ -261,7 +267,7 @@ impl Reader {
         let views = self.views();
         for at in first..self.declarations.places.len() {
             let place = &self.declarations.places[at];
-            if let Some(why) = pgsql::beyond(self.text(place), &peculiar, &views) {
+            if let Some(why) = pgsql::beyond(self.words(at), &peculiar, &views) {
                 let told = Diagnostic::unsupported(why, place.span());
                 self.declarations.dropped.push((at, told));
             }
@@ -303,8 +309,9 @@ impl Reader {
                 let mut parts = of.dropped_parts.iter().map(|(at, _)| &of.parts[*at]);
                 parts.any(|(declaration, part)| *declaration == at && part.range.start == start)
             };
-            let (text, base) = (self.text(place), place.range.start);
-            let reading = pgsql::declaration(text, base, known, &dropped, &mut peculiar);
+            let reading = self.reading(at, &dropped, |text, base, dropped| {
+                pgsql::declaration(text, base, known, dropped, &mut peculiar)
+            });
             edits[file].extend(reading.edits);
         }
         let mut declared = Vec::new();
@@ -324,20 +331,27 @@ impl Reader {
         files: Range<usize>,
     ) -> (Vec<SourceFile>, Vec<Option<Translated>>) {
         let of = &self.declarations;
-        let kept = || {
-            let places = of.places.iter().enumerate();
-            places.filter(|(at, _)| !of.is_dropped(*at))
-        };
+        let kept = || (0..of.places.len()).filter(|at| !of.is_dropped(*at));
         let mut peculiar = Peculiar {
             declared: kept()
-                .filter_map(|(_, place)| mysql::declares(self.text(place)))
+                .filter_map(|at| mysql::declares(self.words(at)))
                 .collect(),
             ..Peculiar::default()
         };
         let mut translated = vec![Some(Translated::default()); self.files.len()];
-        for (_, place) in kept() {
-            let text = self.text(place);
-            let told = mysql::declaration(text, place.range.start, &mut peculiar);
+        for at in kept() {
+            let place = &of.places[at];
+            let renamed = of.renamed.get(&at);
+            let base = if renamed.is_some() {
+                0
+            } else {
+                place.range.start
+            };
+            let mut told = mysql::declaration(self.words(at), base, &mut peculiar);
+            if let Some(renamed) = renamed {
+                let in_file = |at: u32| u32::try_from(renamed.place(at as usize)).unwrap_or(at);
+                told.places.iter_mut().for_each(|at| *at = in_file(*at));
+            }
             if let Some(Some(of_file)) = translated.get_mut(place.file) {
                 of_file.text.push_str(&told.text);
                 of_file.places.extend(told.places);
@@ -354,6 +368,58 @@ impl Reader {
         )
     }
 
+    /// Finds the declarations that name what is called otherwise at the end.
+    pub(super) fn follow_renaming(&mut self) {
+        let places = self.declarations.places.iter();
+        let texts = places.map(|place| (self.text(place), place.range.start));
+        let texts: Vec<(&str, usize)> = texts.collect();
+        self.declarations.renamed = renaming::renamed(&texts);
+    }
+
+    /// What a declaration says, in the names that things have at the end.
+    fn words(&self, at: usize) -> &str {
+        match self.declarations.renamed.get(&at) {
+            Some(renamed) => &renamed.words.text,
+            None => self.text(&self.declarations.places[at]),
+        }
+    }
+
+    /// How a declaration is read in the names that things have at the end, without those of its parts that begin in the
+    /// file where `dropped` says.
+    fn reading(
+        &self,
+        at: usize,
+        dropped: &dyn Fn(usize) -> bool,
+        read: impl FnOnce(&str, usize, &dyn Fn(usize) -> bool) -> Reading,
+    ) -> Reading {
+        let base = self.declarations.places[at].range.start;
+        let Some(renamed) = self.declarations.renamed.get(&at) else {
+            return read(self.words(at), base, dropped);
+        };
+        let mut reading = read(&renamed.words.text, 0, &|at| dropped(renamed.place(at)));
+        let in_file = |range: &mut Range<usize>| {
+            *range = renamed.place(range.start)..renamed.place(range.end);
+        };
+        for edit in &mut reading.edits {
+            in_file(&mut edit.range);
+            edit.place = renamed.place(edit.place);
+        }
+        reading
+            .parts
+            .iter_mut()
+            .for_each(|of| in_file(&mut of.range));
+        reading
+            .keys
+            .iter_mut()
+            .for_each(|(range, _)| in_file(range));
+        reading
+            .strange
+            .iter_mut()
+            .for_each(|(range, _)| in_file(range));
+        reading.beside(&renamed.edits);
+        reading
+    }
+
     pub(super) fn text(&self, place: &Place) -> &str {
         &self.files[place.file].text[place.range.clone()]
     }
@@ -368,8 +434,8 @@ impl Reader {
             let place = &of.places[*at];
             let left = LeftOut {
                 diagnostic: diagnostic.clone(),
-                meaning: unknown::meaning(self.text(place), catalog, &lost),
-                transaction: lost::routine(self.text(place)),
+                meaning: unknown::meaning(self.words(*at), catalog, &lost),
+                transaction: lost::routine(self.words(*at)),
             };
             told.push((place.clone(), left));
         }
@@ -470,7 +536,7 @@ impl Reader {
     /// The texts of all that is left out, parts as declarations of their own.
     pub(super) fn lost(&self) -> Vec<&str> {
         let of = &self.declarations;
-        let dropped = of.dropped.iter().map(|(at, _)| self.text(&of.places[*at]));
+        let dropped = of.dropped.iter().map(|(at, _)| self.words(*at));
         let parts = of
             .lost_parts()
             .filter(|(_, part, _)| part.kind == PartKind::Constraint);

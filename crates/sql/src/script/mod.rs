@@ -19,6 +19,7 @@ mod order;
 mod peculiar;
 mod pgsql;
 mod placeholder;
+mod renaming;
 mod scan;
 mod tokens;
 mod transactions;
@@ -197,6 +198,7 @@ pub fn read_with(
         declarations: Declarations::new(declarations, is_mysql),
         taken,
     };
+    reader.follow_renaming();
     let base = reader.base(None)?;
     let mut left_out: Vec<(Place, LeftOut)> = reader.told(&base, 0);
     left_out.extend(rows);

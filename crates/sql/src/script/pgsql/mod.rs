@@ -54,7 +54,7 @@ pub(super) struct Edit {
 }
 
 impl Edit {
-    fn new(range: Range<usize>, text: impl Into<String>) -> Edit {
+    pub(super) fn new(range: Range<usize>, text: impl Into<String>) -> Edit {
         Edit {
             place: range.start,
             range,
@@ -97,6 +97,21 @@ pub(super) struct Reading {
     pub(super) strange: Vec<(Range<usize>, String)>,
 }
 
+impl Reading {
+    /// Adds edits, but what stands in those that there are.
+    pub(super) fn beside(&mut self, edits: &[Edit]) {
+        let taken: Vec<Range<usize>> = self.edits.iter().map(|e| e.range.clone()).collect();
+        let inside = |edit: &&Edit| {
+            let mut taken = taken.iter();
+            taken.any(|t| t.start <= edit.range.start && edit.range.end <= t.end && !t.is_empty())
+        };
+        let others = edits.iter().filter(|edit| !inside(edit)).cloned();
+        self.edits.extend(others);
+        let order = |edit: &Edit| (edit.range.start, edit.range.end);
+        self.edits.sort_by_key(order);
+    }
+}
+
 /// What other declarations say, that one is read beside.
 #[derive(Clone, Copy)]
 pub(super) struct Known<'k> {
@@ -114,19 +129,7 @@ pub(super) fn declaration(
     peculiar: &mut Peculiar,
 ) -> Reading {
     let mut reading = looked_at(text, base, known, dropped, peculiar);
-    let taken: Vec<Range<usize>> = reading.edits.iter().map(|e| e.range.clone()).collect();
-    let inside = |edit: &Edit| {
-        taken
-            .iter()
-            .any(|t| t.start <= edit.range.start && edit.range.end <= t.end && !t.is_empty())
-    };
-    let casts = casts::casts(text, base, known.types);
-    reading
-        .edits
-        .extend(casts.into_iter().filter(|edit| !inside(edit)));
-    reading
-        .edits
-        .sort_by_key(|edit| (edit.range.start, edit.range.end));
+    reading.beside(&casts::casts(text, base, known.types));
     reading
 }
 

@@ -52,6 +52,7 @@ pub(super) fn table(
         base,
         types,
         name: String::new(),
+        retypes: false,
         dropped,
         peculiar,
         reading,
@@ -68,6 +69,8 @@ struct Table<'a> {
     base: usize,
     types: &'a Types,
     name: String,
+    /// Whether a column is given another type.
+    retypes: bool,
     dropped: &'a dyn Fn(usize) -> bool,
     peculiar: &'a mut Peculiar,
     reading: &'a mut Reading,
@@ -162,7 +165,9 @@ impl Table<'_> {
             let using = action.iter().position(|t| t.is("using"));
             self.edit(&action[end..using.unwrap_or(action.len())], "");
         }
+        self.retypes = true;
         let (_, says) = self.typed(&declared[1..], &name, &[]);
+        self.retypes = false;
         let key = plain(&name);
         let mut behind = String::new();
         if says.not_null {
@@ -441,6 +446,9 @@ impl Table<'_> {
             }
         }
         let key = plain(column);
+        if !self.retypes && self.types.is_retyped(&self.key(column)) {
+            return says;
+        }
         for check in &declared.checks {
             let check = of_column(check, &key);
             let text = format!("ALTER TABLE \"{}\" ADD CHECK {check}", self.name);

@@ -8,7 +8,7 @@ use crate::{
     parse::resolve_written_type,
     script::{
         scan::{Part, starts_among},
-        tokens::{Token, after_if, begin, closing, name_of, tokens},
+        tokens::{Token, after_if, begin, closing, listed, name_of, tokens},
     },
 };
 
@@ -16,6 +16,8 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub(in crate::script) struct Types {
     declared: BTreeMap<String, DeclaredType>,
+    /// Columns that are given another type later: what their first type demands is demanded no more.
+    retyped: BTreeSet<(String, String)>,
     /// Schemas other than `public` whose name before another says nothing more: no two have a relation of one name.
     schemas: BTreeSet<String>,
 }
@@ -111,7 +113,40 @@ pub(super) fn declares(text: &str) -> bool {
         &["alter", "type"],
     ];
     let is_schema = begin(&all, &["create", "schema"]) && !all.iter().any(|t| t.is_sign('('));
-    is_schema || forms.iter().any(|words| begin(&all, words))
+    // What is dropped by itself is nobody's type any more.
+    let drops = [["drop", "type"], ["drop", "domain"]];
+    let is_drop =
+        drops.iter().any(|words| begin(&all, words)) && !all.iter().any(|t| t.is("cascade"));
+    is_schema || is_drop || forms.iter().any(|words| begin(&all, words))
+}
+
+/// The columns whose type is changed, but for those that are dropped, and may be added again.
+fn retyped<'t>(declarations: impl Iterator<Item = &'t str>) -> BTreeSet<(String, String)> {
+    let (mut retyped, mut dropped) = (BTreeSet::new(), BTreeSet::new());
+    for text in declarations.filter(|text| starts_among(text, 1, &["alter"])) {
+        let all = tokens(text);
+        let mut at = after_if(&all, 2);
+        at += usize::from(all.get(at).is_some_and(|t| t.is("only")));
+        let Some((table, next)) = name_of(&all, at).filter(|_| begin(&all, &["alter", "table"]))
+        else {
+            continue;
+        };
+        for action in listed(&all[next..]) {
+            let word = |at: usize, word: &str| action.get(at).is_some_and(|t| t.is(word));
+            let column = after_if(action, 1 + usize::from(word(1, "column")));
+            let Some(name) = action.get(column).and_then(Token::name) else {
+                continue;
+            };
+            let typed =
+                column + 1 + 2 * usize::from(word(column + 1, "set") && word(column + 2, "data"));
+            if word(0, "drop") {
+                dropped.insert((table.clone(), name));
+            } else if word(0, "alter") && word(typed, "type") {
+                retyped.insert((table.clone(), name));
+            }
+        }
+    }
+    &retyped - &dropped
 }
 
 impl Types {
@@ -119,6 +154,7 @@ impl Types {
     pub(in crate::script) fn of<'t>(declarations: impl Iterator<Item = &'t str> + Clone) -> Types {
         let mut types = Types {
             schemas: schemas(declarations.clone()),
+            retyped: retyped(declarations.clone()),
             ..Types::default()
         };
         let kinds = ["type", "domain", "schema"];
@@ -138,7 +174,7 @@ impl Types {
             let Some((name, next)) = name_of(&all, 2) else {
                 continue;
             };
-            if begin(&all, &["create", "schema"]) {
+            if begin(&all, &["create", "schema"]) || begin(&all, &["drop"]) {
                 continue;
             }
             if begin(&all, &["alter"]) {
@@ -159,6 +195,11 @@ impl Types {
     /// Whether this name before another is that of a schema, and says nothing more.
     pub(super) fn is_schema(&self, name: &str) -> bool {
         self.schemas.contains(name)
+    }
+
+    /// Whether a column, by the names of the table and its own, is given another type than the first.
+    pub(super) fn is_retyped(&self, column: &(String, String)) -> bool {
+        self.retyped.contains(column)
     }
 
     /// The declared type of this name.
