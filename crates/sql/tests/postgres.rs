@@ -393,6 +393,33 @@ fn a_file_that_leads_back_is_passed_over() {
     assert_eq!(told, "2 stretches undo migrations, this one first");
 }
 
+/// What a migration does to rows is done once; what it names is somebody's transaction all the same.
+#[test]
+fn what_a_migration_does_to_rows_is_no_transaction() {
+    let files = vec![SourceFile::new(
+        "db/migrations/2_fill.sql",
+        "CREATE TABLE t (id bigint PRIMARY KEY, n integer);
+BEGIN;
+ALTER TABLE t ADD COLUMN m integer;
+UPDATE t SET m = gone;
+DELETE FROM nothing;
+COMMIT;
+INSERT INTO t VALUES (1, 2);
+-- name: Set :exec
+UPDATE t SET n = $2 WHERE id = $1;",
+    )];
+    let script = read(files).expect("it can be read");
+    let names: Vec<&str> = script.summaries.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["Set"]);
+    let [left] = &script.left_out[..] else {
+        panic!("{:?}", script.left_out)
+    };
+    assert_eq!(
+        left.diagnostic.message,
+        "3 statements are of a migration, this one first"
+    );
+}
+
 /// What an ALTER cannot do is told where it stands.
 #[test]
 fn what_is_not_there_cannot_be_altered() {

@@ -26,6 +26,8 @@ pub(super) struct Group {
     pub(super) statements: Vec<Range<usize>>,
     /// Whether a client runs its statements one by one, and sees what each comes to.
     pub(super) by_client: bool,
+    /// Whether its name is one that somebody calls it by.
+    pub(super) is_named: bool,
 }
 
 /// How statements that follow belong together.
@@ -66,7 +68,7 @@ pub(super) fn group(file: &SourceFile, taken: &mut BTreeSet<String>) -> Grouped 
             }
             Piece::Open { name, .. } => {
                 close(&mut grouped, std::mem::replace(&mut open, Open::No));
-                open = Open::Braces(begun(unique(name, taken)));
+                open = Open::Braces(begun(unique(name, taken), true));
                 continue;
             }
             Piece::Close => {
@@ -95,15 +97,16 @@ pub(super) fn group(file: &SourceFile, taken: &mut BTreeSet<String>) -> Grouped 
         if named.is_some() && !matches!(open, Open::Transaction(_) | Open::Braces(_)) {
             close(&mut grouped, std::mem::replace(&mut open, Open::No));
         }
-        let mut name = |label: &mut Option<String>| {
+        let mut begin = |label: &mut Option<String>| {
             let told = label.take().filter(|_| named.is_none());
+            let is_named = named.is_some() || told.is_some();
             let told = told.unwrap_or_else(|| name_of(file, &text[lead.clone()], range.start));
-            unique(told, taken)
+            begun(unique(told, taken), is_named)
         };
         match (kind, &mut open) {
             (Kind::Begin, _) => {
                 close(&mut grouped, std::mem::replace(&mut open, Open::No));
-                open = Open::Transaction(begun(name(&mut label)));
+                open = Open::Transaction(begin(&mut label));
             }
             (Kind::Commit, Open::Transaction(_)) => {
                 close(&mut grouped, std::mem::replace(&mut open, Open::No));
@@ -121,12 +124,12 @@ pub(super) fn group(file: &SourceFile, taken: &mut BTreeSet<String>) -> Grouped 
                 group.statements.push(range)
             }
             (Kind::Data, Open::No) if named.is_some() => {
-                let mut group = begun(name(&mut label));
+                let mut group = begin(&mut label);
                 group.statements.push(range);
                 open = Open::Named(group);
             }
             (Kind::Data, Open::No) => {
-                let mut group = begun(name(&mut label));
+                let mut group = begin(&mut label);
                 group.statements.push(range);
                 close(&mut grouped, Open::Named(group));
             }
@@ -149,11 +152,12 @@ fn is_dump(text: &str) -> bool {
     })
 }
 
-fn begun(name: String) -> Group {
+fn begun(name: String, is_named: bool) -> Group {
     Group {
         name,
         statements: Vec::new(),
         by_client: false,
+        is_named,
     }
 }
 

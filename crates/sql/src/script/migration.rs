@@ -1,4 +1,4 @@
-//! Migrations: what leads back is not what is declared.
+//! Migrations: what leads back is not what is declared, and what leads forth is done once.
 
 use std::ops::Range;
 
@@ -11,6 +11,46 @@ const BACK: [&str; 4] = [
 ];
 const FORTH: [&str; 3] = ["+goose up", "+migrate up", "migrate:up"];
 
+/// Whether a file is a step of a migration: by its folder and number, its name (Flyway's, golang-migrate's), or its marks.
+pub(super) fn is_step(name: &str, text: &str) -> bool {
+    let name = name.to_lowercase();
+    let mut parts = name.rsplit(['/', '\\']);
+    let file = parts.next().unwrap_or_default();
+    let (folder, above) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
+    let is_folder = |part: &str| part.contains("migration") || part == "migrate";
+    let is_numbered = |part: &str| part.starts_with(|c: char| c.is_ascii_digit());
+    let by_folder =
+        (is_folder(folder) || is_folder(above)) && (is_numbered(file) || is_numbered(folder));
+    let by_name = file.ends_with(".up.sql") || is_version(file, 'v');
+    let mut marks = text.lines().filter_map(mark);
+    let is_mark = |comment: String| {
+        let mut all = BACK.iter().chain(&FORTH);
+        all.any(|mark| comment.starts_with(mark))
+    };
+    by_folder || by_name || marks.any(is_mark)
+}
+
+/// Flyway's `V2__name.sql`, and `U2__name.sql`, which undoes it.
+fn is_version(file: &str, kind: char) -> bool {
+    let version = file.strip_prefix(kind);
+    let version = version.and_then(|rest| rest.split_once("__"));
+    version.is_some_and(|(version, _)| {
+        !version.is_empty()
+            && version
+                .bytes()
+                .all(|b| b.is_ascii_digit() || b == b'.' || b == b'_')
+    })
+}
+
+/// What a line that is a comment says, as marks are written.
+fn mark(line: &str) -> Option<String> {
+    let comment = line.trim().strip_prefix("--")?;
+    Some(comment.trim_matches([' ', '\t', '-']).to_lowercase())
+}
+
 /// The stretches of a file that undo what it, or another, does.
 pub(super) fn ways_back(name: &str, text: &str) -> Vec<Range<usize>> {
     let file = name
@@ -18,17 +58,8 @@ pub(super) fn ways_back(name: &str, text: &str) -> Vec<Range<usize>> {
         .next()
         .unwrap_or(name)
         .to_lowercase();
-    // golang-migrate and others; Flyway's U2__name.sql.
-    let undo = file
-        .strip_prefix('u')
-        .and_then(|rest| rest.split_once("__"));
-    let is_undo = undo.is_some_and(|(version, _)| {
-        !version.is_empty()
-            && version
-                .bytes()
-                .all(|b| b.is_ascii_digit() || b == b'.' || b == b'_')
-    });
-    if file.ends_with(".down.sql") || is_undo {
+    // golang-migrate and others.
+    if file.ends_with(".down.sql") || is_version(&file, 'u') {
         return std::iter::once(0..text.len()).collect();
     }
     let mut found = Vec::new();
@@ -36,8 +67,7 @@ pub(super) fn ways_back(name: &str, text: &str) -> Vec<Range<usize>> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         let end = at + line.len();
-        if let Some(comment) = line.trim().strip_prefix("--") {
-            let comment = comment.trim_matches([' ', '\t', '-']).to_lowercase();
+        if let Some(comment) = mark(line) {
             let is = |marks: &[&str]| marks.iter().any(|mark| comment.starts_with(mark));
             if is(&BACK) {
                 begun.get_or_insert(end);
@@ -82,6 +112,26 @@ mod tests {
                 .collect::<String>(),
             "a;c;"
         );
+    }
+
+    #[test]
+    fn steps_are_known_by_their_folders_names_and_marks() {
+        for (name, text, is) in [
+            ("db/migrations/0001_a.sql", "", true),
+            ("src\\Migrations\\2_a.sql", "", true),
+            ("db/migrate/20240101_a.sql", "", true),
+            ("prisma/migrations/20240101_a/migration.sql", "", true),
+            ("migration/queries.sql", "", false),
+            ("migration/of/all/2_queries.sql", "", false),
+            ("db/V1_2__a.sql", "", true),
+            ("db/1_a.up.sql", "", true),
+            ("db/a.sql", "x;\n-- migrate:up\ny;", true),
+            ("db/queries.sql", "-- migrates nothing\n", false),
+            ("emigrate.sql", "", false),
+            ("db/vx__a.sql", "", false),
+        ] {
+            assert_eq!(is_step(name, text), is, "{name}");
+        }
     }
 
     #[test]

@@ -182,10 +182,16 @@ pub fn read_with(
     for (file, source) in files.iter().enumerate() {
         let grouped = group(forth.get(&file).unwrap_or(source), &mut taken);
         let place = |range| Place { file, range };
-        rows.extend(dumped(file, &grouped.rows));
+        rows.extend(passed_over(file, &grouped.rows, Passed::Dump));
+        let (groups, steps) = match migration::is_step(&source.name, &source.text) {
+            true => grouped.groups.into_iter().partition(|of| of.is_named),
+            false => (grouped.groups, Vec::new()),
+        };
+        let steps: Vec<Range<usize>> = steps.into_iter().flat_map(|of| of.statements).collect();
+        rows.extend(passed_over(file, &steps, Passed::Migration));
         declarations.extend(grouped.declarations.into_iter().map(place));
         let of_file = |group| Written::Script { file, group };
-        written.extend(grouped.groups.into_iter().map(of_file));
+        written.extend(groups.into_iter().map(of_file));
     }
     for mut client in clients {
         client.name = unique(client.name, &mut taken);
@@ -292,19 +298,34 @@ fn forth(files: &[SourceFile]) -> (BTreeMap<usize, SourceFile>, Option<(Place, L
     (without, told)
 }
 
-/// Rows that a dump holds, told as left out.
-fn dumped(file: usize, rows: &[Range<usize>]) -> Option<(Place, LeftOut)> {
+/// Whose statements are no transactions.
+#[derive(Clone, Copy)]
+enum Passed {
+    Dump,
+    Migration,
+}
+
+/// What a dump or a migration does to rows, told as left out.
+fn passed_over(file: usize, statements: &[Range<usize>], by: Passed) -> Option<(Place, LeftOut)> {
     let place = Place {
         file,
-        range: rows.first()?.clone(),
+        range: statements.first()?.clone(),
     };
-    let message = match rows.len() {
-        1 => "this INSERT is of a dump".to_owned(),
-        more => format!("{more} INSERTs are of a dump, this one first"),
+    let (what, whose, meaning) = match by {
+        Passed::Dump => ("INSERT", "a dump", "they are rows, and no transactions"),
+        Passed::Migration => (
+            "statement",
+            "a migration",
+            "they run once, and are no transactions: give them names (-- name: …) if they are",
+        ),
+    };
+    let message = match statements.len() {
+        1 => format!("this {what} is of {whose}"),
+        more => format!("{more} {what}s are of {whose}, this one first"),
     };
     let left = LeftOut {
         diagnostic: Diagnostic::new("0A000", message, place.span()),
-        meaning: "they are rows, and no transactions".to_owned(),
+        meaning: meaning.to_owned(),
         transaction: None,
     };
     Some((place, left))
