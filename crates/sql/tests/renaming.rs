@@ -211,3 +211,76 @@ ALTER TABLE a RENAME d;";
 CREATE TABLE `d` (`id` int NOT NULL, `a` int, PRIMARY KEY (`id`), CONSTRAINT `k` FOREIGN KEY (`a`) REFERENCES `c` (`id`)) ENGINE=InnoDB;";
     same(migrated, written);
 }
+
+/// What is dropped is not there, and may be made anew under its name.
+#[test]
+fn what_is_dropped_is_not_declared() {
+    let migrated = "CREATE TABLE t (id bigint PRIMARY KEY, a integer, b integer, s text);
+CREATE UNIQUE INDEX once ON t (a);
+CREATE UNIQUE INDEX lowered ON t (lower(s)) WHERE a > 0;
+CREATE INDEX CONCURRENTLY many ON t (b);
+CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN DELETE FROM t; RETURN NEW; END $$;
+CREATE TRIGGER fired AFTER UPDATE ON t FOR EACH ROW EXECUTE FUNCTION f();
+CREATE RULE r AS ON INSERT TO t DO ALSO DELETE FROM t;
+CREATE VIEW v AS SELECT a FROM t;
+CREATE MATERIALIZED VIEW m AS SELECT b FROM t;
+ALTER INDEX once RENAME TO twice;
+CREATE UNIQUE INDEX once ON t (b);
+DROP INDEX CONCURRENTLY IF EXISTS public.twice, lowered;
+DROP VIEW v;
+DROP MATERIALIZED VIEW m;
+DROP TRIGGER fired ON t;
+DROP RULE r ON t;
+DROP FUNCTION f();
+DROP INDEX IF EXISTS nothing;
+DROP EXTENSION IF EXISTS citext;
+CREATE VIEW v AS SELECT b FROM t;
+CREATE TABLE gone (id bigint PRIMARY KEY, n integer);
+CREATE UNIQUE INDEX of_gone ON gone (n) WHERE n > 0;
+CREATE TRIGGER fired AFTER UPDATE ON gone FOR EACH ROW EXECUTE FUNCTION g();
+ALTER TABLE gone ADD COLUMN m integer CHECK (m > 0);
+DROP TABLE gone;
+CREATE TABLE gone (id bigint PRIMARY KEY, m integer);
+-- name: Put :exec
+UPDATE t SET a = 1 WHERE id = $1;";
+    let written = "CREATE TABLE t (id bigint PRIMARY KEY, a integer, b integer, s text);
+CREATE INDEX CONCURRENTLY many ON t (b);
+CREATE UNIQUE INDEX once ON t (b);
+CREATE VIEW v AS SELECT b FROM t;
+CREATE TABLE gone (id bigint PRIMARY KEY, m integer);
+-- name: Put :exec
+UPDATE t SET a = 1 WHERE id = $1;";
+    same(migrated, written);
+}
+
+/// A trigger of the same name on another table stays, and what was never declared is told.
+#[test]
+fn what_is_not_dropped_stays() {
+    let script = script(
+        "CREATE TABLE t (id bigint PRIMARY KEY, n integer);
+CREATE TABLE u (id bigint PRIMARY KEY);
+CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN DELETE FROM u; RETURN NEW; END $$;
+CREATE TRIGGER fired AFTER UPDATE ON t FOR EACH ROW EXECUTE FUNCTION f();
+CREATE TRIGGER fired AFTER UPDATE ON u FOR EACH ROW EXECUTE FUNCTION f();
+DROP TRIGGER fired ON u;
+DROP INDEX nothing;
+-- name: Put :exec
+UPDATE t SET n = 1 WHERE id = $1;",
+    );
+    let triggers = script.left_out.iter().map(|left| left.diagnostic.span);
+    let lines: Vec<u32> = triggers
+        .flatten()
+        .map(|span| {
+            script.application.catalog().files[0]
+                .line_column(span.start)
+                .0
+        })
+        .collect();
+    // The function, the trigger on t, and what drops nothing.
+    assert_eq!(lines, [3, 4, 7], "{:#?}", script.left_out);
+    assert!(
+        script.summaries[0].statements.len() > 1,
+        "{:#?}",
+        script.summaries
+    );
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::{
-    LeftOut, Place, Reader, Written,
+    LeftOut, Place, Reader, Written, dropped,
     lost::{self, Lost},
     mysql,
     peculiar::Peculiar,
@@ -25,7 +25,7 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub(super) struct Declarations {
     places: Vec<Place>,
-    /// Those that name what is called otherwise at the end, in these names.
+    /// Those that name what is called otherwise at the end, in these names; those that are dropped, as nothing.
     renamed: BTreeMap<usize, Renamed>,
     /// Which of them are left out, and why.
     dropped: Vec<(usize, Diagnostic)>,
@@ -368,12 +368,18 @@ impl Reader {
         )
     }
 
-    /// Finds the declarations that name what is called otherwise at the end.
-    pub(super) fn follow_renaming(&mut self) {
+    /// Finds the declarations that name what is called otherwise at the end, or that are dropped.
+    pub(super) fn follow_changes(&mut self) {
         let places = self.declarations.places.iter();
         let texts = places.map(|place| (self.text(place), place.range.start));
         let texts: Vec<(&str, usize)> = texts.collect();
         self.declarations.renamed = renaming::renamed(&texts);
+        let all = (0..self.declarations.places.len()).map(|at| self.words(at));
+        for at in dropped::dropped(all) {
+            let place = &self.declarations.places[at];
+            let void = Renamed::void(self.text(place), place.range.start);
+            self.declarations.renamed.insert(at, void);
+        }
     }
 
     /// What a declaration says, in the names that things have at the end.

@@ -9,6 +9,7 @@
 
 mod client;
 mod declarations;
+mod dropped;
 mod group;
 mod invariants;
 mod joining;
@@ -179,20 +180,22 @@ pub fn read_with(
     };
     let (forth, back) = forth(&files);
     rows.extend(back);
+    let (mut dumped, mut migrated) = (Vec::new(), Vec::new());
     for (file, source) in files.iter().enumerate() {
         let grouped = group(forth.get(&file).unwrap_or(source), &mut taken);
         let place = |range| Place { file, range };
-        rows.extend(passed_over(file, &grouped.rows, Passed::Dump));
+        dumped.extend(grouped.rows.into_iter().map(place));
         let (groups, steps) = match migration::is_step(&source.name, &source.text) {
             true => grouped.groups.into_iter().partition(|of| of.is_named),
             false => (grouped.groups, Vec::new()),
         };
-        let steps: Vec<Range<usize>> = steps.into_iter().flat_map(|of| of.statements).collect();
-        rows.extend(passed_over(file, &steps, Passed::Migration));
+        migrated.extend(steps.into_iter().flat_map(|of| of.statements).map(place));
         declarations.extend(grouped.declarations.into_iter().map(place));
         let of_file = |group| Written::Script { file, group };
         written.extend(groups.into_iter().map(of_file));
     }
+    rows.extend(passed_over(&dumped, Passed::Dump));
+    rows.extend(passed_over(&migrated, Passed::Migration));
     for mut client in clients {
         client.name = unique(client.name, &mut taken);
         written.push(Written::Client(client));
@@ -204,7 +207,7 @@ pub fn read_with(
         declarations: Declarations::new(declarations, is_mysql),
         taken,
     };
-    reader.follow_renaming();
+    reader.follow_changes();
     let base = reader.base(None)?;
     let mut left_out: Vec<(Place, LeftOut)> = reader.told(&base, 0);
     left_out.extend(rows);
@@ -306,17 +309,14 @@ enum Passed {
 }
 
 /// What a dump or a migration does to rows, told as left out.
-fn passed_over(file: usize, statements: &[Range<usize>], by: Passed) -> Option<(Place, LeftOut)> {
-    let place = Place {
-        file,
-        range: statements.first()?.clone(),
-    };
+fn passed_over(statements: &[Place], by: Passed) -> Option<(Place, LeftOut)> {
+    let place = statements.first()?;
     let (what, whose, meaning) = match by {
         Passed::Dump => ("INSERT", "a dump", "they are rows, and no transactions"),
         Passed::Migration => (
             "statement",
             "a migration",
-            "they run once, and are no transactions: give them names (-- name: …) if they are",
+            "what runs once is no transaction; what is one needs a name (-- name: …)",
         ),
     };
     let message = match statements.len() {
@@ -324,11 +324,11 @@ fn passed_over(file: usize, statements: &[Range<usize>], by: Passed) -> Option<(
         more => format!("{more} {what}s are of {whose}, this one first"),
     };
     let left = LeftOut {
-        diagnostic: Diagnostic::new("0A000", message, place.span()),
+        diagnostic: Diagnostic::new("01000", message, place.span()),
         meaning: meaning.to_owned(),
         transaction: None,
     };
-    Some((place, left))
+    Some((place.clone(), left))
 }
 
 impl Reader {

@@ -42,6 +42,11 @@ pub(super) fn renamed(declarations: &[(&str, usize)]) -> BTreeMap<usize, Renamed
         let all = tokens(text);
         let renaming = Renaming::read(&all);
         if !renaming.is_empty() {
+            // What a constraint or an index is called changes nothing of what it demands.
+            let says_nothing = |of: &Renaming| matches!(of.sort, Sort::Constraint | Sort::Index);
+            if renaming.iter().all(says_nothing) {
+                names.used.insert(at);
+            }
             // One after the other, where there are several.
             let last_first = renaming.into_iter().rev();
             last_first.for_each(|of| names.before(of, at));
@@ -58,8 +63,7 @@ pub(super) fn renamed(declarations: &[(&str, usize)]) -> BTreeMap<usize, Renamed
     // What renames nothing that is declared stays, and is told.
     for at in names.used {
         if let Some((text, base)) = renamings.get(&at) {
-            let nothing = Edit::new(0..text.len(), String::new());
-            found.insert(at, Renamed::new(text, *base, vec![nothing], None));
+            found.insert(at, Renamed::void(text, *base));
         }
     }
     found
@@ -93,6 +97,12 @@ impl Renamed {
         Renamed { words, edits, why }
     }
 
+    /// A text that stands at `base` and declares nothing.
+    pub(super) fn void(text: &str, base: usize) -> Renamed {
+        let nothing = Edit::new(0..text.len(), String::new());
+        Renamed::new(text, base, vec![nothing], None)
+    }
+
     /// Where in the file a byte of the words stands.
     pub(super) fn place(&self, at: usize) -> usize {
         let places = &self.words.places;
@@ -117,6 +127,7 @@ type Called = BTreeMap<String, Final>;
 struct Names {
     relations: Called,
     types: Called,
+    indexes: Called,
     /// By what the relation, or the type, is called at the end.
     columns: BTreeMap<String, Called>,
     constraints: BTreeMap<String, Called>,
@@ -140,6 +151,7 @@ struct Renaming {
 enum Sort {
     Relation,
     Type,
+    Index,
     Column,
     Constraint,
     Label,
@@ -179,8 +191,9 @@ impl Renaming {
         while all.get(at)?.is("materialized") || all.get(at)?.is("foreign") {
             at += 1;
         }
+        let of_index = all.get(at)?.is("index");
         let is_relation = all.get(at)?.is("table") || all.get(at)?.is("view");
-        if !is_relation && !of_type {
+        if !is_relation && !of_type && !of_index {
             return None;
         }
         at = after_if(all, at + 1);
@@ -209,7 +222,11 @@ impl Renaming {
         let (sort, from, to) = match (of_type, all.len() - at) {
             (false, 1) => (Sort::Relation, of.clone(), name(at)?),
             (_, 2) if names_itself => {
-                let sort = if of_type { Sort::Type } else { Sort::Relation };
+                let sort = match of_index {
+                    true => Sort::Index,
+                    false if of_type => Sort::Type,
+                    false => Sort::Relation,
+                };
                 (sort, of.clone(), name(at + 1)?)
             }
             (true, 4) if word("value") => pair(Sort::Label, at + 1, at + 4)?,
@@ -225,7 +242,8 @@ impl Renaming {
 impl Names {
     fn is_empty(&self) -> bool {
         let of = [&self.columns, &self.constraints, &self.labels];
-        self.relations.is_empty() && self.types.is_empty() && of.iter().all(|of| of.is_empty())
+        let plain = [&self.relations, &self.types, &self.indexes];
+        plain.iter().all(|of| of.is_empty()) && of.iter().all(|of| of.is_empty())
     }
 
     /// What a relation is called at the end.
@@ -240,6 +258,7 @@ impl Names {
         let called = match sort {
             Sort::Relation => &mut self.relations,
             Sort::Type => &mut self.types,
+            Sort::Index => &mut self.indexes,
             Sort::Column => self
                 .columns
                 .entry(self_name(&self.relations, &of))
@@ -341,6 +360,7 @@ impl<'a, 't> Pass<'a, 't> {
             at += 1;
         }
         match () {
+            () if word(at, "policy") => self.trigger(at + 1),
             () if word(at, "table") => self.table(at + 1),
             () if word(at, "index") => self.index(at + 1),
             () if word(at, "trigger") => self.trigger(at + 1),
@@ -379,6 +399,17 @@ impl<'a, 't> Pass<'a, 't> {
         if let Some(found) = found.cloned() {
             self.names.used.extend(&found.by);
             self.instead(at, quoted(&found.name));
+        }
+    }
+
+    /// An index's name, perhaps behind its schema.
+    fn index_name(&mut self, at: usize) {
+        let Some((name, next)) = name_of(self.all, at) else {
+            return;
+        };
+        if let Some(found) = self.names.indexes.get(&name).cloned() {
+            self.names.used.extend(&found.by);
+            self.instead(next - 1, quoted(&found.name));
         }
     }
 
@@ -615,20 +646,26 @@ impl<'a, 't> Pass<'a, 't> {
     fn drop(&mut self) -> Option<()> {
         let all = self.all;
         let mut at = 1 + usize::from(all.get(1)?.is("materialized"));
-        let of_type = all.get(at)?.is("type") || all.get(at)?.is("domain");
-        if !of_type && !all.get(at)?.is("table") && !all.get(at)?.is("view") {
+        let kind = all.get(at)?;
+        let of_type = kind.is("type") || kind.is("domain");
+        let of_index = kind.is("index");
+        if kind.is("trigger") || kind.is("rule") || kind.is("policy") {
+            let on = at + all[at..].iter().position(|t| t.is("on"))?;
+            return self.relation(on + 1).map(|_| ());
+        }
+        if !of_type && !of_index && !kind.is("table") && !kind.is("view") {
             return None;
         }
+        at += usize::from(all.get(at + 1)?.is("concurrently"));
         at = after_if(all, at + 1);
         loop {
             let (_, next) = name_of(all, at)?;
-            match of_type {
-                true => {
-                    self.type_name(at);
-                }
-                false => {
-                    self.relation(at);
-                }
+            if of_type {
+                self.type_name(at);
+            } else if of_index {
+                self.index_name(at);
+            } else {
+                self.relation(at);
             }
             if !all.get(next)?.is_sign(',') {
                 return Some(());
@@ -641,6 +678,10 @@ impl<'a, 't> Pass<'a, 't> {
     fn index(&mut self, at: usize) -> Option<()> {
         let all = self.all;
         let on = at + all[at..].iter().position(|t| t.is("on"))?;
+        let name = after_if(all, at + usize::from(all.get(at)?.is("concurrently")));
+        if name < on {
+            self.index_name(name);
+        }
         let named = on + 1 + usize::from(all.get(on + 1)?.is("only"));
         let (table, mut next) = self.relation(named)?;
         if all.get(next)?.is("using") {

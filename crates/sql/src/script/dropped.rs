@@ -1,0 +1,165 @@
+//! What is dropped later is not declared: indexes, views, triggers, rules, policies and routines, as migrations drop them.
+//!
+//! Declarations are gone through in their order, by the names that things have at the end. What is dropped by its name,
+//! or with its table, is void, and so is what drops it; a thing of the same name may be made anew behind it. Tables
+//! themselves, and their columns and constraints, are dropped where the schema is put together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    scan::starts_among,
+    tokens::{Token, after_if, begin, closing, name_of, tokens},
+};
+
+/// The declarations of which nothing is left at the end, and those that dropped them, by their numbers.
+pub(super) fn dropped<'t>(declarations: impl Iterator<Item = &'t str> + Clone) -> BTreeSet<usize> {
+    let mut found = Dropping::default();
+    // Most files drop nothing.
+    if !declarations
+        .clone()
+        .any(|text| starts_among(text, 1, &["drop"]))
+    {
+        return found.void;
+    }
+    for (at, text) in declarations.enumerate() {
+        let all = tokens(text);
+        if begin(&all, &["create"]) {
+            found.create(&all, at);
+        } else if begin(&all, &["alter", "table"]) {
+            found.alter(&all, at);
+        } else if begin(&all, &["drop"]) {
+            found.drop(&all, at);
+        }
+    }
+    found.void
+}
+
+/// What a thing is, its name, and the table that it is on where others of its name may be on others.
+type Thing = (&'static str, String, Option<String>);
+
+#[derive(Default)]
+struct Dropping {
+    /// What has been declared, and where; a routine perhaps several times.
+    live: BTreeMap<Thing, Vec<usize>>,
+    /// What is on a table and goes with it.
+    on: BTreeMap<String, Vec<(Thing, usize)>>,
+    void: BTreeSet<usize>,
+}
+
+/// The kinds of things that are followed, by the word behind CREATE and DROP.
+const KINDS: [&str; 8] = [
+    "index",
+    "view",
+    "trigger",
+    "rule",
+    "policy",
+    "function",
+    "procedure",
+    "extension",
+];
+
+fn kind(token: &Token<'_>) -> Option<&'static str> {
+    KINDS.into_iter().find(|kind| token.is(kind))
+}
+
+/// The table behind ON, or behind a rule's TO.
+fn table_of(all: &[Token<'_>], kind: &str, from: usize) -> Option<String> {
+    let word = |t: &Token<'_>| t.is("on");
+    let mut on = from + all.get(from..)?.iter().position(word)?;
+    if kind == "rule" && !begin(all, &["drop"]) {
+        on = from + all.get(from..)?.iter().position(|t| t.is("to"))?;
+    }
+    let only = usize::from(all.get(on + 1)?.is("only"));
+    Some(name_of(all, on + 1 + only)?.0)
+}
+
+impl Dropping {
+    fn create(&mut self, all: &[Token<'_>], at: usize) -> Option<()> {
+        let (found, kind) = all
+            .iter()
+            .take(6)
+            .enumerate()
+            .find_map(|(at, token)| Some((at, kind(token)?)))?;
+        let concurrently = usize::from(all.get(found + 1)?.is("concurrently"));
+        let name_at = after_if(all, found + 1 + concurrently);
+        // An index may have no name.
+        let name = match all.get(name_at)?.is("on") && kind == "index" {
+            true => None,
+            false => Some(name_of(all, name_at)?.0),
+        };
+        let on_table = ["index", "trigger", "rule", "policy"].contains(&kind);
+        let table = match on_table {
+            true => Some(table_of(all, kind, name_at)?),
+            false => None,
+        };
+        let own = table.clone().filter(|_| kind != "index");
+        let thing = (kind, name.unwrap_or_default(), own);
+        if let Some(table) = table {
+            self.on.entry(table).or_default().push((thing.clone(), at));
+        }
+        if !thing.1.is_empty() {
+            self.live.entry(thing).or_default().push(at);
+        }
+        Some(())
+    }
+
+    /// What is said of a table goes with it.
+    fn alter(&mut self, all: &[Token<'_>], at: usize) -> Option<()> {
+        let mut name = after_if(all, 2);
+        name += usize::from(all.get(name)?.is("only"));
+        let (table, _) = name_of(all, name)?;
+        let thing = ("table", String::new(), None);
+        self.on.entry(table).or_default().push((thing, at));
+        Some(())
+    }
+
+    fn drop(&mut self, all: &[Token<'_>], at: usize) -> Option<()> {
+        let materialized = usize::from(all.get(1)?.is("materialized"));
+        let first = all.get(1 + materialized)?;
+        let is_table = first.is("table");
+        let kind = if is_table { Some("table") } else { kind(first) }?;
+        let mut next = 2 + materialized;
+        next += usize::from(all.get(next)?.is("concurrently"));
+        let may_be_gone = after_if(all, next) > next;
+        next = after_if(all, next);
+        let mut every = true;
+        loop {
+            let (name, behind) = name_of(all, next)?;
+            if is_table {
+                self.with_table(&name);
+            } else {
+                let table = match ["trigger", "rule", "policy"].contains(&kind) {
+                    true => Some(table_of(all, kind, behind)?),
+                    false => None,
+                };
+                let gone = self.live.remove(&(kind, name, table));
+                every &= gone.is_some() || may_be_gone || kind == "extension";
+                self.void.extend(gone.unwrap_or_default());
+            }
+            // The parameters of a routine.
+            next = match all.get(behind) {
+                Some(token) if token.is_sign('(') => closing(all, behind)? + 1,
+                _ => behind,
+            };
+            if !all.get(next).is_some_and(|t| t.is_sign(',')) {
+                break;
+            }
+            next += 1;
+        }
+        // What drops what was never declared is told where the schema is put together.
+        if every && !is_table {
+            self.void.insert(at);
+        }
+        Some(())
+    }
+
+    /// Drops what is on a table.
+    fn with_table(&mut self, table: &str) {
+        for (thing, at) in self.on.remove(table).unwrap_or_default() {
+            self.void.insert(at);
+            if let Some(live) = self.live.get_mut(&thing) {
+                live.retain(|one| *one != at);
+            }
+        }
+    }
+}
