@@ -278,9 +278,5 @@ UPDATE t SET n = 1 WHERE id = $1;",
         .collect();
     // The function, the trigger on t, and what drops nothing.
     assert_eq!(lines, [3, 4, 7], "{:#?}", script.left_out);
-    assert!(
-        script.summaries[0].statements.len() > 1,
-        "{:#?}",
-        script.summaries
-    );
+    assert!(script.summaries[0].unknown.is_some());
 }
