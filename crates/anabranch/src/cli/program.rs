@@ -72,7 +72,17 @@ pub(super) fn find(paths: &[PathBuf], limits: Limits) -> Result<Found, String> {
             }
             inside.sql.sort_by_cached_key(|file| reading_order(file));
             found.sql.append(&mut inside.sql);
-            for file in inside.programs {
+            let (tests, programs): (Vec<PathBuf>, Vec<PathBuf>) = inside
+                .programs
+                .into_iter()
+                .partition(|file| Language::is_test(&file.to_string_lossy()));
+            // Where there is nothing else, they are what is meant.
+            let (tests, programs) = match programs.is_empty() {
+                true => (Vec::new(), tests),
+                false => (tests, programs),
+            };
+            found.left_out.extend(passed_over(&tests));
+            for file in programs {
                 found.program(&file, limits, &mut read)?;
             }
         } else if is_source(path) {
@@ -88,6 +98,26 @@ pub(super) fn find(paths: &[PathBuf], limits: Limits) -> Result<Found, String> {
         }
     }
     Ok(found)
+}
+
+/// What is told of tests, which are no transactions of the application.
+fn passed_over(tests: &[PathBuf]) -> Option<LeftOut> {
+    let first = tests.first()?;
+    let first = first.strip_prefix(".").unwrap_or(first).display();
+    let message = match tests.len() {
+        1 => format!("{first} is a file of tests"),
+        more => format!("{more} files are of tests, {first} first"),
+    };
+    Some(LeftOut {
+        diagnostic: Diagnostic {
+            code: "01000",
+            message,
+            span: None,
+            help: None,
+        },
+        meaning: "what they run is not considered; a file that is named is read".to_owned(),
+        transaction: None,
+    })
 }
 
 fn is_source(path: &Path) -> bool {

@@ -24,7 +24,7 @@ pub(crate) const DEPTH_MAX: usize = 160;
 pub(crate) fn lower(language: Language, text: &str) -> Option<Module> {
     let mut parser = Parser::new();
     parser.set_language(&language.grammar()).ok()?;
-    let tree = parser.parse(text, None)?;
+    let tree = parser.parse(&*language.readable(text), None)?;
     let mut lowering = Lowering {
         language,
         text,
