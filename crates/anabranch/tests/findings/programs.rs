@@ -48,6 +48,7 @@ fn a_folder_of_source_is_read() {
         "node_modules/x/index.js",
         b"db.query('DELETE FROM account');",
     );
+    put("shop/test_bank.py", b"conn.execute('DELETE FROM account')");
     put(".hidden/x.py", b"conn.execute('DELETE FROM account')");
     #[cfg(unix)]
     std::os::unix::fs::symlink(&folder, folder.join("shop/again")).unwrap();
@@ -61,6 +62,7 @@ fn a_folder_of_source_is_read() {
         "shop/bank.py:13:12: part of this SQL is not known: `column`",
         "shop/latin.py: it is not UTF-8 text: the byte at offset 5 does not fit",
         "shop/binary.py: it is binary",
+        "shop/test_bank.py is a file of tests",
         "Probable invariants",
         "account.balance >= 0 (high confidence): shop/bank.py:5:8: `row[\"balance\"] < amount` in withdraw",
     ] {
