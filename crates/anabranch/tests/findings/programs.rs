@@ -89,7 +89,7 @@ fn a_folder_of_source_is_read() {
     assert_eq!(probable["transaction"], "withdraw");
     assert_eq!(
         report["left_out"].as_array().unwrap().len(),
-        3,
+        4,
         "{}",
         report["left_out"]
     );
