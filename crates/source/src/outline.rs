@@ -1,6 +1,8 @@
 //! What a statement is about, by its words alone: enough to tell people what a check in the code checks. The
 //! analyser itself reads statements with a parser.
 
+use std::ops::Range;
+
 /// Statements that begin or end transactions, or say nothing about rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Control {
@@ -14,6 +16,7 @@ impl Control {
     pub(crate) fn of(head: &str) -> Option<Control> {
         let mut statements = statements(head)
             .into_iter()
+            .map(|range| &head[range])
             .filter(|s| !s.trim().is_empty());
         let first = statements.next()?;
         let found = Control::of_one(first)?;
@@ -27,6 +30,7 @@ impl Control {
     }
 
     fn of_one(head: &str) -> Option<Control> {
+        let head = behind_comments(head);
         let mut words = head
             .split(|c: char| !(c.is_alphanumeric() || c == '_'))
             .filter(|w| !w.is_empty())
@@ -50,7 +54,7 @@ impl Control {
 }
 
 /// The statements of a text, at the semicolons that stand outside of quotes, comments and bodies.
-fn statements(text: &str) -> Vec<&str> {
+pub(crate) fn statements(text: &str) -> Vec<Range<usize>> {
     let lower = text.to_ascii_lowercase();
     let has_body = [
         "function",
@@ -63,7 +67,7 @@ fn statements(text: &str) -> Vec<&str> {
     .iter()
     .any(|kind| lower.split_whitespace().take(5).any(|word| word == *kind));
     if has_body {
-        return vec![text];
+        return std::iter::once(0..text.len()).collect();
     }
     let (mut found, mut start, mut at) = (Vec::new(), 0, 0);
     while at < text.len() {
@@ -83,15 +87,35 @@ fn statements(text: &str) -> Vec<&str> {
             _ if rest.starts_with("/*") => past(2, "*/"),
             _ if rest.starts_with("$$") => past(2, "$$"),
             ';' => {
-                found.push(&text[start..at]);
+                found.push(start..at);
                 start = at + 1;
                 1
             }
             _ => first.len_utf8(),
         };
     }
-    found.push(&text[start..]);
+    found.push(start..text.len());
     found
+}
+
+/// Whether a statement declares what stays.
+pub(crate) fn declares(statement: &str) -> bool {
+    let first = behind_comments(statement).get(..6).unwrap_or_default();
+    let first = first.to_ascii_lowercase();
+    first == "create" || first.starts_with("alter")
+}
+
+/// A text without the comments that it begins with; nothing is left where one has no end.
+pub(crate) fn behind_comments(text: &str) -> &str {
+    let mut rest = text.trim_start();
+    while let Some(comment) = rest.strip_prefix("--").or_else(|| rest.strip_prefix("/*")) {
+        let end = match rest.starts_with("--") {
+            true => comment.find('\n').map(|at| at + 1),
+            false => comment.find("*/").map(|at| at + 2),
+        };
+        rest = end.map_or("", |end| comment[end..].trim_start());
+    }
+    rest
 }
 
 /// The parts of a statement.

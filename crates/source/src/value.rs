@@ -4,9 +4,12 @@
 //! several. What is no text has an identity: two uses of one [`Scalar`] are uses of one value, and nothing
 //! else is.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
-use crate::syntax::Literal;
+use crate::{
+    outline::{Control, behind_comments, declares, statements},
+    syntax::Literal,
+};
 
 /// The most alternatives that are followed of one text.
 pub(crate) const ALTERNATIVES_MAX: usize = 32;
@@ -135,6 +138,46 @@ impl Folded {
         out
     }
 
+    /// Its statements, where all of it is known and some declare what stays and others do not.
+    pub(crate) fn mixed(&self) -> Option<Vec<Folded>> {
+        let head = self.head();
+        if head.len() < self.length() {
+            return None;
+        }
+        let all: Vec<Range<usize>> = statements(&head)
+            .into_iter()
+            .filter(|range| !head[range.clone()].trim().is_empty())
+            .collect();
+        let text = |range: &Range<usize>| &head[range.clone()];
+        let some = all.iter().any(|range| declares(text(range)));
+        let known = all
+            .iter()
+            .all(|range| Control::of(text(range)).is_some() || looks_like_sql(text(range)));
+        let others = all.iter().any(|range| looks_like_sql(text(range)));
+        (some && known && others).then(|| all.iter().map(|range| self.part(range)).collect())
+    }
+
+    /// A stretch of what is known.
+    fn part(&self, range: &Range<usize>) -> Folded {
+        let mut pieces = Vec::new();
+        let mut done = 0;
+        for piece in &self.pieces {
+            if let Piece::Known { file, text, places } = piece {
+                let start = range.start.clamp(done, done + text.len()) - done;
+                let end = range.end.clamp(done, done + text.len()) - done;
+                if start < end {
+                    pieces.push(Piece::Known {
+                        file: *file,
+                        text: text[start..end].into(),
+                        places: places[start..end.min(places.len())].into(),
+                    });
+                }
+                done += text.len();
+            }
+        }
+        Folded { pieces }
+    }
+
     /// Whether it is SQL, by how it begins.
     pub(crate) fn is_sql(&self) -> bool {
         let head = self.head();
@@ -152,15 +195,7 @@ impl Folded {
 
 /// Whether a text begins as an SQL statement does.
 pub(crate) fn looks_like_sql(text: &str) -> bool {
-    let mut rest = text.trim_start();
-    while let Some(comment) = rest.strip_prefix("--").or_else(|| rest.strip_prefix("/*")) {
-        let end = match rest.starts_with("--") {
-            true => comment.find('\n').map(|at| at + 1),
-            false => comment.find("*/").map(|at| at + 2),
-        };
-        let Some(end) = end else { return false };
-        rest = comment[end..].trim_start();
-    }
+    let rest = behind_comments(text);
     let rest = rest.trim_start_matches(['(', '{', ' ', '?', '=']);
     let mut words = rest
         .split(|c: char| !(c.is_alphanumeric() || c == '_'))

@@ -214,7 +214,7 @@ impl Inside {
         for entry in fs::read_dir(folder).map_err(cannot)? {
             paths.push(entry.map_err(cannot)?.path());
         }
-        paths.sort();
+        paths.sort_by_cached_key(|path| reading_order(path));
         for path in paths {
             let name = path
                 .file_name()

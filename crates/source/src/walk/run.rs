@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     names,
-    outline::{Control, Outline},
+    outline::{Control, Outline, declares},
     syntax::{Expression, ExpressionKind},
     value::{Folded, Read, Value},
 };
@@ -90,7 +90,11 @@ impl Walk<'_, '_> {
         if let Some(control) = control_of(&texts) {
             return self.control(control, &texts);
         }
-        if !texts.iter().any(Folded::is_sql) {
+        let mixed = match &texts[..] {
+            [text] => text.mixed(),
+            _ => None,
+        };
+        if mixed.is_none() && !texts.iter().any(Folded::is_sql) {
             return None;
         }
         self.seen.forwarded.insert(name.to_owned());
@@ -133,6 +137,20 @@ impl Walk<'_, '_> {
             self.push(WalkedStep::Repeat(inner));
             return Some(found);
         }
+        if let Some(parts) = mixed {
+            // What declares what is declared, and the rest runs.
+            for part in parts {
+                match Control::of(&part.head()) {
+                    Some(control) => {
+                        self.control(control, &[part]);
+                    }
+                    None => {
+                        self.run(&[part], bound.clone(), call.whole.range.start);
+                    }
+                }
+            }
+            return Some(Value::Nothing);
+        }
         let found = self.run(&texts, bound, call.whole.range.start);
         if let (Some(path), Value::Rows(runs)) = (call.on.and_then(Expression::path), &found) {
             Arc::make_mut(&mut self.state.cursors).insert(path, runs.clone());
@@ -150,7 +168,8 @@ impl Walk<'_, '_> {
             match value {
                 Value::Text(texts) => {
                     let control = || control_of(texts).is_some() && names::may_run(call.name);
-                    if texts.iter().any(Folded::is_sql) || control() {
+                    let mixed = || texts.len() == 1 && texts[0].mixed().is_some();
+                    if texts.iter().any(Folded::is_sql) || control() || mixed() {
                         return Some((at, texts.clone(), None));
                     }
                 }
@@ -187,14 +206,11 @@ impl Walk<'_, '_> {
             Control::Rollback => self.aborted = true,
             Control::Aside => {
                 let declares = |text: &&Folded| {
-                    let head = text.head().trim_start().to_ascii_lowercase();
-                    let whole = text
-                        .pieces
-                        .iter()
-                        .all(|p| matches!(p, crate::value::Piece::Known { .. }));
-                    whole && (head.starts_with("create") || head.starts_with("alter"))
+                    let head = text.head();
+                    // Where there are holes nobody knows what is declared.
+                    head.len() == text.length() && declares(&head)
                 };
-                if self.trial == 0 {
+                if self.trial == 0 && !self.leads_back() {
                     let file = self.file();
                     let found = texts.iter().filter(declares);
                     self.out
@@ -204,6 +220,24 @@ impl Walk<'_, '_> {
             }
         }
         Some(Value::Nothing)
+    }
+
+    /// Whether what runs undoes a migration: it declares nothing.
+    fn leads_back(&self) -> bool {
+        const NAMES: [&str; 9] = [
+            "down",
+            "downgrade",
+            "rollback",
+            "revert",
+            "undo",
+            "backward",
+            "backwards",
+            "unapply",
+            "reverse",
+        ];
+        let functions = self.frames.iter().filter_map(|frame| frame.function);
+        let mut names = functions.map(|at| self.project.functions[at].name.to_ascii_lowercase());
+        names.any(|name| NAMES.contains(&name.as_str()))
     }
 
     /// A statement made ready.
