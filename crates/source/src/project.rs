@@ -86,6 +86,8 @@ pub(crate) struct Project<'p> {
     accessors: HashMap<String, Vec<usize>>,
     /// Methods that run where nobody names them, and may come to run SQL: `__get`, `__getitem__`.
     magic: Vec<usize>,
+    /// Methods that run where nobody names them, whatever is done with their objects.
+    unnamed: Vec<usize>,
     /// Files that run SQL outside of functions.
     run_outside: BTreeSet<usize>,
     /// Files whose variables outside of functions may get values that are not seen.
@@ -116,6 +118,7 @@ impl<'p> Project<'p> {
             by_name: HashMap::new(),
             accessors: HashMap::new(),
             magic: Vec::new(),
+            unnamed: Vec::new(),
             run_outside: BTreeSet::new(),
             dynamic_outside: BTreeSet::new(),
             objects: Objects::default(),
@@ -158,6 +161,16 @@ impl<'p> Project<'p> {
             if names::is_magic(&declared.name) {
                 project.magic.push(at);
             }
+            let language = project.sources[declared.file].language;
+            let class: Option<Rc<str>> = declared.class.as_deref().map(Rc::from);
+            let of_class = class.into_iter().collect();
+            let is = |interface: &str| project.objects.are_of(&of_class, interface);
+            let takes = declared.function.parameters.len();
+            let of_object =
+                !of_class.is_empty() && names::runs_unnamed(language, &declared.name, takes, is);
+            if of_object || names::is_sequence(&declared.function.returns) {
+                project.unnamed.push(at);
+            }
         }
         for (file, source) in sources.iter().enumerate() {
             let mut calls = BTreeSet::new();
@@ -187,6 +200,13 @@ impl<'p> Project<'p> {
         let all = self.magic.iter().copied();
         all.filter(|at| self.sources[self.functions[*at].file].language == language)
             .collect()
+    }
+
+    /// The methods that run where nobody names them, whatever is done with their objects, and may come to run SQL; and
+    /// functions that return what does.
+    pub(crate) fn unnamed(&self, language: Language) -> impl Iterator<Item = usize> {
+        let all = self.unnamed.iter().copied();
+        all.filter(move |at| self.sources[self.functions[*at].file].language == language)
     }
 
     /// Whether variables may get values that are not seen: of a function, or of a file outside of functions.

@@ -559,7 +559,8 @@ impl Lowering<'_> {
         if elements.is_empty() && is_named {
             return self.object(node, ExpressionKind::Map(Vec::new()));
         }
-        ExpressionKind::List(elements.into_iter().map(|n| self.expression(n)).collect())
+        let values = elements.into_iter().map(|n| self.expression(n)).collect();
+        self.object(node, ExpressionKind::List(values))
     }
 
     /// What is written out of a type that has a name.

@@ -23,6 +23,7 @@ impl Walk<'_, '_> {
         }
         self.depth += 1;
         let found = self.evaluated(value);
+        self.of_unnamed(value, &found);
         self.depth -= 1;
         match found {
             Value::List(_) | Value::Map(_) if found.is_too_big() => {

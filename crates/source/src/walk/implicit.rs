@@ -1,7 +1,8 @@
 //! What runs without being called by its name: methods that are read and written as fields are, decorators, who is told
 //! of what is published, source in texts.
 //!
-//! Python calls more (`__add__`), and so does PHP (`__toString`): those are not looked for.
+//! What operators, loops, conversions and the end of an object run is not followed: whoever has to do with an object of
+//! such a class may run it. Of which class an object is has to be seen.
 
 use std::rc::Rc;
 
@@ -226,6 +227,69 @@ impl Walk<'_, '_> {
             let reason = format!("{} may be asked of the database", shown(&call));
             self.perhaps(&call, reason);
         }
+    }
+}
+
+impl Walk<'_, '_> {
+    /// What an object may run where nobody names it: where it is added to something, gone through, or gone. `found` is
+    /// what the object comes to.
+    pub(super) fn of_unnamed(&mut self, value: &Expression, found: &Value) {
+        let language = self.project.sources[self.file()].language;
+        let mut all: Vec<usize> = self.project.unnamed(language).collect();
+        let has_class = matches!(
+            value.kind,
+            ExpressionKind::Name(_) | ExpressionKind::Member(..) | ExpressionKind::Call { .. }
+        );
+        if all.is_empty() || !has_class || self.constants || self.is_itself(value) {
+            return;
+        }
+        let called = match &value.kind {
+            ExpressionKind::Call { callee, .. } => callee.last_name(),
+            _ => None,
+        };
+        let classes = self.object(value).classes;
+        let objects = &self.project.objects;
+        all.retain(|at| {
+            let declared = &self.project.functions[*at];
+            match declared.class.as_deref() {
+                Some(class) => {
+                    let below = |of: &Rc<str>| objects.descendants(of).contains(class);
+                    objects.are_of(&classes, class) || classes.iter().any(below)
+                }
+                None => called == Some(declared.name.as_str()),
+            }
+        });
+        if all.is_empty() {
+            return;
+        }
+        let name = value.last_name().or(called).unwrap_or_default();
+        let call = Call::of_field(value, value, name, classes);
+        let (methods, others): (Vec<usize>, Vec<usize>) = all
+            .into_iter()
+            .partition(|at| self.project.functions[*at].class.is_some());
+        if let Some(at) = others.first() {
+            let name = self.project.functions[*at].full_name();
+            self.perhaps(&call, format!("what {name}() returns may run SQL"));
+        }
+        if methods.len() > CANDIDATES_MAX {
+            let reason = format!("{} may run more than is followed", shown(&call));
+            self.perhaps(&call, reason);
+            return;
+        }
+        for method in methods {
+            self.one_of(&[method], &[], &call, Some(found));
+        }
+    }
+
+    /// Whether an expression is the object that the function is a method of.
+    fn is_itself(&self, value: &Expression) -> bool {
+        let function = self.frame().function;
+        let receiver = function.and_then(|at| self.project.functions[at].receiver.as_deref());
+        let name = match &value.kind {
+            ExpressionKind::Name(name) => name.as_str(),
+            _ => return false,
+        };
+        is_own(name) || receiver == Some(name)
     }
 }
 
