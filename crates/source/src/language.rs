@@ -1,6 +1,7 @@
 //! The languages, by the names of their files.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use tree_sitter::Language as Grammar;
 
@@ -69,6 +70,48 @@ impl Language {
         }
     }
 
+    /// The names under which a file imports packages of its language's own library: Go's.
+    pub(crate) fn libraries(self, text: &str) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        if self != Language::Go {
+            return found;
+        }
+        let mut within = false;
+        for line in text.lines().map(str::trim) {
+            let spec = match line.strip_prefix("import") {
+                Some(rest) if rest.trim_start().starts_with('(') => {
+                    within = true;
+                    continue;
+                }
+                Some(rest) if rest.starts_with(char::is_whitespace) => rest.trim(),
+                _ if within => line,
+                _ => continue,
+            };
+            within &= !spec.starts_with(')');
+            let mut quoted = spec.split('"');
+            let (Some(alias), Some(path)) = (quoted.next(), quoted.next()) else {
+                continue;
+            };
+            let is_own = GO.split(' ').any(|of| of == path);
+            let last = path.rsplit('/').next().unwrap_or_default();
+            // `math/rand/v2` is called rand.
+            let is_version = last.starts_with('v') && last[1..].parse::<u8>().is_ok();
+            let named = match is_version {
+                true => path.rsplit('/').nth(1).unwrap_or_default(),
+                false => last,
+            };
+            let name = if alias.trim().is_empty() {
+                named
+            } else {
+                alias.trim()
+            };
+            if is_own && name != "." && name != "_" {
+                found.insert(name.to_owned());
+            }
+        }
+        found
+    }
+
     pub(crate) fn grammar(self) -> Grammar {
         match self {
             Language::Java => tree_sitter_java::LANGUAGE.into(),
@@ -80,6 +123,29 @@ impl Language {
         }
     }
 }
+
+/// Go's library.
+const GO: &str = "archive/tar archive/zip bufio bytes cmp compress/bzip2 compress/flate compress/gzip compress/lzw \
+    compress/zlib container/heap container/list container/ring context crypto crypto/aes crypto/cipher \
+    crypto/des crypto/dsa crypto/ecdh crypto/ecdsa crypto/ed25519 crypto/elliptic crypto/fips140 \
+    crypto/hkdf crypto/hmac crypto/hpke crypto/md5 crypto/mlkem crypto/mlkem/mlkemtest crypto/pbkdf2 \
+    crypto/rand crypto/rc4 crypto/rsa crypto/sha1 crypto/sha256 crypto/sha3 crypto/sha512 crypto/subtle \
+    crypto/tls crypto/x509 crypto/x509/pkix database/sql database/sql/driver debug/buildinfo debug/dwarf \
+    debug/elf debug/gosym debug/macho debug/pe debug/plan9obj embed encoding encoding/ascii85 \
+    encoding/asn1 encoding/base32 encoding/base64 encoding/binary encoding/csv encoding/gob encoding/hex \
+    encoding/json encoding/pem encoding/xml errors expvar flag fmt go/ast go/build go/build/constraint \
+    go/constant go/doc go/doc/comment go/format go/importer go/parser go/printer go/scanner go/token \
+    go/types go/version hash hash/adler32 hash/crc32 hash/crc64 hash/fnv hash/maphash html html/template \
+    image image/color image/color/palette image/draw image/gif image/jpeg image/png index/suffixarray io \
+    io/fs io/ioutil iter log log/slog log/syslog maps math math/big math/bits math/cmplx math/rand \
+    math/rand/v2 mime mime/multipart mime/quotedprintable net net/http net/http/cgi net/http/cookiejar \
+    net/http/fcgi net/http/httptest net/http/httptrace net/http/httputil net/http/pprof net/mail \
+    net/netip net/rpc net/rpc/jsonrpc net/smtp net/textproto net/url os os/exec os/signal os/user path \
+    path/filepath plugin reflect regexp regexp/syntax runtime runtime/cgo runtime/coverage runtime/debug \
+    runtime/metrics runtime/pprof runtime/race runtime/trace slices sort strconv strings structs sync \
+    sync/atomic syscall testing testing/cryptotest testing/fstest testing/iotest testing/quick \
+    testing/slogtest testing/synctest text/scanner text/tabwriter text/template text/template/parse time \
+    time/tzdata unicode unicode/utf16 unicode/utf8 unique unsafe weak";
 
 /// Go's `new` of a value, which the grammar knows of types alone (Go 1.26), as a call of something else.
 fn pointers_to_values(text: &str) -> Cow<'_, str> {
@@ -127,6 +193,13 @@ mod tests {
         let read = Language::Go.readable(text);
         let expected = "a(NEW(\"x\"), new(T), new(p.T), NEW(f(x)), NEW(1), renew(\"y\"), new(map[k]v), new(struct {}))";
         assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn packages_of_the_library_are_known() {
+        let text = "package a\nimport \"os\"\nimport (\n\t\"fmt\"\n\tr \"math/rand/v2\"\n\t\"go/ast\"\n\t_ \"embed\"\n\t\"shop/log\"\n\t\"github.com/a/flag\"\n\t. \"math\"\n)\nvar x = \"net\"\n";
+        let found: Vec<String> = Language::Go.libraries(text).into_iter().collect();
+        assert_eq!(found, ["ast", "fmt", "os", "r"]);
     }
 
     #[test]

@@ -76,6 +76,7 @@ pub fn read(files: &[SourceFile]) -> Program {
             // What is of no language has nothing in it.
             language: language.unwrap_or(Language::Python),
             module: module.unwrap_or_default(),
+            libraries: language.map_or_else(Default::default, |of| of.libraries(&file.text)),
             lines: file.text.match_indices('\n').map(|(at, _)| at).collect(),
         });
     }

@@ -21,6 +21,8 @@ pub(crate) struct Source {
     pub(crate) module: Module,
     /// Where its lines end.
     pub(crate) lines: Vec<usize>,
+    /// The names of packages of the language's own library that it imports: Go's.
+    pub(crate) libraries: BTreeSet<String>,
 }
 
 /// A function, and where it stands.
@@ -86,6 +88,8 @@ pub(crate) struct Project<'p> {
     accessors: HashMap<String, Vec<usize>>,
     /// Methods that run where nobody names them, and may come to run SQL: `__get`, `__getitem__`.
     magic: Vec<usize>,
+    /// For each file the names that stand for packages of the language's own library, and for nothing else in it.
+    libraries: Vec<BTreeSet<String>>,
     /// Methods that run where nobody names them, whatever is done with their objects.
     unnamed: Vec<usize>,
     /// Files that run SQL outside of functions.
@@ -119,6 +123,7 @@ impl<'p> Project<'p> {
             accessors: HashMap::new(),
             magic: Vec::new(),
             unnamed: Vec::new(),
+            libraries: Vec::new(),
             run_outside: BTreeSet::new(),
             dynamic_outside: BTreeSet::new(),
             objects: Objects::default(),
@@ -147,6 +152,7 @@ impl<'p> Project<'p> {
                 .or_default()
                 .push(at);
         }
+        project.libraries = libraries(&project);
         let objects = std::mem::take(&mut project.objects);
         project.objects = objects.filled(&project);
         project.reach();
@@ -292,6 +298,9 @@ impl<'p> Project<'p> {
             _ => Classes::new(),
         };
         let by_class = objects.methods(self, &classes, name);
+        if by_class.is_empty() && self.is_library(callee, declared.file, &classes) {
+            return Vec::new();
+        }
         let is_foreign = language == Language::Java && objects.are_foreign(&classes);
         if !by_class.is_empty() || is_foreign {
             return by_class;
@@ -304,6 +313,16 @@ impl<'p> Project<'p> {
                 !is_name || of.class.is_none() || of.within.is_some()
             })
             .collect()
+    }
+
+    /// Whether what is called is of the language's own library: `flag.Parse()`, where `flag` is nothing else.
+    pub(crate) fn is_library(&self, callee: &Expression, file: usize, classes: &Classes) -> bool {
+        let ExpressionKind::Member(on, _) = &callee.kind else {
+            return false;
+        };
+        let libraries = &self.libraries[file];
+        classes.is_empty()
+            && matches!(&on.kind, ExpressionKind::Name(name) if libraries.contains(name))
     }
 
     /// The functions that make an object of a class what it is.
@@ -604,6 +623,41 @@ fn receiver<'s>(source: &'s Source, function: &Function) -> Option<(&'s str, &'s
         .next_back()?
         .trim_start_matches('*');
     Some((name, of.split('[').next().unwrap_or(of)))
+}
+
+/// The names of each file that stand before a point alone, and are those of packages of the language's own library.
+fn libraries(project: &Project<'_>) -> Vec<BTreeSet<String>> {
+    let all = project.sources.iter();
+    let mut found: Vec<BTreeSet<String>> = all.map(|source| source.libraries.clone()).collect();
+    for declared in &project.functions {
+        let names = &mut found[declared.file];
+        if names.is_empty() {
+            continue;
+        }
+        let parameters = declared.function.parameters.iter().map(|of| &of.name);
+        for name in parameters.chain(&declared.receiver) {
+            names.remove(name);
+        }
+        // A name is gone through by itself, and before a point once more.
+        let mut alone: BTreeMap<&str, i64> = BTreeMap::new();
+        expressions(
+            &declared.function.body,
+            true,
+            &mut |value| match &value.kind {
+                ExpressionKind::Name(name) => *alone.entry(name).or_default() += 1,
+                ExpressionKind::Member(on, _) => {
+                    if let ExpressionKind::Name(name) = &on.kind {
+                        *alone.entry(name).or_default() -= 1;
+                    }
+                }
+                _ => {}
+            },
+        );
+        for (name, _) in alone.into_iter().filter(|(_, times)| *times > 0) {
+            names.remove(name);
+        }
+    }
+    found
 }
 
 /// `file:line`, for what has no name.

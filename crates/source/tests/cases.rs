@@ -561,3 +561,61 @@ fn a_class_is_not_bound() {
     );
     is(&found, "F.f\n  SELECT n FROM a WHERE id = <:id>");
 }
+
+/// What a package of Go's own library does is none of the program's functions of that name; a variable's method may be.
+#[test]
+fn gos_own_library_is_not_the_program() {
+    let found = of_all(&[
+        (
+            "f.go",
+            r#"
+package f
+
+import (
+	"flag"
+	"os"
+)
+
+func Parse(db *sql.DB) {
+	flag.Parse()
+	db.Exec("UPDATE a SET n = 1")
+}
+
+func Rename(tx *sql.Tx) {
+	tx.Exec("DELETE FROM a")
+}
+
+func Move(tx *sql.Tx) {
+	tx.Exec("SELECT n FROM a")
+	os.Rename("x", "y")
+}
+
+"#,
+        ),
+        (
+            "g.go",
+            r#"
+package f
+
+import "os"
+
+func Shadowed(tx *sql.Tx, os Files) {
+	tx.Exec("SELECT n FROM b")
+	os.Rename(tx)
+}
+"#,
+        ),
+    ]);
+    is(
+        &found,
+        "Parse
+  UPDATE a SET n = 1
+Rename
+  DELETE FROM a
+Move
+  SELECT n FROM a
+Shadowed
+  SELECT n FROM b
+  DELETE FROM a",
+    );
+}

@@ -99,6 +99,9 @@ impl Walk<'_, '_> {
                 {
                     return None;
                 }
+                if self.is_library(call) {
+                    return None;
+                }
                 // A method of something else: whose, its name tells where there is one of that name alone.
                 let found = self.project.find(name, file, None);
                 found.filter(|at| self.may_take(*at, call.arguments.len()))
@@ -215,7 +218,7 @@ impl Walk<'_, '_> {
                 all.dedup();
             }
         }
-        if !all.is_empty() || self.is_drivers(call) {
+        if !all.is_empty() || self.is_drivers(call) || self.is_library(call) {
             return all;
         }
         let language = self.project.sources[frame.file].language;
@@ -239,6 +242,12 @@ impl Walk<'_, '_> {
         };
         // One more than are followed tells that there are more.
         all.filter(may_be_meant).take(CANDIDATES_MAX + 1).collect()
+    }
+
+    /// Whether a function of the language's own library is called.
+    fn is_library(&self, call: &Call<'_>) -> bool {
+        let file = self.frame().file;
+        self.project.is_library(call.callee, file, &call.classes)
     }
 
     /// Whether a driver's method is called on a connection.
