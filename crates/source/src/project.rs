@@ -634,11 +634,7 @@ fn libraries(project: &Project<'_>) -> Vec<BTreeSet<String>> {
         if names.is_empty() {
             continue;
         }
-        let parameters = declared.function.parameters.iter().map(|of| &of.name);
-        for name in parameters.chain(&declared.receiver) {
-            names.remove(name);
-        }
-        // A name is gone through by itself, and before a point once more.
+        // Parameters have types, by which they are known. A name is gone through by itself, and before a point once more.
         let mut alone: BTreeMap<&str, i64> = BTreeMap::new();
         expressions(
             &declared.function.body,

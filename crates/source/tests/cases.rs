@@ -605,6 +605,20 @@ func Shadowed(tx *sql.Tx, os Files) {
 }
 "#,
         ),
+        (
+            "h.go",
+            r#"
+package f
+
+import "os"
+
+func Given(tx *sql.Tx) {
+	os := files(tx)
+	tx.Exec("SELECT n FROM c")
+	os.Rename(tx)
+}
+"#,
+        ),
     ]);
     is(
         &found,
@@ -616,6 +630,9 @@ Move
   SELECT n FROM a
 Shadowed
   SELECT n FROM b
+  DELETE FROM a
+Given
+  SELECT n FROM c
   DELETE FROM a",
     );
 }
