@@ -613,7 +613,7 @@ package f
 import "os"
 
 func Given(tx *sql.Tx) {
-	os := files(tx)
+	os := files()
 	tx.Exec("SELECT n FROM c")
 	os.Rename(tx)
 }
