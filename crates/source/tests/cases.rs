@@ -636,3 +636,38 @@ Given
   DELETE FROM a",
     );
 }
+
+/// JDBC's braces, and what a client asks a routine for.
+#[test]
+fn programs_call_routines() {
+    let schema = format!(
+        "{SCHEMA}CREATE FUNCTION take(p bigint) RETURNS integer LANGUAGE plpgsql AS $$
+BEGIN UPDATE a SET n = n - 1 WHERE id = p; RETURN 1; END $$;"
+    );
+    let program = r#"
+class A {
+  void braces(Connection c, int id) throws SQLException {
+    CallableStatement s = c.prepareCall("{call take(?)}"); s.setInt(1, id); s.execute(); }
+  void result(Connection c, int id) throws SQLException {
+    CallableStatement s = c.prepareCall("{? = call take(?)}");
+    s.registerOutParameter(1, Types.INTEGER); s.setInt(2, id); s.execute(); }
+  void selected(Connection c, int id) throws SQLException {
+    PreparedStatement s = c.prepareStatement("SELECT take(?)"); s.setInt(1, id); s.executeQuery(); }
+}
+"#;
+    let (_, script) = analysed_files(
+        vec![SourceFile::new("schema.sql", schema)],
+        vec![SourceFile::new("A.java", program)],
+    );
+    for name in ["A.braces", "A.result", "A.selected"] {
+        let summary = script.summaries.iter().find(|s| s.name == name);
+        let summary = summary.unwrap_or_else(|| panic!("{name}"));
+        assert_eq!(summary.unknown, None, "{name}");
+        let access = &summary.statements[0].accesses[0];
+        assert_eq!(access.role, Role::Update, "{name}");
+        let Term::Parameter(place) = access.conditions[0].term else {
+            panic!("{access:?}")
+        };
+        assert_eq!(summary.parameters[place].0, ":id", "{name}");
+    }
+}

@@ -492,3 +492,45 @@ WITH RECURSIVE a AS (DELETE FROM author RETURNING id) UPDATE book SET left_n = 1
     assert_eq!(reach("Upsert"), upsert);
     assert_eq!(reach("With").len(), 6);
 }
+
+/// Clients call routines, as a statement or as all that a query is: they do what these do.
+#[test]
+fn clients_call_routines() {
+    let script = script(&[
+        "CREATE TABLE t (id bigint PRIMARY KEY, n integer NOT NULL);
+CREATE FUNCTION take(p bigint, x integer DEFAULT 1) RETURNS integer LANGUAGE plpgsql AS $$
+BEGIN UPDATE t SET n = n - x WHERE id = p; RETURN 1; END $$;
+CREATE FUNCTION all_of(p bigint) RETURNS TABLE (a bigint) LANGUAGE plpgsql AS $$
+BEGIN RETURN QUERY SELECT id FROM t WHERE id = p; END $$;
+CREATE PROCEDURE put(p bigint) LANGUAGE plpgsql AS $$ BEGIN UPDATE t SET n = n + 1 WHERE id = p; END $$;
+-- name: Select :one
+SELECT take($1, $2) AS taken;
+-- name: From :one
+SELECT * FROM take($1::bigint);
+-- name: Call :exec
+CALL put($1);
+-- name: Reads :many
+SELECT a FROM all_of($1) AS x;
+-- name: Nobody :exec
+CALL nobody($1);
+-- name: Within :exec
+SELECT n FROM t WHERE id = take($1);
+",
+    ]);
+    let unknown = script.summaries.iter().filter(|s| s.unknown.is_some());
+    let unknown: Vec<&str> = unknown.map(|s| s.name.as_str()).collect();
+    assert_eq!(unknown, ["Nobody", "Within"]);
+    for (name, role) in [
+        ("Select", Role::Update),
+        ("From", Role::Update),
+        ("Call", Role::Update),
+        ("Reads", Role::Read),
+    ] {
+        let summary = script.summaries.iter().find(|s| s.name == name);
+        let access = &summary.expect(name).statements[0].accesses[0];
+        assert_eq!(access.role, role, "{name}");
+        let term = &access.conditions[0].term;
+        assert_eq!(*term, Term::Parameter(0), "{name}");
+    }
+    assert_eq!(parameters(&script, "Select")[0].1, "bigint");
+}

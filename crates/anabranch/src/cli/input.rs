@@ -58,10 +58,10 @@ pub(crate) struct InputArguments {
     /// Assertions, and queries that must return no row
     #[arg(long, value_name = "FILE")]
     invariants: Vec<PathBuf>,
-    /// Go on without what cannot be read, and tell what that means, also where nothing but declarations
-    /// is given
+    /// Refuse what cannot be read where nothing but declarations is given, instead of leaving it out and
+    /// telling what that means
     #[arg(long)]
-    leave_out: bool,
+    strict: bool,
     /// The longest file to read, in MB
     #[arg(long, value_name = "MB", default_value_t = MEGABYTES_MAX, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     file_mb_max: u64,
@@ -328,8 +328,10 @@ impl InputArguments {
         }));
         let wrong = read.left_out.iter().map(|left| left.diagnostic.clone());
         let wrong: Vec<Diagnostic> = wrong.filter(|of| !of.code.starts_with("01")).collect();
-        // What is written for anabranch alone has to be right.
-        if !wrong.is_empty() && !read.has_clients && !self.leave_out {
+        // What is written for anabranch alone may be meant to be right; and where no type is left there is nothing to
+        // tell it beside.
+        let refused = self.strict || read.summaries.is_empty();
+        if !wrong.is_empty() && !read.has_clients && refused {
             return Err(application::refused(&files, wrong).into());
         }
         let catalog = read.application.catalog();
@@ -372,8 +374,8 @@ impl InputArguments {
                 let _ = write!(text, " --{option} {}", word(path));
             }
         }
-        if self.leave_out {
-            text.push_str(" --leave-out");
+        if self.strict {
+            text.push_str(" --strict");
         }
         if self.file_mb_max != MEGABYTES_MAX {
             let _ = write!(text, " --file-mb-max {}", self.file_mb_max);

@@ -198,6 +198,12 @@ impl Binder<'_> {
                     .map_or("unknown".into(), |t| unbounded(t).to_string())
             })
             .collect();
+        if self.catalog.procedures.iter().any(|of| of.name == name) {
+            let what = format!("a call of {name}() here");
+            return Err(self
+                .unsupported(&what, syntax)
+                .help("assign what it returns to a variable, and use that"));
+        }
         let message = format!("function {name}({}) does not exist", types.join(", "));
         Err(self.error("42883", message, syntax))
     }

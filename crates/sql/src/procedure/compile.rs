@@ -36,16 +36,12 @@ pub(crate) struct Compiler<'c> {
     pub(crate) done: &'c [Arc<CompiledProcedure>],
 }
 
-/// How many statements the procedures may have that one procedure calls, through all levels and
-/// once for each call: calls that double at each level would be analysed without end.
-const CALLED_STATEMENTS_MAX: u32 = 2_000;
-
 /// A procedure in the making.
-struct Unit<'c> {
-    compiler: &'c Compiler<'c>,
-    names: Names,
+pub(super) struct Unit<'c> {
+    pub(super) compiler: &'c Compiler<'c>,
+    pub(super) names: Names,
     sites: Vec<Site>,
-    called_statements: u32,
+    pub(super) called_statements: u32,
     loops: usize,
     returns: Returns,
     /// The variables of RETURNS TABLE or of OUT parameters.
@@ -162,7 +158,7 @@ fn is_sql_body(body: &Block) -> bool {
 }
 
 impl Unit<'_> {
-    fn binder(&self, place: Span) -> Binder<'_> {
+    pub(super) fn binder(&self, place: Span) -> Binder<'_> {
         let mut binder = Binder::new(self.compiler.catalog, &self.names, place);
         binder.scopes.clear();
         binder
@@ -184,7 +180,7 @@ impl Unit<'_> {
     }
 
     /// An expression in a type; `None` takes the expression's own.
-    fn computed(
+    pub(super) fn computed(
         &mut self,
         syntax: &Expr,
         to: Option<&DataType>,
@@ -338,7 +334,13 @@ impl Unit<'_> {
                 otherwise,
             } => {
                 let mut compiled = Vec::new();
-                for (condition, body) in branches {
+                for (at, (condition, body)) in branches.iter().enumerate() {
+                    // Whether the others are evaluated is not known yet.
+                    let first = match at {
+                        0 => self.hoisted(condition, span, codes)?,
+                        _ => None,
+                    };
+                    let condition = first.as_ref().unwrap_or(condition);
                     compiled.push((self.condition(condition, span)?, self.statements(body)?));
                 }
                 Code::If {
@@ -445,7 +447,13 @@ impl Unit<'_> {
                 arguments,
                 code,
             } => self.raise(*exception, format, arguments, code.as_deref(), span)?,
-            S::Return(value) => self.return_value(value.as_ref(), span)?,
+            S::Return(value) => {
+                let hoisted = match value {
+                    Some(value) => self.hoisted(value, span, codes)?,
+                    None => None,
+                };
+                self.return_value(hoisted.as_ref().or(value.as_ref()), span)?
+            }
             S::ReturnQuery(query) => self.return_query(query, span)?,
             S::ReturnNext(value) => {
                 let data_type = match &self.returns {
@@ -475,7 +483,7 @@ impl Unit<'_> {
     }
 
     /// A scalar target's slot.
-    fn scalar(&self, name: &str, span: Span) -> Bind<usize> {
+    pub(super) fn scalar(&self, name: &str, span: Span) -> Bind<usize> {
         match self.names.target(name) {
             Target::Scalar(slot) => Ok(slot),
             Target::Constant => {
@@ -507,6 +515,8 @@ impl Unit<'_> {
             codes.push(self.call(function, &[target.to_string()], false, span)?);
             return Ok(());
         }
+        let hoisted = self.hoisted(value, span, codes)?;
+        let value = hoisted.as_ref().unwrap_or(value);
         let code = match index {
             None => Code::Assign {
                 slot,
@@ -705,121 +715,6 @@ impl Unit<'_> {
         }
         let site = self.site(statement);
         Ok(Code::ReturnQuery { site, casts })
-    }
-
-    fn is_procedure(&self, name: &ast::ObjectName) -> bool {
-        let last = name
-            .0
-            .last()
-            .and_then(|part| part.as_ident())
-            .map(crate::bind::fold);
-        last.is_some_and(|last| {
-            self.compiler
-                .catalog
-                .procedures
-                .iter()
-                .any(|p| p.name == last)
-        })
-    }
-
-    /// The procedure that `SELECT procedure(…)` calls.
-    fn called<'q>(&self, query: &'q ast::Query) -> Option<&'q ast::Function> {
-        let ast::SetExpr::Select(select) = &*query.body else {
-            return None;
-        };
-        let ([ast::SelectItem::UnnamedExpr(Expr::Function(function))], []) =
-            (select.projection.as_slice(), select.from.as_slice())
-        else {
-            return None;
-        };
-        self.is_procedure(&function.name).then_some(function)
-    }
-
-    fn call(
-        &mut self,
-        function: &ast::Function,
-        into: &[String],
-        performed: bool,
-        span: Span,
-    ) -> Bind<Code> {
-        let name = self.binder(span).simple_name(&function.name)?;
-        let Some(procedure) = self
-            .compiler
-            .done
-            .iter()
-            .find(|done| done.name == name)
-            .cloned()
-        else {
-            if self
-                .compiler
-                .catalog
-                .procedures
-                .iter()
-                .any(|p| p.name == name)
-            {
-                let construct = "a call of a procedure that is declared later, or of itself,";
-                return Err(Diagnostic::unsupported(construct, span));
-            }
-            return Err(Diagnostic::new(
-                "42883",
-                format!("procedure {name} does not exist"),
-                span,
-            ));
-        };
-        let arguments: Vec<Expr> = self
-            .binder(span)
-            .plain_arguments(&function.args, &function.name)?
-            .into_iter()
-            .cloned()
-            .collect();
-        if arguments.len() > procedure.parameters.len() {
-            let message = format!(
-                "procedure {name} takes {} arguments",
-                procedure.parameters.len()
-            );
-            return Err(Diagnostic::new("42883", message, span));
-        }
-        let mut computed = Vec::new();
-        for (argument, (_, data_type)) in arguments.iter().zip(&procedure.parameters) {
-            computed.push(self.computed(argument, Some(data_type), span)?.0);
-        }
-        for default in &procedure.defaults[arguments.len()..] {
-            let Some(default) = default else {
-                let message = format!(
-                    "procedure {name} takes {} arguments",
-                    procedure.parameters.len()
-                );
-                return Err(Diagnostic::new("42883", message, span));
-            };
-            computed.push(Computed::Pure(default.clone()));
-        }
-        let mut receivers = Vec::new();
-        for (target, (_, from)) in into.iter().zip(procedure.columns.iter()) {
-            let slot = self.scalar(target, span)?;
-            if !is_nothing(from, &self.names.types[slot]) {
-                return Err(Diagnostic::unsupported(
-                    "a call's result in a variable of another type",
-                    span,
-                ));
-            }
-            receivers.push(Receiver::plain(slot));
-        }
-        let offset = self.called_statements;
-        self.called_statements += procedure.statements_in_all();
-        if self.called_statements > CALLED_STATEMENTS_MAX {
-            let message = format!(
-                "the procedures that this one calls, through all levels, have more than \
-                 {CALLED_STATEMENTS_MAX} statements, each counted once a call"
-            );
-            return Err(Diagnostic::new("54001", message, span));
-        }
-        Ok(Code::Call {
-            procedure,
-            offset,
-            arguments: computed,
-            into: receivers,
-            performed,
-        })
     }
 }
 

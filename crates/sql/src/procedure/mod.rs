@@ -6,6 +6,7 @@
 //! runs it without data, to find the reads that the arguments alone determine.
 
 pub(crate) mod analyze;
+mod calling;
 pub(crate) mod compile;
 pub(crate) mod declared;
 pub(crate) mod names;

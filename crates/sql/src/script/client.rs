@@ -364,7 +364,15 @@ impl Reader {
         written: &Written<'_>,
         types: &mut Vec<Option<DataType>>,
     ) -> Result<(Statement, Span), Diagnostic> {
-        let (text, places, span) = (written.text, written.places, written.place);
+        let (text, places) = unbraced(written.text, written.places);
+        let (written, span) = (
+            &Written {
+                text,
+                places,
+                ..*written
+            },
+            written.place,
+        );
         let translated = match self.declarations.is_mysql {
             false => pgsql::statement(text, places, &self.declarations.types),
             true => None,
@@ -416,20 +424,26 @@ impl Reader {
             true => Cursor::new(source, part.tokens, part.end),
             false => Cursor::ending_at(source, part.tokens, part.end),
         };
-        let (statement, span) = sql_statement(cursor)?;
+        let (statement, span) = match cursor.at_word("call") {
+            // What no body may hold, a client may run.
+            true if routine_called(&cursor.statement()?, base).is_some() => {
+                (cursor.statement()?, cursor.whole_span())
+            }
+            _ => sql_statement(cursor)?,
+        };
+        if let Some((called, arguments)) = routine_called(&statement, base) {
+            for (argument, of) in arguments {
+                typed(types, argument, &of);
+            }
+            return Ok((called, span));
+        }
         let compiled = base.statement(written.text).map_err(|mut problems| {
             let mut problem = problems.swap_remove(0);
             problem.span = Some(problem.span.map_or(span, original));
             problem
         })?;
         for (place, found) in compiled.parameters().iter().enumerate() {
-            if types.len() <= place {
-                types.push(None);
-            }
-            // Text is what a parameter is that nothing tells the type of.
-            if matches!(types[place], None | Some(DataType::Text)) {
-                types[place] = Some(found.clone());
-            }
+            typed(types, place, found);
         }
         let statement = Statement::Sql {
             statement: Box::new(statement),
@@ -438,6 +452,162 @@ impl Reader {
         };
         Ok((statement, span))
     }
+}
+
+/// What JDBC writes in braces, without them: `{call f($1)}`, and `{$1 = call f($2)}`, whose result goes to the client.
+fn unbraced<'t>(text: &'t str, places: &'t [u32]) -> (&'t str, &'t [u32]) {
+    let inside = text
+        .trim()
+        .strip_prefix('{')
+        .and_then(|rest| rest.strip_suffix('}'));
+    let start = inside.and_then(|inside| {
+        let call = inside.to_ascii_lowercase().find("call")?;
+        let before = inside[..call].trim();
+        (before.is_empty() || before.ends_with('='))
+            .then(|| text.find('{').map(|at| at + 1 + call))?
+    });
+    match (start, text.rfind('}')) {
+        (Some(start), Some(end)) => (&text[start..end], &places[start..=end]),
+        _ => (text, places),
+    }
+}
+
+/// Tells of which type a parameter is.
+fn typed(types: &mut Vec<Option<DataType>>, place: usize, found: &DataType) {
+    if types.len() <= place {
+        types.resize(place + 1, None);
+    }
+    // Text is what a parameter is that nothing tells the type of.
+    if matches!(types[place], None | Some(DataType::Text)) {
+        types[place] = Some(found.clone());
+    }
+}
+
+/// A statement that calls a routine of the application's and does nothing else: `CALL f($1)`, `SELECT f($1)`, `SELECT * FROM
+/// f($1)`; with the placeholders that are its arguments, and their types.
+fn routine_called(
+    statement: &ast::Statement,
+    base: &Application,
+) -> Option<(Statement, Vec<(usize, DataType)>)> {
+    let procedure = |name: &ast::ObjectName| {
+        let last = name.0.last()?.as_ident().map(crate::bind::fold)?;
+        base.catalog().procedures.iter().find(|of| of.name == last)
+    };
+    let (name, arguments, called) = match statement {
+        ast::Statement::Call(function) => {
+            let called = Statement::Sql {
+                statement: Box::new(statement.clone()),
+                into: Vec::new(),
+                strict: false,
+            };
+            (function.name.clone(), listed(&function.args)?, called)
+        }
+        ast::Statement::Query(query) => {
+            let function = function_selected(query)?;
+            let mut query = query.clone();
+            if let ast::SetExpr::Select(select) = &mut *query.body {
+                select.from.clear();
+                let item = ast::Expr::Function(function.clone());
+                select.projection = vec![ast::SelectItem::UnnamedExpr(item)];
+            }
+            let arguments = listed(&function.args)?;
+            (function.name, arguments, Statement::Perform(query))
+        }
+        _ => return None,
+    };
+    let inputs = procedure(&name)?.parameters.iter();
+    let inputs = inputs.filter(|of| of.mode != ParameterMode::Out);
+    let mut found = Vec::new();
+    for (argument, parameter) in arguments.iter().zip(inputs) {
+        let mut argument = argument;
+        while let ast::Expr::Cast { expr, .. } | ast::Expr::Nested(expr) = argument {
+            argument = expr;
+        }
+        if let ast::Expr::Value(value) = argument
+            && let ast::Value::Placeholder(name) = &value.value
+            && let Some(place) = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok())
+        {
+            found.push((place.checked_sub(1)?, parameter.data_type.clone()));
+        }
+    }
+    Some((called, found))
+}
+
+/// The function that is all there is to a query: what it returns, or comes to, as it is.
+fn function_selected(query: &ast::Query) -> Option<ast::Function> {
+    let ast::SetExpr::Select(select) = &*query.body else {
+        return None;
+    };
+    let plain = query.with.is_none()
+        && query.limit_clause.is_none()
+        && select.selection.is_none()
+        && select.having.is_none()
+        && select.distinct.is_none();
+    match (select.projection.as_slice(), select.from.as_slice()) {
+        (
+            [
+                ast::SelectItem::UnnamedExpr(ast::Expr::Function(function))
+                | ast::SelectItem::ExprWithAlias {
+                    expr: ast::Expr::Function(function),
+                    ..
+                },
+            ],
+            [],
+        ) if plain => Some(function.clone()),
+        (columns, [from]) if plain && from.joins.is_empty() => {
+            let are_plain = columns.iter().all(|item| {
+                matches!(
+                    item,
+                    ast::SelectItem::Wildcard(_)
+                        | ast::SelectItem::UnnamedExpr(
+                            ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_)
+                        )
+                )
+            });
+            let (name, arguments) = match &from.relation {
+                ast::TableFactor::Table {
+                    name,
+                    args: Some(arguments),
+                    ..
+                } => (name, &arguments.args),
+                ast::TableFactor::Function { name, args, .. } => (name, args),
+                _ => return None,
+            };
+            are_plain.then(|| function(name.clone(), arguments.clone()))
+        }
+        _ => None,
+    }
+}
+
+fn function(name: ast::ObjectName, arguments: Vec<ast::FunctionArg>) -> ast::Function {
+    ast::Function {
+        name,
+        uses_odbc_syntax: false,
+        parameters: ast::FunctionArguments::None,
+        args: ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args: arguments,
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    }
+}
+
+/// Arguments without names.
+fn listed(arguments: &ast::FunctionArguments) -> Option<Vec<ast::Expr>> {
+    let arguments = match arguments {
+        ast::FunctionArguments::List(list) => list.args.as_slice(),
+        ast::FunctionArguments::None => &[],
+        ast::FunctionArguments::Subquery(_) => return None,
+    };
+    let plain = |argument: &ast::FunctionArg| match argument {
+        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(value)) => Some(value.clone()),
+        _ => None,
+    };
+    arguments.iter().map(plain).collect()
 }
 
 /// A statement whose placeholders are `$n`.
