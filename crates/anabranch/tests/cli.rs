@@ -380,7 +380,7 @@ fn each_kind_of_bad_input_is_refused_once_and_where_it_is() {
         // Beneath what is wrong, and from its first column on.
         let caret = format!("\n  | {}^", " ".repeat(column - 1));
         for arguments in [
-            &["analyze", text(&file)][..],
+            &["analyze", "--strict", text(&file)][..],
             &["explain", text(&file), "p"],
         ] {
             refused(arguments, &[&place, &caret]);
