@@ -33,9 +33,10 @@ Commands:
                             Plants each bug under tests/mutants in a copy of the working tree;
                             the tests that it names must fail. --only takes a part of a name, and
                             may be repeated; --seconds is each command's time limit (300).
-  soak --minutes N [--fresh]
+  soak --minutes N [--fresh] [--plans]
                             The simulator over every workload, protocol and level of faults, from
                             where the last soak of this commit has ended; a summary in target/soak.
+                            --plans attacks the analyser's plans of made-up applications instead.
   help                      This text.
 
 Options:

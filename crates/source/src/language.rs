@@ -54,8 +54,11 @@ impl Language {
                 stem.ends_with(".test") || stem.ends_with(".spec")
             }
             Some(Language::Java) => {
-                let ends = ["Test", "Tests", "TestCase", "IT"];
+                // `ShopIT`, and no `AUDIT`.
+                let of_integration = stem.strip_suffix("IT");
+                let ends = ["Test", "Tests", "TestCase"];
                 ends.iter().any(|end| stem.ends_with(end))
+                    || of_integration.is_some_and(|of| of.ends_with(|c: char| c.is_lowercase()))
             }
             Some(Language::Php) => stem.ends_with("Test"),
             None => false,
@@ -217,6 +220,7 @@ mod tests {
             ("test/shop.py", false),
             ("a/spec.ts", false),
             ("a/Testing.java", false),
+            ("a/AUDIT.java", false),
         ] {
             assert_eq!(Language::is_test(name), is, "{name}");
         }

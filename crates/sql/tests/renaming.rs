@@ -253,6 +253,29 @@ UPDATE t SET a = 1 WHERE id = $1;";
     same(migrated, written);
 }
 
+/// Which of several routines of a name is dropped is not looked for: none is.
+#[test]
+fn a_routine_that_has_others_beside_it_stays() {
+    let routine = |parameters: &str| {
+        format!(
+            "CREATE OR REPLACE FUNCTION f({parameters}) RETURNS void LANGUAGE SQL BEGIN ATOMIC DELETE FROM t; END;\n"
+        )
+    };
+    let table = "CREATE TABLE t (id bigint PRIMARY KEY);\n";
+    let drop = "DROP FUNCTION f(int);\n";
+    let (one, other) = (routine("a int"), routine("b text"));
+    for (text, there) in [
+        (format!("{table}{one}{drop}"), false),
+        (format!("{table}{one}{one}{drop}"), false),
+        (format!("{table}{one}{drop}{other}"), true),
+        (format!("{table}{one}{other}{drop}"), true),
+    ] {
+        let script = script(&text);
+        let found = script.summaries.iter().any(|s| s.name == "f");
+        assert_eq!(found, there, "{text}");
+    }
+}
+
 /// A trigger of the same name on another table stays, and what was never declared is told.
 #[test]
 fn what_is_not_dropped_stays() {

@@ -8,6 +8,7 @@
 //! case beside it.
 
 mod mode;
+mod plans;
 mod state;
 
 use std::path::{Path, PathBuf};
@@ -25,16 +26,18 @@ pub(crate) struct Options {
     time: Duration,
     /// Whether to forget what earlier soaks have done.
     fresh: bool,
+    /// Whether to attack the analyser's plans, and not to simulate.
+    plans: bool,
 }
 
 impl Options {
-    /// Reads the command's arguments: `--minutes N [--fresh]`.
+    /// Reads the command's arguments: `--minutes N [--fresh] [--plans]`.
     ///
     /// # Errors
     /// Misuse, for anything else.
     pub(crate) fn parse(arguments: &[String]) -> Result<Options, Trouble> {
         let mut minutes = None;
-        let mut fresh = false;
+        let (mut fresh, mut plans) = (false, false);
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
@@ -47,6 +50,7 @@ impl Options {
                     }
                 }
                 "--fresh" => fresh = true,
+                "--plans" => plans = true,
                 other => return Err(Trouble::Misuse(format!("soak takes no `{other}`"))),
             }
         }
@@ -56,6 +60,7 @@ impl Options {
         Ok(Options {
             time: Duration::from_secs(minutes * 60),
             fresh,
+            plans,
         })
     }
 }
@@ -65,6 +70,9 @@ impl Options {
 /// # Errors
 /// When the command does not build, or its folder cannot be written.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<Outcome, Trouble> {
+    if options.plans {
+        return plans::run(root, options.time, options.fresh);
+    }
     let binary = build(root)?;
     let folder = target(root).join("soak");
     let tool = |error: std::io::Error| Trouble::Tool(format!("{}: {error}", folder.display()));

@@ -24,7 +24,7 @@ pub(super) fn dropped<'t>(declarations: impl Iterator<Item = &'t str> + Clone) -
     for (at, text) in declarations.enumerate() {
         let all = tokens(text);
         if begin(&all, &["create"]) {
-            found.create(&all, at);
+            found.create(text, &all, at);
         } else if begin(&all, &["alter", "table"]) {
             found.alter(&all, at);
         } else if begin(&all, &["drop"]) {
@@ -41,6 +41,8 @@ type Thing = (&'static str, String, Option<String>);
 struct Dropping {
     /// What has been declared, and where; a routine perhaps several times.
     live: BTreeMap<Thing, Vec<usize>>,
+    /// The parameters of routines, as they are written.
+    parameters: BTreeMap<usize, String>,
     /// What is on a table and goes with it.
     on: BTreeMap<String, Vec<(Thing, usize)>>,
     void: BTreeSet<usize>,
@@ -74,7 +76,7 @@ fn table_of(all: &[Token<'_>], kind: &str, from: usize) -> Option<String> {
 }
 
 impl Dropping {
-    fn create(&mut self, all: &[Token<'_>], at: usize) -> Option<()> {
+    fn create(&mut self, text: &str, all: &[Token<'_>], at: usize) -> Option<()> {
         let (found, kind) = all
             .iter()
             .take(6)
@@ -85,8 +87,14 @@ impl Dropping {
         // An index may have no name.
         let name = match all.get(name_at)?.is("on") && kind == "index" {
             true => None,
-            false => Some(name_of(all, name_at)?.0),
+            false => Some(name_of(all, name_at)?),
         };
+        if let ("function" | "procedure", Some((_, open))) = (kind, &name) {
+            let inside = all.get(open + 1..closing(all, *open)?)?.iter();
+            let words: Vec<&str> = inside.map(|t| text[t.start..t.end].trim()).collect();
+            self.parameters.insert(at, words.join(" "));
+        }
+        let name = name.map(|(name, _)| name);
         let on_table = ["index", "trigger", "rule", "policy"].contains(&kind);
         let table = match on_table {
             true => Some(table_of(all, kind, name_at)?),
@@ -132,7 +140,15 @@ impl Dropping {
                     true => Some(table_of(all, kind, behind)?),
                     false => None,
                 };
-                let gone = self.live.remove(&(kind, name, table));
+                let gone = self.live.remove(&(kind, name.clone(), table.clone()));
+                let gone = match gone {
+                    // Which of several is dropped is not looked for: they stay.
+                    Some(all) if self.are_several(&all) => {
+                        self.live.insert((kind, name, table), all);
+                        Some(Vec::new())
+                    }
+                    gone => gone,
+                };
                 every &= gone.is_some() || may_be_gone || kind == "extension";
                 self.void.extend(gone.unwrap_or_default());
             }
@@ -151,6 +167,13 @@ impl Dropping {
             self.void.insert(at);
         }
         Some(())
+    }
+
+    /// Whether routines of one name have different parameters.
+    fn are_several(&self, routines: &[usize]) -> bool {
+        let mut parameters = routines.iter().filter_map(|at| self.parameters.get(at));
+        let first = parameters.next();
+        parameters.any(|other| Some(other) != first)
     }
 
     /// Drops what is on a table.
