@@ -122,6 +122,8 @@ pub struct Options {
     pub limits: Limits,
     /// Who decides what no rule does.
     pub solver: Solver,
+    /// Of how many servers the partitioning of operations is to tell what calls come to there.
+    pub sites: Option<u32>,
 }
 
 /// The most that a type may weigh.
@@ -211,6 +213,7 @@ pub fn analyze_with(
             weights: &weights,
             cost: layout.cost,
             is_exhaustive: layout.is_exhaustive,
+            sites: options.sites,
         };
         partition::classify(&footprint, &accesses, conflicts, chosen)
     });

@@ -81,6 +81,10 @@ pub(crate) struct InputArguments {
     /// calls of pg_stat_statements. Those that it does not name weigh 1
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
+    /// Tell what operations come to that are partitioned among so many servers, each with a whole database
+    /// (with --guarantee serializable)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    sites: Option<u32>,
     /// Choices of routing parameters that are compared one by one
     #[arg(long, value_name = "N", default_value_t = Limits::default().choices_max, value_parser = number)]
     choices_max: usize,
@@ -168,6 +172,11 @@ impl InputArguments {
             GuaranteeArgument::Invariants => Guarantee::Invariants,
             GuaranteeArgument::Serializable => Guarantee::Serializable,
         };
+        if self.sites.is_some() && guarantee != Guarantee::Serializable {
+            let message = "error: --sites is about operations that are partitioned among servers: \
+                           say --guarantee serializable, too";
+            return Err(message.into());
+        }
         let weights = self.weights(&mut script)?;
         let program = self.program()?;
         let options = Options {
@@ -175,6 +184,7 @@ impl InputArguments {
             guarantee,
             weights,
             limits: self.limits(),
+            sites: self.sites,
             solver: match &program {
                 Some(program) => Solver::Other(Arc::new(program.clone())),
                 None => Solver::default(),
@@ -401,6 +411,9 @@ impl InputArguments {
         }
         if self.guarantee == GuaranteeArgument::Serializable {
             text.push_str(" --guarantee serializable");
+        }
+        if let Some(sites) = self.sites {
+            let _ = write!(text, " --sites {sites}");
         }
         if let Some(path) = &self.weights {
             let _ = write!(text, " --weights {}", word(path));

@@ -153,6 +153,23 @@ fn what_is_no_text_too_long_or_empty_is_refused() {
 }
 
 #[test]
+fn what_calls_come_to_on_several_servers_is_told() {
+    let mut asked = vec!["analyze", "examples/tpcw", "--sites", "3"];
+    refused_in_one_line(&asked, &["--sites", "--guarantee serializable"]);
+    asked.extend(["--guarantee", "serializable", "--no-counterexamples"]);
+    let ran = anabranch(&asked);
+    assert!(ran.out.contains("On 3 servers, calls"), "{}", ran.out);
+    asked.extend(["--format", "json"]);
+    let read: Value = serde_json::from_str(&anabranch(&asked).out).expect("it is JSON");
+    let sites = &read["partitioning"]["sites"];
+    assert_eq!(
+        (&sites["count"], &sites["at_once"]),
+        (&3.into(), &0.75.into())
+    );
+    refused(&["analyze", "examples/tpcw", "--sites", "0"], &["--sites"]);
+}
+
+#[test]
 fn weights_are_read_from_a_file_and_held_against_the_transactions() {
     let folder = scratch("weights");
     let file = folder.join("mix.json");

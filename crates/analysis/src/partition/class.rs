@@ -29,6 +29,8 @@ pub(crate) struct Chosen<'a> {
     pub(crate) weights: &'a [u64],
     pub(crate) cost: u64,
     pub(crate) is_exhaustive: bool,
+    /// Of how many servers is to be told.
+    pub(crate) sites: Option<u32>,
 }
 
 /// Classes for the parameters chosen, with more of them where that helps.
@@ -99,6 +101,7 @@ pub(crate) fn classify(
         cost: chosen.cost,
         is_exhaustive: chosen.is_exhaustive,
         tables,
+        sites: chosen.sites,
     }
 }
 

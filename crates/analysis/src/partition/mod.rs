@@ -31,11 +31,13 @@ mod class;
 pub(crate) mod condition;
 pub(crate) mod conflict;
 pub(crate) mod search;
+mod sites;
 mod weights;
 
 use anabranch_types::{ColumnIndex, TableId};
 
 pub(crate) use class::{Chosen, classify};
+pub use sites::Sites;
 pub use weights::weights;
 
 /// What an operation is routed by.
@@ -132,6 +134,8 @@ pub struct Partitioning {
     pub is_exhaustive: bool,
     /// Where the tables' rows are, indexed by table.
     pub tables: Vec<Held>,
+    /// Of how many servers reports tell, where that is asked for.
+    pub sites: Option<u32>,
 }
 
 /// Which servers have a table's rows, as they are.

@@ -137,6 +137,16 @@ impl Told<'_> {
             let shares: Vec<String> = CLASSES.iter().map(share).collect();
             let _ = write!(text, " By weight: {}.", shares.join(", "));
         }
+        if let Some(of) = found.sites.map(|sites| found.on(sites)) {
+            let servers = count(of.count as usize, "server", "servers");
+            let _ = write!(
+                text,
+                " On {servers}, calls spread evenly, {:.1}% of them run at once, and together the servers take at most \
+                 {:.1} times what one does.",
+                of.at_once * 100.0,
+                of.capacity
+            );
+        }
         let kept = found.conflicts.iter().filter(|c| c.is_kept).count();
         let _ = write!(
             text,
@@ -474,9 +484,18 @@ impl Told<'_> {
 pub(super) struct Report<'a> {
     exhaustive: bool,
     cost: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sites: Option<SitesReport>,
     types: Vec<TypeReport<'a>>,
     conflicts: Vec<ConflictReport<'a>>,
     tables: Vec<TableReport<'a>>,
+}
+
+#[derive(Serialize)]
+struct SitesReport {
+    count: u32,
+    at_once: f64,
+    capacity: f64,
 }
 
 #[derive(Serialize)]
@@ -540,6 +559,14 @@ pub(super) fn report<'a>(told: &'a Told<'a>) -> Report<'a> {
     Report {
         exhaustive: told.found.is_exhaustive,
         cost: told.found.cost,
+        sites: told.found.sites.map(|sites| {
+            let of = told.found.on(sites);
+            SitesReport {
+                count: of.count,
+                at_once: of.at_once,
+                capacity: of.capacity,
+            }
+        }),
         types: told
             .found
             .types

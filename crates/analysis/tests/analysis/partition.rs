@@ -634,3 +634,39 @@ fn reports_tell_it() {
     assert!(conflicts.iter().any(|c| c["kept"] == true));
     assert!(conflicts.iter().any(|c| c["kept"] == false));
 }
+
+/// What calls come to on several servers: one in three of those with two parameters, none of the global ones.
+#[test]
+fn what_calls_come_to_on_several_servers() {
+    let rubis = Application::example("rubis");
+    let weights = [
+        ("store_bid", 3),
+        ("register_item", 2),
+        ("browse_regions", 5),
+    ];
+    let mut weighed: BTreeMap<String, u64> = (rubis.types.iter())
+        .map(|of| (of.name.clone(), 0))
+        .collect();
+    weighed.extend(weights.map(|(name, weight)| (name.to_owned(), weight)));
+    let options = Options {
+        weights: weighed,
+        sites: Some(3),
+        ..serializable()
+    };
+    let found = partitioned(&rubis, &options);
+    assert_eq!(found.sites, Some(3));
+    let class = |name: &str| {
+        let at = rubis.types.iter().position(|of| of.name == name);
+        found.types[at.expect(name)].class
+    };
+    let classes = weights.map(|(name, _)| class(name));
+    assert_eq!(classes, [LocalOrGlobal, Global, Commutative]);
+    let on = found.on(3);
+    let at_once = (5.0 + 3.0 / 3.0) / 10.0;
+    assert!((on.at_once - at_once).abs() < 1e-9, "{on:?}");
+    let capacity = 1.0 / (at_once / 3.0 + (1.0 - at_once));
+    assert!((on.capacity - capacity).abs() < 1e-9, "{on:?}");
+    // One server has nobody to wait for.
+    let alone = found.on(1);
+    assert!((alone.capacity - 1.0).abs() < 1e-9, "{alone:?}");
+}
