@@ -27,6 +27,7 @@ mod outline;
 mod project;
 mod reassigned;
 mod syntax;
+mod unnamed;
 mod value;
 mod walk;
 

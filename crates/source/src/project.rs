@@ -9,6 +9,7 @@ use crate::{
     objects::{Classes, Objects, Place},
     reassigned::{Reassigned, globals, reassigned},
     syntax::{Argument, Expression, ExpressionKind, Function, Module, Statement, StatementKind},
+    unnamed,
     value::{Value, looks_like_sql},
 };
 
@@ -164,7 +165,7 @@ impl<'p> Project<'p> {
                 let all = project.accessors.entry(declared.name.clone());
                 all.or_default().push(at);
             }
-            if names::is_magic(&declared.name) {
+            if unnamed::is_magic(&declared.name) {
                 project.magic.push(at);
             }
             let language = project.sources[declared.file].language;
@@ -173,8 +174,8 @@ impl<'p> Project<'p> {
             let is = |interface: &str| project.objects.are_of(&of_class, interface);
             let takes = declared.function.parameters.len();
             let of_object =
-                !of_class.is_empty() && names::runs_unnamed(language, &declared.name, takes, is);
-            if of_object || names::is_sequence(&declared.function.returns) {
+                !of_class.is_empty() && unnamed::runs_unnamed(language, &declared.name, takes, is);
+            if of_object || unnamed::is_sequence(&declared.function.returns) {
                 project.unnamed.push(at);
             }
         }

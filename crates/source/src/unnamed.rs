@@ -1,0 +1,81 @@
+//! What runs where nobody names it, by the names that languages give to such methods.
+
+use crate::language::Language;
+
+/// Methods that run where a field, or an element, is asked for or written that is none.
+pub(crate) fn is_magic(name: &str) -> bool {
+    matches!(
+        name,
+        "__get"
+            | "__set"
+            | "__isset"
+            | "__unset"
+            | "__getattr__"
+            | "__getattribute__"
+            | "__setattr__"
+            | "__delattr__"
+    )
+}
+
+/// Methods that run where nobody names them: operators, elements, loops, conversions, the end of an object. `takes` is
+/// how many parameters one has, `is` whether its class implements an interface.
+pub(crate) fn runs_unnamed(
+    language: Language,
+    name: &str,
+    takes: usize,
+    is: impl Fn(&str) -> bool,
+) -> bool {
+    match language {
+        Language::Python => {
+            let special = name.len() > 4 && name.starts_with("__") && name.ends_with("__");
+            // These are followed where they run, or are fields.
+            let followed = matches!(
+                name,
+                "__init__"
+                    | "__new__"
+                    | "__call__"
+                    | "__enter__"
+                    | "__exit__"
+                    | "__aenter__"
+                    | "__aexit__"
+            );
+            special && !followed && !is_magic(name)
+        }
+        Language::Php => match name {
+            "__tostring" | "__toString" | "__destruct" | "__serialize" | "__sleep" | "__clone" => {
+                true
+            }
+            "offsetGet" | "offsetSet" | "offsetExists" | "offsetUnset" => is("ArrayAccess"),
+            "getIterator" => is("IteratorAggregate"),
+            "current" | "key" | "next" | "rewind" | "valid" => is("Iterator"),
+            "count" => is("Countable"),
+            "jsonSerialize" => is("JsonSerializable"),
+            _ => false,
+        },
+        Language::JavaScript | Language::TypeScript => match name {
+            "toString" | "valueOf" => takes == 0,
+            "toJSON" | "then" => true,
+            _ => name.starts_with("[Symbol."),
+        },
+        Language::Java => match name {
+            "toString" | "hashCode" => takes == 0,
+            "equals" => takes == 1,
+            "iterator" => is("Iterable"),
+            "hasNext" | "next" => is("Iterator"),
+            "compareTo" => is("Comparable"),
+            _ => false,
+        },
+        Language::Go => {
+            takes == 0
+                && matches!(
+                    name,
+                    "String" | "Error" | "GoString" | "MarshalJSON" | "MarshalText"
+                )
+        }
+    }
+}
+
+/// Whether what a function of Go's returns is gone through by calling it.
+pub(crate) fn is_sequence(returns: &str) -> bool {
+    returns.starts_with("iter.Seq") || returns.starts_with("func(yield ")
+}
