@@ -87,7 +87,7 @@ pub(crate) struct Project<'p> {
     by_name: HashMap<String, Vec<usize>>,
     /// Methods that are read or written as fields are, and may come to run SQL.
     accessors: HashMap<String, Vec<usize>>,
-    /// Methods that run where nobody names them, and may come to run SQL: `__get`, `__getitem__`.
+    /// Methods that run where nobody names them, and may come to run SQL: `__get`, `__getattr__`.
     magic: Vec<usize>,
     /// For each file the names that stand for packages of the language's own library, and for nothing else in it.
     libraries: Vec<BTreeSet<String>>,
@@ -214,6 +214,11 @@ impl<'p> Project<'p> {
     pub(crate) fn unnamed(&self, language: Language) -> impl Iterator<Item = usize> {
         let all = self.unnamed.iter().copied();
         all.filter(move |at| self.sources[self.functions[*at].file].language == language)
+    }
+
+    /// Whether there are any, in any language.
+    pub(crate) fn has_unnamed(&self) -> bool {
+        !self.unnamed.is_empty()
     }
 
     /// Whether variables may get values that are not seen: of a function, or of a file outside of functions.

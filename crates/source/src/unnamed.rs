@@ -2,18 +2,11 @@
 
 use crate::language::Language;
 
-/// Methods that run where a field, or an element, is asked for or written that is none.
+/// Methods that run where a field is asked for that is none. Who writes one does so to the object that it has to do with.
 pub(crate) fn is_magic(name: &str) -> bool {
     matches!(
         name,
-        "__get"
-            | "__set"
-            | "__isset"
-            | "__unset"
-            | "__getattr__"
-            | "__getattribute__"
-            | "__setattr__"
-            | "__delattr__"
+        "__get" | "__isset" | "__unset" | "__getattr__" | "__getattribute__" | "__delattr__"
     )
 }
 
@@ -42,9 +35,8 @@ pub(crate) fn runs_unnamed(
             special && !followed && !is_magic(name)
         }
         Language::Php => match name {
-            "__tostring" | "__toString" | "__destruct" | "__serialize" | "__sleep" | "__clone" => {
-                true
-            }
+            "__tostring" | "__toString" | "__set" | "__destruct" | "__serialize" | "__sleep"
+            | "__clone" => true,
             "offsetGet" | "offsetSet" | "offsetExists" | "offsetUnset" => is("ArrayAccess"),
             "getIterator" => is("IteratorAggregate"),
             "current" | "key" | "next" | "rewind" | "valid" => is("Iterator"),

@@ -140,6 +140,12 @@ impl Folded {
 
     /// Its statements, where all of it is known and some declare what stays and others do not.
     pub(crate) fn mixed(&self) -> Option<Vec<Folded>> {
+        let may_be =
+            |piece: &Piece| matches!(piece, Piece::Known { text, .. } if text.contains(';'));
+        // Of most texts no more is looked at.
+        if !self.pieces.iter().any(may_be) {
+            return None;
+        }
         let head = self.head();
         if head.len() < self.length() {
             return None;

@@ -81,6 +81,21 @@ class Post(Base):
     def __post_init__(self):
         self.conn.execute("UPDATE account SET balance = balance - 1")
 
+class Setter(Base):
+    def __setattr__(self, name, value):
+        self.conn.execute("UPDATE account SET balance = balance - 1")
+class Forgetter(Base):
+    def __delattr__(self, name):
+        self.conn.execute("UPDATE account SET balance = balance - 1")
+
+def writes_by_setattr(conn, id):
+    conn.execute("SELECT owner FROM account WHERE id = ?", (id,))
+    s = Setter(conn)
+    s.x = 5
+def writes_by_delattr(conn, id):
+    conn.execute("SELECT owner FROM account WHERE id = ?", (id,))
+    s = Forgetter(conn)
+    del s.x
 def writes_by_iadd(conn, id):
     conn.execute("SELECT owner FROM account WHERE id = ?", (id,))
     a = Iadd(conn)
@@ -189,6 +204,10 @@ function writes_by_arrset(PDO $db, $id) { $s = $db->prepare("SELECT owner FROM a
 function writes_by_its(PDO $db, $id) { $s = $db->prepare("SELECT owner FROM account WHERE id = ?"); $s->execute([$id]); foreach (new Its($db) as $x) { echo $x; } }
 function writes_by_inv(PDO $db, $id) { $s = $db->prepare("SELECT owner FROM account WHERE id = ?"); $s->execute([$id]); $t = new Inv($db); $t(); }
 function writes_by_cnt(PDO $db, $id) { $s = $db->prepare("SELECT owner FROM account WHERE id = ?"); $s->execute([$id]); return count(new Cnt($db)); }
+class Loose {
+  function __construct(private PDO $db) {}
+  function __set($name, $value) { $this->db->exec("UPDATE account SET balance = balance - 1"); } }
+function writes_by_set(PDO $db, $id) { $s = $db->prepare("SELECT owner FROM account WHERE id = ?"); $s->execute([$id]); $t = new Loose($db); $t->x = 5; }
 class Basket { function count() { return 3; } function next() { return 4; } }
 function reads_a_basket(PDO $db, $id) { $s = $db->prepare("SELECT owner FROM account WHERE id = ?"); $s->execute([$id]); return count(new Basket()); }
 class Counted { function __construct(private PDO $db) {} function count() { $this->db->exec("UPDATE account SET balance = balance - 1"); return 1; } }

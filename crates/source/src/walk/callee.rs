@@ -151,7 +151,7 @@ impl Walk<'_, '_> {
     }
 
     /// Which expression it is among all.
-    fn place_of(&self, value: &Expression) -> Which {
+    pub(super) fn place_of(&self, value: &Expression) -> Which {
         let frame = self.frame();
         let of = frame.function;
         let of = of.unwrap_or_else(|| self.project.functions.len() + frame.file);

@@ -1,8 +1,8 @@
 //! What runs without being called by its name: methods that are read and written as fields are, decorators, who is told
 //! of what is published, source in texts.
 //!
-//! What operators, loops, conversions and the end of an object run is not followed: whoever has to do with an object of
-//! such a class may run it. Of which class an object is has to be seen.
+//! What operators, loops, conversions and the end of an object run may run wherever an object of such a class is named.
+//! Of which class it is has to be seen.
 
 use std::rc::Rc;
 
@@ -234,38 +234,25 @@ impl Walk<'_, '_> {
     /// What an object may run where nobody names it: where it is added to something, gone through, or gone. `found` is
     /// what the object comes to.
     pub(super) fn of_unnamed(&mut self, value: &Expression, found: &Value) {
-        let language = self.project.sources[self.file()].language;
-        let mut all: Vec<usize> = self.project.unnamed(language).collect();
         let has_class = matches!(
             value.kind,
             ExpressionKind::Name(_) | ExpressionKind::Member(..) | ExpressionKind::Call { .. }
         );
-        if all.is_empty() || !has_class || self.constants || self.is_itself(value) {
+        let some = self.project.has_unnamed();
+        if !some || !has_class || self.constants || self.is_itself(value) {
             return;
         }
-        let called = match &value.kind {
-            ExpressionKind::Call { callee, .. } => callee.last_name(),
-            _ => None,
-        };
-        let classes = self.object(value).classes;
-        let objects = &self.project.objects;
-        all.retain(|at| {
-            let declared = &self.project.functions[*at];
-            match declared.class.as_deref() {
-                Some(class) => {
-                    let below = |of: &Rc<str>| objects.descendants(of).contains(class);
-                    objects.are_of(&classes, class) || classes.iter().any(below)
-                }
-                None => called == Some(declared.name.as_str()),
-            }
-        });
+        let all = self.unnamed_of(value);
         if all.is_empty() {
             return;
         }
+        let called = called(value);
+        let classes = self.object(value).classes;
         let name = value.last_name().or(called).unwrap_or_default();
         let call = Call::of_field(value, value, name, classes);
         let (methods, others): (Vec<usize>, Vec<usize>) = all
-            .into_iter()
+            .iter()
+            .copied()
             .partition(|at| self.project.functions[*at].class.is_some());
         if let Some(at) = others.first() {
             let name = self.project.functions[*at].full_name();
@@ -281,6 +268,31 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// The methods that an object may run where nobody names them, and the sequence that a call comes to.
+    fn unnamed_of(&mut self, value: &Expression) -> Rc<[usize]> {
+        let key = self.place_of(value);
+        if let Some(known) = self.seen.unnamed.get(&key) {
+            return known.clone();
+        }
+        let language = self.project.sources[self.file()].language;
+        let called = called(value);
+        let classes = self.object(value).classes;
+        let objects = &self.project.objects;
+        let may_run = |at: &usize| {
+            let declared = &self.project.functions[*at];
+            match declared.class.as_deref() {
+                Some(class) => {
+                    let below = |of: &Rc<str>| objects.descendants(of).contains(class);
+                    objects.are_of(&classes, class) || classes.iter().any(below)
+                }
+                None => called == Some(declared.name.as_str()),
+            }
+        };
+        let found: Rc<[usize]> = self.project.unnamed(language).filter(may_run).collect();
+        self.seen.unnamed.insert(key, found.clone());
+        found
+    }
+
     /// Whether an expression is the object that the function is a method of.
     fn is_itself(&self, value: &Expression) -> bool {
         let function = self.frame().function;
@@ -290,6 +302,14 @@ impl Walk<'_, '_> {
             _ => return false,
         };
         is_own(name) || receiver == Some(name)
+    }
+}
+
+/// The name of what is called.
+fn called(value: &Expression) -> Option<&str> {
+    match &value.kind {
+        ExpressionKind::Call { callee, .. } => callee.last_name(),
+        _ => None,
     }
 }
 

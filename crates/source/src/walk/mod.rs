@@ -157,6 +157,8 @@ pub(crate) struct Seen {
     pub(crate) objects: HashMap<Which, Object>,
     /// The methods that calls mean by the classes of what they are called on.
     pub(crate) methods: HashMap<Which, Rc<[usize]>>,
+    /// The methods that objects may run where nobody names them.
+    pub(crate) unnamed: HashMap<Which, Rc<[usize]>>,
     /// How many expressions have been looked at.
     pub(crate) work: usize,
     /// Handlers of requests, and what they are called.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     scan::starts_among,
-    tokens::{Token, after_if, begin, closing, name_of, tokens},
+    tokens::{Token, after_if, altered, begin, closing, name_of, tokens},
 };
 
 /// The declarations of which nothing is left at the end, and those that dropped them, by their numbers.
@@ -113,9 +113,7 @@ impl Dropping {
 
     /// What is said of a table goes with it.
     fn alter(&mut self, all: &[Token<'_>], at: usize) -> Option<()> {
-        let mut name = after_if(all, 2);
-        name += usize::from(all.get(name)?.is("only"));
-        let (table, _) = name_of(all, name)?;
+        let (table, _) = name_of(all, altered(all)?)?;
         let thing = ("table", String::new(), None);
         self.on.entry(table).or_default().push((thing, at));
         Some(())

@@ -14,7 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     pgsql::{Edit, edited},
     scan::Part,
-    tokens::{Token, Translated, after_if, begin, closing, listed, name_of, quoted, tokens},
+    tokens::{
+        Token, Translated, after_if, altered, begin, closing, listed, name_of, quoted, tokens,
+    },
 };
 
 /// A declaration in the names that things have at the end.
@@ -597,9 +599,7 @@ impl<'a, 't> Pass<'a, 't> {
 
     fn alter(&mut self) -> Option<()> {
         let all = self.all;
-        let mut at = after_if(all, 2);
-        at += usize::from(all.get(at)?.is("only"));
-        let (table, mut at) = self.relation(at)?;
+        let (table, mut at) = self.relation(altered(all)?)?;
         for action in listed(&all[at..]) {
             let end = at + action.len();
             self.action(&table, at, end);

@@ -165,6 +165,12 @@ pub(super) fn after_if(all: &[Token<'_>], at: usize) -> usize {
     }
 }
 
+/// The position of the table's name in an ALTER TABLE.
+pub(super) fn altered(all: &[Token<'_>]) -> Option<usize> {
+    let at = after_if(all, 2);
+    begin(all, &["alter", "table"]).then_some(at + usize::from(all.get(at)?.is("only")))
+}
+
 /// The name at a position, without the schema before it, and the position behind it.
 pub(super) fn name_of(all: &[Token<'_>], at: usize) -> Option<(String, usize)> {
     let name = all.get(at)?.name()?;

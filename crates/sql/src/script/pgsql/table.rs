@@ -11,7 +11,7 @@ use crate::parse::cursor::is_reserved;
 use crate::script::{
     peculiar::Peculiar,
     scan::starts_among,
-    tokens::{Token, after_if, begin, closing, listed, name_of, quoted, tokens},
+    tokens::{Token, after_if, altered, begin, closing, listed, name_of, quoted, tokens},
 };
 
 /// Words that a column's type ends before.
@@ -113,9 +113,7 @@ impl Table<'_> {
 
     /// ADD of columns and constraints.
     fn alter(&mut self, all: &[Token<'_>]) -> Option<()> {
-        let mut at = after_if(all, 2);
-        at += usize::from(all.get(at)?.is("only"));
-        let (name, next) = name_of(all, at)?;
+        let (name, next) = name_of(all, altered(all)?)?;
         self.name = name;
         let actions = listed(&all[next..]);
         let mut elements = Vec::new();

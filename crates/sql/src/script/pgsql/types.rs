@@ -8,7 +8,7 @@ use crate::{
     parse::resolve_written_type,
     script::{
         scan::{Part, starts_among},
-        tokens::{Token, after_if, begin, closing, listed, name_of, tokens},
+        tokens::{Token, after_if, altered, begin, closing, listed, name_of, tokens},
     },
 };
 
@@ -125,10 +125,7 @@ fn retyped<'t>(declarations: impl Iterator<Item = &'t str>) -> BTreeSet<(String,
     let (mut retyped, mut dropped) = (BTreeSet::new(), BTreeSet::new());
     for text in declarations.filter(|text| starts_among(text, 1, &["alter"])) {
         let all = tokens(text);
-        let mut at = after_if(&all, 2);
-        at += usize::from(all.get(at).is_some_and(|t| t.is("only")));
-        let Some((table, next)) = name_of(&all, at).filter(|_| begin(&all, &["alter", "table"]))
-        else {
+        let Some((table, next)) = altered(&all).and_then(|at| name_of(&all, at)) else {
             continue;
         };
         for action in listed(&all[next..]) {
