@@ -26,6 +26,10 @@ use anabranch_workload::{Caller, Place, Workload};
 
 use self::driver::{Driver, planned, run_calls, seconds};
 
+/// The program's, so that what memory costs counts as it does there.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn stores(workload: &dyn Workload, planned: &Arc<PlannedApplication>, nodes: u16) -> Vec<Store> {
     let settings = StoreSettings::default();
     let loader = |node| Loader::new(Arc::clone(planned), PartitionId(node), settings);
