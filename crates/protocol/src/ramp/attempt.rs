@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use anabranch_storage::{CommitSequence, ItemTag};
@@ -13,20 +14,36 @@ use super::past::{Past, Seen};
 use super::prepare_f::Intent;
 use super::quorum::{Doubt, LookUp, Owed, Round};
 use super::siblings::Siblings;
-use crate::AbortReason;
+use crate::{AbortReason, PartitionRead, Topology};
 
 /// The items that were read on a partition; a range counts as its whole table.
 pub(super) type Footprint = SmallVec<[ItemTag; 8]>;
 
-/// What was read on a partition. What it counts as in a footprint is found out when somebody first
-/// asks: as long as nothing was seen that others may have had a part in, nobody does.
+/// What reads count as in a footprint. It is found out when somebody first asks: as long as nothing was
+/// seen that others may have had a part in, nobody does.
+#[derive(Clone, Default)]
+pub(super) struct Footprinted(OnceLock<Box<[ItemTag]>>);
+
+impl Footprinted {
+    fn of<'r, I: Iterator<Item = &'r Read>>(&self, reads: impl FnOnce() -> I) -> &[ItemTag] {
+        self.0.get_or_init(|| reads().map(footprint_of).collect())
+    }
+}
+
+/// It follows from the reads, so that states are not told apart by whether it is known.
+impl fmt::Debug for Footprinted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("-")
+    }
+}
+
+/// What was read on a partition.
 #[derive(Clone, Default)]
 pub(super) struct Reads {
     list: Vec<Read>,
-    footprint: OnceLock<Box<[ItemTag]>>,
+    footprint: Footprinted,
 }
 
-/// The footprint follows from the reads, so that states are not told apart by whether it is known.
 impl fmt::Debug for Reads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.list.fmt(f)
@@ -34,39 +51,16 @@ impl fmt::Debug for Reads {
 }
 
 impl Reads {
-    /// None yet, and room for so many.
-    pub(super) fn with_capacity(count: usize) -> Reads {
-        Reads {
-            list: Vec::with_capacity(count),
-            footprint: OnceLock::new(),
-        }
-    }
-
-    /// All of them, in order.
-    pub(super) fn list(&self) -> &[Read] {
-        &self.list
-    }
-
     /// What they count as.
     pub(super) fn footprint(&self) -> &[ItemTag] {
-        let found = || self.list.iter().map(footprint_of).collect();
-        self.footprint.get_or_init(found)
+        self.footprint.of(|| self.list.iter())
     }
 }
 
 impl Extend<Read> for Reads {
     fn extend<R: IntoIterator<Item = Read>>(&mut self, more: R) {
-        self.footprint.take();
+        self.footprint = Footprinted::default();
         self.list.extend(more);
-    }
-}
-
-impl IntoIterator for Reads {
-    type Item = Read;
-    type IntoIter = std::vec::IntoIter<Read>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.list.into_iter()
     }
 }
 
@@ -79,6 +73,8 @@ pub(super) struct Attempt {
     pub(super) seen: Seen,
     /// The guards that were read.
     pub(super) guards: Vec<(PartitionId, Read)>,
+    /// What is read, or was last: see [`Attempt::take_in`].
+    pub(super) batch: Batch,
     pub(super) phase: Phase,
     /// When it began to read, and what was known to be stable then; `None` before.
     pub(super) began: Option<(Ticks, Known)>,
@@ -103,6 +99,52 @@ impl Attempt {
     pub(super) fn view_mut(&mut self, partition: PartitionId) -> Option<&mut View> {
         let mut views = self.views.iter_mut();
         views.find(|view| view.partition == partition)
+    }
+
+    /// The batch that it waits for, if it waits for one.
+    pub(super) fn reading(&self) -> Option<&Batch> {
+        matches!(self.phase, Phase::Reading).then_some(&self.batch)
+    }
+
+    /// Makes what the procedure was given last part of its views. This is put off until somebody asks for
+    /// them: most transactions read one batch, and end.
+    pub(super) fn take_in(&mut self) {
+        let Batch { reads, parts, .. } = std::mem::take(&mut self.batch);
+        let mut reads = reads.into_iter();
+        for part in parts {
+            let of_part = (&mut reads).take(part.reads.len());
+            let guards = &mut self.guards;
+            let of_part = of_part.map(|read| {
+                if read.access.guard {
+                    guards.push((read.partition, read.read.clone()));
+                }
+                read.read
+            });
+            let mut views = self.views.iter_mut();
+            match views.find(|view| view.partition == part.partition) {
+                Some(view) => {
+                    view.reads.extend(of_part);
+                    view.includes.named.extend(part.includes.named);
+                    view.includes.lacking.extend(part.includes.lacking);
+                    view.includes.reach = view.includes.reach.min(part.includes.reach);
+                }
+                None => {
+                    let list = of_part.collect();
+                    let got = part.got.expect("what the procedure was given has been answered");
+                    self.views.push(View {
+                        partition: part.partition,
+                        copy: part.copy,
+                        took: part.took,
+                        snapshot: got.snapshot,
+                        reads: Reads {
+                            list,
+                            footprint: part.footprint,
+                        },
+                        includes: part.includes,
+                    });
+                }
+            }
+        }
     }
 }
 
@@ -170,8 +212,8 @@ pub(super) enum Phase {
     /// The next request. Everything given to the procedure is an atomic view.
     #[default]
     Idle,
-    /// Answers to reads.
-    Reading(Batch),
+    /// Answers to reads: to those of its batch.
+    Reading,
     /// The owner of the only partition that takes part.
     Alone {
         /// Which node.
@@ -189,10 +231,13 @@ pub(super) enum Phase {
     Committing(Box<Deciding>),
 }
 
-/// One batch of reads, none of whose rows the procedure has been given.
+/// One batch of reads. The procedure is given its rows all at once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Batch {
-    pub(super) parts: Vec<Part>,
+    /// Sorted by partition.
+    pub(super) reads: Vec<PartitionRead>,
+    /// By partition.
+    pub(super) parts: SmallVec<[Part; 2]>,
     /// Answers to come.
     pub(super) waiting: usize,
     /// Repairs so far.
@@ -215,13 +260,64 @@ pub(super) struct Part {
     pub(super) round: Option<Box<Round>>,
     /// In quorum operation: how long the last round took.
     pub(super) took: Ticks,
-    pub(super) reads: Reads,
-    /// Which of the reads are of guards.
-    pub(super) guards: SmallVec<[u32; 2]>,
+    /// Which of the batch's reads these are.
+    pub(super) reads: Range<usize>,
+    /// What they count as: see [`Part::footprint`].
+    pub(super) footprint: Footprinted,
     /// The snapshot that rows given earlier have fixed.
     pub(super) fixed: Option<CommitSequence>,
     pub(super) includes: Includes,
     pub(super) got: Option<Got>,
+}
+
+impl Batch {
+    /// A batch by partition; where one was read before, from the same copy. The reads come sorted by partition.
+    pub(super) fn of(topology: &Topology, views: &[View], reads: Vec<PartitionRead>) -> Batch {
+        let mut parts = SmallVec::new();
+        let mut from = 0;
+        for run in reads.chunk_by(|left, right| left.partition == right.partition) {
+            let partition = run[0].partition;
+            let view = views.iter().find(|view| view.partition == partition);
+            parts.push(Part {
+                partition,
+                copy: view.map_or_else(|| topology.owner(partition), |view| view.copy),
+                round: None,
+                took: Ticks(0),
+                reads: from..from + run.len(),
+                footprint: Footprinted::default(),
+                fixed: view.map(|view| view.snapshot),
+                includes: Includes::default(),
+                got: None,
+            });
+            from += run.len();
+        }
+        Batch {
+            reads,
+            parts,
+            ..Batch::default()
+        }
+    }
+
+    /// The part that a partition answers.
+    pub(super) fn part(&self, partition: PartitionId) -> Option<&Part> {
+        let mut parts = self.parts.iter();
+        parts.find(|part| part.partition == partition)
+    }
+}
+
+impl Part {
+    /// What is read, of all that the batch reads.
+    pub(super) fn list<'b>(
+        &self,
+        batch: &'b [PartitionRead],
+    ) -> impl ExactSizeIterator<Item = &'b Read> + Clone {
+        batch[self.reads.clone()].iter().map(|read| &read.read)
+    }
+
+    /// What that counts as in a footprint.
+    pub(super) fn footprint(&self, batch: &[PartitionRead]) -> &[ItemTag] {
+        self.footprint.of(|| self.list(batch))
+    }
 }
 
 /// A transaction on its way through two phases.

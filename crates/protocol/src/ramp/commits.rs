@@ -33,6 +33,10 @@ impl RampNode {
         out: &mut Outbox<Stamped>,
     ) {
         let mut attempt = self.take(transaction).unwrap_or_default();
+        if self.options.causal || attempt.batch.reads.iter().any(|read| read.access.guard) {
+            // It follows what it has seen; what it has to be alone with is checked.
+            attempt.take_in();
+        }
         let mut works = works(&attempt, effects);
         if self.sticky.is_some() {
             if let Some(error) = self.refuses_across(&works) {

@@ -339,7 +339,8 @@ impl RampNode {
             };
             match &attempt.phase {
                 Phase::Idle => {}
-                Phase::Reading(batch) => {
+                Phase::Reading => {
+                    let batch = &attempt.batch;
                     let asked = batch.parts.iter().any(|part| part.may_come_from(node))
                         || batch.look_ups.iter().any(|one| one.has_asked(node))
                         || attempt.views.iter().any(|view| view.copy == node);

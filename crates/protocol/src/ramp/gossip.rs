@@ -169,7 +169,7 @@ impl RampNode {
         let readers = self.attempts.values();
         let readers = readers.chain(self.current.iter().map(|(_, attempt)| attempt));
         let readers =
-            readers.filter(|attempt| matches!(attempt.phase, Phase::Idle | Phase::Reading(_)));
+            readers.filter(|attempt| matches!(attempt.phase, Phase::Idle | Phase::Reading));
         let mut last = self.context.stability.known();
         let mut least: Vec<ReadersKnow> = (0..nodes(&self.topology))
             .map(|node| last.of_readers(node))

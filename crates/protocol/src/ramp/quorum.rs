@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 pub(super) use self::doubt::{Doubt, LookUp, deny, end_look_ups, settled};
 
 use super::RampNode;
-use super::attempt::{Attempt, Batch, Includes, Part, Phase, View, touches};
+use super::attempt::{Attempt, Includes, Part, Phase, View, touches};
 use super::message::{At, Message, Refusal, Required, Slots, Stamped};
 use super::prepare_f::Intent;
 use super::record::RampRecord;
@@ -143,14 +143,14 @@ impl RampNode {
         &mut self,
         transaction: TransactionId,
         attempt: &mut Attempt,
-        batch: &mut Batch,
         index: usize,
         out: &mut Outbox<Stamped>,
     ) -> Result<(), Refusal> {
+        let batch = &mut attempt.batch;
         let part = &mut batch.parts[index];
         // Everything that is known to have committed and to have written there: whichever copy answers, its
         // snapshot includes all of it.
-        let (partition, read) = (part.partition, part.reads.footprint());
+        let (partition, read) = (part.partition, part.footprint(&batch.reads));
         let mut wrote = SmallVec::new();
         let seen = attempt.seen.evidence.iter().filter(|evidence| {
             match settled(&attempt.doubts, partition, evidence.commit) {
@@ -178,12 +178,13 @@ impl RampNode {
             batch.fixed_since = Some(self.context.now);
         }
         batch.waiting += 1;
+        let part = &attempt.batch.parts[index];
         let copy = match part.fixed {
             Some(_) => part.copy,
             None => self.copy_with(attempt, part),
         };
-        match self.ask_copy(transaction, attempt, batch, (index, copy), out) {
-            Err(Refusal::NotHere) => self.ask_next(transaction, attempt, batch, index, out),
+        match self.ask_copy(transaction, attempt, (index, copy), out) {
+            Err(Refusal::NotHere) => self.ask_next(transaction, attempt, index, out),
             asked => asked,
         }
     }
@@ -193,11 +194,11 @@ impl RampNode {
         &mut self,
         transaction: TransactionId,
         attempt: &mut Attempt,
-        batch: &mut Batch,
         (index, copy): (usize, NodeId),
         out: &mut Outbox<Stamped>,
     ) -> Result<(), Refusal> {
         let (copies, leaves_doubts) = (self.copies(), self.leaves_doubts());
+        let batch = &mut attempt.batch;
         let part = &mut batch.parts[index];
         let round = part.round.as_mut().expect("a round has begun");
         let at = match (part.fixed, &part.got) {
@@ -210,12 +211,14 @@ impl RampNode {
         round.since = self.context.now;
         round.asked.retain(|asked| *asked != copy);
         round.asked.push(copy);
+        let part = &batch.parts[index];
+        let round = part.round.as_ref().expect("a round has begun");
         let (_, known) = attempt.began.as_ref().expect("set before the first read");
         if copy != self.topology.owner(self.partition) {
             let get = Message::Get {
                 transaction,
                 at,
-                reads: part.reads.list().to_vec(),
+                reads: part.list(&batch.reads).cloned().collect(),
                 require: round.require.clone(),
                 known: known.clone(),
                 up_to: None,
@@ -229,9 +232,10 @@ impl RampNode {
             self.retry_later(out);
             return Ok(());
         }
-        let reads = part.reads.list().iter();
+        let reads = part.list(&batch.reads);
         let (context, require) = (&mut self.context, &round.require);
         let mut got = (self.participant).get(context, at, reads, require, known, None)?;
+        let part = &mut batch.parts[index];
         let (partition, absent) = (part.partition, std::mem::take(&mut got.absent));
         let settled = deny(&mut attempt.doubts, copies, (partition, copy), &absent);
         if part.fixed.is_none() && part.needs_one_of(&absent) {
@@ -259,11 +263,10 @@ impl RampNode {
         &mut self,
         transaction: TransactionId,
         attempt: &mut Attempt,
-        batch: &mut Batch,
         index: usize,
         out: &mut Outbox<Stamped>,
     ) -> Result<(), Refusal> {
-        let part = &batch.parts[index];
+        let part = &attempt.batch.parts[index];
         let partition = part.partition;
         let owes = |copy: &NodeId| {
             let mut owed = attempt.owed.iter();
@@ -288,7 +291,7 @@ impl RampNode {
             .into_iter()
             .filter(|copy| *copy != own || new.is_empty());
         for copy in new.clone().into_iter().chain(again) {
-            match self.ask_copy(transaction, attempt, batch, (index, copy), out) {
+            match self.ask_copy(transaction, attempt, (index, copy), out) {
                 Err(Refusal::NotHere) => {}
                 asked => return asked,
             }
@@ -303,22 +306,19 @@ impl RampNode {
         parts: &[usize],
         out: &mut Outbox<Stamped>,
     ) {
-        let Some(mut attempt) = self.attempts.remove(&transaction) else {
+        let Some(mut attempt) = self.take_reading(transaction) else {
             return;
         };
-        let Phase::Reading(mut batch) = std::mem::take(&mut attempt.phase) else {
-            unreachable!("the caller has looked")
-        };
         for &index in parts {
-            let asked = self.ask_next(transaction, &mut attempt, &mut batch, index, out);
+            let asked = self.ask_next(transaction, &mut attempt, index, out);
             if let Err(refusal) = asked {
                 return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
             }
         }
-        if batch.waiting == 0 {
-            return self.close(transaction, attempt, batch, out);
+        if attempt.batch.waiting == 0 {
+            return self.close(transaction, attempt, out);
         }
-        attempt.phase = Phase::Reading(batch);
+        attempt.phase = Phase::Reading;
         self.wait(transaction, attempt);
     }
 
@@ -330,7 +330,7 @@ impl RampNode {
         out: &mut Outbox<Stamped>,
     ) {
         let attempt = self.attempts.get(&transaction);
-        let Some(Phase::Reading(batch)) = attempt.map(|attempt| &attempt.phase) else {
+        let Some(batch) = attempt.and_then(|attempt| attempt.reading()) else {
             return;
         };
         let mut parts = batch.parts.iter();
@@ -371,11 +371,10 @@ impl RampNode {
     pub(super) fn asks_fixed(
         &mut self,
         attempt: &mut Attempt,
-        batch: &mut Batch,
         (copy, partition): (NodeId, PartitionId),
         out: &mut Outbox<Stamped>,
     ) {
-        batch.fixed_since = Some(self.context.now);
+        attempt.batch.fixed_since = Some(self.context.now);
         attempt.owed.push(Owed {
             from: copy,
             partition,
@@ -404,7 +403,7 @@ impl RampNode {
         let mut waits = false;
         for transaction in self.attempts_in_order() {
             let attempt = self.attempts.get(&transaction);
-            let Some(Phase::Reading(batch)) = attempt.map(|attempt| &attempt.phase) else {
+            let Some(batch) = attempt.and_then(|attempt| attempt.reading()) else {
                 continue;
             };
             let silent = |since: Ticks, times: u64| now.since(since).0 >= after.0 * times;

@@ -10,7 +10,7 @@ use super::message::{At, Evidence, Got, Known, Message, Refusal, Required, Stamp
 use super::past::Seen;
 use super::quorum::{deny, end_look_ups, is_answered, settled, waits_for_fixed};
 use super::sticky::is_taken_over;
-use crate::{AbortReason, Outbox, PartitionRead, Reply, Topology, TransactionId};
+use crate::{AbortReason, Outbox, PartitionRead, Reply, TransactionId};
 
 impl RampNode {
     // Attempts
@@ -66,6 +66,9 @@ impl RampNode {
         if attempt.began.is_none() {
             let known = self.context.stability.known().clone();
             attempt.began = Some((self.context.now, known));
+        }
+        if !attempt.batch.parts.is_empty() {
+            attempt.take_in();
         }
         let own = self.partition;
         let here = self.owner(own);
@@ -131,27 +134,24 @@ impl RampNode {
         reads: Vec<PartitionRead>,
         out: &mut Outbox<Stamped>,
     ) {
-        let mut batch = Batch {
-            parts: parts(&self.topology, &attempt, reads),
-            ..Batch::default()
-        };
+        attempt.batch = Batch::of(&self.topology, &attempt.views, reads);
         // The own partition first: what it shows can be required of the others at once.
         let own = |part: &Part| part.partition == self.partition;
-        let own = batch.parts.iter().position(own).unwrap_or(0);
-        for turn in 0..batch.parts.len() {
+        let own = attempt.batch.parts.iter().position(own).unwrap_or(0);
+        for turn in 0..attempt.batch.parts.len() {
             let at = match turn {
                 0 => own,
                 turn if turn <= own => turn - 1,
                 turn => turn,
             };
-            if let Err(refusal) = self.ask(transaction, &mut attempt, &mut batch, at, &[], out) {
+            if let Err(refusal) = self.ask(transaction, &mut attempt, at, &[], out) {
                 return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
             }
         }
-        if batch.waiting == 0 {
-            return self.close(transaction, attempt, batch, out);
+        if attempt.batch.waiting == 0 {
+            return self.close(transaction, attempt, out);
         }
-        attempt.phase = Phase::Reading(batch);
+        attempt.phase = Phase::Reading;
         self.wait(transaction, attempt);
     }
 
@@ -161,12 +161,14 @@ impl RampNode {
         &mut self,
         transaction: TransactionId,
         attempt: &mut Attempt,
-        batch: &mut Batch,
         index: usize,
         missing: &[Required],
         out: &mut Outbox<Stamped>,
     ) -> Result<(), Refusal> {
-        let part = &mut batch.parts[index];
+        if self.options.quorum.is_some() {
+            return self.ask_for(transaction, attempt, index, out);
+        }
+        let part = &attempt.batch.parts[index];
         let owner = part.copy;
         let view = attempt
             .views
@@ -183,9 +185,7 @@ impl RampNode {
             At::Newest => None,
             _ => up_to(attempt, part.partition, Some(part), view),
         };
-        if self.options.quorum.is_some() {
-            return self.ask_for(transaction, attempt, batch, index, out);
-        }
+        let (part, reads) = (&mut attempt.batch.parts[index], &attempt.batch.reads);
         let mut require: Vec<Required> = missing.to_vec();
         for evidence in &attempt.seen.evidence {
             if part.includes.contains(evidence.commit, owner)
@@ -195,12 +195,12 @@ impl RampNode {
                     .any(|required| required.commit == evidence.commit)
                 || !evidence
                     .siblings
-                    .may_touch(part.partition, part.reads.footprint())
+                    .may_touch(part.partition, part.footprint(reads))
             {
                 continue;
             }
             if let Some(written) = view.and_then(|view| view.includes.lacks(evidence.commit)) {
-                match touches(written, part.reads.footprint()) {
+                match touches(written, part.footprint(reads)) {
                     true => return Err(Refusal::Fractured),
                     false => continue,
                 }
@@ -213,7 +213,7 @@ impl RampNode {
             }
         }
         if part.partition == self.partition {
-            let reads = part.reads.list().iter();
+            let reads = part.list(reads);
             let (_, known) = attempt.began.as_ref().expect("set before the first read");
             let (context, up_to) = (&mut self.context, up_to.as_ref());
             let got = self
@@ -222,15 +222,15 @@ impl RampNode {
             let required = require.iter().map(|required| required.commit);
             let reach = got.reach;
             let renewed = part.accept(&mut attempt.seen, known, required, got);
-            if part.fixed.is_some()
-                && let Some(view) = attempt.view_mut(part.partition)
-            {
+            let (partition, is_fixed) = (part.partition, part.fixed.is_some());
+            if is_fixed && let Some(view) = attempt.view_mut(partition) {
                 view.includes.reach = view.includes.reach.max(reach);
             }
             self.counters.repairs += u64::from(renewed);
             self.count_false_positives();
         } else {
-            let partition = part.partition;
+            let (partition, reads) = (part.partition, part.list(reads).cloned().collect());
+            let batch = &mut attempt.batch;
             batch
                 .asked
                 .extend(require.iter().map(|required| (partition, required.commit)));
@@ -238,7 +238,7 @@ impl RampNode {
             let get = Message::Get {
                 transaction,
                 at,
-                reads: part.reads.list().to_vec(),
+                reads,
                 require,
                 known: attempt.known().clone(),
                 up_to: up_to.map(Box::new),
@@ -271,9 +271,9 @@ impl RampNode {
         let Some(attempt) = self.attempts.get_mut(&transaction) else {
             return;
         };
-        let Phase::Reading(batch) = &mut attempt.phase else {
+        if attempt.reading().is_none() {
             return;
-        };
+        }
         if let Err(Refusal::NotHere) = result {
             return self.ask_another(transaction, from, out);
         }
@@ -287,6 +287,7 @@ impl RampNode {
                 return self.cannot_read(transaction, attempt.as_deref(), refusal.into(), out);
             }
         };
+        let batch = &mut attempt.batch;
         batch.waiting -= 1;
         let mut parts = batch.parts.iter_mut();
         let part = parts.find(|part| part.may_come_from(from));
@@ -326,16 +327,14 @@ impl RampNode {
         if !waits_for_fixed(&attempt.owed, &attempt.views) {
             batch.fixed_since = None;
         }
-        end_look_ups(batch, &attempt.views, &attempt.doubts);
-        if batch.waiting == 0 {
+        end_look_ups(attempt);
+        if attempt.batch.waiting == 0 {
             let mut attempt = self
                 .attempts
                 .remove(&transaction)
                 .expect("it was just found");
-            let Phase::Reading(batch) = std::mem::take(&mut attempt.phase) else {
-                unreachable!()
-            };
-            self.close(transaction, attempt, batch, out);
+            attempt.phase = Phase::Idle;
+            self.close(transaction, attempt, out);
         }
     }
 
@@ -345,34 +344,27 @@ impl RampNode {
         &mut self,
         transaction: TransactionId,
         mut attempt: Box<Attempt>,
-        mut batch: Batch,
         out: &mut Outbox<Stamped>,
     ) {
         loop {
-            let missing = self.missing(&attempt, &batch);
+            let missing = self.missing(&attempt);
             if missing.is_empty() {
-                return self.deliver(transaction, attempt, batch, out);
+                return self.deliver(transaction, attempt, out);
             }
-            batch.rounds += 1;
+            attempt.batch.rounds += 1;
             self.counters.second_rounds += 1;
-            if batch.rounds > self.options.rounds_max {
+            if attempt.batch.rounds > self.options.rounds_max {
                 return self.abort(transaction, AbortReason::Fractured, out);
             }
             for (partition, required) in missing {
-                let repaired = self.repair(
-                    transaction,
-                    &mut attempt,
-                    &mut batch,
-                    partition,
-                    &required,
-                    out,
-                );
+                let repaired =
+                    self.repair(transaction, &mut attempt, partition, &required, out);
                 if let Err(refusal) = repaired {
                     return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
                 }
             }
-            if batch.waiting > 0 {
-                attempt.phase = Phase::Reading(batch);
+            if attempt.batch.waiting > 0 {
+                attempt.phase = Phase::Reading;
                 return self.wait(transaction, attempt);
             }
         }
@@ -381,15 +373,13 @@ impl RampNode {
     /// By partition: what some snapshot includes or follows, and the snapshot there is not known to include
     /// although it wrote what was read there, or may have (RAMP-I4 asks for none). A partition without
     /// any has a snapshot that is not known to be as good as what is followed (CAUSAL-I4).
-    fn missing(&self, attempt: &Attempt, batch: &Batch) -> Vec<(PartitionId, Vec<Required>)> {
+    fn missing(&self, attempt: &Attempt) -> Vec<(PartitionId, Vec<Required>)> {
         let mut missing: Vec<(PartitionId, Vec<Required>)> = Vec::new();
         if attempt.seen.is_empty() {
             return missing;
         }
-        let unread = |view: &&View| {
-            let mut parts = batch.parts.iter();
-            parts.all(|part| part.partition != view.partition)
-        };
+        let batch = &attempt.batch;
+        let unread = |view: &&View| batch.part(view.partition).is_none();
         let parts = batch.parts.iter();
         let parts = parts.map(|part| (part.partition, Some(part), attempt.view(part.partition)));
         let views = attempt.views.iter().filter(unread);
@@ -405,7 +395,8 @@ impl RampNode {
                 let copy = (view.map(|view| view.copy)).or(part.map(|part| part.copy));
                 let copy = copy.expect("it was read");
                 let written = settled(&attempt.doubts, *partition, evidence.commit);
-                if !is_lacking(evidence, copy, *part, *view, written) {
+                let part = part.map(|part| (part, &*batch.reads));
+                if !is_lacking(evidence, copy, part, *view, written) {
                     continue;
                 }
                 let required = evidence.required();
@@ -424,20 +415,19 @@ impl RampNode {
         &mut self,
         transaction: TransactionId,
         attempt: &mut Attempt,
-        batch: &mut Batch,
         partition: PartitionId,
         required: &[Required],
         out: &mut Outbox<Stamped>,
     ) -> Result<(), Refusal> {
         if self.leaves_doubts() {
             let doubtful = (partition, required);
-            return self.repair_in_doubt(transaction, attempt, batch, doubtful, out);
+            return self.repair_in_doubt(transaction, attempt, doubtful, out);
         }
-        let mut parts = batch.parts.iter();
+        let mut parts = attempt.batch.parts.iter();
         let part = parts.position(|part| part.partition == partition);
-        match part.filter(|at| batch.parts[*at].fixed.is_none()) {
-            Some(at) => self.ask(transaction, attempt, batch, at, required, out),
-            None => self.ask_fixed(transaction, attempt, batch, (partition, required), out),
+        match part.filter(|at| attempt.batch.parts[*at].fixed.is_none()) {
+            Some(at) => self.ask(transaction, attempt, at, required, out),
+            None => self.ask_fixed(transaction, attempt, (partition, required), out),
         }
     }
 
@@ -446,18 +436,19 @@ impl RampNode {
         &mut self,
         transaction: TransactionId,
         attempt: &mut Attempt,
-        batch: &mut Batch,
         (partition, required): (PartitionId, &[Required]),
         out: &mut Outbox<Stamped>,
     ) -> Result<(), Refusal> {
-        let mut parts = batch.parts.iter();
-        let part = parts.position(|part| part.partition == partition);
-        let view = attempt.view(partition);
-        let up_to = up_to(attempt, partition, part.map(|at| &batch.parts[at]), view);
-        let view = attempt
-            .view_mut(partition)
+        let (part, view) = (attempt.batch.part(partition), attempt.view(partition));
+        let up_to = up_to(attempt, partition, part, view);
+        let (_, known) = attempt.began.as_ref().expect("set before the first read");
+        let mut views = attempt.views.iter_mut();
+        let view = views
+            .find(|view| view.partition == partition)
             .expect("what is fixed has been given to the procedure");
-        let part = part.map(|at| &mut batch.parts[at].includes);
+        let mut parts = attempt.batch.parts.iter_mut();
+        let part = parts.find(|part| part.partition == partition);
+        let part = part.map(|part| &mut part.includes);
         let is_known = |includes: &Includes| {
             let mut lacked = required.iter();
             lacked.any(|required| includes.lacks(required.commit).is_some())
@@ -492,21 +483,22 @@ impl RampNode {
             self.count_denied(settled);
             return Ok(());
         }
+        let at = At::Fixed(view.snapshot);
+        let batch = &mut attempt.batch;
         batch
             .asked
             .extend(required.iter().map(|required| (partition, required.commit)));
         batch.waiting += 1;
-        let at = At::Fixed(view.snapshot);
         let get = Message::Get {
             transaction,
             at,
             reads: Vec::new(),
             require: required.to_vec(),
-            known: attempt.known().clone(),
+            known: known.clone(),
             up_to: up_to.map(Box::new),
         };
         if self.options.quorum.is_some() {
-            self.asks_fixed(attempt, batch, (copy, partition), out);
+            self.asks_fixed(attempt, (copy, partition), out);
         }
         self.send(copy, get, out);
         Ok(())
@@ -516,7 +508,6 @@ impl RampNode {
         &mut self,
         transaction: TransactionId,
         mut attempt: Box<Attempt>,
-        batch: Batch,
         out: &mut Outbox<Stamped>,
     ) {
         let began = attempt
@@ -527,35 +518,11 @@ impl RampNode {
             // Owners may have forgotten what these answers should have told (RAMP-I6).
             return self.abort(transaction, AbortReason::BelowFloor, out);
         }
-        let reads = batch.parts.iter().map(|part| part.reads.list().len());
-        let mut fetched = Vec::with_capacity(reads.sum());
-        for part in batch.parts {
-            let mut got = part.got.expect("every part is answered before delivery");
+        let mut fetched = Vec::with_capacity(attempt.batch.reads.len());
+        for part in &mut attempt.batch.parts {
+            let got = part.got.as_mut();
+            let got = got.expect("every part is answered before delivery");
             fetched.append(&mut got.fetched);
-            for at in part.guards {
-                let read = part.reads.list()[at as usize].clone();
-                attempt.guards.push((part.partition, read));
-            }
-            match attempt
-                .views
-                .iter_mut()
-                .find(|view| view.partition == part.partition)
-            {
-                Some(view) => {
-                    view.reads.extend(part.reads);
-                    view.includes.named.extend(part.includes.named);
-                    view.includes.lacking.extend(part.includes.lacking);
-                    view.includes.reach = view.includes.reach.min(part.includes.reach);
-                }
-                None => attempt.views.push(View {
-                    partition: part.partition,
-                    copy: part.copy,
-                    took: part.took,
-                    snapshot: got.snapshot,
-                    reads: part.reads,
-                    includes: part.includes,
-                }),
-            }
         }
         attempt.phase = Phase::Idle;
         out.replies.push((transaction, Reply::Fetched(fetched)));
@@ -576,10 +543,11 @@ impl RampNode {
         for (id, attempt) in attempts {
             self.check_decided(attempt)?;
             let idle = matches!(attempt.phase, Phase::Idle);
-            if idle
-                && !self.missing(attempt, &Batch::default()).is_empty()
-                && attempt.views.len() > 1
-            {
+            let mut attempt = attempt.clone();
+            if idle {
+                attempt.take_in();
+            }
+            if idle && !self.missing(&attempt).is_empty() && attempt.views.len() > 1 {
                 return Err(format!("RAMP-I4: {id:?} has been given a fractured view"));
             }
             let mut partitions: Vec<_> = attempt.views.iter().map(|view| view.partition).collect();
@@ -636,13 +604,15 @@ fn up_to(
     let sequence = attempt.seen.reach.of(partition);
     let part = part.filter(|part| part.got.is_some() || part.fixed.is_some());
     let fixed = |part: &Part| part.fixed.unwrap_or_default();
-    let new = part.map(|part| (&part.reads, part.includes.reach.max(fixed(part))));
-    let old = view.map(|view| (&view.reads, view.includes.reach.max(view.snapshot)));
-    let both = || [new, old].into_iter().flatten();
-    if both().all(|(_, reach)| reach >= sequence) {
+    let new = part.map(|part| part.includes.reach.max(fixed(part)));
+    let old = view.map(|view| view.includes.reach.max(view.snapshot));
+    let mut both = [new, old].into_iter().flatten();
+    if both.all(|reach| reach >= sequence) {
         return None;
     }
-    let read = both().flat_map(|(reads, _)| reads.footprint()).copied();
+    let new = part.map(|part| part.footprint(&attempt.batch.reads));
+    let old = view.map(|view| view.reads.footprint());
+    let read = [new, old].into_iter().flatten().flatten().copied();
     Some(UpTo {
         sequence,
         read: read.collect(),
@@ -654,57 +624,23 @@ fn up_to(
 fn is_lacking(
     evidence: &Evidence,
     owner: NodeId,
-    part: Option<&Part>,
+    part: Option<(&Part, &[PartitionRead])>,
     view: Option<&View>,
     settled: Option<&[ItemTag]>,
 ) -> bool {
     let commit = evidence.commit;
-    let part = part.map(|part| (part.partition, &part.reads, &part.includes));
-    let view = view.map(|view| (view.partition, &view.reads, &view.includes));
-    let known = || [part, view].into_iter().flatten();
-    if known().any(|(_, _, includes)| includes.contains(commit, owner)) {
+    let of_part = part.map(|(part, _)| &part.includes);
+    let of_view = view.map(|view| &view.includes);
+    let known = || [of_part, of_view].into_iter().flatten();
+    if known().any(|includes| includes.contains(commit, owner)) {
         return false;
     }
-    let written = known().find_map(|(_, _, includes)| includes.lacks(commit));
+    let written = known().find_map(|includes| includes.lacks(commit));
     let written = written.or(settled);
-    known().any(|(partition, reads, _)| match written {
-        Some(written) => touches(written, reads.footprint()),
-        None => evidence.siblings.may_touch(partition, reads.footprint()),
-    })
-}
-
-/// A batch by partition. The reads come sorted by partition.
-fn parts(topology: &Topology, attempt: &Attempt, reads: Vec<PartitionRead>) -> Vec<Part> {
-    let runs = || reads.chunk_by(|left, right| left.partition == right.partition);
-    let mut parts: Vec<Part> = Vec::with_capacity(runs().count());
-    parts.extend(runs().map(|run| {
-        let partition = run[0].partition;
-        let view = attempt.view(partition);
-        Part {
-            partition,
-            copy: view.map_or_else(|| topology.owner(partition), |view| view.copy),
-            round: None,
-            took: Ticks(0),
-            reads: Reads::with_capacity(run.len()),
-            guards: SmallVec::new(),
-            fixed: view.map(|view| view.snapshot),
-            includes: Includes::default(),
-            got: None,
-        }
-    }));
-    let mut filled = parts.iter_mut();
-    let mut part = filled.next();
-    for read in reads {
-        while let Some(other) = &part
-            && other.partition != read.partition
-        {
-            part = filled.next();
-        }
-        let part = part.as_mut().expect("there is one for each partition");
-        if read.access.guard {
-            part.guards.push(part.reads.list().len() as u32);
-        }
-        part.reads.extend([read.read]);
-    }
-    parts
+    let may_touch = |partition, read: &[ItemTag]| match written {
+        Some(written) => touches(written, read),
+        None => evidence.siblings.may_touch(partition, read),
+    };
+    part.is_some_and(|(part, reads)| may_touch(part.partition, part.footprint(reads)))
+        || view.is_some_and(|view| may_touch(view.partition, view.reads.footprint()))
 }

@@ -12,7 +12,7 @@ use anabranch_storage::ItemTag;
 use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use smallvec::SmallVec;
 
-use crate::ramp::attempt::{Attempt, Batch, Part, Phase, View};
+use crate::ramp::attempt::{Attempt, Batch, Part, Phase};
 use crate::ramp::message::{LookedUp, Message, Refusal, Required, Stamped};
 use crate::ramp::{Metadata, RampNode};
 use crate::{Outbox, TransactionId};
@@ -98,7 +98,13 @@ pub(in crate::ramp) fn deny(
 }
 
 /// Ends what was looked up and is settled by now, by whatever answer.
-pub(in crate::ramp) fn end_look_ups(batch: &mut Batch, views: &[View], doubts: &[Doubt]) {
+pub(in crate::ramp) fn end_look_ups(attempt: &mut Attempt) {
+    let Attempt {
+        batch,
+        views,
+        doubts,
+        ..
+    } = attempt;
     let Batch {
         parts,
         look_ups,
@@ -164,14 +170,9 @@ impl RampNode {
             return true;
         };
         let settled = deny(&mut attempt.doubts, copies, (partition, from), absent);
-        let taken = match &attempt.phase {
-            Phase::Reading(batch) => {
-                let mut parts = batch.parts.iter();
-                let part = parts.find(|part| part.partition == partition);
-                part.is_none_or(|part| part.fixed.is_some() || !part.needs_one_of(absent))
-            }
-            _ => true,
-        };
+        let part = attempt.reading().and_then(|batch| batch.part(partition));
+        let taken =
+            part.is_none_or(|part| part.fixed.is_some() || !part.needs_one_of(absent));
         self.count_denied(settled);
         taken
     }
@@ -199,24 +200,23 @@ impl RampNode {
         &mut self,
         transaction: TransactionId,
         attempt: &mut Attempt,
-        batch: &mut Batch,
         (partition, required): (PartitionId, &[Required]),
         out: &mut Outbox<Stamped>,
     ) -> Result<(), Refusal> {
-        let mut parts = batch.parts.iter();
+        let mut parts = attempt.batch.parts.iter();
         let part = parts.position(|part| part.partition == partition);
-        let unread = part.filter(|at| batch.parts[*at].fixed.is_none());
+        let unread = part.filter(|at| attempt.batch.parts[*at].fixed.is_none());
         let wrote =
             |required: &Required| settled(&attempt.doubts, partition, required.commit).is_some();
         if required.iter().any(wrote) {
             return match unread {
-                Some(at) => self.ask_for(transaction, attempt, batch, at, out),
+                Some(at) => self.ask_for(transaction, attempt, at, out),
                 // It is not in the snapshot, and wrote what was read in it.
                 None => Err(Refusal::Fractured),
             };
         }
         let read = match unread {
-            Some(at) => batch.parts[at].copy,
+            Some(at) => attempt.batch.parts[at].copy,
             None => attempt.view(partition).expect("it was read").copy,
         };
         let has_denied = |required: &&Required| {
@@ -227,27 +227,27 @@ impl RampNode {
         let new: Vec<Required> = new.copied().collect();
         match unread {
             _ if new.is_empty() => {}
-            Some(at) => self.ask_for(transaction, attempt, batch, at, out)?,
-            None => self.ask_fixed(transaction, attempt, batch, (partition, &new), out)?,
+            Some(at) => self.ask_for(transaction, attempt, at, out)?,
+            None => self.ask_fixed(transaction, attempt, (partition, &new), out)?,
         }
-        batch.look_ups.push(LookUp {
+        attempt.batch.look_ups.push(LookUp {
             partition,
             require: required.to_vec(),
             asked: SmallVec::new(),
             read,
             since: self.context.now,
         });
-        batch.waiting += 1;
+        attempt.batch.waiting += 1;
         // The own copy answers at once, so there may be nothing left to ask.
         for _ in 0..self.copies() / 2 {
-            end_look_ups(batch, &attempt.views, &attempt.doubts);
-            let mut open = batch.look_ups.iter();
+            end_look_ups(attempt);
+            let mut open = attempt.batch.look_ups.iter();
             match open.position(|look_up| look_up.partition == partition) {
-                Some(index) => self.look_up_next(transaction, attempt, batch, index, out)?,
+                Some(index) => self.look_up_next(transaction, attempt, index, out)?,
                 None => return Ok(()),
             }
         }
-        end_look_ups(batch, &attempt.views, &attempt.doubts);
+        end_look_ups(attempt);
         Ok(())
     }
 
@@ -256,12 +256,11 @@ impl RampNode {
         &mut self,
         transaction: TransactionId,
         attempt: &mut Attempt,
-        batch: &mut Batch,
         index: usize,
         out: &mut Outbox<Stamped>,
     ) -> Result<(), Refusal> {
         let own = self.topology.owner(self.partition);
-        let look_up = &mut batch.look_ups[index];
+        let look_up = &mut attempt.batch.look_ups[index];
         look_up.since = self.context.now;
         let partition = look_up.partition;
         let copies = self.topology.everywhere();
@@ -315,7 +314,7 @@ impl RampNode {
         let Some(partition) = self.copied_by(from) else {
             return;
         };
-        let Some((mut attempt, batch)) = self.take_reading(transaction) else {
+        let Some(mut attempt) = self.take_reading(transaction) else {
             return;
         };
         match result {
@@ -327,19 +326,18 @@ impl RampNode {
                 return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
             }
         }
-        self.read_on(transaction, attempt, batch, out);
+        self.read_on(transaction, attempt, out);
     }
 
     /// An attempt that waits for answers to reads, if it does.
-    fn take_reading(&mut self, transaction: TransactionId) -> Option<(Box<Attempt>, Batch)> {
-        let attempt = self.attempts.get_mut(&transaction)?;
-        match std::mem::take(&mut attempt.phase) {
-            Phase::Reading(batch) => Some((self.attempts.remove(&transaction)?, batch)),
-            other => {
-                attempt.phase = other;
-                None
-            }
-        }
+    pub(in crate::ramp) fn take_reading(
+        &mut self,
+        transaction: TransactionId,
+    ) -> Option<Box<Attempt>> {
+        self.attempts.get(&transaction)?.reading()?;
+        let mut attempt = self.attempts.remove(&transaction)?;
+        attempt.phase = Phase::Idle;
+        Some(attempt)
     }
 
     /// Something was settled, perhaps: gives the rows to the procedure if nothing is waited for any more.
@@ -347,14 +345,13 @@ impl RampNode {
         &mut self,
         transaction: TransactionId,
         mut attempt: Box<Attempt>,
-        mut batch: Batch,
         out: &mut Outbox<Stamped>,
     ) {
-        end_look_ups(&mut batch, &attempt.views, &attempt.doubts);
-        if batch.waiting == 0 {
-            return self.close(transaction, attempt, batch, out);
+        end_look_ups(&mut attempt);
+        if attempt.batch.waiting == 0 {
+            return self.close(transaction, attempt, out);
         }
-        attempt.phase = Phase::Reading(batch);
+        attempt.phase = Phase::Reading;
         self.wait(transaction, attempt);
     }
 
@@ -367,7 +364,7 @@ impl RampNode {
     ) {
         let now = self.context.now;
         let attempt = self.attempts.get(&transaction);
-        let Some(Phase::Reading(batch)) = attempt.map(|attempt| &attempt.phase) else {
+        let Some(batch) = attempt.and_then(|attempt| attempt.reading()) else {
             return;
         };
         let is_late = |look_up: &LookUp| now.since(look_up.since).0 >= after.0;
@@ -376,16 +373,16 @@ impl RampNode {
         if late.is_empty() {
             return;
         }
-        let Some((mut attempt, mut batch)) = self.take_reading(transaction) else {
+        let Some(mut attempt) = self.take_reading(transaction) else {
             return;
         };
         self.counters.other_copies += late.len() as u64;
         for index in late {
-            let asked = self.look_up_next(transaction, &mut attempt, &mut batch, index, out);
+            let asked = self.look_up_next(transaction, &mut attempt, index, out);
             if let Err(refusal) = asked {
                 return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
             }
         }
-        self.read_on(transaction, attempt, batch, out);
+        self.read_on(transaction, attempt, out);
     }
 }
