@@ -340,11 +340,11 @@ impl Simulated for RampNode {
         match &stamped.message {
             Message::Get {
                 transaction,
-                require,
+                demands,
                 ..
             } => {
                 let label = Label::read("Get", *transaction);
-                match require.first() {
+                match demands.as_ref().and_then(|demands| demands.require.first()) {
                     None => label,
                     Some(first) => label.demanding(first.prepared),
                 }

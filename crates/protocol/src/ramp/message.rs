@@ -28,6 +28,10 @@ pub struct Stamped {
     pub message: Message,
 }
 
+/// A message is moved several times on its way, with its receiver and in what goes into a step. Up to 128
+/// bytes compilers move in place, and more by a call: what few messages have is boxed.
+const _: () = assert!(size_of::<(NodeId, Stamped)>() <= 112);
+
 /// The messages.
 #[derive(Clone, Debug)]
 pub enum Message {
@@ -38,16 +42,12 @@ pub enum Message {
         /// In which snapshot.
         at: At,
         /// What to read.
-        reads: Vec<Read>,
-        /// Transactions that have committed elsewhere, and must be in the snapshot if they wrote
-        /// here (under RAMP-Fast they did).
-        require: Vec<Required>,
+        reads: Box<[Read]>,
+        /// What else the snapshot has to be, beside one of `at`; mostly nothing.
+        demands: Option<Box<Demands>>,
         /// What its coordinator knew to be stable when the transaction began: of everything else
         /// it wants evidence.
         known: Known,
-        /// Under causal RAMP: up to where a snapshot of before has to be as good as one of now. A newest
-        /// one is.
-        up_to: Option<Box<UpTo>>,
     },
     /// Owner to coordinator: the answer to Get.
     Got {
@@ -79,7 +79,7 @@ pub enum Message {
         /// Whose.
         transaction: TransactionId,
         /// Yes or no.
-        vote: Result<Timestamp, AbortReason>,
+        vote: Result<Timestamp, Box<AbortReason>>,
     },
     /// Coordinator to participant: show it (COMMIT). From one participant to another: the answer to
     /// Inquire of one that shows it. Answered to the coordinator.
@@ -94,7 +94,7 @@ pub enum Message {
         /// Whose.
         transaction: TransactionId,
         /// The values that its deferred effects produced there; an error breaks RAMP-I1.
-        slots: Result<Slots, EffectError>,
+        slots: Result<Slots, Box<EffectError>>,
     },
     /// Coordinator to participant: forget what was prepared. Not answered; a participant that
     /// voted no, or never will vote yes, may get it too. From one participant to another: the answer
@@ -110,7 +110,7 @@ pub enum Message {
         /// Whose.
         transaction: TransactionId,
         /// The timestamp that the owner gave it and its deferred values, or why it is aborted.
-        result: Result<(Timestamp, Slots), AbortReason>,
+        result: Result<(Timestamp, Slots), Box<AbortReason>>,
     },
     /// To a participant of an earlier transaction, and to who awaits one, when no other message has told it
     /// that the transaction is stable (ramp.txt §4.8, the third round). Not answered.
@@ -192,6 +192,25 @@ pub enum At {
     Fixed(CommitSequence),
 }
 
+/// What a snapshot has to include, and be as good as.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Demands {
+    /// Transactions that have committed elsewhere, and must be in the snapshot if they wrote
+    /// here (under RAMP-Fast they did).
+    pub require: Vec<Required>,
+    /// Under causal RAMP: up to where a snapshot of before has to be as good as one of now. A newest
+    /// one is.
+    pub up_to: Option<UpTo>,
+}
+
+impl Demands {
+    /// Such ones, unless there are none.
+    pub(super) fn of(require: Vec<Required>, up_to: Option<UpTo>) -> Option<Box<Demands>> {
+        let any = !require.is_empty() || up_to.is_some();
+        any.then(|| Box::new(Demands { require, up_to }))
+    }
+}
+
 /// Nothing of what was read may have been written up to a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpTo {
@@ -251,6 +270,13 @@ pub struct Got {
     pub reach: CommitSequence,
     /// One answer a read, in order; none if the snapshot of an earlier round stands.
     pub fetched: Vec<Fetched>,
+    /// What its owner has found beside the rows, if anything.
+    pub findings: Option<Box<Findings>>,
+}
+
+/// What an owner tells of transactions with the rows.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
     /// Of what was required, what the snapshot lacks. All else is in it, or wrote nothing here.
     pub lacking: Vec<Lacking>,
     /// In quorum operation, where metadata do not say what was written: of what was required, what this
@@ -259,6 +285,14 @@ pub struct Got {
     /// The transactions over several partitions that have a version in the visible history of
     /// what was read, as far as they were not known to be stable. Each once.
     pub evidence: Vec<Evidence>,
+}
+
+impl Findings {
+    /// Such ones, unless there are none.
+    pub(super) fn some(self) -> Option<Box<Findings>> {
+        let none = self.lacking.is_empty() && self.absent.is_empty() && self.evidence.is_empty();
+        (!none).then(|| Box::new(self))
+    }
 }
 
 /// What a copy says of transactions that may have written on its partition. See [`Message::LookUp`].

@@ -427,13 +427,13 @@ impl RampNode {
                 transaction,
                 at,
                 reads,
-                require,
+                demands,
                 known,
-                up_to,
             } => {
-                let up_to = up_to.as_deref();
+                let require = demands.as_ref().map_or(&[][..], |demands| &demands.require);
+                let up_to = demands.as_ref().and_then(|demands| demands.up_to.as_ref());
                 let (context, reads) = (&mut self.context, reads.iter());
-                let result = (self.participant).get(context, at, reads, &require, &known, up_to);
+                let result = (self.participant).get(context, at, reads, require, &known, up_to);
                 self.count_false_positives();
                 self.send(
                     from,
@@ -477,20 +477,26 @@ impl RampNode {
                         }
                     }
                 };
+                let vote = vote.map_err(Box::new);
                 self.send(from, Message::Vote { transaction, vote }, out);
                 self.terminate_later(out);
             }
-            Message::Vote { transaction, vote } => self.handle_vote(transaction, from, vote, out),
+            Message::Vote { transaction, vote } => {
+                let vote = vote.map_err(|reason| *reason);
+                self.handle_vote(transaction, from, vote, out);
+            }
             Message::Commit {
                 transaction,
                 decided,
             } => self.handle_commit(from, transaction, decided, out),
             Message::Committed { transaction, slots } => {
+                let slots = slots.map_err(|error| *error);
                 self.handle_committed(transaction, from, slots, out);
             }
             Message::Abort { prepared } => self.participant.abort(&mut self.context, prepared),
             Message::CommitAlone(alone) => {
                 let result = self.commit_alone(alone.work, alone.past, out);
+                let result = result.map_err(Box::new);
                 let transaction = alone.transaction;
                 self.send(
                     from,
@@ -509,6 +515,7 @@ impl RampNode {
                     Some(Phase::Alone { past, .. }) => past,
                     _ => None,
                 };
+                let result = result.map_err(|reason| *reason);
                 self.handle_committed_alone(transaction, past.as_deref(), result, out);
             }
             Message::Stable => {}

@@ -26,7 +26,8 @@ use smallvec::SmallVec;
 
 use super::attempt::{Footprint, footprint_of};
 use super::holds::{GuardRange, Holds, Mode, Wanted};
-use super::message::{At, Got, Known, Participants, Prepare, Refusal, Required, Slots, UpTo, Work};
+use super::message::{At, Findings, Got, Known, Participants, Prepare, Refusal, Required, Slots};
+use super::message::{UpTo, Work};
 use super::past::Past;
 use super::record::RampRecord;
 use super::siblings::{Metadata, Siblings, Trace};
@@ -312,9 +313,12 @@ impl Participant {
                         snapshot,
                         reach: reach(snapshot),
                         fetched: Vec::new(),
-                        lacking,
-                        absent,
-                        evidence: Vec::new(),
+                        findings: Findings {
+                            lacking,
+                            absent,
+                            evidence: Vec::new(),
+                        }
+                        .some(),
                     });
                 }
                 lacking.clear();
@@ -360,9 +364,12 @@ impl Participant {
             snapshot,
             reach: reach(snapshot),
             fetched,
-            lacking,
-            absent,
-            evidence,
+            findings: Findings {
+                lacking,
+                absent,
+                evidence,
+            }
+            .some(),
         })
     }
 

@@ -16,7 +16,7 @@ pub(super) use self::doubt::{Doubt, LookUp, deny, end_look_ups, settled};
 
 use super::RampNode;
 use super::attempt::{Attempt, Includes, Part, Phase, View, touches};
-use super::message::{At, Message, Refusal, Required, Slots, Stamped};
+use super::message::{At, Demands, Message, Refusal, Required, Slots, Stamped};
 use super::prepare_f::Intent;
 use super::record::RampRecord;
 use crate::{AbortReason, Outbox, Record, Session, TimerId, TransactionId};
@@ -219,9 +219,8 @@ impl RampNode {
                 transaction,
                 at,
                 reads: part.list(&batch.reads).cloned().collect(),
-                require: round.require.clone(),
+                demands: Demands::of(round.require.clone(), None),
                 known: known.clone(),
-                up_to: None,
             };
             attempt.owed.push(Owed {
                 from: copy,
@@ -236,7 +235,8 @@ impl RampNode {
         let (context, require) = (&mut self.context, &round.require);
         let mut got = (self.participant).get(context, at, reads, require, known, None)?;
         let part = &mut batch.parts[index];
-        let (partition, absent) = (part.partition, std::mem::take(&mut got.absent));
+        let absent = (got.findings.as_mut()).map(|found| std::mem::take(&mut found.absent));
+        let (partition, absent) = (part.partition, absent.unwrap_or_default());
         let settled = deny(&mut attempt.doubts, copies, (partition, copy), &absent);
         if part.fixed.is_none() && part.needs_one_of(&absent) {
             self.count_denied(settled);

@@ -6,7 +6,8 @@ use smallvec::SmallVec;
 
 use super::RampNode;
 use super::attempt::{Attempt, Batch, Includes, Part, Phase, Reads, View, touches};
-use super::message::{At, Evidence, Got, Known, Message, Refusal, Required, Stamped, UpTo};
+use super::message::{At, Demands, Evidence, Got, Known, Message, Refusal};
+use super::message::{Required, Stamped, UpTo};
 use super::past::Seen;
 use super::quorum::{deny, end_look_ups, is_answered, settled, waits_for_fixed};
 use super::sticky::is_taken_over;
@@ -120,7 +121,10 @@ impl RampNode {
         if self.topology.owners.len() > 1 {
             view.reads.extend(reads.into_iter().map(|read| read.read));
             let (_, known) = attempt.began.as_ref().expect("set before the first read");
-            attempt.seen.add(known, &mut view.includes, got.evidence);
+            let evidence = got.findings.map(|found| found.evidence);
+            attempt
+                .seen
+                .add(known, &mut view.includes, evidence.unwrap_or_default());
         }
         out.replies.push((transaction, Reply::Fetched(got.fetched)));
         self.keep(transaction, attempt);
@@ -239,9 +243,8 @@ impl RampNode {
                 transaction,
                 at,
                 reads,
-                require,
+                demands: Demands::of(require, up_to),
                 known: attempt.known().clone(),
-                up_to: up_to.map(Box::new),
             };
             self.send(owner, get, out);
         }
@@ -260,10 +263,9 @@ impl RampNode {
             return;
         }
         let mut result = result;
-        let absent = match &mut result {
-            Ok(got) => std::mem::take(&mut got.absent),
-            Err(_) => Vec::new(),
-        };
+        let found = result.as_mut().ok().and_then(|got| got.findings.as_mut());
+        let absent = found.map(|found| std::mem::take(&mut found.absent));
+        let absent = absent.unwrap_or_default();
         if !absent.is_empty() && !self.may_take(transaction, from, &absent) {
             return self.ask_another(transaction, from, out);
         }
@@ -320,7 +322,8 @@ impl RampNode {
             }
             None => {
                 let view = view.expect("only partitions that were read are asked");
-                view.includes.learn(required, got.lacking);
+                let lacking = got.findings.map(|found| found.lacking);
+                view.includes.learn(required, lacking.unwrap_or_default());
                 view.includes.reach = view.includes.reach.max(reach);
             }
         }
@@ -492,10 +495,9 @@ impl RampNode {
         let get = Message::Get {
             transaction,
             at,
-            reads: Vec::new(),
-            require: required.to_vec(),
+            reads: Box::default(),
+            demands: Demands::of(required.to_vec(), up_to),
             known: known.clone(),
-            up_to: up_to.map(Box::new),
         };
         if self.options.quorum.is_some() {
             self.asks_fixed(attempt, (copy, partition), out);
@@ -579,11 +581,10 @@ impl Part {
             // What the earlier one lacked may be in this one.
             self.includes.lacking.clear();
         }
-        let lacking = std::mem::take(&mut got.lacking);
-        self.includes.learn(required, lacking);
+        let found = got.findings.take().unwrap_or_default();
+        self.includes.learn(required, found.lacking);
         self.includes.reach = self.includes.reach.max(got.reach);
-        let shown = std::mem::take(&mut got.evidence);
-        seen.add(known, &mut self.includes, shown);
+        seen.add(known, &mut self.includes, found.evidence);
         if earlier.is_none() || renewed {
             self.got = Some(got);
         }

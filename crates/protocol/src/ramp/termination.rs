@@ -155,6 +155,7 @@ impl RampNode {
         let slots = self.participant.commit(&mut self.context, decided);
         let sequence = self.participant.store.last();
         self.context.stability.reached(self.partition, sequence);
+        let slots = slots.map_err(Box::new);
         let committed = Message::Committed { transaction, slots };
         self.send(coordinator, committed, out);
     }

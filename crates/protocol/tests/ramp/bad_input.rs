@@ -131,7 +131,7 @@ fn messages_for_unknown_transactions_leave_nothing() {
         },
         Message::Vote {
             transaction: of(1),
-            vote: Err(AbortReason::Conflict),
+            vote: Err(Box::new(AbortReason::Conflict)),
         },
         Message::Committed {
             transaction: of(2),
@@ -147,9 +147,7 @@ fn messages_for_unknown_transactions_leave_nothing() {
                 snapshot: cluster.nodes[X.index()].store().last(),
                 reach: cluster.nodes[X.index()].store().last(),
                 fetched: Vec::new(),
-                lacking: Vec::new(),
-                absent: Vec::new(),
-                evidence: Vec::new(),
+                findings: None,
             }),
         },
         Message::Abort { prepared: name },

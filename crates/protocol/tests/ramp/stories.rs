@@ -98,8 +98,9 @@ pub(crate) fn words(stamped: &Stamped) -> String {
     };
     match &stamped.message {
         Message::Get {
-            at, reads, require, ..
+            at, reads, demands, ..
         } => {
+            let require = demands.as_ref().map_or(&[][..], |demands| &demands.require);
             let unless = match at {
                 At::Unless(snapshot) => format!(", unless {snapshot} will do"),
                 _ => String::new(),
@@ -117,7 +118,8 @@ pub(crate) fn words(stamped: &Stamped) -> String {
                 true => "nothing new".to_string(),
                 false => describe::list(got.fetched.iter().map(describe::rows)),
             };
-            let evidence = got.evidence.iter().map(|seen| {
+            let found = got.findings.iter();
+            let evidence = found.flat_map(|found| &found.evidence).map(|seen| {
                 let there =
                     |(partition, tags): &(_, Box<[_]>)| format!("{partition}: {}", tags.len());
                 let wrote = match &seen.siblings.written {
