@@ -1,9 +1,10 @@
 //! One attempt of one transaction, as its coordinator knows it.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use anabranch_storage::{CommitSequence, ItemTag};
 use anabranch_types::{Effect, NodeId, PartitionId, Read, Ticks, Timestamp};
@@ -22,7 +23,7 @@ pub(super) type Footprint = SmallVec<[ItemTag; 8]>;
 /// What reads count as in a footprint. It is found out when somebody first asks: as long as nothing was
 /// seen that others may have had a part in, nobody does.
 #[derive(Clone, Default)]
-pub(super) struct Footprinted(OnceLock<Box<[ItemTag]>>);
+pub(super) struct Footprinted(OnceCell<Box<[ItemTag]>>);
 
 impl Footprinted {
     fn of<'r, I: Iterator<Item = &'r Read>>(&self, reads: impl FnOnce() -> I) -> &[ItemTag] {
@@ -112,7 +113,7 @@ impl Attempt {
         let Batch { reads, parts, .. } = std::mem::take(&mut self.batch);
         let mut reads = reads.into_iter();
         for part in parts {
-            let of_part = (&mut reads).take(part.reads.len());
+            let of_part = reads.by_ref().take(part.reads.len());
             let guards = &mut self.guards;
             let of_part = of_part.map(|read| {
                 if read.access.guard {
@@ -124,9 +125,7 @@ impl Attempt {
             match views.find(|view| view.partition == part.partition) {
                 Some(view) => {
                     view.reads.extend(of_part);
-                    view.includes.named.extend(part.includes.named);
-                    view.includes.lacking.extend(part.includes.lacking);
-                    view.includes.reach = view.includes.reach.min(part.includes.reach);
+                    view.includes.merge(part.includes);
                 }
                 None => {
                     let list = of_part.collect();
@@ -165,44 +164,79 @@ pub(super) struct View {
 /// nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Includes {
-    /// By commit timestamp.
-    pub(super) named: BTreeSet<Timestamp>,
-    /// What it is known not to include, and what that wrote there: as the owner says where metadata
-    /// do not.
-    pub(super) lacking: Vec<Lacking>,
     /// The owner's watermark when it took the snapshot: of its own transactions, all up to here.
     pub(super) stable: Timestamp,
     /// For what was read, the snapshot is as good as one of this sequence. Of causal RAMP.
     pub(super) reach: CommitSequence,
+    /// What is known by name; most readers meet nothing of which they have to.
+    by_name: Option<Box<ByName>>,
+}
+
+/// What a snapshot is known to include, and not to.
+#[derive(Clone, Debug, Default)]
+struct ByName {
+    /// By commit timestamp.
+    included: BTreeSet<Timestamp>,
+    /// What it does not include, and what that wrote there: as the owner says where metadata do not.
+    lacking: Vec<Lacking>,
 }
 
 impl Includes {
     pub(super) fn contains(&self, commit: Timestamp, owner: NodeId) -> bool {
-        (commit.node() == owner && commit <= self.stable) || self.named.contains(&commit)
+        (commit.node() == owner && commit <= self.stable)
+            || (self.by_name.as_ref()).is_some_and(|known| known.included.contains(&commit))
     }
 
     /// What a transaction wrote there, if the snapshot is known to lack it.
     pub(super) fn lacks(&self, commit: Timestamp) -> Option<&[ItemTag]> {
-        let lacking = self.lacking.iter().find(|lacking| lacking.commit == commit);
+        let mut lacking = self.by_name.as_ref()?.lacking.iter();
+        let lacking = lacking.find(|lacking| lacking.commit == commit);
         lacking.map(|lacking| &*lacking.written)
+    }
+
+    /// It includes this one.
+    pub(super) fn name(&mut self, commit: Timestamp) {
+        self.by_name.get_or_insert_default().included.insert(commit);
     }
 
     /// The owner has answered what was required of the snapshot.
     pub(super) fn learn(
         &mut self,
-        required: impl Iterator<Item = Timestamp>,
+        required: impl IntoIterator<Item = Timestamp>,
         lacking: Vec<Lacking>,
     ) {
+        let mut required = required.into_iter().peekable();
+        if required.peek().is_none() && lacking.is_empty() {
+            return;
+        }
+        let known = self.by_name.get_or_insert_default();
         if lacking.is_empty() {
             // So the snapshot has all that was required.
-            self.named.extend(required);
+            known.included.extend(required);
             return;
         }
         let lacks = |commit: &Timestamp| lacking.iter().any(|lacking| lacking.commit == *commit);
-        self.named.extend(required.filter(|commit| !lacks(commit)));
+        known.included.extend(required.filter(|commit| !lacks(commit)));
         let new = |old: &Lacking| !lacking.iter().any(|new| new.commit == old.commit);
-        self.lacking.retain(new);
-        self.lacking.extend(lacking);
+        known.lacking.retain(new);
+        known.lacking.extend(lacking);
+    }
+
+    /// The snapshot was replaced by a newer one, which may include what it lacked.
+    pub(super) fn is_renewed(&mut self) {
+        if let Some(known) = &mut self.by_name {
+            known.lacking.clear();
+        }
+    }
+
+    /// What is known of the same snapshot from reading on in it.
+    fn merge(&mut self, more: Includes) {
+        self.reach = self.reach.min(more.reach);
+        if let Some(more) = more.by_name {
+            let known = self.by_name.get_or_insert_default();
+            known.included.extend(more.included);
+            known.lacking.extend(more.lacking);
+        }
     }
 }
 
@@ -261,7 +295,7 @@ pub(super) struct Part {
     /// In quorum operation: how long the last round took.
     pub(super) took: Ticks,
     /// Which of the batch's reads these are.
-    pub(super) reads: Range<usize>,
+    pub(super) reads: Range<u32>,
     /// What they count as: see [`Part::footprint`].
     pub(super) footprint: Footprinted,
     /// The snapshot that rows given earlier have fixed.
@@ -271,31 +305,29 @@ pub(super) struct Part {
 }
 
 impl Batch {
-    /// A batch by partition; where one was read before, from the same copy. The reads come sorted by partition.
-    pub(super) fn of(topology: &Topology, views: &[View], reads: Vec<PartitionRead>) -> Batch {
-        let mut parts = SmallVec::new();
+    /// Begins a batch, by partition; where one was read before, from the same copy. The reads come sorted by
+    /// partition.
+    pub(super) fn begin(&mut self, topology: &Topology, views: &[View], reads: Vec<PartitionRead>) {
+        debug_assert!(self.parts.is_empty(), "the batch before was taken in");
         let mut from = 0;
         for run in reads.chunk_by(|left, right| left.partition == right.partition) {
             let partition = run[0].partition;
             let view = views.iter().find(|view| view.partition == partition);
-            parts.push(Part {
+            let to = from + run.len() as u32;
+            self.parts.push(Part {
                 partition,
                 copy: view.map_or_else(|| topology.owner(partition), |view| view.copy),
+                reads: from..to,
                 round: None,
                 took: Ticks(0),
-                reads: from..from + run.len(),
                 footprint: Footprinted::default(),
                 fixed: view.map(|view| view.snapshot),
                 includes: Includes::default(),
                 got: None,
             });
-            from += run.len();
+            from = to;
         }
-        Batch {
-            reads,
-            parts,
-            ..Batch::default()
-        }
+        self.reads = reads;
     }
 
     /// The part that a partition answers.
@@ -311,7 +343,8 @@ impl Part {
         &self,
         batch: &'b [PartitionRead],
     ) -> impl ExactSizeIterator<Item = &'b Read> + Clone {
-        batch[self.reads.clone()].iter().map(|read| &read.read)
+        let Range { start, end } = self.reads;
+        batch[start as usize..end as usize].iter().map(|read| &read.read)
     }
 
     /// What that counts as in a footprint.

@@ -42,7 +42,7 @@ impl Strays {
 /// What is stable, by node, as somebody knew it at some time: all up to a watermark, but for strays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    watermarks: Arc<Vec<Timestamp>>,
+    watermarks: Arc<[Timestamp]>,
     /// By node; none as long as there never were any.
     strays: Option<Arc<Vec<Option<Arc<Strays>>>>>,
 }
@@ -56,7 +56,7 @@ impl Known {
     /// All is known to be stable up to here, by node.
     pub(super) fn up_to(watermarks: Vec<Timestamp>) -> Known {
         Known {
-            watermarks: Arc::new(watermarks),
+            watermarks: watermarks.into(),
             strays: None,
         }
     }
@@ -108,6 +108,7 @@ impl Known {
     }
 
     /// Up to where everything of a node's is included.
+    #[inline]
     pub(super) fn floor(&self, node: usize) -> Timestamp {
         let first = self.strays(node).and_then(|strays| strays.commits.first());
         let all = self.of(node);

@@ -158,7 +158,7 @@ impl Seen {
             }
             // What stands alone has no siblings and is named by nobody, so no snapshot is ever asked for it.
             if !new.alone {
-                includes.named.insert(new.commit);
+                includes.name(new.commit);
                 self.require(new);
             }
         }

@@ -5,7 +5,7 @@ use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use smallvec::SmallVec;
 
 use super::RampNode;
-use super::attempt::{Attempt, Batch, Includes, Part, Phase, Reads, View, touches};
+use super::attempt::{Attempt, Includes, Part, Phase, Reads, View, touches};
 use super::message::{At, Demands, Evidence, Got, Known, Message, Refusal};
 use super::message::{Required, Stamped, UpTo};
 use super::past::Seen;
@@ -138,7 +138,9 @@ impl RampNode {
         reads: Vec<PartitionRead>,
         out: &mut Outbox<Stamped>,
     ) {
-        attempt.batch = Batch::of(&self.topology, &attempt.views, reads);
+        attempt
+            .batch
+            .begin(&self.topology, &attempt.views, reads);
         // The own partition first: what it shows can be required of the others at once.
         let own = |part: &Part| part.partition == self.partition;
         let own = attempt.batch.parts.iter().position(own).unwrap_or(0);
@@ -211,7 +213,7 @@ impl RampNode {
             }
             if at == At::Newest && self.context.stability.known().includes(evidence.commit) {
                 // It is committed there; whatever snapshot is taken from now on includes it.
-                part.includes.named.insert(evidence.commit);
+                part.includes.name(evidence.commit);
             } else {
                 require.push(evidence.required());
             }
@@ -298,10 +300,12 @@ impl RampNode {
         let partition = (part.as_ref().map(|part| part.partition))
             .or(view.as_ref().map(|view| view.partition))
             .expect("only partitions that were read are asked");
-        let answered = batch.asked.extract_if(.., |(on, _)| *on == partition);
-        let required = answered.map(|(_, commit)| commit);
-        let required: SmallVec<[_; 8]> = required.filter(|one| !absent.contains(one)).collect();
-        let required = required.into_iter();
+        let mut required: SmallVec<[Timestamp; 8]> = SmallVec::new();
+        if !batch.asked.is_empty() {
+            let answered = batch.asked.extract_if(.., |(on, _)| *on == partition);
+            let answered = answered.map(|(_, commit)| commit);
+            required.extend(answered.filter(|one| !absent.contains(one)));
+        }
         let reach = got.reach;
         match part {
             Some(part) => {
@@ -330,7 +334,9 @@ impl RampNode {
         if !waits_for_fixed(&attempt.owed, &attempt.views) {
             batch.fixed_since = None;
         }
-        end_look_ups(attempt);
+        if !attempt.batch.look_ups.is_empty() {
+            end_look_ups(attempt);
+        }
         if attempt.batch.waiting == 0 {
             let mut attempt = self
                 .attempts
@@ -572,19 +578,23 @@ impl Part {
         &mut self,
         seen: &mut Seen,
         known: &Known,
-        required: impl Iterator<Item = Timestamp>,
+        required: impl IntoIterator<Item = Timestamp>,
         mut got: Got,
     ) -> bool {
         let earlier = self.got.as_ref().map(|earlier| earlier.snapshot);
         let renewed = earlier.is_some_and(|earlier| earlier != got.snapshot);
         if renewed {
             // What the earlier one lacked may be in this one.
-            self.includes.lacking.clear();
+            self.includes.is_renewed();
         }
-        let found = got.findings.take().unwrap_or_default();
-        self.includes.learn(required, found.lacking);
         self.includes.reach = self.includes.reach.max(got.reach);
-        seen.add(known, &mut self.includes, found.evidence);
+        match got.findings.take() {
+            None => self.includes.learn(required, Vec::new()),
+            Some(found) => {
+                self.includes.learn(required, found.lacking);
+                seen.add(known, &mut self.includes, found.evidence);
+            }
+        }
         if earlier.is_none() || renewed {
             self.got = Some(got);
         }
