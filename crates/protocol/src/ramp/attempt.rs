@@ -11,7 +11,7 @@ use anabranch_types::{Effect, NodeId, PartitionId, Read, Ticks, Timestamp};
 use smallvec::SmallVec;
 
 use super::message::{Got, Known, Lacking, Participants, Required, Slots, Work};
-use super::past::{Past, Seen};
+use super::past::{Past, Reach, Seen};
 use super::prepare_f::Intent;
 use super::quorum::{Doubt, LookUp, Owed, Round};
 use super::siblings::Siblings;
@@ -100,6 +100,30 @@ impl Attempt {
     pub(super) fn view_mut(&mut self, partition: PartitionId) -> Option<&mut View> {
         let mut views = self.views.iter_mut();
         views.find(|view| view.partition == partition)
+    }
+
+    /// Makes it as new, for another transaction.
+    pub(super) fn clear(&mut self) {
+        // Whoever adds a field says here what becomes of it.
+        let Attempt {
+            views,
+            seen,
+            guards,
+            batch,
+            phase,
+            began,
+            owed,
+            doubts,
+        } = self;
+        views.clear();
+        seen.evidence.clear();
+        seen.reach = Reach::default();
+        guards.clear();
+        batch.clear();
+        *phase = Phase::Idle;
+        *began = None;
+        owed.clear();
+        doubts.clear();
     }
 
     /// The batch that it waits for, if it waits for one.
@@ -328,6 +352,24 @@ impl Batch {
             from = to;
         }
         self.reads = reads;
+    }
+
+    fn clear(&mut self) {
+        let Batch {
+            reads,
+            parts,
+            waiting,
+            rounds,
+            asked,
+            fixed_since,
+            look_ups,
+        } = self;
+        *reads = Vec::new();
+        parts.clear();
+        (*waiting, *rounds) = (0, 0);
+        asked.clear();
+        *fixed_since = None;
+        look_ups.clear();
     }
 
     /// The part that a partition answers.

@@ -24,7 +24,7 @@ impl RampNode {
         if !self.options.causal {
             return;
         }
-        let mut attempt = self.take(transaction).unwrap_or_default();
+        let mut attempt = self.take_or_begin(transaction);
         let known = self.context.stability.known().clone();
         attempt.seen.follow(past, &known);
         attempt.began = Some((self.context.now, known));

@@ -32,7 +32,7 @@ impl RampNode {
         place: Option<Timestamp>,
         out: &mut Outbox<Stamped>,
     ) {
-        let mut attempt = self.take(transaction).unwrap_or_default();
+        let mut attempt = self.take_or_begin(transaction);
         if self.options.causal || attempt.batch.reads.iter().any(|read| read.access.guard) {
             // It follows what it has seen; what it has to be alone with is checked.
             attempt.take_in();
@@ -62,11 +62,13 @@ impl RampNode {
             0 => {
                 let timestamp = self.context.clock.next(self.context.now);
                 let session = Session { past };
+                self.let_go(attempt);
                 self.committed(transaction, timestamp, Slots::new(), session, out);
             }
             1 => {
                 let (partition, work) = works.pop().expect("there is one");
                 if partition == self.partition {
+                    self.let_go(attempt);
                     let result = self.commit_alone(work, past.clone(), out);
                     self.handle_committed_alone(transaction, past.as_deref(), result, out);
                 } else {

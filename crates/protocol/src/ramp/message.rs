@@ -266,17 +266,25 @@ pub struct Lacking {
 pub struct Got {
     /// The snapshot.
     pub snapshot: CommitSequence,
-    /// For what was read it is as good as one of this sequence.
-    pub reach: CommitSequence,
     /// One answer a read, in order; none if the snapshot of an earlier round stands.
     pub fetched: Vec<Fetched>,
     /// What its owner has found beside the rows, if anything.
     pub findings: Option<Box<Findings>>,
 }
 
+impl Got {
+    /// For what was read the snapshot is as good as one of this sequence.
+    pub fn reach(&self) -> CommitSequence {
+        let further = self.findings.as_ref().map(|found| found.reach);
+        further.map_or(self.snapshot, |further| further.max(self.snapshot))
+    }
+}
+
 /// What an owner tells of transactions with the rows.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
+    /// For what was read the snapshot is as good as one of this sequence, if that is later.
+    pub reach: CommitSequence,
     /// Of what was required, what the snapshot lacks. All else is in it, or wrote nothing here.
     pub lacking: Vec<Lacking>,
     /// In quorum operation, where metadata do not say what was written: of what was required, what this
@@ -291,7 +299,7 @@ impl Findings {
     /// Such ones, unless there are none.
     pub(super) fn some(self) -> Option<Box<Findings>> {
         let none = self.lacking.is_empty() && self.absent.is_empty() && self.evidence.is_empty();
-        (!none).then(|| Box::new(self))
+        (!none || self.reach > CommitSequence::LOADED).then(|| Box::new(self))
     }
 }
 

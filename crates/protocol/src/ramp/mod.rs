@@ -224,6 +224,8 @@ pub struct RampNode {
     /// partition is found here and never enters the map.
     current: Option<(TransactionId, Box<Attempt>)>,
     attempts: FxHashMap<TransactionId, Box<Attempt>>,
+    /// Some that are over, and cleared: the next ones are in the processor's caches already.
+    spare: Vec<Box<Attempt>>,
     announcing: bool,
     /// Whether the timer is set that lets the node tell how far its readers are.
     gossiping: bool,
@@ -266,6 +268,9 @@ impl fmt::Debug for RampNode {
             .finish_non_exhaustive()
     }
 }
+
+/// How many attempts that are over a node keeps, to use them again.
+const SPARE: usize = 64;
 
 /// The timer that lets a node tell participants what is stable.
 const ANNOUNCE: TimerId = TimerId(0);
@@ -349,6 +354,7 @@ impl RampNode {
             participant: Participant::new(partition, &options, store, programs, nodes),
             current: None,
             attempts: FxHashMap::default(),
+            spare: Vec::new(),
             announcing: false,
             gossiping: false,
             terminating: false,

@@ -301,7 +301,7 @@ impl Participant {
         {
             self.count_false_positives(context, reads.clone(), require);
         }
-        let reach = |snapshot| up_to.map_or(snapshot, |up_to| up_to.sequence.max(snapshot));
+        let reach = up_to.map_or(CommitSequence::LOADED, |up_to| up_to.sequence);
         let mut lacking = Vec::new();
         let absent = self.absent(context, require);
         let snapshot = match at {
@@ -311,9 +311,9 @@ impl Participant {
                 {
                     return Ok(Got {
                         snapshot,
-                        reach: reach(snapshot),
                         fetched: Vec::new(),
                         findings: Findings {
+                            reach,
                             lacking,
                             absent,
                             evidence: Vec::new(),
@@ -362,9 +362,9 @@ impl Participant {
         };
         Ok(Got {
             snapshot,
-            reach: reach(snapshot),
             fetched,
             findings: Findings {
+                reach,
                 lacking,
                 absent,
                 evidence,

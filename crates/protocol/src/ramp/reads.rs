@@ -4,7 +4,7 @@ use anabranch_storage::ItemTag;
 use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use smallvec::SmallVec;
 
-use super::RampNode;
+use super::{RampNode, SPARE};
 use super::attempt::{Attempt, Includes, Part, Phase, Reads, View, touches};
 use super::message::{At, Demands, Evidence, Got, Known, Message, Refusal};
 use super::message::{Required, Stamped, UpTo};
@@ -24,6 +24,20 @@ impl RampNode {
         }
     }
 
+    /// The attempt of a transaction, or a new one.
+    pub(super) fn take_or_begin(&mut self, transaction: TransactionId) -> Box<Attempt> {
+        let begun = self.take(transaction);
+        begun.unwrap_or_else(|| self.spare.pop().unwrap_or_default())
+    }
+
+    /// An attempt is over.
+    pub(super) fn let_go(&mut self, mut attempt: Box<Attempt>) {
+        if self.spare.len() < SPARE {
+            attempt.clear();
+            self.spare.push(attempt);
+        }
+    }
+
     /// Keeps an attempt that waits for its procedure.
     pub(super) fn keep(&mut self, transaction: TransactionId, attempt: Box<Attempt>) {
         if let Some((other, idle)) = self.current.replace((transaction, attempt)) {
@@ -38,7 +52,9 @@ impl RampNode {
 
     /// The procedure gave up. Answers that are under way will find nobody.
     pub(super) fn forget(&mut self, transaction: TransactionId) {
-        self.take(transaction);
+        if let Some(attempt) = self.take(transaction) {
+            self.let_go(attempt);
+        }
         self.counters.aborts += 1;
     }
 
@@ -63,7 +79,7 @@ impl RampNode {
         reads: Vec<PartitionRead>,
         out: &mut Outbox<Stamped>,
     ) {
-        let mut attempt = self.take(transaction).unwrap_or_default();
+        let mut attempt = self.take_or_begin(transaction);
         if attempt.began.is_none() {
             let known = self.context.stability.known().clone();
             attempt.began = Some((self.context.now, known));
@@ -226,7 +242,7 @@ impl RampNode {
                 .participant
                 .get(context, at, reads, &require, known, up_to)?;
             let required = require.iter().map(|required| required.commit);
-            let reach = got.reach;
+            let reach = got.reach();
             let renewed = part.accept(&mut attempt.seen, known, required, got);
             let (partition, is_fixed) = (part.partition, part.fixed.is_some());
             if is_fixed && let Some(view) = attempt.view_mut(partition) {
@@ -306,7 +322,7 @@ impl RampNode {
             let answered = answered.map(|(_, commit)| commit);
             required.extend(answered.filter(|one| !absent.contains(one)));
         }
-        let reach = got.reach;
+        let reach = got.reach();
         match part {
             Some(part) => {
                 part.comes_from(from, self.context.now);
@@ -587,7 +603,7 @@ impl Part {
             // What the earlier one lacked may be in this one.
             self.includes.is_renewed();
         }
-        self.includes.reach = self.includes.reach.max(got.reach);
+        self.includes.reach = self.includes.reach.max(got.reach());
         match got.findings.take() {
             None => self.includes.learn(required, Vec::new()),
             Some(found) => {

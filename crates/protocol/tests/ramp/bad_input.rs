@@ -145,7 +145,6 @@ fn messages_for_unknown_transactions_leave_nothing() {
             transaction: of(3),
             result: Ok(Got {
                 snapshot: cluster.nodes[X.index()].store().last(),
-                reach: cluster.nodes[X.index()].store().last(),
                 fetched: Vec::new(),
                 findings: None,
             }),
