@@ -153,7 +153,9 @@ impl Attempt {
                 }
                 None => {
                     let list = of_part.collect();
-                    let got = part.got.expect("what the procedure was given has been answered");
+                    let got = part
+                        .got
+                        .expect("what the procedure was given has been answered");
                     self.views.push(View {
                         partition: part.partition,
                         copy: part.copy,
@@ -240,7 +242,9 @@ impl Includes {
             return;
         }
         let lacks = |commit: &Timestamp| lacking.iter().any(|lacking| lacking.commit == *commit);
-        known.included.extend(required.filter(|commit| !lacks(commit)));
+        known
+            .included
+            .extend(required.filter(|commit| !lacks(commit)));
         let new = |old: &Lacking| !lacking.iter().any(|new| new.commit == old.commit);
         known.lacking.retain(new);
         known.lacking.extend(lacking);
@@ -386,7 +390,9 @@ impl Part {
         batch: &'b [PartitionRead],
     ) -> impl ExactSizeIterator<Item = &'b Read> + Clone {
         let Range { start, end } = self.reads;
-        batch[start as usize..end as usize].iter().map(|read| &read.read)
+        batch[start as usize..end as usize]
+            .iter()
+            .map(|read| &read.read)
     }
 
     /// What that counts as in a footprint.

@@ -429,6 +429,7 @@ impl RampNode {
             return; // One of them had come back, and was told twice.
         }
         deciding.answered.push(from);
+        self.context.stability.acknowledged(from, deciding.commit);
         match slots {
             Ok(slots) => deciding.slots.extend(slots),
             Err(error) => deciding.refused = Some(AbortReason::Failed(error)),
@@ -440,7 +441,9 @@ impl RampNode {
         let Phase::Committing(deciding) = std::mem::take(&mut attempt.phase) else {
             unreachable!()
         };
-        self.attempts.remove(&transaction);
+        if let Some(attempt) = self.attempts.remove(&transaction) {
+            self.let_go(attempt);
+        }
         if let Some(reason) = deciding.refused {
             // In doubt for ever: its metadata is kept, and readers are told of it (RAMP-I1).
             if !deciding.answers_nobody {

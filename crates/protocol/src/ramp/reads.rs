@@ -4,13 +4,13 @@ use anabranch_storage::ItemTag;
 use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use smallvec::SmallVec;
 
-use super::{RampNode, SPARE};
 use super::attempt::{Attempt, Includes, Part, Phase, Reads, View, touches};
 use super::message::{At, Demands, Evidence, Got, Known, Message, Refusal};
 use super::message::{Required, Stamped, UpTo};
 use super::past::Seen;
 use super::quorum::{deny, end_look_ups, is_answered, settled, waits_for_fixed};
 use super::sticky::is_taken_over;
+use super::{RampNode, SPARE};
 use crate::{AbortReason, Outbox, PartitionRead, Reply, TransactionId};
 
 impl RampNode {
@@ -154,9 +154,7 @@ impl RampNode {
         reads: Vec<PartitionRead>,
         out: &mut Outbox<Stamped>,
     ) {
-        attempt
-            .batch
-            .begin(&self.topology, &attempt.views, reads);
+        attempt.batch.begin(&self.topology, &attempt.views, reads);
         // The own partition first: what it shows can be required of the others at once.
         let own = |part: &Part| part.partition == self.partition;
         let own = attempt.batch.parts.iter().position(own).unwrap_or(0);
@@ -382,8 +380,7 @@ impl RampNode {
                 return self.abort(transaction, AbortReason::Fractured, out);
             }
             for (partition, required) in missing {
-                let repaired =
-                    self.repair(transaction, &mut attempt, partition, &required, out);
+                let repaired = self.repair(transaction, &mut attempt, partition, &required, out);
                 if let Err(refusal) = repaired {
                     return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
                 }

@@ -15,7 +15,9 @@ use std::sync::Arc;
 use anabranch_storage::ItemTag;
 use anabranch_types::random::{INCREMENT, mix};
 use anabranch_types::{Effect, PartitionId, Timestamp};
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeSeq;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use smallvec::SmallVec;
 
 use super::attempt::touches;
 use super::filter::{Filter, FilterSize};
@@ -44,10 +46,10 @@ impl Metadata {
     pub(super) fn of(
         self,
         timestamp: Timestamp,
-        written: impl Iterator<Item = (PartitionId, Box<[ItemTag]>)>,
+        written: impl Iterator<Item = (PartitionId, Tags)>,
     ) -> Siblings {
         let written = match self {
-            Metadata::Fast => WriteSet::Items(written.collect()),
+            Metadata::Fast => WriteSet::Items(Items::of(written)),
             Metadata::Small => WriteSet::Unnamed,
             Metadata::Hybrid(size) => {
                 let mut filter = Filter::new(size);
@@ -82,8 +84,8 @@ pub struct Siblings {
 /// See [`Siblings`]. Of several [`Metadata`]s.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WriteSet {
-    /// What it wrote on each partition, sorted by partition; the items of each sorted.
-    Items(Box<[(PartitionId, Box<[ItemTag]>)]>),
+    /// What it wrote on each partition.
+    Items(Items),
     /// It may have written anything.
     Unnamed,
     /// Nothing but what passes the filter.
@@ -93,6 +95,62 @@ pub enum WriteSet {
         /// Whether it wrote items whose keys were not known before it committed.
         drawn: bool,
     },
+}
+
+/// Items by partition, sorted; those of each partition sorted. Those of most transactions take no memory of
+/// their own: owners remember thousands of these at a time, and what one looks at is in one piece.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Items {
+    tags: SmallVec<[ItemTag; 4]>,
+    /// Each partition, and where in `tags` its items end.
+    ends: SmallVec<[(PartitionId, u32); 4]>,
+}
+
+impl Items {
+    fn of<T: AsRef<[ItemTag]>>(written: impl IntoIterator<Item = (PartitionId, T)>) -> Items {
+        let mut items = Items::default();
+        for (partition, tags) in written {
+            items.tags.extend_from_slice(tags.as_ref());
+            items.ends.push((partition, items.tags.len() as u32));
+        }
+        items
+    }
+
+    /// Those of one partition.
+    fn on(&self, partition: PartitionId) -> &[ItemTag] {
+        match self.ends.binary_search_by_key(&partition, |(at, _)| *at) {
+            Ok(found) => self.run(found),
+            Err(_) => &[],
+        }
+    }
+
+    fn run(&self, place: usize) -> &[ItemTag] {
+        let from = place.checked_sub(1).map_or(0, |before| self.ends[before].1);
+        &self.tags[from as usize..self.ends[place].1 as usize]
+    }
+
+    /// All partitions, with what was written there.
+    pub fn iter(&self) -> impl Iterator<Item = (PartitionId, &[ItemTag])> {
+        let ends = self.ends.iter().enumerate();
+        ends.map(|(place, (partition, _))| (*partition, self.run(place)))
+    }
+}
+
+impl Serialize for Items {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.ends.len()))?;
+        for of_partition in self.iter() {
+            list.serialize_element(&of_partition)?;
+        }
+        list.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Items {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Items, D::Error> {
+        let written: Vec<(PartitionId, Vec<ItemTag>)> = Vec::deserialize(deserializer)?;
+        Ok(Items::of(written))
+    }
 }
 
 /// What stands in a filter.
@@ -113,12 +171,9 @@ fn entry(timestamp: Timestamp, partition: PartitionId, tag: ItemTag, kind: Entry
 impl Siblings {
     /// What the transaction is known to have written on one partition.
     pub fn on(&self, partition: PartitionId) -> &[ItemTag] {
-        let WriteSet::Items(partitions) = &self.written else {
-            return &[];
-        };
-        match partitions.binary_search_by_key(&partition, |(at, _)| *at) {
-            Ok(found) => &partitions[found].1,
-            Err(_) => &[],
+        match &self.written {
+            WriteSet::Items(items) => items.on(partition),
+            _ => &[],
         }
     }
 
@@ -161,7 +216,7 @@ impl Trace {
     ) -> Trace {
         let here = match siblings.written {
             WriteSet::Items(_) => Box::default(),
-            _ => tags(effects),
+            _ => tags(effects).into_boxed_slice(),
         };
         Trace {
             siblings,
@@ -180,12 +235,15 @@ impl Trace {
 }
 
 /// What effects write, sorted, each item once.
-pub(super) fn tags(effects: &[Effect]) -> Box<[ItemTag]> {
-    let mut tags: Vec<ItemTag> = effects.iter().map(tag).collect();
+pub(super) fn tags(effects: &[Effect]) -> Tags {
+    let mut tags: Tags = effects.iter().map(tag).collect();
     tags.sort_unstable();
     tags.dedup();
-    tags.into_boxed_slice()
+    tags
 }
+
+/// What was written on a partition.
+pub(super) type Tags = SmallVec<[ItemTag; 8]>;
 
 /// The tag under which a reader finds what an effect writes.
 pub(super) fn tag(effect: &Effect) -> ItemTag {
@@ -270,10 +328,10 @@ mod tests {
             let timestamp = Timestamp::new(u64::from(number) + 1, NodeId(number % 3));
             let mut here = [some(number % 4, (number % 7) as u8), some(9, 3)];
             here.sort_unstable();
-            let written = |part: u16| -> Box<[ItemTag]> {
+            let written = |part: u16| -> Tags {
                 match part {
-                    0 => Box::from(here),
-                    _ => Box::from([some(2, 5)]),
+                    0 => Tags::from_slice(&here),
+                    _ => Tags::from_slice(&[some(2, 5)]),
                 }
             };
             for (at, kind) in kinds.into_iter().enumerate() {
@@ -306,7 +364,7 @@ mod tests {
         let (written, read) = (tag(1, 1), tag(1, 2));
         let wrong = (1..=400u64).filter(|number| {
             let timestamp = Timestamp::new(*number, NodeId(0));
-            let on = [(PartitionId(0), Box::from([written]))];
+            let on = [(PartitionId(0), Tags::from_slice(&[written]))];
             let siblings = Metadata::Hybrid(size).of(timestamp, on.into_iter());
             siblings.may_touch(PartitionId(0), &[read])
         });

@@ -17,6 +17,8 @@
 //! reader over several partitions is allowed to take, or until all nodes have said that no reader of theirs
 //! needs it ([gossip](super::gossip)).
 
+mod aside;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -45,9 +47,6 @@ impl fmt::Debug for Hint {
 fn after(at: Ticks, pause: Ticks) -> Ticks {
     Ticks(at.0.saturating_add(pause.0).saturating_add(1))
 }
-
-/// Fewer strays than this are listed as often as there is something to say.
-const LISTED_OFTEN: usize = 512;
 
 /// An own transaction that is not known to be stable.
 #[derive(Clone, Debug)]
@@ -86,6 +85,8 @@ pub(super) struct Stability {
     aside: Option<Aside>,
     /// How long the faster quarter of own transactions takes to be acknowledged.
     quick: Ticks,
+    /// By node: the newest own transaction that it has acknowledged, if some are ever set aside.
+    acknowledged: Vec<Timestamp>,
     /// Those that have been, in order, with their other participants.
     strays: BTreeMap<Timestamp, SmallVec<[NodeId; 2]>>,
     /// Those that were, as long as some reader may not know that they are no more.
@@ -136,6 +137,7 @@ impl Stability {
             deciding: VecDeque::new(),
             aside,
             quick: Ticks::default(),
+            acknowledged: vec![Timestamp::ZERO; nodes],
             strays: BTreeMap::new(),
             parted: Parted::at_most(aside.map_or(0, |aside| aside.parted)),
             fewer: false,
@@ -337,72 +339,6 @@ impl Stability {
         let took = Ticks(self.now.0.0.saturating_sub(open.at.0));
         self.took(took);
         self.advance();
-    }
-
-    /// Takes note of how long a transaction took: three that took longer weigh as much as one that did not.
-    fn took(&mut self, took: Ticks) {
-        if self.aside.is_some() {
-            let step = self.quick.0 / 64 + 1;
-            self.quick.0 = match took > self.quick {
-                true => self.quick.0.saturating_add(step / 3 + 1),
-                false => self.quick.0.saturating_sub(step),
-            };
-        }
-    }
-
-    /// How old what is set aside is at least: much older than others become, however far nodes are apart.
-    fn patience(&self, aside: Aside) -> Ticks {
-        aside.after.max(Ticks(self.quick.0.saturating_mul(4)))
-    }
-
-    /// When something is decided now, where that matters.
-    fn since_now(&self) -> Ticks {
-        self.aside.map_or(Ticks::default(), |_| self.now.0)
-    }
-
-    /// Whether the oldest own transaction has kept enough others waiting for long enough.
-    #[inline]
-    pub(super) fn is_held_up(&self) -> bool {
-        self.aside.is_some_and(|aside| {
-            self.deciding.len() > aside.behind
-                && self.strays.len() < aside.most
-                && !self.deciding[0].done
-                && self.now.0 >= after(self.deciding[0].at, self.patience(aside))
-        })
-    }
-
-    /// Sets aside what has held the others up, and tells so from now on (`since`). Returns how many these are.
-    /// Where many do, those that soon would are among them: each time, all are told of all.
-    pub(super) fn set_aside(&mut self, since: Timestamp) -> u64 {
-        let Some(aside) = self.aside else { return 0 };
-        let (before, soon) = (self.strays.len(), Ticks(self.patience(aside).0 / 2));
-        while let Some(front) = self.deciding.front()
-            && (front.done
-                || (self.now.0 >= after(front.at, soon) && self.strays.len() < aside.most))
-        {
-            let front = self.deciding.pop_front().expect("it has a front");
-            if !front.done {
-                self.strays.insert(front.commit, front.others);
-            }
-        }
-        self.say(since);
-        (self.strays.len() - before) as u64
-    }
-
-    /// Whether own transactions are ever set aside.
-    pub(super) fn sets_aside(&self) -> bool {
-        self.aside.is_some()
-    }
-
-    /// Whether others are to be told that there are fewer strays.
-    #[inline]
-    pub(super) fn has_fewer(&self) -> bool {
-        self.fewer
-    }
-
-    /// How many times as long as usual it takes until strays are listed again: thousands of them cost something.
-    pub(super) fn longer_between_lists(&self) -> u64 {
-        1 + ((self.strays.len() + self.parted.len()) / LISTED_OFTEN) as u64
     }
 
     /// What is told of own transactions from now on (`since`).
@@ -924,6 +860,41 @@ mod tests {
         assert!(again.is_idle());
         again.say(coordinator.clock.next(Ticks(6_100)));
         assert!(commits.iter().all(|commit| again.known().includes(*commit)));
+    }
+
+    /// Whoever has acknowledged later ones is not slow to acknowledge an earlier one: it is waited for an eighth as
+    /// long. One of two participants that has not may be slow.
+    #[test]
+    fn what_others_have_overtaken_is_set_aside_sooner() {
+        for (by, sooner) in [(&[1, 2][..], true), (&[1], false), (&[], false)] {
+            let aside = Aside {
+                after: Ticks(800),
+                behind: 2,
+                most: 4,
+                parted: 4,
+            };
+            let mut clock = HybridClock::new(NodeId(0));
+            let mut stability = Stability::new(NodeId(0), 3, Ticks(9_000), false, Some(aside));
+            stability.age(Ticks(10));
+            let commits: Vec<Timestamp> = (0..4).map(|_| clock.next(Ticks(10))).collect();
+            for commit in &commits {
+                stability.decided(*commit, None, [NodeId(1), NodeId(2)].into_iter());
+            }
+            for (node, commit) in by.iter().flat_map(|node| [(*node, 0), (*node, 2)]) {
+                // One of two is enough for the first not to be acknowledged by all.
+                if (node, commit) != (2, 0) {
+                    stability.acknowledged(NodeId(node), commits[commit]);
+                }
+            }
+            stability.age(Ticks(110));
+            assert!(!stability.is_held_up(), "{by:?}: not yet");
+            stability.age(Ticks(111));
+            assert_eq!(stability.is_held_up(), sooner, "{by:?}");
+            stability.age(Ticks(811));
+            assert!(stability.is_held_up(), "{by:?}: late is late");
+            stability.set_aside(clock.next(Ticks(811)));
+            assert!(!stability.known().includes(commits[0]));
+        }
     }
 
     /// One that is not acknowledged holds nobody up for longer than it may, is told by name, and is stable when

@@ -120,8 +120,7 @@ pub(crate) fn words(stamped: &Stamped) -> String {
             };
             let found = got.findings.iter();
             let evidence = found.flat_map(|found| &found.evidence).map(|seen| {
-                let there =
-                    |(partition, tags): &(_, Box<[_]>)| format!("{partition}: {}", tags.len());
+                let there = |(partition, tags): (_, &[_])| format!("{partition}: {}", tags.len());
                 let wrote = match &seen.siblings.written {
                     WriteSet::Items(partitions) => {
                         format!(", items {}", describe::list(partitions.iter().map(there)))

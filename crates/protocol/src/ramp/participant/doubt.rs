@@ -82,7 +82,8 @@ impl Participant {
         }
         let prepared = self.prepared.get(&required.prepared);
         let written = prepared.map(|prepared| tags(&prepared.effects));
-        Ok(written.filter(|tags| !tags.is_empty()).map(lacking))
+        let written = written.filter(|tags| !tags.is_empty());
+        Ok(written.map(|tags| lacking(tags.into_boxed_slice())))
     }
 
     /// Of transactions that have committed elsewhere, those that this copy has not prepared, where

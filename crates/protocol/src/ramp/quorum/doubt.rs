@@ -171,8 +171,7 @@ impl RampNode {
         };
         let settled = deny(&mut attempt.doubts, copies, (partition, from), absent);
         let part = attempt.reading().and_then(|batch| batch.part(partition));
-        let taken =
-            part.is_none_or(|part| part.fixed.is_some() || !part.needs_one_of(absent));
+        let taken = part.is_none_or(|part| part.fixed.is_some() || !part.needs_one_of(absent));
         self.count_denied(settled);
         taken
     }
