@@ -340,11 +340,15 @@ impl Simulated for RampNode {
         match &stamped.message {
             Message::Get {
                 transaction,
-                demands,
+                question,
                 ..
             } => {
                 let label = Label::read("Get", *transaction);
-                match demands.as_ref().and_then(|demands| demands.require.first()) {
+                match question
+                    .demands
+                    .as_ref()
+                    .and_then(|demands| demands.require.first())
+                {
                     None => label,
                     Some(first) => label.demanding(first.prepared),
                 }

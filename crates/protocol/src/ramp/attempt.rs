@@ -65,6 +65,9 @@ impl Extend<Read> for Reads {
     }
 }
 
+/// So many entries, of parts, views and what else a transaction gathers, are not many.
+const SMALL: usize = 256;
+
 /// What a coordinator knows of a transaction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attempt {
@@ -100,6 +103,13 @@ impl Attempt {
     pub(super) fn view_mut(&mut self, partition: PartitionId) -> Option<&mut View> {
         let mut views = self.views.iter_mut();
         views.find(|view| view.partition == partition)
+    }
+
+    /// Whether it has no more memory than most.
+    pub(super) fn is_small(&self) -> bool {
+        let places = self.views.capacity() + self.batch.parts.capacity();
+        let others = self.seen.evidence.capacity() + self.guards.capacity();
+        places + others + self.batch.asked.capacity() <= SMALL
     }
 
     /// Makes it as new, for another transaction.
@@ -473,5 +483,79 @@ pub(super) fn footprint_of(read: &Read) -> ItemTag {
     match read {
         Read::Point { table, key } => ItemTag::of(*table, key),
         Read::Range { table, .. } => ItemTag::unknown(*table),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_types::{Access, Key, TableId};
+
+    use super::*;
+
+    /// Nothing is left of the transaction before, whatever it had come to know.
+    #[test]
+    fn an_attempt_that_is_used_again_is_as_new() {
+        let (node, partition) = (NodeId(1), PartitionId(1));
+        let timestamp = Timestamp::new(7, node);
+        let required = Required {
+            prepared: timestamp,
+            commit: timestamp,
+        };
+        let access = Access {
+            guard: true,
+            ..Access::default()
+        };
+        let read = Read::Point {
+            table: TableId(0),
+            key: Key::from_bytes(b"key"),
+        };
+        let reads = || {
+            let read = read.clone();
+            vec![PartitionRead {
+                partition,
+                read,
+                access,
+            }]
+        };
+        let mut attempt = Attempt::default();
+        let answer = |attempt: &mut Attempt| {
+            let topology = Topology::one_each(2);
+            attempt.batch.begin(&topology, &attempt.views, reads());
+            let part = &mut attempt.batch.parts[0];
+            part.includes.name(timestamp);
+            part.got = Some(Got {
+                snapshot: CommitSequence(4),
+                fetched: Vec::new(),
+                findings: None,
+            });
+        };
+        answer(&mut attempt);
+        attempt.take_in();
+        assert_eq!((attempt.views.len(), attempt.guards.len()), (1, 1));
+        assert!(attempt.views[0].includes.contains(timestamp, NodeId(0)));
+        answer(&mut attempt);
+        let Batch {
+            waiting,
+            rounds,
+            asked,
+            fixed_since,
+            ..
+        } = &mut attempt.batch;
+        (*waiting, *rounds, *fixed_since) = (2, 3, Some(Ticks(5)));
+        asked.push((partition, timestamp));
+        attempt.seen.reach.raise(partition, CommitSequence(3));
+        attempt.seen.evidence.push(super::super::message::Evidence {
+            commit: timestamp,
+            siblings: Arc::new(super::super::Metadata::Small.of(timestamp, std::iter::empty())),
+            past: None,
+            alone: false,
+        });
+        let absent = [required.commit];
+        super::super::quorum::deny(&mut attempt.doubts, 3, (partition, node), &absent);
+        attempt.phase = Phase::Reading;
+        attempt.began = Some((Ticks(1), Known::nothing(2)));
+        assert!(attempt.is_small());
+        attempt.clear();
+        assert_eq!(format!("{attempt:?}"), format!("{:?}", Attempt::default()));
     }
 }

@@ -3,6 +3,8 @@
 //! Both halves of what a coordinator says are true for ever: all up to the watermark is committed everywhere, but for
 //! its strays. So what two nodes have heard of it can be joined.
 
+use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use anabranch_types::Timestamp;
@@ -39,10 +41,76 @@ impl Strays {
     }
 }
 
+/// Of so many nodes the watermarks are kept in place.
+const FEW: usize = 8;
+
+/// Watermarks by node. Each reader keeps what was known when it began, and tells every owner that it asks. Those
+/// of few nodes are copied: a count of references would go back and forth between the caches of the cores that
+/// these run on, and cost more than that.
+#[derive(Clone)]
+enum Watermarks {
+    Few(u8, [Timestamp; FEW]),
+    Many(Arc<[Timestamp]>),
+}
+
+impl Watermarks {
+    fn set(&mut self, node: usize, watermark: Timestamp) {
+        match self {
+            Watermarks::Few(_, all) => all[node] = watermark,
+            Watermarks::Many(all) => Arc::make_mut(all)[node] = watermark,
+        }
+    }
+
+    /// Whether both are alike, so far as that can be told at once.
+    fn is_same(&self, other: &Watermarks) -> bool {
+        match (self, other) {
+            (Watermarks::Many(own), Watermarks::Many(theirs)) => Arc::ptr_eq(own, theirs),
+            (own, theirs) => own[..] == theirs[..],
+        }
+    }
+}
+
+impl From<Vec<Timestamp>> for Watermarks {
+    fn from(watermarks: Vec<Timestamp>) -> Watermarks {
+        if watermarks.len() > FEW {
+            return Watermarks::Many(watermarks.into());
+        }
+        let mut few = [Timestamp::ZERO; FEW];
+        few[..watermarks.len()].copy_from_slice(&watermarks);
+        Watermarks::Few(watermarks.len() as u8, few)
+    }
+}
+
+impl Deref for Watermarks {
+    type Target = [Timestamp];
+
+    #[inline]
+    fn deref(&self) -> &[Timestamp] {
+        match self {
+            Watermarks::Few(count, all) => &all[..usize::from(*count)],
+            Watermarks::Many(all) => all,
+        }
+    }
+}
+
+impl PartialEq for Watermarks {
+    fn eq(&self, other: &Watermarks) -> bool {
+        self[..] == other[..]
+    }
+}
+
+impl Eq for Watermarks {}
+
+impl fmt::Debug for Watermarks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self[..].fmt(f)
+    }
+}
+
 /// What is stable, by node, as somebody knew it at some time: all up to a watermark, but for strays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    watermarks: Arc<[Timestamp]>,
+    watermarks: Watermarks,
     /// By node; none as long as there never were any.
     strays: Option<Arc<Vec<Option<Arc<Strays>>>>>,
 }
@@ -93,7 +161,7 @@ impl Known {
             (Some(own), Some(theirs)) => Arc::ptr_eq(own, theirs),
             (own, theirs) => own.is_none() && theirs.is_none(),
         };
-        same_strays && Arc::ptr_eq(&self.watermarks, &other.watermarks)
+        same_strays && self.watermarks.is_same(&other.watermarks)
     }
 
     /// By node.
@@ -178,7 +246,7 @@ impl Known {
     ) -> bool {
         let mut news = false;
         if self.of(node) != watermark {
-            Arc::make_mut(&mut self.watermarks)[node] = watermark;
+            self.watermarks.set(node, watermark);
             news = true;
         }
         if self.strays(node) != strays.as_ref() {

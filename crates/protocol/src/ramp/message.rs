@@ -41,13 +41,8 @@ pub enum Message {
         transaction: TransactionId,
         /// In which snapshot.
         at: At,
-        /// What to read.
-        reads: Box<[Read]>,
-        /// What else the snapshot has to be, beside one of `at`; mostly nothing.
-        demands: Option<Box<Demands>>,
-        /// What its coordinator knew to be stable when the transaction began: of everything else
-        /// it wants evidence.
-        known: Known,
+        /// What.
+        question: Box<Question>,
     },
     /// Owner to coordinator: the answer to Get.
     Got {
@@ -192,6 +187,36 @@ pub enum At {
     Fixed(CommitSequence),
 }
 
+/// See [`Message::Get`].
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// What to read.
+    pub reads: SmallVec<[Read; 2]>,
+    /// What else the snapshot has to be, beside one of `at`; mostly nothing.
+    pub demands: Option<Box<Demands>>,
+    /// What its coordinator knew to be stable when the transaction began: of everything else
+    /// it wants evidence.
+    pub known: Known,
+}
+
+impl Question {
+    /// Asks for these.
+    pub(super) fn of<'r>(
+        reads: impl Iterator<Item = &'r Read>,
+        demands: Option<Box<Demands>>,
+        known: &Known,
+    ) -> Box<Question> {
+        let mut question = Box::new(Question {
+            reads: SmallVec::new(),
+            demands,
+            known: known.clone(),
+        });
+        // They are written where they stay.
+        reads.for_each(|read| question.reads.push(read.clone()));
+        question
+    }
+}
+
 /// What a snapshot has to include, and be as good as.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demands {
@@ -323,7 +348,7 @@ pub enum Refusal {
     NotHere,
     /// The reader does not know transactions to be stable of which the owner has forgotten what they
     /// wrote. The owner knows all up to here to be stable: who begins again knows it, too.
-    Forgotten(Known),
+    Forgotten(Box<Known>),
 }
 
 impl From<Refusal> for AbortReason {

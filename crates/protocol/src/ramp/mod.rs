@@ -70,7 +70,7 @@ use rustc_hash::FxHashMap;
 use self::attempt::{Attempt, Phase};
 use self::causal::AWAIT;
 use self::gossip::GOSSIP;
-use self::message::{Message, Stamped};
+use self::message::{Message, Question, Stamped};
 use self::participant::{Context, Participant};
 use self::quorum::RETRY;
 use self::stability::{Aside, Stability};
@@ -432,14 +432,17 @@ impl RampNode {
             Message::Get {
                 transaction,
                 at,
-                reads,
-                demands,
-                known,
+                question,
             } => {
+                let Question {
+                    reads,
+                    demands,
+                    known,
+                } = &*question;
                 let require = demands.as_ref().map_or(&[][..], |demands| &demands.require);
                 let up_to = demands.as_ref().and_then(|demands| demands.up_to.as_ref());
                 let (context, reads) = (&mut self.context, reads.iter());
-                let result = (self.participant).get(context, at, reads, require, &known, up_to);
+                let result = (self.participant).get(context, at, reads, require, known, up_to);
                 self.count_false_positives();
                 self.send(
                     from,

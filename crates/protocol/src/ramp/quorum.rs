@@ -16,7 +16,7 @@ pub(super) use self::doubt::{Doubt, LookUp, deny, end_look_ups, settled};
 
 use super::RampNode;
 use super::attempt::{Attempt, Includes, Part, Phase, View, touches};
-use super::message::{At, Demands, Message, Refusal, Required, Slots, Stamped};
+use super::message::{At, Demands, Message, Question, Refusal, Required, Slots, Stamped};
 use super::prepare_f::Intent;
 use super::record::RampRecord;
 use crate::{AbortReason, Outbox, Record, Session, TimerId, TransactionId};
@@ -215,12 +215,12 @@ impl RampNode {
         let round = part.round.as_ref().expect("a round has begun");
         let (_, known) = attempt.began.as_ref().expect("set before the first read");
         if copy != self.topology.owner(self.partition) {
+            let demands = Demands::of(round.require.clone(), None);
+            let question = Question::of(part.list(&batch.reads), demands, known);
             let get = Message::Get {
                 transaction,
                 at,
-                reads: part.list(&batch.reads).cloned().collect(),
-                demands: Demands::of(round.require.clone(), None),
-                known: known.clone(),
+                question,
             };
             attempt.owed.push(Owed {
                 from: copy,

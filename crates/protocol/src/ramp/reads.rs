@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::attempt::{Attempt, Includes, Part, Phase, Reads, View, touches};
 use super::message::{At, Demands, Evidence, Got, Known, Message, Refusal};
-use super::message::{Required, Stamped, UpTo};
+use super::message::{Question, Required, Stamped, UpTo};
 use super::past::Seen;
 use super::quorum::{deny, end_look_ups, is_answered, settled, waits_for_fixed};
 use super::sticky::is_taken_over;
@@ -32,7 +32,7 @@ impl RampNode {
 
     /// An attempt is over.
     pub(super) fn let_go(&mut self, mut attempt: Box<Attempt>) {
-        if self.spare.len() < SPARE {
+        if self.spare.len() < SPARE && attempt.is_small() {
             attempt.clear();
             self.spare.push(attempt);
         }
@@ -249,18 +249,16 @@ impl RampNode {
             self.counters.repairs += u64::from(renewed);
             self.count_false_positives();
         } else {
-            let (partition, reads) = (part.partition, part.list(reads).cloned().collect());
-            let batch = &mut attempt.batch;
-            batch
-                .asked
-                .extend(require.iter().map(|required| (partition, required.commit)));
-            batch.waiting += 1;
+            let (_, known) = attempt.began.as_ref().expect("set before the first read");
+            let (partition, asked) = (part.partition, part.list(reads));
+            let required = require.iter().map(|required| (partition, required.commit));
+            attempt.batch.asked.extend(required);
+            attempt.batch.waiting += 1;
+            let question = Question::of(asked, Demands::of(require, up_to), known);
             let get = Message::Get {
                 transaction,
                 at,
-                reads,
-                demands: Demands::of(require, up_to),
-                known: attempt.known().clone(),
+                question,
             };
             self.send(owner, get, out);
         }
@@ -511,12 +509,12 @@ impl RampNode {
             .asked
             .extend(required.iter().map(|required| (partition, required.commit)));
         batch.waiting += 1;
+        let demands = Demands::of(required.to_vec(), up_to);
+        let question = Question::of(std::iter::empty(), demands, known);
         let get = Message::Get {
             transaction,
             at,
-            reads: Box::default(),
-            demands: Demands::of(required.to_vec(), up_to),
-            known: known.clone(),
+            question,
         };
         if self.options.quorum.is_some() {
             self.asks_fixed(attempt, (copy, partition), out);

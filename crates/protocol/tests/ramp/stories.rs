@@ -1,7 +1,7 @@
 //! The paper's figure, its histories and the traps of its reading, each as a story: messages are
 //! delivered one by one where the order matters.
 
-use anabranch_protocol::ramp::message::{At, Message, Required, Stamped};
+use anabranch_protocol::ramp::message::{At, Message, Question, Required, Stamped};
 use anabranch_protocol::ramp::siblings::WriteSet;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_protocol::{
@@ -97,9 +97,8 @@ pub(crate) fn words(stamped: &Stamped) -> String {
         ),
     };
     match &stamped.message {
-        Message::Get {
-            at, reads, demands, ..
-        } => {
+        Message::Get { at, question, .. } => {
+            let Question { reads, demands, .. } = &**question;
             let require = demands.as_ref().map_or(&[][..], |demands| &demands.require);
             let unless = match at {
                 At::Unless(snapshot) => format!(", unless {snapshot} will do"),

@@ -123,7 +123,11 @@ impl Participant {
                     commit,
                     written: Box::default(),
                 }),
-                Err(_) => return Err(Refusal::Forgotten(context.stability.known().clone())),
+                Err(_) => {
+                    return Err(Refusal::Forgotten(Box::new(
+                        context.stability.known().clone(),
+                    )));
+                }
             }
         }
         Ok(LookedUp { written, absent })
