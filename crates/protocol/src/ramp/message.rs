@@ -351,6 +351,13 @@ pub enum Refusal {
     Forgotten(Box<Known>),
 }
 
+impl Refusal {
+    /// The reader does not know all of this to be stable.
+    pub(super) fn forgotten(stable: &Known) -> Refusal {
+        Refusal::Forgotten(Box::new(stable.clone()))
+    }
+}
+
 impl From<Refusal> for AbortReason {
     fn from(refusal: Refusal) -> AbortReason {
         match refusal {

@@ -294,9 +294,7 @@ impl Participant {
         up_to: Option<&UpTo>,
     ) -> Result<Got, Refusal> {
         if reads.len() > 0 && self.has_forgotten(known, &context.stability) {
-            return Err(Refusal::Forgotten(Box::new(
-                context.stability.known().clone(),
-            )));
+            return Err(Refusal::forgotten(context.stability.known()));
         }
         if let Metadata::Hybrid(_) = self.metadata
             && !require.is_empty()

@@ -49,7 +49,7 @@ fn refused(cluster: &mut Cluster<RampNode>, from: NodeId, prepare: Box<Prepare>)
     match cluster.peek(X, from).expect("it is answered").message {
         Message::Vote {
             vote: Err(reason), ..
-        } => reason,
+        } => *reason,
         other => panic!("not refused: {other:?}"),
     }
 }

@@ -123,11 +123,7 @@ impl Participant {
                     commit,
                     written: Box::default(),
                 }),
-                Err(_) => {
-                    return Err(Refusal::Forgotten(Box::new(
-                        context.stability.known().clone(),
-                    )));
-                }
+                Err(_) => return Err(Refusal::forgotten(context.stability.known())),
             }
         }
         Ok(LookedUp { written, absent })
