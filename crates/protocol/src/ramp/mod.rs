@@ -225,6 +225,7 @@ pub struct RampNode {
     current: Option<(TransactionId, Box<Attempt>)>,
     attempts: FxHashMap<TransactionId, Box<Attempt>>,
     /// Some that are over, and cleared: the next ones are in the processor's caches already.
+    #[expect(clippy::vec_box, reason = "a box goes to the next attempt as it is")]
     spare: Vec<Box<Attempt>>,
     announcing: bool,
     /// Whether the timer is set that lets the node tell how far its readers are.

@@ -246,7 +246,7 @@ impl RampNode {
         let answered = batch.asked.extract_if(.., |(on, _)| *on == partition);
         let required = answered.map(|(_, commit)| commit);
         let required: SmallVec<[_; 8]> = required.filter(|one| !absent.contains(one)).collect();
-        let renewed = part.accept(&mut attempt.seen, known, required.into_iter(), got);
+        let renewed = part.accept(&mut attempt.seen, known, required, got);
         self.counters.repairs += u64::from(renewed);
         is_answered(&mut attempt.owed, partition);
         if !waits_for_fixed(&attempt.owed, &attempt.views) {
