@@ -127,7 +127,8 @@ pub struct RampOptions {
     pub past_max: u32,
     /// A transaction over several partitions that some participant has not acknowledged for so long, and for
     /// four times as long as the faster quarter takes, and that [`RampOptions::aside_behind`] later ones wait for, no longer holds up what is known to be stable:
-    /// it is set aside, and told by name. Not under causal RAMP, nor where several clusters have all partitions.
+    /// it is set aside, and told by name. After an eighth of this, if all others that take part have acknowledged later
+    /// ones, and there are no hundreds of such. Not under causal RAMP, nor where several clusters have all partitions.
     pub aside_after: Ticks,
     /// How many later ones have to wait for it.
     pub aside_behind: u32,
