@@ -31,17 +31,16 @@ impl Subject for RampNode {
             Message::Get {
                 transaction,
                 at,
-                reads,
-                require,
-                ..
+                question,
             } => {
-                let reads = describe::list(reads.iter().map(describe::read));
+                let reads = describe::list(question.reads.iter().map(describe::read));
                 let at = match at {
                     At::Newest => String::new(),
                     At::Unless(at) => format!(" unless snapshot {at} will do"),
                     At::Fixed(at) => format!(" in snapshot {at}"),
                 };
-                let require = require.iter().map(|required| required.commit.to_string());
+                let require = question.require().iter();
+                let require = require.map(|required| required.commit.to_string());
                 let require = match describe::list(require) {
                     none if none.is_empty() => none,
                     some => format!(", including {some}"),
@@ -53,7 +52,7 @@ impl Subject for RampNode {
                 result: Ok(got),
             } => {
                 let rows = describe::list(got.fetched.iter().map(describe::rows));
-                let seen = got.evidence.iter().map(|seen| seen.commit.to_string());
+                let seen = got.evidence().iter().map(|seen| seen.commit.to_string());
                 let evidence = match describe::list(seen) {
                     none if none.is_empty() => none,
                     some => format!(", showing {some}"),
@@ -163,11 +162,15 @@ impl Protocol for Deaf {
     fn step(&mut self, now: Ticks, mut input: Input<Stamped>, out: &mut Outbox<Stamped>) {
         if let Input::Message { message, .. } = &mut input
             && let Message::Got {
-                result: Ok(Got { evidence, .. }),
+                result:
+                    Ok(Got {
+                        findings: Some(found),
+                        ..
+                    }),
                 ..
             } = &mut message.message
         {
-            evidence.clear();
+            found.evidence.clear();
         }
         self.0.step(now, input, out);
     }

@@ -344,11 +344,7 @@ impl Simulated for RampNode {
                 ..
             } => {
                 let label = Label::read("Get", *transaction);
-                match question
-                    .demands
-                    .as_ref()
-                    .and_then(|demands| demands.require.first())
-                {
+                match question.require().first() {
                     None => label,
                     Some(first) => label.demanding(first.prepared),
                 }

@@ -200,6 +200,12 @@ pub struct Question {
 }
 
 impl Question {
+    /// What the snapshot must include: see [`Demands::require`].
+    pub fn require(&self) -> &[Required] {
+        let demands = self.demands.as_ref();
+        demands.map_or(&[], |demands| &demands.require)
+    }
+
     /// Asks for these.
     pub(super) fn of<'r>(
         reads: impl Iterator<Item = &'r Read>,
@@ -298,6 +304,12 @@ pub struct Got {
 }
 
 impl Got {
+    /// The transactions over several partitions that it shows: see [`Findings::evidence`].
+    pub fn evidence(&self) -> &[Evidence] {
+        let found = self.findings.as_ref();
+        found.map_or(&[], |found| &found.evidence)
+    }
+
     /// For what was read the snapshot is as good as one of this sequence.
     pub fn reach(&self) -> CommitSequence {
         let further = self.findings.as_ref().map(|found| found.reach);

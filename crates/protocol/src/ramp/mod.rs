@@ -70,7 +70,7 @@ use rustc_hash::FxHashMap;
 use self::attempt::{Attempt, Phase};
 use self::causal::AWAIT;
 use self::gossip::GOSSIP;
-use self::message::{Message, Question, Stamped};
+use self::message::{Message, Stamped};
 use self::participant::{Context, Participant};
 use self::quorum::RETRY;
 use self::stability::{Aside, Stability};
@@ -436,14 +436,10 @@ impl RampNode {
                 at,
                 question,
             } => {
-                let Question {
-                    reads,
-                    demands,
-                    known,
-                } = &*question;
-                let require = demands.as_ref().map_or(&[][..], |demands| &demands.require);
-                let up_to = demands.as_ref().and_then(|demands| demands.up_to.as_ref());
-                let (context, reads) = (&mut self.context, reads.iter());
+                let (reads, require) = (question.reads.iter(), question.require());
+                let up_to = question.demands.as_ref();
+                let up_to = up_to.and_then(|demands| demands.up_to.as_ref());
+                let (context, known) = (&mut self.context, &question.known);
                 let result = (self.participant).get(context, at, reads, require, known, up_to);
                 self.count_false_positives();
                 self.send(

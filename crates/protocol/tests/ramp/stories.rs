@@ -1,7 +1,7 @@
 //! The paper's figure, its histories and the traps of its reading, each as a story: messages are
 //! delivered one by one where the order matters.
 
-use anabranch_protocol::ramp::message::{At, Message, Question, Required, Stamped};
+use anabranch_protocol::ramp::message::{At, Message, Required, Stamped};
 use anabranch_protocol::ramp::siblings::WriteSet;
 use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_protocol::{
@@ -98,8 +98,7 @@ pub(crate) fn words(stamped: &Stamped) -> String {
     };
     match &stamped.message {
         Message::Get { at, question, .. } => {
-            let Question { reads, demands, .. } = &**question;
-            let require = demands.as_ref().map_or(&[][..], |demands| &demands.require);
+            let (reads, require) = (&question.reads, question.require());
             let unless = match at {
                 At::Unless(snapshot) => format!(", unless {snapshot} will do"),
                 _ => String::new(),
@@ -117,8 +116,7 @@ pub(crate) fn words(stamped: &Stamped) -> String {
                 true => "nothing new".to_string(),
                 false => describe::list(got.fetched.iter().map(describe::rows)),
             };
-            let found = got.findings.iter();
-            let evidence = found.flat_map(|found| &found.evidence).map(|seen| {
+            let evidence = got.evidence().iter().map(|seen| {
                 let there = |(partition, tags): (_, &[_])| format!("{partition}: {}", tags.len());
                 let wrote = match &seen.siblings.written {
                     WriteSet::Items(partitions) => {
