@@ -144,6 +144,9 @@ impl Attempt {
     /// Makes what the procedure was given last part of its views. This is put off until somebody asks for
     /// them: most transactions read one batch, and end.
     pub(super) fn take_in(&mut self) {
+        if self.batch.parts.is_empty() {
+            return;
+        }
         let Batch { reads, parts, .. } = std::mem::take(&mut self.batch);
         let mut reads = reads.into_iter();
         for part in parts {
@@ -261,7 +264,7 @@ impl Includes {
     }
 
     /// The snapshot was replaced by a newer one, which may include what it lacked.
-    pub(super) fn is_renewed(&mut self) {
+    pub(super) fn renew(&mut self) {
         if let Some(known) = &mut self.by_name {
             known.lacking.clear();
         }
@@ -557,5 +560,7 @@ mod tests {
         assert!(attempt.is_small());
         attempt.clear();
         assert_eq!(format!("{attempt:?}"), format!("{:?}", Attempt::default()));
+        attempt.guards.reserve(SMALL + 1);
+        assert!(!attempt.is_small(), "nobody keeps what is large");
     }
 }

@@ -310,6 +310,12 @@ impl Got {
         found.map_or(&[], |found| &found.evidence)
     }
 
+    /// Takes out what this copy has not prepared: see [`Findings::absent`].
+    pub(super) fn take_absent(&mut self) -> Vec<Timestamp> {
+        let found = self.findings.as_mut();
+        found.map_or_else(Vec::new, |found| std::mem::take(&mut found.absent))
+    }
+
     /// For what was read the snapshot is as good as one of this sequence.
     pub fn reach(&self) -> CommitSequence {
         let further = self.findings.as_ref().map(|found| found.reach);

@@ -235,8 +235,7 @@ impl RampNode {
         let (context, require) = (&mut self.context, &round.require);
         let mut got = (self.participant).get(context, at, reads, require, known, None)?;
         let part = &mut batch.parts[index];
-        let absent = (got.findings.as_mut()).map(|found| std::mem::take(&mut found.absent));
-        let (partition, absent) = (part.partition, absent.unwrap_or_default());
+        let (partition, absent) = (part.partition, got.take_absent());
         let settled = deny(&mut attempt.doubts, copies, (partition, copy), &absent);
         if part.fixed.is_none() && part.needs_one_of(&absent) {
             self.count_denied(settled);

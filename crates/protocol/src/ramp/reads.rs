@@ -84,9 +84,7 @@ impl RampNode {
             let known = self.context.stability.known().clone();
             attempt.began = Some((self.context.now, known));
         }
-        if !attempt.batch.parts.is_empty() {
-            attempt.take_in();
-        }
+        attempt.take_in();
         let own = self.partition;
         let here = self.owner(own);
         let local = reads.iter().all(|read| read.partition == own)
@@ -277,9 +275,7 @@ impl RampNode {
             return;
         }
         let mut result = result;
-        let found = result.as_mut().ok().and_then(|got| got.findings.as_mut());
-        let absent = found.map(|found| std::mem::take(&mut found.absent));
-        let absent = absent.unwrap_or_default();
+        let absent = (result.as_mut()).map_or_else(|_| Vec::new(), Got::take_absent);
         if !absent.is_empty() && !self.may_take(transaction, from, &absent) {
             return self.ask_another(transaction, from, out);
         }
@@ -596,7 +592,7 @@ impl Part {
         let renewed = earlier.is_some_and(|earlier| earlier != got.snapshot);
         if renewed {
             // What the earlier one lacked may be in this one.
-            self.includes.is_renewed();
+            self.includes.renew();
         }
         self.includes.reach = self.includes.reach.max(got.reach());
         match got.findings.take() {
