@@ -170,9 +170,12 @@ pub fn run(
                 unsent_commits: settings.unsent_commits,
                 one_phase: settings.one_phase,
                 causal: settings.causal,
-                terminate_after: match settings.unsent_commits {
-                    0 => usual.terminate_after,
-                    _ => Some(Ticks(BLOCKED_AFTER.as_nanos() as u64)),
+                terminate_after: match (settings.terminate_after, settings.unsent_commits) {
+                    (None, 0) => usual.terminate_after,
+                    (after, _) => {
+                        let after = after.unwrap_or(BLOCKED_AFTER).as_nanos();
+                        Some(Ticks(u64::try_from(after).unwrap_or(u64::MAX)))
+                    }
                 },
                 ..usual
             };

@@ -29,6 +29,7 @@ fn settings() -> Settings {
         reserved: 0,
         filter: FilterSize::default(),
         unsent_commits: 0,
+        terminate_after: None,
         one_phase: false,
         causal: false,
     }

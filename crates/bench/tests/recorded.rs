@@ -35,6 +35,7 @@ fn settings(seed: u64) -> Settings {
         reserved: 0,
         filter: FilterSize::default(),
         unsent_commits: 0,
+        terminate_after: None,
         one_phase: false,
         causal: false,
     }

@@ -33,6 +33,8 @@ pub struct Network {
     one_way: Vec<Vec<u64>>,
     /// The matrix as it was written, if there was one.
     source: Option<String>,
+    /// What is sent on one wire within so long takes equally long; none: each message has its own latency.
+    spell: Option<Ticks>,
 }
 
 /// Why a matrix of latencies cannot be used.
@@ -60,6 +62,7 @@ impl Network {
             sites: vec!["lan".to_owned()],
             one_way: vec![vec![LAN_NANOS]],
             source: None,
+            spell: None,
         }
     }
 
@@ -143,7 +146,26 @@ impl Network {
             sites,
             one_way,
             source: Some(text.to_owned()),
+            spell: None,
         })
+    }
+
+    /// The same network, each of whose wires is as fast or as slow for a while: what is sent on it within `spell`
+    /// takes equally long. Without it each message has a latency of its own. That is the harder test of a protocol,
+    /// and no network under load: since a wire keeps the order, the more it carries the longer all of it
+    /// takes, until every message is as late as the latest.
+    ///
+    /// What makes some messages of a cloud's networks slow lasts: a queue in a switch, or a virtual machine that waits
+    /// for its processor. A hypervisor leaves that to another for a millisecond at least before it is taken away again
+    /// (Xen's `sched_ratelimit_us`, 1,000 by default).
+    pub fn in_spells(mut self, spell: Ticks) -> Network {
+        self.spell = (spell > Ticks(0)).then_some(spell);
+        self
+    }
+
+    /// For how long a wire is as fast or as slow, if it is.
+    pub(crate) fn spell(&self) -> Option<Ticks> {
+        self.spell
     }
 
     /// What it is called.

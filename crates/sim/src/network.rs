@@ -23,6 +23,31 @@ struct Wire {
     cuts: u32,
     /// When the last message arrives, if none overtakes another.
     last: Ticks,
+    /// How long messages take in a spell, and which it is ([`Spells`]).
+    usual: Ticks,
+    spell: Option<u64>,
+}
+
+/// How a network behaves each of whose wires is as fast or as slow for a while ([`Network::in_spells`]). When, and how
+/// fast, the seed decides and nothing else: whatever is sent through it meets the same weather.
+#[derive(Clone, Copy)]
+struct Spells {
+    length: Ticks,
+    seed: u64,
+}
+
+impl Spells {
+    /// Which spell of a wire this is. Wires do not change at the same time.
+    fn at(self, now: Ticks, wire: usize) -> u64 {
+        let mut random = SplitMix64::stream(self.seed, "begin of spells", wire as u64);
+        (now.0 + random.below(self.length.0)) / self.length.0
+    }
+
+    /// What chance says of a spell.
+    fn random(self, wire: usize, spell: u64) -> SplitMix64 {
+        let number = ((wire as u64) << 40) | spell;
+        SplitMix64::stream(self.seed, "spells", number)
+    }
 }
 
 /// How badly all wires behave at the moment; what overlaps adds up.
@@ -51,6 +76,7 @@ pub(crate) struct Wires {
     wires: Vec<Wire>,
     pub(crate) weather: Weather,
     random: SplitMix64,
+    spells: Option<Spells>,
 }
 
 impl Wires {
@@ -61,17 +87,25 @@ impl Wires {
             extra: Ticks(0),
             cuts: 0,
             last: Ticks(0),
+            usual: Ticks(0),
+            spell: None,
         });
         Wires {
             nodes,
             wires: wires.collect(),
             weather: Weather::default(),
             random: SplitMix64::stream(seed, "network", 0),
+            spells: network.spell().map(|length| Spells { length, seed }),
         }
     }
 
     fn wire(&mut self, from: u16, to: u16) -> &mut Wire {
-        &mut self.wires[usize::from(from) * usize::from(self.nodes) + usize::from(to)]
+        let at = self.place(from, to);
+        &mut self.wires[at]
+    }
+
+    fn place(&self, from: u16, to: u16) -> usize {
+        usize::from(from) * usize::from(self.nodes) + usize::from(to)
     }
 
     /// A wire gets slower, or as fast again as it was.
@@ -98,19 +132,28 @@ impl Wires {
         self.wire(from, to).cuts > 0
     }
 
-    fn latency(&mut self, from: u16, to: u16) -> Ticks {
+    /// How long a message takes that is sent now.
+    fn latency(&mut self, now: Ticks, from: u16, to: u16) -> Ticks {
         let percent = 100 + self.weather.slower;
-        let (median, extra) = {
-            let wire = self.wire(from, to);
-            (wire.median, wire.extra)
+        let at = self.place(from, to);
+        let wire = &mut self.wires[at];
+        let usual = match self.spells {
+            None => latency::sample(wire.median, &mut self.random),
+            Some(spells) => {
+                let spell = spells.at(now, at);
+                if wire.spell != Some(spell) {
+                    wire.spell = Some(spell);
+                    wire.usual = latency::sample(wire.median, &mut spells.random(at, spell));
+                }
+                wire.usual
+            }
         };
-        let usual = latency::sample(median, &mut self.random);
-        Ticks(usual.0 * percent / 100) + extra
+        Ticks(usual.0 * percent / 100) + wire.extra
     }
 
     /// When a message arrives that is sent now, on a wire that keeps the order.
     pub(crate) fn arrival(&mut self, now: Ticks, from: u16, to: u16) -> Ticks {
-        let latency = self.latency(from, to);
+        let latency = self.latency(now, from, to);
         let wire = self.wire(from, to);
         let arrival = (now + latency).max(wire.last + Ticks(1));
         wire.last = arrival;
@@ -317,17 +360,19 @@ impl<P: Simulated> Cluster<P> {
         }
         if self.wires.chance(doubled) {
             self.happened.sometimes("the network doubled a packet");
-            arrivals.again = Some(self.now + self.wires.latency(from, to));
+            arrivals.again = Some(self.now + self.wires.latency(self.now, from, to));
         }
         arrivals.first = Some(if self.wires.chance(overtaken) {
             self.happened
                 .sometimes("the network let a packet be overtaken");
             // Not before twice its time has passed, and not kept in order.
-            self.now + self.wires.latency(from, to) + Ticks(self.wires.latency(from, to).0 * 3)
+            self.now
+                + self.wires.latency(self.now, from, to)
+                + Ticks(self.wires.latency(self.now, from, to).0 * 3)
         } else if in_order {
             self.wires.arrival(self.now, from, to)
         } else {
-            self.now + self.wires.latency(from, to)
+            self.now + self.wires.latency(self.now, from, to)
         });
         arrivals
     }
@@ -364,4 +409,65 @@ pub(crate) fn add(sum: &mut LinkCounters, other: &LinkCounters) {
     sum.fenced += other.fenced;
     sum.restarts += other.restarts;
     sum.misdirected += other.misdirected;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPELL: Ticks = Ticks::from_millis(1);
+
+    fn network() -> Network {
+        Network::matrix("lan", "sites lan\nlan 0.489\n").expect("it is a matrix")
+    }
+
+    /// How long messages take in the mean, in medians, of which one is sent every so often.
+    fn mean(network: &Network, every: Ticks) -> f64 {
+        let mut wires = Wires::new(5, 2, network);
+        let (mut now, mut sum, mut count) = (Ticks(0), 0, 0);
+        let mut last = Ticks(0);
+        while now < Ticks::from_millis(400) {
+            let arrival = wires.arrival(now, 0, 1);
+            assert!(arrival > last, "none overtakes another");
+            (sum, count, last) = (sum + arrival.since(now).0, count + 1, arrival);
+            now = now + every;
+        }
+        sum as f64 / f64::from(count) / network.median(0, 1).0 as f64
+    }
+
+    /// However much a way carries: what each message draws for itself makes a busy one as slow as the slowest.
+    #[test]
+    fn a_busy_way_in_spells_takes_as_long_as_a_quiet_one() {
+        let (seldom, often) = (Ticks::from_millis(2), Ticks(1_000));
+        let each_its_own = network();
+        let quiet = mean(&each_its_own, seldom);
+        assert!((1.0..1.4).contains(&quiet), "{quiet}");
+        assert!(mean(&each_its_own, often) > 4.0 * quiet);
+        let in_spells = network().in_spells(SPELL);
+        let [quiet, busy] = [seldom, often].map(|every| mean(&in_spells, every));
+        assert!((1.0..1.4).contains(&quiet), "{quiet}");
+        assert!((0.8..1.3).contains(&(busy / quiet)), "{busy} and {quiet}");
+    }
+
+    /// A wire is as fast for whoever uses it, and wires change by themselves.
+    #[test]
+    fn the_seed_alone_decides_on_spells() {
+        let in_spells = network().in_spells(SPELL);
+        let at = |seed, from, to, millis: u64, before: u64| {
+            let mut wires = Wires::new(seed, 2, &in_spells);
+            for earlier in 0..before {
+                wires.latency(Ticks(earlier * 10_000), 0, 1);
+            }
+            wires.latency(Ticks::from_millis(millis), from, to)
+        };
+        let mut kinds = std::collections::BTreeSet::new();
+        for millis in 0..40 {
+            let alone = at(1, 0, 1, millis, 0);
+            assert_eq!(at(1, 0, 1, millis, 700), alone);
+            kinds.extend([alone, at(1, 1, 0, millis, 0), at(2, 0, 1, millis, 0)]);
+        }
+        assert!(kinds.len() > 100, "{}", kinds.len());
+        let none = network().in_spells(Ticks(0));
+        assert!(Wires::new(1, 2, &none).spells.is_none());
+    }
 }

@@ -39,6 +39,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Verdict, Box<dyn Error>> 
             one_phase: false,
             causal: false,
             unsent: 0,
+            terminate_after_ms: None,
             partitions: 2,
             clients: arguments.clients,
             seconds: arguments.seconds,

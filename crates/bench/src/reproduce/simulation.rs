@@ -27,6 +27,9 @@ use crate::figure::{Origin, RunLine};
 /// latencies. A test holds it.
 pub(super) const MEDIAN_ROUND_TRIP_MICROS: u32 = 489;
 
+/// For how long what is sent on one wire takes equally long.
+const SPELL: Ticks = Ticks::from_millis(1);
+
 /// What is in the stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Database {
@@ -153,11 +156,13 @@ impl Job {
         }
     }
 
-    /// The network between its servers.
+    /// The network between its servers. What is slow on it is slow for a millisecond.
     pub(super) fn network(&self) -> Network {
         let millis = f64::from(self.round_trip_micros) / 1_000.0;
         let matrix = format!("sites lan\nlan {millis}\n");
-        Network::matrix("lan", &matrix).expect("one site with its round trip is a matrix")
+        let network = Network::matrix("lan", &matrix);
+        let network = network.expect("one site with its round trip is a matrix");
+        network.in_spells(SPELL)
     }
 
     /// About how long it takes, in any unit: what distributed transactions cost under locks is what

@@ -76,6 +76,10 @@ pub(crate) struct ClusterArguments {
     /// without telling the participants, as if their clients had died (blocked writes, ramp.txt §5.3)
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub(crate) unsent: u32,
+    /// How long a participant under the RAMPs waits for the end of what it has prepared before it asks, in
+    /// milliseconds [default: 10 with --unsent, else 5000]
+    #[arg(long, value_name = "MS")]
+    pub(crate) terminate_after_ms: Option<f64>,
     /// Nodes with one partition each
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) partitions: u16,
@@ -143,6 +147,13 @@ impl ClusterArguments {
         if self.repeat == 0 {
             return Err("error: --repeat: has to be at least 1".to_owned());
         }
+        let terminate_after = self.terminate_after_ms.map(|millis| {
+            let after = duration("--terminate-after-ms", millis, 1e-3)?;
+            match after.is_zero() {
+                true => Err("error: --terminate-after-ms: has to be longer than 0".to_owned()),
+                false => Ok(after),
+            }
+        });
         Ok(Settings {
             partitions: self.partitions,
             clients: self.clients,
@@ -155,6 +166,7 @@ impl ClusterArguments {
             reserved: self.reserve_mb.saturating_mul(1 << 20),
             filter: self.filter_bits.unwrap_or_default(),
             unsent_commits: self.unsent,
+            terminate_after: terminate_after.transpose()?,
             one_phase: self.one_phase,
             causal: self.causal,
         })
@@ -194,6 +206,7 @@ impl ClusterArguments {
             ("--one-phase", self.one_phase),
             ("--causal", self.causal),
             ("--unsent", unsent),
+            ("--terminate-after-ms", self.terminate_after_ms.is_some()),
         ] {
             if on && !self.protocol.iter().any(|choice| choice.is_ramp()) {
                 return Err(format!("error: {option}: no RAMP is among the protocols").into());
@@ -228,6 +241,7 @@ impl ClusterArguments {
             "one_phase": settings.one_phase,
             "causal": settings.causal,
             "unsent": settings.unsent_commits,
+            "terminate_after_ms": settings.terminate_after.map(|after| after.as_secs_f64() * 1e3),
         });
         if let (Some(all), serde_json::Value::Object(more)) = (described.as_object_mut(), workload)
         {

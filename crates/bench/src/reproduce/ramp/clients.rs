@@ -111,8 +111,21 @@ fn comparisons(
     mean_ms: &dyn Fn(ProtocolName, u32) -> f64,
 ) -> Vec<Comparison> {
     let most = effort.clients[effort.clients.len() - 1];
-    let over = |protocol| rate(protocol, most) / rate(ProtocolName::Nwnr, most);
+    let over_at = |protocol, clients| rate(protocol, clients) / rate(ProtocolName::Nwnr, clients);
+    let over = |protocol| over_at(protocol, most);
     let mut found = Vec::new();
+    let usual = published::CLIENTS;
+    if usual < most && effort.clients.contains(&usual) {
+        for (protocol, share) in [
+            (ProtocolName::RampFast, published::FAST),
+            (ProtocolName::RampHybrid, published::FAST),
+            (ProtocolName::RampSmall, published::SMALL),
+        ] {
+            let what = format!("{} over NWNR, {usual} clients", called(protocol.name()));
+            let found_there = Comparison::simulated(what, "x", over_at(protocol, usual));
+            found.push(found_there.aimed_at(Target::AtLeast(share)));
+        }
+    }
     for (protocol, share) in [
         (ProtocolName::RampFast, published::FAST),
         (ProtocolName::RampHybrid, published::FAST),

@@ -20,7 +20,7 @@ use anabranch_workload::ycsb::{Distribution, Form, Parameters, Ycsb};
 use super::ReproduceError;
 use crate::application;
 use crate::embedded;
-use crate::experiment::{Experiment as _, ProtocolChoice, Settings};
+use crate::experiment::{BLOCKED_AFTER, Experiment as _, ProtocolChoice, Settings};
 use crate::outcome::Run;
 use crate::ycsb::Experiment;
 
@@ -41,6 +41,8 @@ pub(super) struct Point {
     pub(super) clients: usize,
     /// Of a million writes, so many are blocked ([`Settings::unsent_commits`]).
     pub(super) blocked: u32,
+    /// For how many milliseconds a participant waits for the end of one before it asks.
+    pub(super) patience: u64,
 }
 
 impl Point {
@@ -53,6 +55,7 @@ impl Point {
         skew: 99,
         clients: 256,
         blocked: 0,
+        patience: BLOCKED_AFTER.as_millis() as u64,
     };
 
     fn parameters(&self) -> Parameters {
@@ -221,6 +224,7 @@ fn settings(point: &Point, pace: &Pace, seed: u64) -> Settings {
         reserved: 0,
         filter: FilterSize::default(),
         unsent_commits: point.blocked,
+        terminate_after: (point.blocked > 0).then(|| Duration::from_millis(point.patience)),
         one_phase: false,
         causal: false,
     }

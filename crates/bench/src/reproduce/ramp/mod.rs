@@ -174,7 +174,7 @@ impl Effort {
         skews: &[0, 50, 80, 90, 99],
         clients: &[50, 500, 2_000, 5_000, 10_000],
         items_all: 1_000_000,
-        transactions: 100_000,
+        transactions: 400_000,
         millis_max: 2_000,
         servers: &[10, 25, 50, 100, 200],
         transactions_each: 4_000,

@@ -1,6 +1,9 @@
 //! What ramp.txt prints. Its text says these numbers; its figures' curves are not in the text, so
 //! nothing is read off them.
 
+/// §5.1: clients, where they are not what varies.
+pub(super) const CLIENTS: u32 = 5_000;
+
 /// §5.2, Figure 4, 10,000 clients: RAMP-F and RAMP-H over no concurrency control ("an overhead of 4.2%").
 pub(super) const FAST: f64 = 0.958;
 /// The same of RAMP-S ("almost 60% of the throughput of NWNR").
