@@ -23,9 +23,10 @@ struct Wire {
     cuts: u32,
     /// When the last message arrives, if none overtakes another.
     last: Ticks,
-    /// How long messages take in a spell, and which it is ([`Spells`]).
+    /// How long messages take in a spell, and which it is ([`Spells`]); and how far it is ahead of the clock with them.
     usual: Ticks,
     spell: Option<u64>,
+    ahead: Ticks,
 }
 
 /// How a network behaves each of whose wires is as fast or as slow for a while ([`Network::in_spells`]). When, and how
@@ -37,10 +38,10 @@ struct Spells {
 }
 
 impl Spells {
-    /// Which spell of a wire this is. Wires do not change at the same time.
-    fn at(self, now: Ticks, wire: usize) -> u64 {
+    /// How far a wire is ahead: they do not all change at the same time.
+    fn ahead(self, wire: usize) -> Ticks {
         let mut random = SplitMix64::stream(self.seed, "begin of spells", wire as u64);
-        (now.0 + random.below(self.length.0)) / self.length.0
+        Ticks(random.below(self.length.0))
     }
 
     /// What chance says of a spell.
@@ -82,20 +83,22 @@ pub(crate) struct Wires {
 impl Wires {
     pub(crate) fn new(seed: u64, nodes: u16, network: &Network) -> Wires {
         let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to)));
-        let wires = pairs.map(|(from, to)| Wire {
+        let spells = network.spell().map(|length| Spells { length, seed });
+        let wires = pairs.enumerate().map(|(at, (from, to))| Wire {
             median: network.median(from, to),
             extra: Ticks(0),
             cuts: 0,
             last: Ticks(0),
             usual: Ticks(0),
             spell: None,
+            ahead: spells.map_or(Ticks(0), |spells| spells.ahead(at)),
         });
         Wires {
             nodes,
             wires: wires.collect(),
             weather: Weather::default(),
             random: SplitMix64::stream(seed, "network", 0),
-            spells: network.spell().map(|length| Spells { length, seed }),
+            spells,
         }
     }
 
@@ -140,7 +143,7 @@ impl Wires {
         let usual = match self.spells {
             None => latency::sample(wire.median, &mut self.random),
             Some(spells) => {
-                let spell = spells.at(now, at);
+                let spell = (now.0 + wire.ahead.0) / spells.length.0;
                 if wire.spell != Some(spell) {
                     wire.spell = Some(spell);
                     wire.usual = latency::sample(wire.median, &mut spells.random(at, spell));

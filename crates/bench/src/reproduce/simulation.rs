@@ -381,6 +381,29 @@ mod tests {
         assert!(found[0].mean_ms + 2.0 < found[1].mean_ms, "{found:?}");
     }
 
+    /// A network is no slower for what it carries: only servers get full.
+    #[test]
+    fn more_clients_wait_no_longer_for_the_network() {
+        let reads = |clients| Job {
+            database: Database::Items { each: 2_000 },
+            cores: 16,
+            clients,
+            transactions: 8_000,
+            round_trip_micros: 489,
+            ..job(
+                ProtocolName::Nwnr,
+                Calls::Items {
+                    length: 4,
+                    reads_percent: 100,
+                    uniform: true,
+                },
+            )
+        };
+        let found = run(&[reads(10), reads(600)], 1);
+        assert!(found[1].utilization < Some(0.5), "{found:?}");
+        assert!(found[1].mean_ms < 1.4 * found[0].mean_ms, "{found:?}");
+    }
+
     #[test]
     fn items_are_drawn_and_written_as_asked_for() {
         let items = |reads_percent, uniform| Job {

@@ -56,10 +56,11 @@ pub(super) fn section(effort: &Effort, measured: &Measured) -> Section {
             _ => found,
         }
     });
-    let others = PATIENCES
-        .into_iter()
-        .filter(|millis| *millis != Point::DEFAULT.patience);
-    let patiences = others.map(|millis| {
+    let others = || {
+        let all = PATIENCES.into_iter();
+        all.filter(|millis| *millis != Point::DEFAULT.patience)
+    };
+    let patiences = others().map(|millis| {
         let what = format!("RAMP-F, {MOST}% blocked, asked after {millis} ms, of none blocked");
         Comparison::new(what, "x", of_none(patient(millis)), Origin::Measured)
     });
@@ -77,7 +78,7 @@ pub(super) fn section(effort: &Effort, measured: &Measured) -> Section {
         let what = format!("{percent}% blocked");
         (what, point(percent))
     });
-    let runs = percents.chain(PATIENCES.map(|millis| {
+    let runs = percents.chain(others().map(|millis| {
         let what = format!("{MOST}% blocked, asked after {millis} ms");
         (what, patient(millis))
     }));
