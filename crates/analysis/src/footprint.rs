@@ -575,6 +575,7 @@ fn cascade(parent: &Action, child: TableId, key: &ForeignKey) -> Option<Action> 
             writes,
             conditions,
             filtered_otherwise: true,
+            listed: Vec::new(),
             span: parent.access.span,
         },
         result: ResultUse::Unused,

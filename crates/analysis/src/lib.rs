@@ -248,7 +248,7 @@ pub fn analyze_with(
                 owner,
                 class,
                 guards,
-                layout.routing[owner],
+                &layout,
                 verdicts,
                 serializable,
             );
@@ -384,11 +384,12 @@ fn entry(
     owner: usize,
     class: CoordinationClass,
     held: &[Held],
-    routing: Option<(usize, TableId)>,
+    layout: &placement::Layout,
     verdicts: Vec<Verdict>,
     serializable: bool,
 ) -> PlanEntry {
     let of = footprint.types[owner].summary;
+    let (routing, array) = (layout.routing[owner], layout.arrays[owner]);
     let list = |pick: fn(&Held) -> &Vec<StatementId>| {
         let mut statements: Vec<StatementId> = held.iter().flat_map(pick).copied().collect();
         statements.sort_unstable();
@@ -399,7 +400,8 @@ fn entry(
         name: of.name.clone(),
         class,
         routing: routing.iter().map(|(parameter, _)| *parameter).collect(),
-        routed_to: routing.map(|(_, table)| table),
+        routing_array: array.map(|(parameter, _)| parameter),
+        routed_to: routing.or(array).map(|(_, table)| table),
         guards: held.iter().map(|h| h.guard.clone()).collect(),
         deferred: of
             .statements

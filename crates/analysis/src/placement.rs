@@ -29,6 +29,9 @@ pub(crate) struct Layout {
     pub(crate) reasons: Vec<String>,
     /// One entry a type: the parameter that routes it, and the table that it finds best.
     pub(crate) routing: Vec<Option<(usize, TableId)>>,
+    /// One entry a type: where no parameter routes it, the array whose elements do, and the table that they
+    /// find best.
+    pub(crate) arrays: Vec<Option<(usize, TableId)>>,
     /// One entry a type: the parameter chosen for its conflicts, whether or not it finds rows where they live.
     pub(crate) parameters: Vec<Option<usize>>,
     /// What the conflicts cost that these leave.
@@ -86,17 +89,27 @@ pub(crate) fn lay_out(
         }
         best.map(|(_, table)| footprint.catalog.schema.tables[table].id)
     };
-    let routing = (0..choice.len())
+    let routing: Vec<Option<(usize, TableId)>> = (0..choice.len())
         .map(|t| {
             let parameter = *parameters[t].get(choice[t])?;
             Some((parameter, found_by(t, choice[t])?))
         })
         .collect();
+    let placing = |table: TableId| {
+        let (place, _) = columns[table.index()]?;
+        Some(candidates[table.index()][place])
+    };
+    let arrays = routing.iter().enumerate().map(|(t, routed)| match routed {
+        Some(_) => None,
+        None => array(footprint, t, &placing),
+    });
+    let arrays = arrays.collect();
     let chosen = (0..choice.len()).map(|t| parameters[t].get(choice[t]).copied());
     let mut layout = Layout {
         placements: Vec::new(),
         reasons: Vec::new(),
         routing,
+        arrays,
         parameters: chosen.collect(),
         cost: found.worth.0,
         is_exhaustive: found.is_exhaustive,
@@ -182,6 +195,44 @@ fn parameters(
     }
     found.sort_unstable();
     found
+}
+
+/// The array parameter of a type whose elements find most rows where they are placed, and the table of most of
+/// those.
+fn array(
+    footprint: &Footprint<'_>,
+    owner: usize,
+    placing: &impl Fn(TableId) -> Option<ColumnIndex>,
+) -> Option<(usize, TableId)> {
+    let mut found: BTreeMap<usize, BTreeMap<TableId, u64>> = BTreeMap::new();
+    for action in &footprint.types[owner].actions {
+        let table = action.access.table;
+        if let Some(column) = placing(table)
+            && let Some(parameter) = element(action, column)
+        {
+            let tables = found.entry(parameter).or_default();
+            *tables.entry(table).or_default() += weight(action);
+        }
+    }
+    // The first among equals.
+    let found = found.into_iter().rev();
+    let (parameter, tables) = found.max_by_key(|(_, tables)| tables.values().sum::<u64>())?;
+    let tables = tables.into_iter().rev();
+    let (table, _) = tables.max_by_key(|(_, weight)| *weight)?;
+    Some((parameter, table))
+}
+
+/// The array parameter whose elements `column` has in the rows that an action finds, or puts there.
+fn element(action: &Action, column: ColumnIndex) -> Option<usize> {
+    match action.fixed(column) {
+        Some(Term::Element(parameter)) => Some(*parameter),
+        Some(_) => None,
+        None => {
+            let mut listed = action.access.listed.iter();
+            let (_, parameter) = listed.find(|(of, _)| *of == column)?;
+            Some(*parameter)
+        }
+    }
 }
 
 fn weight(action: &Action) -> u64 {

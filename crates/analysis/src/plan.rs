@@ -196,9 +196,13 @@ pub struct PlanEntry {
     /// Whether, and how far, it must coordinate.
     pub class: CoordinationClass,
     /// Input parameters (indexes) that choose the partition on which the transaction's guards, or,
-    /// without guards, most of its accesses fall. Empty: any node may run it.
+    /// without guards, most of its accesses fall. Empty: [`PlanEntry::routing_array`] chooses.
     pub routing: Vec<usize>,
-    /// The table whose rows the routing parameter finds: the partition of its rows whose placing
+    /// Where no such parameter is: the array parameter (its index) by whose elements most rows are found. The
+    /// transaction belongs on the partition that has most of them. `None` beside an empty
+    /// [`PlanEntry::routing`]: any node may run it.
+    pub routing_array: Option<usize>,
+    /// The table whose rows the routing parameter, or array, finds: the partition of its rows whose placing
     /// column has the parameter's value is where the transaction belongs. `None` without one.
     pub routed_to: Option<TableId>,
     /// The items on which it must be ordered against others.

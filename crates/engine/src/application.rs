@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use anabranch_analysis::Plan;
+use anabranch_analysis::plan::PlanEntry;
 use anabranch_sql::application::Application;
 use anabranch_sql::catalog::ReferentialAction;
 use anabranch_sql::summary::{Role, StatementId};
-use anabranch_types::{PartitionId, Placement, Schema, TableId, Value};
+use anabranch_types::{DataType, PartitionId, Placement, Schema, TableId, Value};
 
 use crate::routing::{Router, Target};
 
@@ -46,8 +47,8 @@ pub struct ExecutionPlan {
     /// Where items live.
     pub router: Router,
     statements: Vec<StatementPlan>,
-    /// For each procedure its routing parameter and the table that it finds.
-    routes: Vec<Option<(usize, TableId)>>,
+    /// For each procedure what routes it.
+    routes: Vec<Option<Route>>,
     /// For each procedure the assertions that are evaluated before it commits.
     checks: Vec<Vec<Check>>,
     parents: Vec<bool>,
@@ -63,11 +64,57 @@ pub(crate) struct Check {
     pub(crate) guarded: bool,
 }
 
+/// What routes the calls of a procedure.
+#[derive(Clone, Copy, Debug)]
+struct Route {
+    parameter: usize,
+    /// Whether each element of the parameter finds a row, and not its value one.
+    by_elements: bool,
+    /// Where rows are found.
+    table: TableId,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct StatementPlan {
     deferred: bool,
     guarded_read: bool,
     guarded_write: bool,
+}
+
+/// How many elements of an array are asked where their rows are, at most: the others are likely to be as
+/// these are, and clients are to be spared the time.
+const ELEMENTS_MAX: usize = 16;
+
+/// What routes a procedure, if arguments tell where rows are.
+fn route(
+    schema: &Schema,
+    router: &Router,
+    parameters: &[(String, DataType)],
+    entry: &PlanEntry,
+) -> Option<Route> {
+    let by_elements = entry.routing.is_empty();
+    let parameter = entry.routing.first().copied().or(entry.routing_array)?;
+    let table = entry.routed_to?;
+    let (_, given) = parameters.get(parameter)?;
+    let given = match (by_elements, given) {
+        (false, given) => given,
+        (true, DataType::Array(element)) => &**element,
+        (true, _) => return None,
+    };
+    let Placement::Columns(columns) = router.placement(table) else {
+        return None;
+    };
+    let [column] = columns[..] else { return None };
+    let placing = &schema.table(table).columns[column.index()].data_type;
+    // A value of another kind is compared with the column, but hashed otherwise.
+    let alike = given == placing
+        || (given.is_integer() && placing.is_integer())
+        || (given.is_text() && placing.is_text());
+    alike.then_some(Route {
+        parameter,
+        by_elements,
+        table,
+    })
 }
 
 impl ExecutionPlan {
@@ -97,18 +144,7 @@ impl ExecutionPlan {
             .iter()
             .map(|procedure| {
                 let entry = plan.entry(procedure.name())?;
-                let (parameter, table) = (*entry.routing.first()?, entry.routed_to?);
-                let (_, given) = procedure.parameters().get(parameter)?;
-                let Placement::Columns(columns) = router.placement(table) else {
-                    return None;
-                };
-                let [column] = columns[..] else { return None };
-                let placing = &application.schema().table(table).columns[column.index()];
-                // A value of another kind is compared with the column, but hashed otherwise.
-                let alike = *given == placing.data_type
-                    || (given.is_integer() && placing.data_type.is_integer())
-                    || (given.is_text() && placing.data_type.is_text());
-                alike.then_some((parameter, table))
+                route(application.schema(), &router, procedure.parameters(), entry)
             })
             .collect();
         let procedures = application.procedures.iter();
@@ -132,15 +168,45 @@ impl ExecutionPlan {
     }
 
     /// The partition where a call of this procedure (its place in the application's list) with
-    /// these arguments belongs, by its plan entry's routing parameter: its guards fall there, or
-    /// most of its accesses. `None` when any node may run it.
+    /// these arguments belongs, by its plan entry's routing parameter or array: its guards fall
+    /// there, or most of its accesses. `None` when any node may run it.
     pub fn home(&self, procedure: usize, arguments: &[Value]) -> Option<PartitionId> {
-        let (parameter, table) = (*self.routes.get(procedure)?)?;
-        let value = arguments.get(parameter)?;
+        let route = (*self.routes.get(procedure)?)?;
+        let value = arguments.get(route.parameter)?;
+        match (route.by_elements, value) {
+            (false, value) => self.placed(route.table, value),
+            (true, Value::Array(elements)) => self.most(route.table, elements),
+            (true, _) => None,
+        }
+    }
+
+    fn placed(&self, table: TableId, value: &Value) -> Option<PartitionId> {
         match self.router.placed(table, std::slice::from_ref(value)) {
             Target::One(partition) => Some(partition),
             Target::Anywhere | Target::Everywhere => None,
         }
+    }
+
+    /// The partition of most of these values, among the first [`ELEMENTS_MAX`]; of the first among equals.
+    fn most(&self, table: TableId, values: &[Value]) -> Option<PartitionId> {
+        let mut found = [(PartitionId(0), 0u32); ELEMENTS_MAX];
+        let mut partitions = 0;
+        for partition in values.iter().take(ELEMENTS_MAX) {
+            let Some(partition) = self.placed(table, partition) else {
+                continue;
+            };
+            let known = found[..partitions].iter_mut();
+            match known.into_iter().find(|(known, _)| *known == partition) {
+                Some((_, count)) => *count += 1,
+                None => {
+                    found[partitions] = (partition, 1);
+                    partitions += 1;
+                }
+            }
+        }
+        let found = found[..partitions].iter().rev();
+        let most = found.max_by_key(|(_, count)| *count)?;
+        Some(most.0)
     }
 
     /// The assertions that a procedure (its place in the application's list) could break although

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use anabranch_engine::routing::Target;
 use anabranch_engine::{AttemptOutcome, AttemptRecord, CallError, NodeOptions};
-use anabranch_types::{Fetched, Key, Read, TableId, Timestamp, Value};
+use anabranch_types::{Fetched, Key, PartitionId, Read, TableId, Timestamp, Value};
 
 use support::{args, ints, plan, under_each, under_each_with};
 
@@ -557,6 +557,10 @@ CREATE PROCEDURE weigh(p_weight integer, p_id integer)
 LANGUAGE SQL BEGIN ATOMIC
     UPDATE parcels SET weight = p_weight WHERE id = p_id;
 END;
+CREATE FUNCTION weights(p_ids integer[]) RETURNS SETOF integer
+LANGUAGE SQL STABLE BEGIN ATOMIC
+    SELECT weight FROM parcels WHERE id = ANY (p_ids);
+END;
 CREATE PROCEDURE clear()
 LANGUAGE SQL BEGIN ATOMIC
     DELETE FROM parcels;
@@ -587,5 +591,22 @@ fn a_call_belongs_where_the_plan_routes_it() {
     }
     assert_eq!(seen.len(), usize::from(partitions));
     assert_eq!(execution.home(0, &[Value::Int(1), Value::Null]), None);
-    assert_eq!(execution.home(2, &[]), None);
+    assert_eq!(execution.home(3, &[]), None);
+    let of_all = |ids: &[i64]| {
+        let elements = ids.iter().map(|id| match id {
+            -1 => Value::Null,
+            id => Value::Int(*id),
+        });
+        execution.home(2, &[Value::Array(elements.collect())])
+    };
+    // A number modulo three: most of them, the first of as many, and nothing for what is nowhere.
+    assert_eq!(of_all(&[0, 1, 4, 2]), Some(PartitionId(1)));
+    assert_eq!(of_all(&[2, 1, 4, 5]), Some(PartitionId(2)));
+    assert_eq!(of_all(&[-1, -1, 1]), Some(PartitionId(1)));
+    assert_eq!(of_all(&[]), None);
+    assert_eq!(of_all(&[-1]), None);
+    assert_eq!(execution.home(2, &[Value::Null]), None);
+    // Of a long list its beginning speaks for the rest.
+    let long: Vec<i64> = (0..1_000).map(|n| if n < 16 { 3 } else { 1 }).collect();
+    assert_eq!(of_all(&long), Some(PartitionId(0)));
 }

@@ -124,7 +124,7 @@ impl<P: Protocol> Client<P> {
         Ok(id)
     }
 
-    /// Makes a call ready for the node where its plan entry's routing parameter sends it; a call
+    /// Makes a call ready for the node where its plan entry's routing parameter or array sends it; a call
     /// that any node may run goes to the nodes in turn.
     ///
     /// `plan` has to be the one that the cluster's nodes consult, and node `n` has to own partition

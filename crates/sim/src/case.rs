@@ -534,6 +534,7 @@ impl Case {
                 think: Ticks(self.network.median(0, 0).0 / 2),
                 healed_at: self.plan.healed_at(),
                 roaming: self.roaming,
+                routed: false,
             },
         );
         let stores = prepared.stores_keeping(self.seed, kept)?;

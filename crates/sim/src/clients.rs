@@ -42,6 +42,9 @@ pub struct Settings {
     pub healed_at: Ticks,
     /// Whether each goes to the next node with each call, in the next cluster if there are several.
     pub roaming: bool,
+    /// Whether calls go where the plan routes them, and those that any node may run to their client's node:
+    /// as a cluster's clients do. For one cluster without faults.
+    pub routed: bool,
 }
 
 /// Every client of a run.
@@ -58,6 +61,7 @@ pub struct Clients {
     think: Ticks,
     healed_at: Ticks,
     roaming: bool,
+    routed: bool,
     /// Clients that have more to do.
     busy: u32,
     /// Whether they were told to make no further calls.
@@ -100,6 +104,7 @@ impl Clients {
             think,
             healed_at,
             roaming,
+            routed,
         } = settings;
         let clients = (0..count).map(|number| {
             let (place, cluster) = placed(number, nodes, clusters);
@@ -130,6 +135,7 @@ impl Clients {
             think,
             healed_at,
             roaming,
+            routed,
             busy: count,
             stopped: false,
             names: count,
@@ -256,10 +262,18 @@ impl<P: Simulated> Cluster<P> {
         }
         client.number += 1;
         let operation = client.caller.next();
+        let procedure = self.clients.procedures[operation.procedure];
+        if self.clients.routed
+            && let execution = &self.clients.planned.execution
+            && let Some(home) = execution.home(procedure, &operation.arguments)
+        {
+            client.at = home.0;
+        }
+        let at = client.at;
         let id = CallId(u64::from(client.place.client) << 32 | client.number);
         let call = Call {
             id,
-            work: Work::Procedure(self.clients.procedures[operation.procedure]),
+            work: Work::Procedure(procedure),
             arguments: Arc::clone(&operation.arguments),
             session: client.session.clone(),
         };

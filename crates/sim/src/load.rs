@@ -30,7 +30,8 @@ pub struct Load {
     pub protocol: ProtocolName,
     /// The seed.
     pub seed: u64,
-    /// Clients, each with one call under way, spread over the nodes.
+    /// Clients, each with one call under way. Calls go where the plan routes them; clients are spread over the
+    /// nodes, and what any node may run goes to its client's.
     pub clients: u32,
     /// How RAMP's participants find out what has become of a transaction.
     pub termination: Termination,
@@ -145,6 +146,7 @@ impl Load {
             think: self.think,
             healed_at: Ticks(0),
             roaming: false,
+            routed: true,
         };
         let clients = Clients::new(prepared, settings);
         let mut cluster: Cluster<P> = Cluster::new(

@@ -112,6 +112,10 @@ pub struct TableAccess {
     pub conditions: Vec<Condition>,
     /// Whether there is more to the WHERE clause than `conditions` tell.
     pub filtered_otherwise: bool,
+    /// Conjuncts `column = ANY (parameter)` of that more: the column, and the array parameter's index. They say
+    /// where rows are found, and stay out of `conditions` since elements of lists do not go together as those
+    /// of one `unnest` do ([`Term::Element`]).
+    pub listed: Vec<(ColumnIndex, usize)>,
     /// The place of the table's name in the statement.
     pub span: Span,
 }

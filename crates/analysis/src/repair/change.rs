@@ -92,6 +92,8 @@ pub struct TypePlan {
     pub class: CoordinationClass,
     /// The parameters by which it is routed.
     pub routing: Vec<String>,
+    /// Without any, the array by whose elements it is.
+    pub routing_array: Option<String>,
     /// What it is ordered on, each told once.
     pub guards: Vec<String>,
     /// Assertions that are evaluated before it commits.
@@ -108,13 +110,11 @@ impl TypePlan {
             }
         }
         let checks = entry.checks.iter();
+        let name = |parameter: &usize| summary.parameters[*parameter].0.clone();
         TypePlan {
             class: entry.class,
-            routing: entry
-                .routing
-                .iter()
-                .map(|parameter| summary.parameters[*parameter].0.clone())
-                .collect(),
+            routing: entry.routing.iter().map(name).collect(),
+            routing_array: entry.routing_array.as_ref().map(name),
             guards,
             checks: checks
                 .map(|check| plan.invariants[check.invariant].name.clone())

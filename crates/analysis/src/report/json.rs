@@ -87,6 +87,8 @@ struct Transaction<'a> {
     name: &'a str,
     class: &'static str,
     routing: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    routing_array: Option<&'a str>,
     guards: Vec<GuardReport<'a>>,
     protocol: &'static str,
     deferred: Vec<Effect>,
@@ -300,14 +302,12 @@ fn transaction<'a>(
     entry: &'a PlanEntry,
     summary: &'a TransactionSummary,
 ) -> Transaction<'a> {
+    let name = |p: &usize| summary.parameters[*p].0.as_str();
     Transaction {
         name: &entry.name,
         class: class_name(entry.class),
-        routing: entry
-            .routing
-            .iter()
-            .map(|p| summary.parameters[*p].0.as_str())
-            .collect(),
+        routing: entry.routing.iter().map(name).collect(),
+        routing_array: entry.routing_array.as_ref().map(name),
         guards: entry.guards.iter().map(|g| guard(plan, g)).collect(),
         protocol: entry.protocol,
         deferred: entry

@@ -1,5 +1,7 @@
 //! What is said of each transaction type and invariant, however it is laid out.
 
+use std::borrow::Borrow;
+
 use anabranch_sql::catalog::Catalog;
 use anabranch_sql::source::Span;
 use anabranch_sql::summary::{Role, TableAccess, TransactionSummary};
@@ -57,14 +59,17 @@ pub(super) fn mark(class: CoordinationClass) -> char {
 
 /// How calls of a type find their node.
 pub(super) fn routed(entry: &PlanEntry, summary: &TransactionSummary) -> String {
-    let names: Vec<&str> = entry
-        .routing
-        .iter()
-        .map(|p| summary.parameters[*p].0.as_str())
-        .collect();
-    match names.as_slice() {
-        [] => "runs anywhere".to_owned(),
-        names => format!("routed by {}", names.join(", ")),
+    let name = |p: &usize| summary.parameters[*p].0.as_str();
+    let names: Vec<&str> = entry.routing.iter().map(name).collect();
+    routed_by(&names, entry.routing_array.as_ref().map(name))
+}
+
+/// How calls find their node that are routed by these parameters, or by this array's elements.
+pub(super) fn routed_by(names: &[impl Borrow<str>], array: Option<&str>) -> String {
+    match (names, array) {
+        ([], None) => "runs anywhere".to_owned(),
+        ([], Some(array)) => format!("routed by most of {array}"),
+        (names, _) => format!("routed by {}", names.join(", ")),
     }
 }
 

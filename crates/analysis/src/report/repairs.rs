@@ -6,7 +6,7 @@ use anabranch_types::markup::escaped;
 use serde::Serialize;
 
 use super::json::class_name;
-use super::notes::{count, mark};
+use super::notes::{count, mark, routed_by};
 use super::text::{hanging, heading, paragraph};
 use crate::repair::{Classes, Considered, Repair, Repairs, Step, TypeChange, TypePlan};
 
@@ -136,10 +136,7 @@ fn plan_diff(repair: &Repair) -> Vec<(char, String)> {
     } in &repair.change.types
     {
         let of = |plan: &TypePlan| {
-            let routed = match plan.routing.as_slice() {
-                [] => "runs anywhere".to_owned(),
-                names => format!("routed by {}", names.join(", ")),
-            };
+            let routed = routed_by(&plan.routing, plan.routing_array.as_deref());
             let class = class_name(plan.class);
             format!("{} {name}  {class}, {routed}", mark(plan.class))
         };
@@ -215,6 +212,8 @@ struct TypeReport<'a> {
 struct TypePlanReport<'a> {
     class: &'static str,
     routing: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    routing_array: Option<&'a str>,
     guards: &'a [String],
     checks: &'a [String],
 }
@@ -257,6 +256,7 @@ fn repair(of: &Repair) -> RepairReport<'_> {
         TypePlanReport {
             class: class_name(of.class),
             routing: &of.routing,
+            routing_array: of.routing_array.as_deref(),
             guards: &of.guards,
             checks: &of.checks,
         }

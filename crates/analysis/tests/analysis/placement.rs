@@ -2,6 +2,7 @@
 
 use anabranch_analysis::Guarantee;
 use anabranch_analysis::plan::CoordinationClass::{Free, Global, Local};
+use anabranch_sql::SourceFile;
 use anabranch_sql::summary::ResultUse::Used;
 use anabranch_types::Placement;
 
@@ -184,5 +185,48 @@ fn joins_lead_to_the_parameter() {
     for entry in &plan.entries {
         assert_eq!(entry.routing, [0], "{}", entry.name);
         assert!(entry.class <= Local, "{}", entry.name);
+    }
+}
+
+/// Where keys come in an array, its elements route: of `= ANY` and of `unnest` alike, and the array by which most
+/// accesses find their rows. A parameter that finds a row by itself goes before them.
+#[test]
+fn arrays_route_what_no_parameter_does() {
+    let plan = Application::compiled(vec![SourceFile {
+        name: "arrays.sql".into(),
+        text: "CREATE TABLE items (id bigint PRIMARY KEY, name text);
+         CREATE TABLE tags (item bigint, tag text, PRIMARY KEY (item, tag));
+         CREATE FUNCTION look(p_name text, p_ids bigint[]) RETURNS SETOF text LANGUAGE SQL STABLE BEGIN ATOMIC
+             SELECT name FROM items WHERE id = ANY (p_ids); END;
+         CREATE PROCEDURE rename(p_name text, p_ids bigint[]) LANGUAGE SQL BEGIN ATOMIC
+             UPDATE items SET name = p_name FROM unnest(p_ids) AS chosen (id) WHERE items.id = chosen.id; END;
+         CREATE FUNCTION two(p_few bigint[], p_many bigint[]) RETURNS SETOF text LANGUAGE SQL BEGIN ATOMIC
+             UPDATE items SET name = 'x' WHERE id = ANY (p_many);
+             SELECT name FROM items WHERE id = ANY (p_few); END;
+         CREATE PROCEDURE tag(p_item bigint, p_others bigint[], p_tag text) LANGUAGE SQL BEGIN ATOMIC
+             INSERT INTO tags VALUES (p_item, p_tag);
+             UPDATE items SET name = p_tag WHERE id = ANY (p_others); END;
+         CREATE FUNCTION others(p_ids bigint[]) RETURNS SETOF text LANGUAGE SQL STABLE BEGIN ATOMIC
+             SELECT name FROM items WHERE NOT id = ANY (p_ids); END;
+         CREATE FUNCTION named(p_names text[]) RETURNS SETOF bigint LANGUAGE SQL STABLE BEGIN ATOMIC
+             SELECT id FROM items WHERE name = ANY (p_names); END;".into(),
+    }])
+    .plan();
+    for (name, routing, array) in [
+        ("look", &[][..], Some(1)),
+        ("rename", &[], Some(1)),
+        ("two", &[], Some(1)),
+        ("tag", &[0], None),
+        ("others", &[], None),
+        ("named", &[], None),
+    ] {
+        let entry = entry(&plan, name);
+        assert_eq!(entry.routing, routing, "{name}");
+        assert_eq!(entry.routing_array, array, "{name}");
+        assert_eq!(
+            entry.routed_to.is_some(),
+            array.is_some() || !routing.is_empty(),
+            "{name}"
+        );
     }
 }

@@ -20,6 +20,7 @@ use anabranch_workload::ycsb::{self, Form, Parameters, Ycsb};
 
 use super::pool::{self, Group, News};
 use crate::calibrate::{Calibration, CalibrationError, Name};
+use crate::experiment::BLOCKED_AFTER;
 use crate::figure::{Origin, RunLine};
 
 /// The median round trip, in microseconds, whose mean is that of an exchange in the trace behind
@@ -84,6 +85,9 @@ pub(super) struct Job {
     pub(super) protocol: ProtocolName,
     /// Clients a server, each with one call under way.
     pub(super) clients: u32,
+    /// Of a million of RAMP's transactions over several servers, so many are decided without telling the
+    /// participants, which ask after [`BLOCKED_AFTER`] (ramp.txt §5.3).
+    pub(super) blocked: u32,
     /// The median time from server to server and back, and from a server to a client and back.
     pub(super) round_trip_micros: u32,
     /// Transactions that are counted, after half as many that are not.
@@ -184,7 +188,13 @@ impl Job {
         seed: u64,
     ) -> Result<Throughput, SimulationError> {
         let load = Load {
-            termination: Termination::default(),
+            termination: match self.blocked {
+                0 => Termination::default(),
+                unsent_commits => Termination {
+                    unsent_commits,
+                    after_us: BLOCKED_AFTER.as_micros() as u64,
+                },
+            },
             protocol: self.protocol,
             seed,
             clients: self.clients * u32::from(self.servers),
@@ -331,6 +341,7 @@ mod tests {
             calls,
             protocol,
             clients: 8,
+            blocked: 0,
             round_trip_micros: 100,
             transactions: 60,
             millis_max: 50,
@@ -429,6 +440,45 @@ mod tests {
         );
         assert_eq!(reads.lock_wait_nanos, 0.0);
         assert!(reads.messages > 1.0, "{}", reads.messages);
+    }
+
+    fn over_items(blocked: u32, reads_percent: u8, length: u16) -> Job {
+        Job {
+            servers: 3,
+            database: Database::Items { each: 2_000 },
+            transactions: 2_000,
+            clients: 20,
+            blocked,
+            ..job(
+                ProtocolName::RampFast,
+                Calls::Items {
+                    length,
+                    reads_percent,
+                    uniform: true,
+                },
+            )
+        }
+    }
+
+    /// As on a cluster: the plan routes calls by their keys.
+    #[test]
+    fn calls_go_where_their_items_are() {
+        let found = run(&[over_items(0, 50, 1), over_items(0, 50, 2)], 1);
+        assert_eq!(found[0].messages, 0.0);
+        // The other item is on another server two times of three: a question and an answer, or two of each.
+        assert!((1.3..2.7).contains(&found[1].messages), "{found:?}");
+    }
+
+    /// Nobody is told to commit, and the participants ask each other instead.
+    #[test]
+    fn what_is_blocked_is_asked_about() {
+        let [none, all] = [0, 1_000_000].map(|blocked| over_items(blocked, 0, 4));
+        let found = run(&[none, all], 1);
+        let [none, all] = &found[..] else {
+            unreachable!("two were run")
+        };
+        assert!(all.committed > 0 && all.mean_ms < none.mean_ms, "{found:?}");
+        assert_ne!(all.messages, none.messages);
     }
 
     #[test]

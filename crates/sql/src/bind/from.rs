@@ -391,6 +391,7 @@ impl Binder<'_> {
             writes: Vec::new(),
             conditions: Vec::new(),
             filtered_otherwise: false,
+            listed: Vec::new(),
             span,
         });
         let access = self.accesses.len() - 1;
@@ -661,6 +662,12 @@ impl Binder<'_> {
             if let Expression::IsNull { operand, negated } = conjunct {
                 noted.extend(self.null_condition(operand, *negated));
             }
+            if let Some((source, column, slot)) = listed(conjunct)
+                && only.is_none_or(|only| only == source)
+                && let Some(access) = self.scope().sources[source - 1].access
+            {
+                self.accesses[access].listed.push((column, slot));
+            }
             noted.retain(|(source, ..)| only.is_none_or(|only| only == *source));
             let mut told = 0;
             for (source, column, comparison, term) in noted {
@@ -766,4 +773,32 @@ fn trivial_rows(query: &Query) -> Option<Vec<Vec<Expression>>> {
     let closed = !rows.iter().flatten().any(deep);
     (identity && plain && closed && select.finish.order.is_empty() && query.ctes.is_empty())
         .then(|| rows.clone())
+}
+
+/// The source, its column and the variable of `column = ANY (variable)`.
+fn listed(conjunct: &Expression) -> Option<(usize, ColumnIndex, usize)> {
+    let Expression::Quantified {
+        relation: Relation::Equal,
+        left,
+        array,
+        all: false,
+    } = conjunct
+    else {
+        return None;
+    };
+    match (&**left, &**array) {
+        (
+            Expression::Column {
+                depth: 0,
+                source,
+                column,
+            },
+            Expression::Variable(slot),
+        ) => Some((
+            *source,
+            crate::expression::frame::column_index(*column),
+            *slot,
+        )),
+        _ => None,
+    }
 }

@@ -50,6 +50,7 @@ impl Binder<'_> {
             writes: Vec::new(),
             conditions: Vec::new(),
             filtered_otherwise: false,
+            listed: Vec::new(),
             span,
         });
         let mut columns = Vec::new();
@@ -372,6 +373,7 @@ impl Binder<'_> {
             writes,
             conditions: Vec::new(),
             filtered_otherwise: true,
+            listed: Vec::new(),
             span,
         });
         let checks = &context.constraints.of(table).checks;

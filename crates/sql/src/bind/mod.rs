@@ -116,6 +116,8 @@ pub(crate) struct RawAccess {
     pub(crate) writes: Vec<(ColumnIndex, RawWrite)>,
     pub(crate) conditions: Vec<(ColumnIndex, Comparison, RawTerm)>,
     pub(crate) filtered_otherwise: bool,
+    /// Columns that are compared with the elements of a variable's array.
+    pub(crate) listed: Vec<(ColumnIndex, usize)>,
     pub(crate) span: Span,
 }
 

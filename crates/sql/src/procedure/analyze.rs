@@ -924,6 +924,10 @@ impl CompiledProcedure {
             }
             RawWrite::OfData => WriteClass::OfData,
         };
+        let listed = |(column, slot): &(ColumnIndex, usize)| match state?.terms[*slot] {
+            Term::Parameter(parameter) => Some((*column, parameter)),
+            _ => None,
+        };
         statement
             .accesses
             .iter()
@@ -954,6 +958,7 @@ impl CompiledProcedure {
                     })
                     .collect(),
                 filtered_otherwise: access.filtered_otherwise,
+                listed: access.listed.iter().filter_map(listed).collect(),
                 span: access.span,
             })
             .collect()

@@ -201,6 +201,7 @@ fn statement(catalog: &Catalog, reach: &Reach, span: Span, numbers: &mut u32) ->
             writes,
             conditions: Vec::new(),
             filtered_otherwise: true,
+            listed: Vec::new(),
             span,
         });
     }

@@ -230,6 +230,7 @@ impl Type<'_> {
             writes: Vec::new(),
             conditions,
             filtered_otherwise: false,
+            listed: Vec::new(),
             span: NOWHERE,
         }
     }

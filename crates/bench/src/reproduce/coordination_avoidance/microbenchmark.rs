@@ -35,6 +35,7 @@ fn choices(effort: &Effort, protocol: ProtocolName, span: usize) -> Vec<Job> {
         calls: Calls::Writes(span),
         protocol,
         clients: *clients,
+        blocked: 0,
         round_trip_micros: MEDIAN_ROUND_TRIP_MICROS,
         transactions: effort.writes,
         millis_max: MILLIS_MAX,

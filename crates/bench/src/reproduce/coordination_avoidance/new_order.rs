@@ -25,6 +25,7 @@ pub(super) fn specified(effort: &Effort, protocol: ProtocolName, clients: u32) -
         calls: Calls::OrdersAsSpecified,
         protocol,
         clients,
+        blocked: 0,
         round_trip_micros: MEDIAN_ROUND_TRIP_MICROS,
         transactions: orders(effort, protocol, clients),
         millis_max: 10_000,

@@ -20,10 +20,23 @@ fn job(effort: &Effort, protocol: ProtocolName, clients: u32) -> Job {
         },
         protocol,
         clients: clients / u32::from(published::SERVERS),
+        blocked: 0,
         round_trip_micros: MEDIAN_ROUND_TRIP_MICROS,
         // Few clients need not be watched for as long; and locks let little through.
         transactions: effort.transactions.min(u64::from(clients) * 200),
         millis_max: effort.millis_max,
+    }
+}
+
+/// Writes alone, and else as Figure 4 has it.
+pub(super) fn writes(effort: &Effort, protocol: ProtocolName, clients: u32) -> Job {
+    Job {
+        calls: Calls::Items {
+            length: 4,
+            reads_percent: 0,
+            uniform: false,
+        },
+        ..job(effort, protocol, clients)
     }
 }
 

@@ -76,7 +76,8 @@ impl Figure {
         match self {
             Figure::Clients => clients::jobs(effort),
             Figure::Scaling => scaling::jobs(effort),
-            Figure::Default | Figure::Conditions | Figure::Blocked | Figure::Quorum => Vec::new(),
+            Figure::Blocked => blocked::jobs(effort),
+            Figure::Default | Figure::Conditions | Figure::Quorum => Vec::new(),
         }
     }
 
@@ -96,7 +97,7 @@ impl Figure {
             Figure::Default => default::section(effort, measured),
             Figure::Clients => clients::section(effort, results),
             Figure::Conditions => conditions::section(effort, measured),
-            Figure::Blocked => blocked::section(effort, measured),
+            Figure::Blocked => blocked::section(effort, results, measured),
             Figure::Scaling => scaling::section(effort, results),
             Figure::Quorum => quorum::section(effort.draws, settings.seed),
         }
@@ -177,7 +178,7 @@ impl Effort {
         transactions: 400_000,
         millis_max: 2_000,
         servers: &[10, 25, 50, 100, 200],
-        transactions_each: 4_000,
+        transactions_each: 3_000,
         draws: 1_000_000,
     };
 
