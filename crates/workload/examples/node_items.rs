@@ -97,11 +97,14 @@ fn run<P: Durable>(
     );
     let mut draw = |count: u64| -> VecDeque<(usize, Call)> {
         let call = |id: u64| {
-            let at = id as usize % callers.len();
-            let operation = callers[at].next();
+            let caller = id as usize % callers.len();
+            let operation = callers[caller].next();
+            let procedure = procedures[operation.procedure];
+            let home = planned.execution.home(procedure, &operation.arguments);
+            let at = home.map_or(caller, |home| usize::from(home.0));
             let call = Call {
                 id: CallId(id),
-                work: Work::Procedure(procedures[operation.procedure]),
+                work: Work::Procedure(procedure),
                 arguments: operation.arguments,
                 session: Session::default(),
             };

@@ -207,7 +207,7 @@ fn arrays_route_what_no_parameter_does() {
              INSERT INTO tags VALUES (p_item, p_tag);
              UPDATE items SET name = p_tag WHERE id = ANY (p_others); END;
          CREATE FUNCTION others(p_ids bigint[]) RETURNS SETOF text LANGUAGE SQL STABLE BEGIN ATOMIC
-             SELECT name FROM items WHERE NOT id = ANY (p_ids); END;
+             SELECT name FROM items WHERE id <> ALL (p_ids); END;
          CREATE FUNCTION named(p_names text[]) RETURNS SETOF bigint LANGUAGE SQL STABLE BEGIN ATOMIC
              SELECT id FROM items WHERE name = ANY (p_names); END;".into(),
     }])
