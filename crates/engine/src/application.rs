@@ -169,13 +169,14 @@ impl ExecutionPlan {
 
     /// The partition where a call of this procedure (its place in the application's list) with
     /// these arguments belongs, by its plan entry's routing parameter or array: its guards fall
-    /// there, or most of its accesses. `None` when any node may run it.
-    pub fn home(&self, procedure: usize, arguments: &[Value]) -> Option<PartitionId> {
+    /// there, or most of its accesses. `None` when any node may run it. Of partitions that have as much of it
+    /// as one another `turn` chooses, so that whoever counts its calls spreads them.
+    pub fn home(&self, procedure: usize, arguments: &[Value], turn: u64) -> Option<PartitionId> {
         let route = (*self.routes.get(procedure)?)?;
         let value = arguments.get(route.parameter)?;
         match (route.by_elements, value) {
             (false, value) => self.placed(route.table, value),
-            (true, Value::Array(elements)) => self.most(route.table, elements),
+            (true, Value::Array(elements)) => self.most(route.table, elements, turn),
             (true, _) => None,
         }
     }
@@ -187,16 +188,16 @@ impl ExecutionPlan {
         }
     }
 
-    /// The partition of most of these values, among the first [`ELEMENTS_MAX`]; of the first among equals.
-    fn most(&self, table: TableId, values: &[Value]) -> Option<PartitionId> {
+    /// The partition of most of these values, among the first [`ELEMENTS_MAX`].
+    fn most(&self, table: TableId, values: &[Value], turn: u64) -> Option<PartitionId> {
         let mut found = [(PartitionId(0), 0u32); ELEMENTS_MAX];
         let mut partitions = 0;
         for partition in values.iter().take(ELEMENTS_MAX) {
             let Some(partition) = self.placed(table, partition) else {
                 continue;
             };
-            let known = found[..partitions].iter_mut();
-            match known.into_iter().find(|(known, _)| *known == partition) {
+            let mut known = found[..partitions].iter_mut();
+            match known.find(|(known, _)| *known == partition) {
                 Some((_, count)) => *count += 1,
                 None => {
                     found[partitions] = (partition, 1);
@@ -204,9 +205,11 @@ impl ExecutionPlan {
                 }
             }
         }
-        let found = found[..partitions].iter().rev();
-        let most = found.max_by_key(|(_, count)| *count)?;
-        Some(most.0)
+        let found = &found[..partitions];
+        let most = found.iter().map(|(_, count)| *count).max()?;
+        let equals = || found.iter().filter(|(_, count)| *count == most);
+        let chosen = equals().nth((turn % equals().count() as u64) as usize);
+        chosen.map(|(partition, _)| *partition)
     }
 
     /// The assertions that a procedure (its place in the application's list) could break although

@@ -583,29 +583,33 @@ fn a_call_belongs_where_the_plan_routes_it() {
     let mut seen = std::collections::BTreeSet::new();
     for number in -20i64..20 {
         let name = Value::text(format!("box {number}"));
-        let of_box = execution.home(0, &[Value::Int(1), name.clone()]);
+        let of_box = execution.home(0, &[Value::Int(1), name.clone()], 0);
         assert_eq!(of_box, row_at(0, &[name, Value::Int(0)]));
-        let of_parcel = execution.home(1, &[Value::Int(1), Value::Int(number)]);
+        let of_parcel = execution.home(1, &[Value::Int(1), Value::Int(number)], 0);
         assert_eq!(of_parcel, row_at(1, &[Value::Int(number), Value::Int(0)]));
         seen.extend(of_box);
     }
     assert_eq!(seen.len(), usize::from(partitions));
-    assert_eq!(execution.home(0, &[Value::Int(1), Value::Null]), None);
-    assert_eq!(execution.home(3, &[]), None);
-    let of_all = |ids: &[i64]| {
+    assert_eq!(execution.home(0, &[Value::Int(1), Value::Null], 0), None);
+    assert_eq!(execution.home(3, &[], 0), None);
+    let in_turn = |ids: &[i64], turn| {
         let elements = ids.iter().map(|id| match id {
             -1 => Value::Null,
             id => Value::Int(*id),
         });
-        execution.home(2, &[Value::Array(elements.collect())])
+        execution.home(2, &[Value::Array(elements.collect())], turn)
     };
-    // A number modulo three: most of them, the first of as many, and nothing for what is nowhere.
+    let of_all = |ids: &[i64]| in_turn(ids, 0);
+    // A number modulo three: most of them, and nothing for what is nowhere.
     assert_eq!(of_all(&[0, 1, 4, 2]), Some(PartitionId(1)));
     assert_eq!(of_all(&[2, 1, 4, 5]), Some(PartitionId(2)));
     assert_eq!(of_all(&[-1, -1, 1]), Some(PartitionId(1)));
+    // Those that have as many as one another have their turns.
+    let turns = [0, 1, 2, 3].map(|turn| in_turn(&[4, 2, 1, 5, 3], turn));
+    assert_eq!(turns, [1, 2, 1, 2].map(|one| Some(PartitionId(one))));
     assert_eq!(of_all(&[]), None);
     assert_eq!(of_all(&[-1]), None);
-    assert_eq!(execution.home(2, &[Value::Null]), None);
+    assert_eq!(execution.home(2, &[Value::Null], 0), None);
     // Of a long list its beginning speaks for the rest.
     let long: Vec<i64> = (0..1_000).map(|n| if n < 16 { 3 } else { 1 }).collect();
     assert_eq!(of_all(&long), Some(PartitionId(0)));

@@ -125,7 +125,7 @@ impl<P: Protocol> Client<P> {
     }
 
     /// Makes a call ready for the node where its plan entry's routing parameter or array sends it; a call
-    /// that any node may run goes to the nodes in turn.
+    /// that any node may run goes to the nodes in turn, as do those of which several have as much.
     ///
     /// `plan` has to be the one that the cluster's nodes consult, and node `n` has to own partition
     /// `n`.
@@ -152,7 +152,7 @@ impl<P: Protocol> Client<P> {
         arguments: Arc<[Value]>,
         session: Session,
     ) -> Result<CallId, SubmitError> {
-        let node = match plan.home(procedure, &arguments) {
+        let node = match plan.home(procedure, &arguments, self.next) {
             Some(partition) => NodeId(partition.0),
             None => NodeId((self.next % self.inboxes.len() as u64) as u16),
         };

@@ -119,7 +119,7 @@ fn apart(planned: &PlannedApplication) -> (i64, i64, NodeId) {
     let home = |id| {
         planned
             .execution
-            .home(COUNT, &[Value::Int(id)])
+            .home(COUNT, &[Value::Int(id)], 0)
             .expect("it is routed")
     };
     let other = (1..IDS).find(|id| home(*id) != home(0));

@@ -265,7 +265,8 @@ impl<P: Simulated> Cluster<P> {
         let procedure = self.clients.procedures[operation.procedure];
         if self.clients.routed
             && let execution = &self.clients.planned.execution
-            && let Some(home) = execution.home(procedure, &operation.arguments)
+            && let turn = u64::from(number) + client.number
+            && let Some(home) = execution.home(procedure, &operation.arguments, turn)
         {
             client.at = home.0;
         }

@@ -100,7 +100,7 @@ fn run<P: Durable>(
             let caller = id as usize % callers.len();
             let operation = callers[caller].next();
             let procedure = procedures[operation.procedure];
-            let home = planned.execution.home(procedure, &operation.arguments);
+            let home = planned.execution.home(procedure, &operation.arguments, id);
             let at = home.map_or(caller, |home| usize::from(home.0));
             let call = Call {
                 id: CallId(id),

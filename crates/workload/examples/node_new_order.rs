@@ -143,9 +143,10 @@ fn main() {
     });
     let homes = (1..=scale.warehouses).map(|warehouse| {
         let arguments = [Value::Int(i64::from(warehouse)), Value::Int(1)];
-        let home = planned
-            .execution
-            .home(places[TransactionType::Delivery as usize], &arguments);
+        let home =
+            planned
+                .execution
+                .home(places[TransactionType::Delivery as usize], &arguments, 0);
         home.map_or(0, |home| home.0)
     });
     let homes: Vec<u16> = homes.collect();
