@@ -178,7 +178,7 @@ impl Effort {
         transactions: 400_000,
         millis_max: 2_000,
         servers: &[10, 25, 50, 100, 200],
-        transactions_each: 3_000,
+        transactions_each: 2_000,
         draws: 1_000_000,
     };
 
