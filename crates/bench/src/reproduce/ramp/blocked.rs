@@ -174,10 +174,11 @@ pub(super) fn section(effort: &Effort, results: &Results, measured: &Measured) -
                         left(percent)
                     }),
                     line(Origin::Published, Tone::Avoiding, &|_, published| published),
+                    // By another tone than what is measured, so that the two lines can be told apart.
                     Series {
-                        name: "RAMP-F".into(),
+                        name: "RAMP-F, five servers".into(),
                         origin: Origin::Simulated,
-                        tone: Tone::Avoiding,
+                        tone: Tone::Neutral,
                         points: few().map(|percent| (percent, simulated(percent))).collect(),
                     },
                 ],
