@@ -169,6 +169,20 @@ fn twitter_epinions_and_ycsb_need_nothing() {
 }
 
 #[test]
+fn the_report_says_by_which_array_ycsb_is_routed() {
+    let ycsb = Application::example("ycsb");
+    let text = anabranch_analysis::report::text::render(&ycsb.plan(), &ycsb.catalog, &ycsb.types);
+    for line in [
+        "○ get_all      free   routed by most of p_keys, read-only",
+        "○ put_all      free   routed by most of p_keys",
+        "○ read_item    free   routed by p_key, read-only",
+        "○ scan_items   free   runs anywhere, read-only",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+#[test]
 fn wikipedia_orders_its_watch_lists_alone() {
     let plan = Application::example("wikipedia").plan();
     expect(

@@ -256,9 +256,10 @@ fn what_is_offered_is_what_analysing_the_changed_files_says() {
             );
             assert!(!repair.change.types.is_empty(), "{name}: {}", repair.title);
             for of in &repair.change.types {
-                let routed = match of.after.routing.as_slice() {
-                    [] => "runs anywhere".to_owned(),
-                    names => format!("routed by {}", names.join(", ")),
+                let routed = match (of.after.routing.as_slice(), &of.after.routing_array) {
+                    ([], None) => "runs anywhere".to_owned(),
+                    ([], Some(array)) => format!("routed by most of {array}"),
+                    (names, _) => format!("routed by {}", names.join(", ")),
                 };
                 let class = format!("{:?}", of.after.class).to_lowercase();
                 let line = format!("{} {class} {routed}", of.name);
