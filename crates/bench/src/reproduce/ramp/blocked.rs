@@ -41,10 +41,15 @@ fn point(percent: f64) -> Point {
     }
 }
 
+/// Few blocked writes, in percent, and what the paper had left: these are simulated, beside none.
+fn few() -> impl Iterator<Item = (f64, f64)> {
+    let all = published::BLOCKED.into_iter();
+    all.filter(|(percent, _)| *percent <= FEW)
+}
+
 /// The percents of which simulated runs are made.
-fn few() -> impl Iterator<Item = f64> {
-    let percents = published::BLOCKED.iter().map(|(percent, _)| *percent);
-    percents.filter(|percent| *percent <= FEW)
+fn simulated_percents() -> impl Iterator<Item = f64> {
+    std::iter::once(0.0).chain(few().map(|(percent, _)| percent))
 }
 
 fn job(effort: &Effort, percent: f64) -> Job {
@@ -56,8 +61,9 @@ fn job(effort: &Effort, percent: f64) -> Job {
 
 /// The simulated runs that it needs.
 pub(super) fn jobs(effort: &Effort) -> Vec<Job> {
-    let all = std::iter::once(0.0).chain(few());
-    all.map(|percent| job(effort, percent)).collect()
+    simulated_percents()
+        .map(|percent| job(effort, percent))
+        .collect()
 }
 
 /// What it needs measured.
@@ -89,11 +95,9 @@ pub(super) fn section(effort: &Effort, results: &Results, measured: &Measured) -
         let rate = |percent| results.of(&job(effort, percent)).per_second;
         rate(percent) / rate(0.0)
     };
-    let alone = few().map(|percent| {
+    let alone = few().map(|(percent, published)| {
         let what = format!("RAMP-F, {percent}% of writes blocked, of none blocked, five servers");
-        let found = Comparison::simulated(what, "x", simulated(percent));
-        let published = published::BLOCKED.iter().find(|(of, _)| *of == percent);
-        let found = found.beside(published.map(|(_, left)| *left));
+        let found = Comparison::simulated(what, "x", simulated(percent)).beside(published);
         match percent {
             FEW => found.aimed_at(Target::AtLeast(LEFT_OF_FEW)),
             _ => found,
@@ -126,7 +130,7 @@ pub(super) fn section(effort: &Effort, results: &Results, measured: &Measured) -
         (what, patient(millis))
     }));
     let runs = runs.map(|(what, point)| measured_run(what, point, fast, measured.of(point, fast)));
-    let simulated_runs = std::iter::once(0.0).chain(few()).map(|percent| {
+    let simulated_runs = simulated_percents().map(|percent| {
         let job = job(effort, percent);
         let what = format!("{percent}% blocked, five servers");
         run_line(what, &job, results.of(&job))
@@ -179,7 +183,9 @@ pub(super) fn section(effort: &Effort, results: &Results, measured: &Measured) -
                         name: "RAMP-F, five servers".into(),
                         origin: Origin::Simulated,
                         tone: Tone::Neutral,
-                        points: few().map(|percent| (percent, simulated(percent))).collect(),
+                        points: few()
+                            .map(|(percent, _)| (percent, simulated(percent)))
+                            .collect(),
                     },
                 ],
                 levels: Vec::new(),
