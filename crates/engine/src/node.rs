@@ -136,6 +136,8 @@ pub struct Node<P: Protocol> {
     /// Numbers for identity columns.
     sequences: Rc<NodeSequences>,
     probe: ActivityProbe,
+    /// How many steps its protocol has taken.
+    steps: u64,
 }
 
 /// One attempt of one call.
@@ -271,6 +273,7 @@ impl<P: Protocol> Node<P> {
             next_sequence: options.life.0.saturating_sub(1) << LIFE_SHIFT,
             next_alarm: 0,
             probe: ActivityProbe::default(),
+            steps: 0,
             sequences: Rc::new(NodeSequences::new(home, partitions)),
         }
     }
@@ -298,6 +301,12 @@ impl<P: Protocol> Node<P> {
     /// Its protocol, to look at.
     pub fn protocol(&self) -> &P {
         &self.protocol
+    }
+
+    /// How many steps its protocol has taken, recovery being one: while this stays the same, so does the
+    /// protocol.
+    pub fn steps(&self) -> u64 {
+        self.steps
     }
 
     /// Gives up the node for its protocol, and so its store.
@@ -366,6 +375,7 @@ impl<P: Protocol> Node<P> {
     /// Has the protocol take one input.
     fn tell(&mut self, now: Ticks, input: Input<P::Message>) {
         let before = self.probe.enter(Activity::Protocol);
+        self.steps += 1;
         self.protocol.step(now, input, &mut self.out);
         self.probe.enter(before);
     }
@@ -733,6 +743,7 @@ impl<P: Protocol> Node<P> {
 impl<P: Durable> Node<P> {
     /// What it had made durable has been replayed: goes on with what was under way.
     pub fn recover(&mut self, now: Ticks, out: &mut NodeOutbox<P::Message>) {
+        self.steps += 1;
         self.protocol.recover(now, &mut self.out);
         self.settle(now, out);
     }

@@ -412,11 +412,21 @@ impl<P: Simulated> Cluster<P> {
         if self.hosts[usize::from(node)].replica().is_some() {
             self.check_replica(node);
         }
-        let host = &mut self.hosts[usize::from(node)];
-        host.steps += 1;
         let every = self.watch.invariants_every;
-        if every > 0
-            && host.steps.is_multiple_of(every)
+        if every == 0 {
+            return;
+        }
+        let host = &mut self.hosts[usize::from(node)];
+        // Between its steps a protocol is as it was: what a replica hears from the others, most of all
+        // that they are there, changes nothing to look at.
+        let Some(progress) = host.progress() else {
+            return;
+        };
+        if host.looked.replace(progress) == Some(progress) {
+            return;
+        }
+        host.steps += 1;
+        if host.steps.is_multiple_of(every)
             && let Some(alive) = host.node()
             && let Err(broken) = alive.protocol().check_invariants()
         {

@@ -80,7 +80,10 @@ pub(crate) struct Host<P: Simulated> {
     pub(crate) unconfirmed: VecDeque<(u64, u16, Packet<P::Message>)>,
     /// How often it has come back.
     returns: u64,
+    /// How many steps its node's protocol has been seen to have taken, in all of its lives.
     pub(crate) steps: u32,
+    /// In which life its node was last looked at, and after how many steps of that life.
+    pub(crate) looked: Option<(Incarnation, u64)>,
     /// What its cores do, where that costs time.
     pub(crate) cores: Cores<NodeInput<P::Message>>,
     /// How many crashes keep it down.
@@ -141,6 +144,7 @@ impl<P: Simulated> Host<P> {
             unconfirmed: VecDeque::new(),
             returns: 0,
             steps: 0,
+            looked: None,
             cores: Cores::default(),
             crashes: 0,
             troubles: BTreeMap::new(),
@@ -182,6 +186,17 @@ impl<P: Simulated> Host<P> {
             Seat::Replica(_) => Some(Incarnation(self.returns)),
             Seat::Plain(_) | Seat::Down(_) => None,
         }
+    }
+
+    /// The life of its node, and how many steps of that there were; nothing where no node is.
+    pub(crate) fn progress(&self) -> Option<(Incarnation, u64)> {
+        let (node, life) = match &self.seat {
+            Seat::Plain(plain) => (&**plain, Incarnation::FIRST),
+            Seat::Logged(durable) => (durable.node(), durable.life()),
+            Seat::Replica(replica) => replica.serving()?,
+            Seat::Down(_) => return None,
+        };
+        Some((life, node.steps()))
     }
 
     pub(crate) fn is_down(&self) -> bool {
@@ -624,6 +639,7 @@ impl<P: Simulated> Cluster<P> {
         };
         self.out = Some(out);
         self.after_step(node, flushed);
+        self.check_node(node);
         self.reset_tick(node);
     }
 

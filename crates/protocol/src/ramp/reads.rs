@@ -1,5 +1,7 @@
 //! The rounds of reads of the transactions that run at a node (ramp.txt, Algorithm 1, GET_ALL).
 
+use std::borrow::Cow;
+
 use anabranch_storage::ItemTag;
 use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use smallvec::SmallVec;
@@ -557,13 +559,14 @@ impl RampNode {
         attempts.sort_unstable_by_key(|(id, _)| *id);
         for (id, attempt) in attempts {
             self.check_decided(attempt)?;
-            let idle = matches!(attempt.phase, Phase::Idle);
-            let mut attempt = attempt.clone();
-            if idle {
-                attempt.take_in();
-            }
-            if idle && !self.missing(&attempt).is_empty() && attempt.views.len() > 1 {
-                return Err(format!("RAMP-I4: {id:?} has been given a fractured view"));
+            let mut attempt = Cow::Borrowed(&**attempt);
+            if matches!(attempt.phase, Phase::Idle) {
+                if !attempt.batch.parts.is_empty() {
+                    attempt.to_mut().take_in();
+                }
+                if !self.missing(&attempt).is_empty() && attempt.views.len() > 1 {
+                    return Err(format!("RAMP-I4: {id:?} has been given a fractured view"));
+                }
             }
             let mut partitions: Vec<_> = attempt.views.iter().map(|view| view.partition).collect();
             partitions.sort_unstable();
