@@ -54,6 +54,32 @@ fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
     }
 }
 
+/// Of more than a few nodes an owner looks in another way for what a reader may have to be told of.
+#[test]
+fn many_nodes_are_told_of_what_they_miss_under_the_ramps() {
+    let (nodes, clients) = (12, 24);
+    let prepared = Prepared::new("register", nodes).unwrap();
+    for protocol in RAMPS {
+        let mut races = 0;
+        for (level, seed) in [FaultLevel::None, FaultLevel::Storm]
+            .into_iter()
+            .flat_map(|level| (0..4).map(move |seed| (level, seed)))
+        {
+            let network = Network::lan();
+            let case = Case::new(protocol, seed, nodes, clients, 400, network, level);
+            let report = case.run(&prepared).unwrap();
+            let what = format!("{} {} {seed}", protocol.name(), level.name());
+            assert_eq!(report.verdict, Verdict::Fine, "{what}");
+            let sometimes = report.happened.sometimes;
+            races += sometimes
+                .get("a second round of reads repaired a race")
+                .copied()
+                .unwrap_or(0);
+        }
+        assert!(races > 0, "{}: no race was repaired", protocol.name());
+    }
+}
+
 /// No run is named weak for what its workload cannot show.
 #[test]
 fn only_what_may_fracture_is_expected_to_be_repaired() {

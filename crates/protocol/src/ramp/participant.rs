@@ -174,6 +174,8 @@ pub(super) struct Participant {
     /// By coordinator: the highest commit timestamp ever in `shown`. Most readers know more of most
     /// coordinators than that, and so pass over them at a glance.
     shown_max: Vec<Timestamp>,
+    /// None of `shown` was installed before this.
+    shown_since: CommitSequence,
     /// By item: the keys of `recent` that wrote it, and can be seen in some snapshot.
     writers: Writers,
     /// Whether what is replaced is not seen any more, and not asked for.
@@ -247,6 +249,7 @@ impl Participant {
             repeats: BTreeMap::new(),
             shown: vec![ShownBy::default(); nodes],
             shown_max: vec![Timestamp::ZERO; nodes],
+            shown_since: CommitSequence::LOADED,
             writers: Writers::default(),
             replaces: !options.causal && !options.sticky && !options.binds(),
             aside: vec![AsideBy::default(); nodes],

@@ -161,7 +161,7 @@ impl Effort {
         long: Pace {
             millis: 1_000,
             warmup_millis: 250,
-            rounds: 9,
+            rounds: 7,
         },
         short: Pace {
             millis: 300,
@@ -175,10 +175,10 @@ impl Effort {
         skews: &[0, 50, 80, 90, 99],
         clients: &[50, 500, 2_000, 5_000, 10_000],
         items_all: 1_000_000,
-        transactions: 400_000,
+        transactions: 200_000,
         millis_max: 2_000,
         servers: &[10, 25, 50, 100, 200],
-        transactions_each: 2_000,
+        transactions_each: 1_500,
         draws: 1_000_000,
     };
 

@@ -15,6 +15,9 @@ use crate::ramp::message::{Evidence, Known, Slots};
 use crate::ramp::siblings::Trace;
 use crate::ramp::stability::Stability;
 
+/// Of so many coordinators it is looked up at each read what the reader may have to be told of.
+const COORDINATORS_FEW: usize = 8;
+
 impl Participant {
     /// The transactions in a snapshot that wrote what was read and can be seen there, except those that were
     /// known to be stable. What they wrote tells, not the versions: a version may have been replaced since,
@@ -91,8 +94,25 @@ impl Participant {
         }
     }
 
-    /// The first commit here of a transaction that somebody did not know to be stable.
+    /// The first commit here of a transaction that somebody did not know to be stable, or an earlier one; none
+    /// if there is none. Whoever reads nothing newer needs no evidence.
     pub(super) fn first_unknown(&self, known: &Known) -> Option<CommitSequence> {
+        // News of each of many coordinators come seldom, so that most have something here that a reader
+        // does not know to be stable. To find the first of all would take a cache miss or two for each
+        // coordinator, at each read; it is cheaper to look at the few items that were written since
+        // anything is remembered.
+        let first = match self.shown.len() {
+            0..=COORDINATORS_FEW => self.first_shown(known),
+            _ => (!self.recent.is_empty()).then_some(self.shown_since),
+        };
+        match self.first_left_out(known) {
+            Some(left_out) => Some(first.map_or(left_out, |first| first.min(left_out))),
+            None => first,
+        }
+    }
+
+    /// The first commit in `shown` of a transaction that somebody did not know to be stable.
+    fn first_shown(&self, known: &Known) -> Option<CommitSequence> {
         let newest = self.shown_max.iter().enumerate();
         let first = newest.filter_map(|(node, newest)| {
             let (shown, known) = (&self.shown[node], known.floor(node));
@@ -102,11 +122,7 @@ impl Participant {
             let first = shown.all().get(shown.first_above(known))?;
             Some(first.sequence)
         });
-        let first = first.min();
-        match self.first_left_out(known) {
-            Some(left_out) => Some(first.map_or(left_out, |first| first.min(left_out))),
-            None => first,
-        }
+        first.min()
     }
 
     /// Whether somebody who knows this to be stable may need evidence that is not there any more. By the
@@ -141,6 +157,9 @@ impl Participant {
                 }
             }
         }
+        let oldest = self.shown.iter().filter_map(|shown| shown.all().front());
+        let since = oldest.map(|oldest| oldest.sequence).min();
+        self.shown_since = since.unwrap_or_else(|| self.store.last());
         self.settle_aside(settled);
         if !self.repeats.is_empty() {
             self.repeats
@@ -173,6 +192,7 @@ impl Participant {
             self.writers.add(*tag, sequence, commit, assigned);
         }
         self.shown_max[node] = self.shown_max[node].max(commit);
+        self.shown_since = self.shown_since.min(sequence);
         self.shown[node].push(self.partition, sequence, commit, trace);
         let slots = Slots::new();
         self.recent.insert(commit, Recent { sequence, slots });

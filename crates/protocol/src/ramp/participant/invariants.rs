@@ -41,6 +41,14 @@ impl Participant {
                 }
                 sequence = next.sequence;
             }
+            if let Some(oldest) = shown.all().front()
+                && oldest.sequence < self.shown_since
+            {
+                return Err(format!(
+                    "RAMP-I2: {oldest:?} is remembered, and was installed before {}",
+                    self.shown_since
+                ));
+            }
             if sequence > self.store.last() {
                 return Err(format!(
                     "RAMP-I2: {sequence} is remembered and was not installed"
