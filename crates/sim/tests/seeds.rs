@@ -57,7 +57,7 @@ fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
 /// Of more than a few nodes an owner looks in another way for what a reader may have to be told of.
 #[test]
 fn many_nodes_are_told_of_what_they_miss_under_the_ramps() {
-    let (nodes, clients) = (12, 24);
+    let (nodes, clients) = (9, 48);
     let prepared = Prepared::new("register", nodes).unwrap();
     for protocol in RAMPS {
         let mut races = 0;
@@ -66,7 +66,7 @@ fn many_nodes_are_told_of_what_they_miss_under_the_ramps() {
             .flat_map(|level| (0..4).map(move |seed| (level, seed)))
         {
             let network = Network::lan();
-            let case = Case::new(protocol, seed, nodes, clients, 400, network, level);
+            let case = Case::new(protocol, seed, nodes, clients, 1_000, network, level);
             let report = case.run(&prepared).unwrap();
             let what = format!("{} {} {seed}", protocol.name(), level.name());
             assert_eq!(report.verdict, Verdict::Fine, "{what}");
