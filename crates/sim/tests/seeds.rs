@@ -55,7 +55,7 @@ fn sweep(workload: &str, protocol: ProtocolName, seeds: u64) {
 }
 
 /// An owner looks for evidence only beside what was written lately, and of more than a few nodes it finds that out in
-/// another way. While a history is recorded it looks beside all that is read: without one, the answers tell.
+/// another way. So it does while a history is recorded, and while there are answers alone to tell by.
 #[test]
 fn readers_are_told_of_what_they_miss_by_few_nodes_and_by_many_under_the_ramps() {
     for (nodes, clients) in [(3, 16), (9, 48)] {

@@ -289,7 +289,13 @@ impl Store {
         let mut rest = reads.peekable();
         while let Some(read) = rest.next() {
             let (Read::Point { table, key }, false) = (read, self.is_recording()) else {
-                if since.is_some() {
+                let may_come_of = |since| match read {
+                    Read::Point { table, key } => is_since(self.item(*table, key), since),
+                    Read::Range { .. } => true,
+                };
+                // What is recorded is told of like what is not: else simulated histories would
+                // show nothing of whoever was passed over by mistake.
+                if since.is_some_and(may_come_of) {
                     touched.push(fetched.len());
                 }
                 let view = view_of(read.table())?;
@@ -309,8 +315,7 @@ impl Store {
             self.find_points(*table, keys, &mut found);
             if let Some(since) = since {
                 let places = (fetched.len()..).zip(&found);
-                let changed = places
-                    .filter(|(_, item)| item.is_none_or(|item| item.latest().sequence() >= since));
+                let changed = places.filter(|(_, item)| is_since(**item, since));
                 touched.extend(changed.map(|(place, _)| place));
             }
             let row = |item: &Item| live(item, view).and_then(row_of);
@@ -448,6 +453,11 @@ pub(crate) fn touch<'i>(items: impl Iterator<Item = &'i Item>) {
         sum = lines.fold(sum, |sum, line| sum ^ line[0]);
     }
     std::hint::black_box(sum);
+}
+
+/// Whether what is found of a key, or that nothing is, may come of a commit at or after another.
+fn is_since(item: Option<&Item>, since: CommitSequence) -> bool {
+    item.is_none_or(|item| item.latest().sequence() >= since)
 }
 
 fn row_of(version: &Version) -> Option<Row> {

@@ -7,7 +7,7 @@ use anabranch_storage::{
     ApplyError, Commit, CommitSequence, ItemTag, LoadError, SlotValues, Store, StoreSettings,
 };
 use anabranch_types::{
-    Effect, Fetched, Key, NodeId, Patch, Read, SlotId, TableId, Ticks, Timestamp, Value,
+    Effect, Fetched, Key, KeyRange, NodeId, Patch, Read, SlotId, TableId, Ticks, Timestamp, Value,
 };
 use smallvec::{SmallVec, smallvec};
 use support::*;
@@ -254,18 +254,31 @@ fn answers_that_a_later_commit_may_have_touched_are_named() {
         table: TABLE,
         key: key(id),
     };
-    let reads = [point(1), point(2), point(3)];
-    let touched = |since| {
-        let (mut fetched, mut touched) = (Vec::new(), SmallVec::new());
-        store
-            .fetch_all(reads.iter(), None, since, &mut fetched, &mut touched)
-            .unwrap();
-        assert_eq!(fetched.len(), 3);
-        touched.into_vec()
+    let range = Read::Range {
+        table: TABLE,
+        index: None,
+        range: KeyRange::prefix_of(Key::empty()),
+        reverse: false,
+        limit: None,
     };
-    assert_eq!(touched(None), Vec::<usize>::new());
-    assert_eq!(touched(Some(since)), [0, 1, 2]);
-    assert_eq!(touched(Some(store.last())), [1, 2]);
+    let reads = [point(1), point(2), point(3), range];
+    // A store that records what is read names the same.
+    for recorded in [false, true] {
+        if recorded {
+            store.record();
+        }
+        let touched = |since| {
+            let (mut fetched, mut touched) = (Vec::new(), SmallVec::new());
+            store
+                .fetch_all(reads.iter(), None, since, &mut fetched, &mut touched)
+                .unwrap();
+            assert_eq!(fetched.len(), 4);
+            touched.into_vec()
+        };
+        assert_eq!(touched(None), Vec::<usize>::new());
+        assert_eq!(touched(Some(since)), [0, 1, 2, 3]);
+        assert_eq!(touched(Some(store.last())), [1, 2, 3]);
+    }
 }
 
 /// Late effects: registers keep the highest timestamp, counters take every effect.
