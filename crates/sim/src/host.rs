@@ -155,10 +155,15 @@ impl<P: Simulated> Host<P> {
 
     /// The node, if it is alive; of a replica, if the node runs here as far as the replica knows.
     pub(crate) fn node(&self) -> Option<&Node<P>> {
+        self.alive().map(|(node, _)| node)
+    }
+
+    /// The node, and which of its lives this is.
+    fn alive(&self) -> Option<(&Node<P>, Incarnation)> {
         match &self.seat {
-            Seat::Plain(node) => Some(node),
-            Seat::Logged(durable) => Some(durable.node()),
-            Seat::Replica(replica) => replica.serving().map(|(node, _)| node),
+            Seat::Plain(node) => Some((node, Incarnation::FIRST)),
+            Seat::Logged(durable) => Some((durable.node(), durable.life())),
+            Seat::Replica(replica) => replica.serving(),
             Seat::Down(_) => None,
         }
     }
@@ -190,13 +195,7 @@ impl<P: Simulated> Host<P> {
 
     /// The life of its node, and how many steps of that there were; nothing where no node is.
     pub(crate) fn progress(&self) -> Option<(Incarnation, u64)> {
-        let (node, life) = match &self.seat {
-            Seat::Plain(plain) => (&**plain, Incarnation::FIRST),
-            Seat::Logged(durable) => (durable.node(), durable.life()),
-            Seat::Replica(replica) => replica.serving()?,
-            Seat::Down(_) => return None,
-        };
-        Some((life, node.steps()))
+        self.alive().map(|(node, life)| (life, node.steps()))
     }
 
     pub(crate) fn is_down(&self) -> bool {
