@@ -1,9 +1,9 @@
 //! Runs on the embedded cluster: described by values, so that figures can share one.
 //!
 //! They run one after the other, since each wants all processors. Points over the same database and
-//! protocols take turns in each round, so that a machine whose speed drifts is as kind to one as to the
-//! other. Of several rounds the run with the median rate counts, and of two things that are compared the
-//! median of their ratios, each taken within one round.
+//! protocols take turns in each round, in another order each time, so that a machine whose speed drifts is
+//! as kind to one as to the other. Of several rounds the run with the median rate counts, and of two things
+//! that are compared the median of their ratios, each taken within one round.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -175,10 +175,10 @@ impl Measured {
                 for (point, (pace, protocols)) in wanted {
                     let settings = settings(point, pace, seed);
                     let experiment = Experiment::new(point.parameters(), settings)?;
-                    for protocol in *protocols {
+                    for protocol in in_turn(protocols, round) {
                         progress(&format!("{done} of {all} measured runs"));
-                        let run = run_once(&planned, &experiment, *protocol, stores.clone())?;
-                        measured.0.entry((*point, *protocol)).or_default().push(run);
+                        let run = run_once(&planned, &experiment, protocol, stores.clone())?;
+                        measured.0.entry((*point, protocol)).or_default().push(run);
                         done += 1;
                     }
                 }
@@ -186,6 +186,17 @@ impl Measured {
         }
         Ok(measured)
     }
+}
+
+/// The protocols in the order of a round, which is another in each, so that none gains by its place or by what
+/// always runs before it.
+fn in_turn(protocols: &[ProtocolChoice], round: usize) -> Vec<ProtocolChoice> {
+    let mut order = protocols.to_vec();
+    order.rotate_left(round % protocols.len().max(1));
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    order
 }
 
 fn run_once(
@@ -232,7 +243,27 @@ fn settings(point: &Point, pace: &Pace, seed: u64) -> Settings {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Effort, MEASURED};
     use super::*;
+
+    #[test]
+    fn no_protocol_gains_by_its_place_in_a_round() {
+        let rounds: Vec<Vec<ProtocolChoice>> = (0..Effort::FULL.long.rounds)
+            .map(|round| in_turn(&MEASURED, round))
+            .collect();
+        for one in MEASURED {
+            for other in MEASURED.iter().filter(|other| **other != one) {
+                let place = |of, order: &[_]| order.iter().position(|at| *at == of);
+                let before = |order: &&Vec<_>| place(one, order) < place(*other, order);
+                let earlier = rounds.iter().filter(before).count();
+                assert!(
+                    (2..=5).contains(&earlier),
+                    "{one:?} before {other:?}: {earlier}"
+                );
+            }
+        }
+        assert!(rounds.iter().all(|order| order.len() == MEASURED.len()));
+    }
 
     #[test]
     fn each_point_is_measured_once_under_each_protocol() {

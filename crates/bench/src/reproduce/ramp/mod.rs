@@ -164,9 +164,9 @@ impl Effort {
             rounds: 7,
         },
         short: Pace {
-            millis: 300,
+            millis: 200,
             warmup_millis: 100,
-            rounds: 3,
+            rounds: 5,
         },
         reads: &[0, 25, 50, 75, 95, 100],
         lengths: &[2, 4, 8, 16, 32, 64, 128],
