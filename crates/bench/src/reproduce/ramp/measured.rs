@@ -243,6 +243,8 @@ fn settings(point: &Point, pace: &Pace, seed: u64) -> Settings {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::super::{Effort, MEASURED};
     use super::*;
 
@@ -251,9 +253,11 @@ mod tests {
         let rounds: Vec<Vec<ProtocolChoice>> = (0..Effort::FULL.long.rounds)
             .map(|round| in_turn(&MEASURED, round))
             .collect();
+        let place = |of, order: &[_]| order.iter().position(|at| *at == of);
         for one in MEASURED {
+            let places: BTreeSet<_> = rounds.iter().map(|order| place(one, order)).collect();
+            assert!(places.len() >= 4, "{one:?} has the places {places:?}");
             for other in MEASURED.iter().filter(|other| **other != one) {
-                let place = |of, order: &[_]| order.iter().position(|at| *at == of);
                 let before = |order: &&Vec<_>| place(one, order) < place(*other, order);
                 let earlier = rounds.iter().filter(before).count();
                 assert!(
