@@ -1,6 +1,7 @@
 //! anabranch: the transactional database that coordinates only when it must.
 //!
-//! This crate is the library's public face and the `anabranch` binary. The rooms behind it:
+//! This crate is the library's public face and the `anabranch` binary. The [glossary] defines
+//! the project's terms. The crates behind it:
 //!
 //! * [`types`]: values, keys, rows, effects.
 //! * [`sql`]: PostgreSQL's SQL to a catalog and compiled procedures.
@@ -9,6 +10,8 @@
 //! * [`server`]: the embedded cluster.
 //! * [`sim`]: a whole cluster in virtual time.
 //! * [`workload`] and [`mod@bench`]: benchmark applications and experiments on them.
+//!
+//! [glossary]: https://github.com/anabranch/anabranch/blob/main/docs/glossary.md
 
 pub use anabranch_analysis as analysis;
 pub use anabranch_bench as bench;

@@ -1,7 +1,9 @@
-//! The vocabulary every other room shares: identifiers, time, values, rows and keys.
+//! The vocabulary that all other crates share: identifiers, time, values, rows and keys.
 //!
 //! Nothing here decides anything and nothing here does IO. A type belongs in this crate when two
-//! rooms that do not know each other must agree on it.
+//! crates that do not know each other must agree on it. The [glossary] defines the project's terms.
+//!
+//! [glossary]: https://github.com/anabranch/anabranch/blob/main/docs/glossary.md
 //!
 //! * [`id`]: newtypes for everything that is numbered.
 //! * [`time`]: virtual time ([`Ticks`]) and transaction timestamps ([`Timestamp`]).
