@@ -6,29 +6,10 @@ use anabranch_sql::testing::ready;
 use anabranch_types::{ColumnIndex, Effect, Key, TableId, Value};
 
 use super::World;
-use super::keys::Ran;
+use super::call::{Call, Ran, Side};
 use super::merge::{Merged, merge};
 use super::state::{Attempt, Log, State};
 use super::validity::{violated, violated_since};
-
-/// Where a call runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    /// Before replicas diverge.
-    Before,
-    Left,
-    Right,
-}
-
-/// One call.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Call {
-    pub(super) procedure: usize,
-    pub(super) arguments: Vec<Value>,
-    pub(super) side: Side,
-    /// Different in each call of a case.
-    pub(super) number: u64,
-}
 
 /// Rows, and calls in the order of their timestamps.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -9,7 +9,8 @@ use anabranch_sql::summary::StatementId;
 use anabranch_types::{Effect, Key, Row, TableId};
 
 use super::Explorer;
-use super::case::{Call, Case, Side};
+use super::call::{Call, Side};
+use super::case::Case;
 use super::merge::{Merged, merge};
 use super::show::{Counterexample, inserts};
 use super::state::{Attempt, Log, State};

@@ -8,7 +8,8 @@ use anabranch_sql::summary::{Comparison, Term};
 use anabranch_types::{DataType, Decimal, TableId, Value};
 
 use super::World;
-use super::case::{Call, Case, Side};
+use super::call::{Call, Side};
+use super::case::Case;
 use super::generate::Generator;
 use crate::proof::{InvalidMerge, ModelCall};
 

@@ -7,7 +7,8 @@
 
 use anabranch_sql::summary::Role;
 
-use super::case::{Call, Case, Lost, Met, are_ordered};
+use super::call::Call;
+use super::case::{Case, Lost, Met, are_ordered};
 use super::generate::{Generator, Source, Tried};
 use super::show::{self, Counterexample};
 use super::state::Log;

@@ -11,23 +11,9 @@ use anabranch_sql::summary::{StatementId, Term};
 use anabranch_types::{ColumnIndex, Effect, Row, TableId, Value};
 
 use super::World;
-use super::case::Call;
+use super::call::Ran;
 use super::state::Log;
 use crate::plan::{Guard, GuardKeeping, GuardKey};
-
-/// A call, and what it has done where it has run.
-#[derive(Clone, Copy)]
-pub(super) struct Ran<'c> {
-    pub(super) call: &'c Call,
-    pub(super) log: Option<&'c Log>,
-}
-
-impl<'c> Ran<'c> {
-    /// One of which nothing is known but its arguments.
-    pub(super) fn unseen(call: &'c Call) -> Ran<'c> {
-        Ran { call, log: None }
-    }
-}
 
 impl World<'_> {
     /// Whether the plan orders two calls: both hold a guard on one item, for one invariant, by keys

@@ -3,7 +3,8 @@
 use anabranch_types::Value;
 
 use super::World;
-use super::case::{Case, Side};
+use super::call::Side;
+use super::case::Case;
 
 /// So many times another value is tried in the place of one: numbers are for the eye.
 const SMALLER_MAX: u32 = 200;

@@ -22,6 +22,7 @@
 //! state, never a part of one; and isolation is tried by outcomes alone (two calls that come to what
 //! neither order of them comes to; where the plan does not order the two for it, in a column that both write).
 
+mod call;
 mod case;
 mod committed;
 mod concrete;
@@ -52,7 +53,8 @@ use crate::footprint::Footprint;
 use crate::invariant::{self, Declared, not_null_name};
 use crate::plan::{Confluence, Invariant, InvariantKind, MergePolicy, Plan, gives_numbers};
 use crate::proof::{Check, invalid_merges};
-use case::{Call, Case, Lost, Met, Outcome, are_ordered};
+use call::Call;
+use case::{Case, Lost, Met, Outcome, are_ordered};
 use generate::{Generator, Source};
 use state::{Done, Log, State};
 

@@ -4,7 +4,8 @@ use anabranch_sql::expression::text::literal;
 use anabranch_types::{DataType, Effect, TableId, Value};
 
 use super::World;
-use super::case::{Call, Case, Side};
+use super::call::{Call, Side};
+use super::case::Case;
 use super::generate::quoted;
 use super::state::{Log, State};
 

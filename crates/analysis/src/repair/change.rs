@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use anabranch_sql::summary::TransactionSummary;
 
 use crate::plan::{CoordinationClass, GuardKeeping, Plan, PlanEntry};
-use crate::report::notes::guard_line;
 
 /// How much a plan coordinates: what comes first counts most, less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,7 +103,7 @@ impl TypePlan {
     fn of(plan: &Plan, entry: &PlanEntry, summary: &TransactionSummary) -> TypePlan {
         let mut guards: Vec<String> = Vec::new();
         for guard in &entry.guards {
-            let line = guard_line(guard);
+            let line = guard.to_string();
             if !guards.contains(&line) {
                 guards.push(line);
             }

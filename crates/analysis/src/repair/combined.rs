@@ -146,7 +146,7 @@ fn made(
     repair.places.clone_from(&from.repair.places);
     for span in &candidate.at {
         let place = place_of(own, traced(&from.edits, *span));
-        let is_new = |place: &(String, usize)| !repair.places.contains(place);
+        let is_new = |place: &(String, u32)| !repair.places.contains(place);
         let place = place.filter(is_new);
         repair.places.extend(place);
     }

@@ -91,7 +91,7 @@ pub struct Repair {
     /// The changes that are made together, in their order. Empty of a single one.
     pub steps: Vec<Step>,
     /// Where: file and line.
-    pub places: Vec<(String, usize)>,
+    pub places: Vec<(String, u32)>,
     /// The change of the files, as `diff -u` shows it; empty where another guarantee is asked for.
     pub diff: String,
     /// The change of the plan.
@@ -241,9 +241,9 @@ fn order(cost: Cost, candidate: &Candidate) -> impl Ord + use<> {
 }
 
 /// Where something is: file and line.
-fn place_of(files: &[SourceFile], at: Span) -> Option<(String, usize)> {
+fn place_of(files: &[SourceFile], at: Span) -> Option<(String, u32)> {
     let file = files.get(usize::from(at.file))?;
-    let line = crate::report::text::line_of(&file.text, at.start);
+    let line = file.line_column(at.start).0;
     Some((file.name.clone(), line))
 }
 

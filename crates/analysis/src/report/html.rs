@@ -301,7 +301,7 @@ impl Page<'_> {
         let (Some(file), Some(text)) = (file, text) else {
             return;
         };
-        let line = super::text::line_of(&file.text, span.start);
+        let line = file.line_column(span.start).0;
         let _ = writeln!(
             out,
             "<details><summary>{}:{line}</summary><pre>{}</pre></details>",

@@ -57,7 +57,7 @@ struct New<'a> {
     rule: &'a str,
     message: String,
     file: Option<&'a str>,
-    line: Option<usize>,
+    line: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -124,7 +124,7 @@ struct Effect {
     statement: u32,
     text: String,
     file: String,
-    line: usize,
+    line: u32,
 }
 
 #[derive(Serialize)]
@@ -275,7 +275,7 @@ fn new<'a>(finding: &Finding<'a>) -> New<'a> {
         rule: finding.rule.code,
         message: finding.message(),
         file: place.map(|(file, _)| file.name.as_str()),
-        line: place.map(|(file, span)| super::text::line_of(&file.text, span.start)),
+        line: place.map(|(file, span)| file.line_column(span.start).0),
     }
 }
 
@@ -378,7 +378,7 @@ fn effect(catalog: &Catalog, summary: &TransactionSummary, statement: StatementI
         .map(|s| super::text::excerpt(catalog, s))
         .unwrap_or_default();
     let line = match (span, file) {
-        (Some(span), Some(file)) => super::text::line_of(&file.text, span.start),
+        (Some(span), Some(file)) => file.line_column(span.start).0,
         _ => 0,
     };
     Effect {

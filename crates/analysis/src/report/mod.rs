@@ -9,12 +9,10 @@ pub mod html;
 pub mod json;
 pub mod left_out;
 mod not_understood;
-pub(crate) mod notes;
+mod notes;
 pub mod partition;
 pub mod probable;
 pub mod repairs;
 pub mod sarif;
 pub mod sessions;
 pub mod text;
-
-pub use notes::guard_line;

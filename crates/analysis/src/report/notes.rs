@@ -8,11 +8,9 @@ use anabranch_sql::summary::{Role, TableAccess, TransactionSummary};
 use anabranch_types::{ColumnIndex, Placement, TableSchema};
 
 use super::deferral;
-use super::text::line_of;
 use crate::invariant::names;
 use crate::plan::{
-    Confluence, CoordinationClass, Guard, GuardKeeping, InvariantKind, Plan, PlanEntry, ReadSubset,
-    Verdict,
+    Confluence, CoordinationClass, Guard, InvariantKind, Plan, PlanEntry, ReadSubset, Verdict,
 };
 
 /// The rule by which something is proved rather than known.
@@ -85,8 +83,8 @@ pub(super) fn notes(
     let mut notes = Vec::new();
     for (place, guard) in entry.guards.iter().enumerate() {
         // Two rows of one table may read alike.
-        let line = guard_line(guard);
-        if entry.guards[..place].iter().any(|g| guard_line(g) == line) {
+        let line = guard.to_string();
+        if entry.guards[..place].iter().any(|g| g.to_string() == line) {
             continue;
         }
         notes.push(("ordered on", line));
@@ -155,28 +153,6 @@ pub(super) fn notes(
         notes.push(("because", free_reason(plan, entry)));
     }
     notes
-}
-
-/// What a type is ordered on, in a line.
-pub fn guard_line(guard: &Guard) -> String {
-    let key: Vec<String> = guard
-        .key
-        .iter()
-        .map(|k| match k.from.as_str() {
-            "computed" | "not known" => k.name.clone(),
-            from => format!("{} = {from}", k.name),
-        })
-        .collect();
-    let one = if key.is_empty() {
-        "all of it together".to_owned()
-    } else {
-        format!("one for each ({})", key.join(", "))
-    };
-    let keeping = match guard.keeping {
-        GuardKeeping::AtCommit => "decided by its owner at commit",
-        GuardKeeping::Validated => "held from prepare to commit",
-    };
-    format!("{}, {one}; {keeping}", guard.item)
 }
 
 /// Why a guard is needed: the invariants that fail without it, by rule.
@@ -324,5 +300,5 @@ fn excerpt_place(catalog: &Catalog, span: Span) -> String {
     else {
         return String::new();
     };
-    format!("{}:{}", file.name, line_of(&file.text, span.start))
+    format!("{}:{}", file.name, file.line_column(span.start).0)
 }

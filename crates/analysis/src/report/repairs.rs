@@ -184,7 +184,7 @@ struct StepReport<'a> {
 #[derive(Serialize)]
 struct Place<'a> {
     file: &'a str,
-    line: usize,
+    line: u32,
 }
 
 #[derive(Serialize)]

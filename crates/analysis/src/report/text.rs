@@ -287,15 +287,6 @@ pub(super) fn hanging(out: &mut String, start: &str, text: &str) {
     out.push('\n');
 }
 
-/// The line of a byte, from 1.
-pub(crate) fn line_of(text: &str, byte: u32) -> usize {
-    let end = (byte as usize).min(text.len());
-    1 + text.as_bytes()[..end]
-        .iter()
-        .filter(|b| **b == b'\n')
-        .count()
-}
-
 /// The text of a statement on one line.
 pub(super) fn excerpt(catalog: &Catalog, span: Span) -> String {
     let Some(file) = catalog.files.get(usize::from(span.file)) else {

@@ -25,7 +25,7 @@ use anabranch_sql::summary::{
 };
 use anabranch_types::{ColumnIndex, DataType, TableId, Value};
 
-use super::view::{Contribution, Kind};
+use super::contribution::{Contribution, Kind};
 use crate::assertion::{Aggregate, Clause, Filter, Part, Source, Test};
 use crate::footprint::{Action, Footprint};
 use crate::term::surely_equal;

@@ -4,7 +4,7 @@
 use anabranch_sql::summary::{Comparison, Condition, Role, Term, WriteClass};
 use anabranch_types::{ColumnIndex, TableId, Value};
 
-use super::view::apart;
+use super::contribution::in_different_groups;
 use super::{Context, Finding, Need, worst};
 use crate::assertion::{Clause, Facet, Filter, Region};
 use crate::footprint::{Action, Footprint};
@@ -230,7 +230,7 @@ fn one_sided(clause: &Clause, mine: &[(usize, &Action, Turn)]) -> Option<&'stati
     for (i, (p, a, _)) in mine.iter().enumerate() {
         if mine[..i]
             .iter()
-            .any(|(q, b, _)| p != q && apart(a, b, &clause.links))
+            .any(|(q, b, _)| p != q && in_different_groups(a, b, &clause.links))
         {
             return Some(
                 "its changes go to different groups: it would break the equivalence even alone",

@@ -9,6 +9,7 @@
 
 pub(crate) mod alone;
 mod catalogue;
+mod contribution;
 pub(crate) mod existence;
 pub(crate) mod foreign_key;
 pub(crate) mod isolation;

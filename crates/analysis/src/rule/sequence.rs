@@ -9,8 +9,9 @@
 use anabranch_sql::summary::{Role, Term, WriteClass};
 use anabranch_types::{ColumnIndex, TableId};
 
+use super::contribution::Groups;
 use super::unique::counter_of;
-use super::view::{Groups, named};
+use super::view::named;
 use super::{Context, Finding, Need, worst};
 use crate::assertion::{Aggregate, Clause, Part, Source, TableColumn};
 use crate::footprint::{Action, Footprint};

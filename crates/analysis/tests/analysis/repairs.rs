@@ -482,7 +482,7 @@ fn what_is_not_the_same_is_left_alone() {
         let sql = BANK.replacen(from, to, 1);
         assert_ne!(sql, BANK, "{what}");
         for repair in &of(&sql).offered {
-            let places: Vec<usize> = repair.places.iter().map(|(_, line)| *line).collect();
+            let places: Vec<u32> = repair.places.iter().map(|(_, line)| *line).collect();
             assert!(
                 places.iter().all(|line| *line > 20),
                 "{what}: {places:?}: {}",

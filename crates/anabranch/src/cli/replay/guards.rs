@@ -6,7 +6,6 @@ use std::fmt::Write;
 use anabranch_analysis::explore::{Counterexample, Effort, Purpose};
 use anabranch_analysis::plan::{Guard, Plan};
 use anabranch_analysis::report::counterexample::render_case;
-use anabranch_analysis::report::guard_line;
 use anabranch_bench::table::counted;
 use anabranch_sim::replay::{Replayed, Replayer};
 use serde_json::{Value, json};
@@ -148,7 +147,7 @@ fn text(plan: &Plan, ran: &[(Place, String, Came)]) -> String {
     for (place, id, came) in ran {
         let guard = guard_of(plan, *place);
         let name = &plan.entries[place.entry].name;
-        let _ = writeln!(out, "{name}: {}", guard_line(guard));
+        let _ = writeln!(out, "{name}: {guard}");
         line(&mut out, "guard", id);
         line(&mut out, "keeps", &invariants(plan, guard).join(", "));
         match came {
@@ -197,7 +196,7 @@ fn guard_told(plan: &Plan, (place, id, came): &(Place, String, Came)) -> Value {
         "transaction": plan.entries[place.entry].name,
         "item": guard.item,
         "key": key.map(|k| json!({ "column": k.name, "from": k.from })).collect::<Vec<_>>(),
-        "guard": guard_line(guard),
+        "guard": guard.to_string(),
         "invariants": invariants(plan, guard),
         "needed": came.is_needed(),
         "case": case,

@@ -1,13 +1,16 @@
 //! The analysis's result.
 
+pub(crate) mod partitioning;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use anabranch_sql::summary::{
     Deferral, ResultUse, StatementId, StatementSummary, Term, TransactionSummary,
 };
 use anabranch_types::{ColumnIndex, Placement, TableId};
 
-use crate::partition::Partitioning;
+use partitioning::Partitioning;
 
 /// What the analysis found for an application, under one topology.
 #[derive(Clone, Debug)]
@@ -285,6 +288,30 @@ pub struct Guard {
     pub reads: Vec<StatementId>,
     /// Statements whose writes are held for it.
     pub writes: Vec<StatementId>,
+}
+
+/// What a type is ordered on, in a line.
+impl fmt::Display for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key: Vec<String> = self
+            .key
+            .iter()
+            .map(|k| match k.from.as_str() {
+                "computed" | "not known" => k.name.clone(),
+                from => format!("{} = {from}", k.name),
+            })
+            .collect();
+        let one = if key.is_empty() {
+            "all of it together".to_owned()
+        } else {
+            format!("one for each ({})", key.join(", "))
+        };
+        let keeping = match self.keeping {
+            GuardKeeping::AtCommit => "decided by its owner at commit",
+            GuardKeeping::Validated => "held from prepare to commit",
+        };
+        write!(f, "{}, {one}; {keeping}", self.item)
+    }
 }
 
 /// One column of a guard's key.

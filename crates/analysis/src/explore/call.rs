@@ -1,0 +1,38 @@
+//! One call of a procedure in a case, and what its log tells of it.
+
+use anabranch_types::Value;
+
+use super::state::Log;
+
+/// Where a call runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// Before replicas diverge.
+    Before,
+    Left,
+    Right,
+}
+
+/// One call.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Call {
+    pub(super) procedure: usize,
+    pub(super) arguments: Vec<Value>,
+    pub(super) side: Side,
+    /// Different in each call of a case.
+    pub(super) number: u64,
+}
+
+/// A call, and what it has done where it has run.
+#[derive(Clone, Copy)]
+pub(super) struct Ran<'c> {
+    pub(super) call: &'c Call,
+    pub(super) log: Option<&'c Log>,
+}
+
+impl<'c> Ran<'c> {
+    /// One of which nothing is known but its arguments.
+    pub(super) fn unseen(call: &'c Call) -> Ran<'c> {
+        Ran { call, log: None }
+    }
+}
