@@ -1,9 +1,8 @@
-//! Transaction types that may do anything to every table, since they are not understood: one of them stands for
-//! all.
+//! Transaction types that were not analysed: each may do anything to every table, and one of them stands for all.
 //!
-//! Whatever two of them may do to each other, two calls of one may, and whatever another type has to be ordered
-//! against one of them for, it has to be against each. So the first alone takes part in the analysis. Of an
-//! application of which hundreds are not understood, everything else that is found grows with those that are.
+//! Two calls of one such type may do to each other whatever two of these types may do, and every type that has to
+//! be ordered against one has to be ordered against all. So only the first takes part in the analysis. In an
+//! application with hundreds of such types, findings then grow only with the types that were analysed.
 
 use std::borrow::Cow;
 
@@ -11,8 +10,8 @@ use anabranch_sql::catalog::Catalog;
 use anabranch_sql::script::anything;
 use anabranch_sql::summary::{StatementId, TransactionSummary};
 
-/// The types as the analysis looks at them: the first that may do anything to every table does, and the others of
-/// its kind do nothing.
+/// Returns the summaries as the analysis uses them: the first type that may do anything accesses every table, and
+/// the others of its kind do nothing.
 pub(crate) fn stood_for<'a>(
     catalog: &Catalog,
     summaries: &'a [TransactionSummary],

@@ -1,8 +1,8 @@
-//! Which conflicting actions are ordered already by guards that other invariants ask for.
+//! Which conflicting actions are ordered already by guards that other invariants need.
 //!
-//! An invariant that fails only where two transactions meet on the same row holds after all if
-//! both have a guard, and meeting on the row implies having the same one. That is so if each column
-//! of the guard's key has the value that fixes a column of the row, for both.
+//! An invariant that fails only where two transactions access the same row holds after all if both have a guard,
+//! and accessing the same row implies having the same guard. That is so if each column of the guard's key has the
+//! value that fixes a column of the row, for both.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -15,14 +15,14 @@ use crate::plan::GuardKeeping;
 use crate::rule::{ActionRef, Need};
 use crate::term::surely_equal;
 
-/// Something that a type must be ordered on, and for what.
+/// A requirement: what one type must be ordered on, and for which invariant.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     /// The type.
     pub(crate) owner: usize,
-    /// The invariant; none where everything is ordered (serializability).
+    /// The invariant; `None` where everything is ordered (serializability).
     pub(crate) invariant: Option<usize>,
-    /// What.
+    /// What it must be ordered on.
     pub(crate) need: Need,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Ordering<'a> {
 }
 
 impl<'a> Ordering<'a> {
-    /// An order by `needs`.
+    /// The order that `needs` establish.
     pub(crate) fn new(footprint: &'a Footprint<'a>, needs: Vec<Wanted>) -> Ordering<'a> {
         let mut links = Links::default();
         for (child, table) in footprint.catalog.tables.iter().enumerate() {
@@ -52,7 +52,7 @@ impl<'a> Ordering<'a> {
         }
     }
 
-    /// Whether every pair is ordered wherever it meets on a row.
+    /// Whether every pair is ordered wherever both access one row.
     pub(crate) fn covers(&self, pairs: &[(ActionRef, ActionRef)]) -> bool {
         pairs
             .iter()
@@ -87,7 +87,7 @@ impl<'a> Ordering<'a> {
         })
     }
 
-    /// Whether meeting on a row implies the same value of the guard's column `k`.
+    /// Whether accessing one row implies the same value of the guard's column `k`.
     fn implied(&self, a: &Action, b: &Action, n: &Need, m: &Need, k: ColumnIndex) -> bool {
         let columns = self.footprint.table(a.access.table).columns.len();
         (0..columns)
@@ -103,8 +103,8 @@ impl<'a> Ordering<'a> {
         let Some(of_row) = action.fixed(c) else {
             return false;
         };
-        // A term that is not told apart from others (a loop's variable) is taken to be the same
-        // where a foreign key says that the columns mean the same.
+        // A term that cannot be told from others (a loop's variable) is taken to be the same where a foreign key
+        // equates the columns.
         surely_equal(of_row, of_guard)
             || (of_row == of_guard
                 && self
@@ -113,7 +113,7 @@ impl<'a> Ordering<'a> {
     }
 }
 
-/// The key columns that two guards of one item share: by these alone they can be told apart.
+/// The key columns that two guards of one item share: only these distinguish them.
 fn shared_key(n: &Need, m: &Need) -> Vec<ColumnIndex> {
     n.key
         .iter()
@@ -122,16 +122,16 @@ fn shared_key(n: &Need, m: &Need) -> Vec<ColumnIndex> {
         .collect()
 }
 
-/// What a guard is for: an invariant, and an item (a table, or a column of it).
+/// What a guard protects: an invariant, and an item (a table, or a column of it).
 type Item = (Option<usize>, TableId, Option<ColumnIndex>);
 
-/// The guards' keys.
+/// The keys of all guards: for each item, the key columns that every type knows.
 pub(crate) struct CommonKeys {
     known_to_all: HashMap<Item, BTreeSet<ColumnIndex>>,
 }
 
 impl CommonKeys {
-    /// The keys of guards on what all of these want.
+    /// Computes the keys of the guards that all these requirements need.
     pub(crate) fn new(all: &[Wanted]) -> CommonKeys {
         let mut known_to_all: HashMap<Item, BTreeSet<ColumnIndex>> = HashMap::new();
         for wanted in all {
@@ -150,8 +150,8 @@ impl CommonKeys {
         CommonKeys { known_to_all }
     }
 
-    /// The key columns that all who are ordered for one invariant on one item can tell: the guard's key. Where
-    /// everything is ordered for itself, what `wanted` can tell.
+    /// The key columns that all types ordered for one invariant on one item know: the guard's key. Where everything
+    /// is ordered for itself, the columns that `wanted` knows.
     pub(crate) fn of(&self, wanted: &Wanted) -> Vec<ColumnIndex> {
         let own = wanted.need.key.iter().map(|(column, _)| *column);
         match (wanted.invariant, self.known_to_all.get(&item(wanted))) {

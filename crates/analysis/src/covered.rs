@@ -1,16 +1,17 @@
-//! Guards that order nothing that others do not.
+//! Drops guards that order nothing that other guards do not order.
 //!
-//! Guards on one item, for one invariant, are there for pairs of calls that name it by the same key. Where each
-//! such pair of types holds another item, too, and naming the first alike implies naming the second alike, then
-//! the first orders nobody: whom it orders, the second does. All guards on the first item leave the plan together.
+//! Guards on one item, for one invariant, order pairs of calls that name the item by the same key. Suppose that
+//! both types of each such pair hold another item, too, and that naming the first alike implies naming the second
+//! alike. Then the second orders every pair that the first does, and all guards on the first item leave the plan
+//! together.
 //!
-//! A guard is more than an order: what was read for it is validated, and what is written for it is held. So
-//! its statements and its invariants go to the guard that covers it, and nodes do what they did. That is also why
-//! nothing is lost where the covering guard stands in another branch than the covered one.
+//! A guard is more than an order: what was read for it is validated, and what is written for it is a write intent.
+//! So its statements and its invariants move to the guard that covers it, and nodes do what they did before. That
+//! is also why nothing is lost where the covering guard stands in another branch than the covered one.
 //!
-//! What is implied is decided by parameters and constants alone. What a call finds out in its course may be
-//! anything. A guard that makes its type wait for more partitions than the others do stays, for else the plan
-//! would not tell why it does.
+//! Implication is decided by parameters and constants alone; values that a call reads may be anything. A guard
+//! stays if it makes its type coordinate with more partitions than the type's other guards do, for else the plan
+//! would not say why the type does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -21,10 +22,10 @@ use anabranch_types::{TableId, Value};
 use crate::guard::Held;
 use crate::plan::{CoordinationClass, GuardKeeping};
 
-/// A guard: its type, and its place among the type's.
+/// A guard: its type, and its index among the type's guards.
 type Place = (usize, usize);
 
-/// Takes out the guards that others cover. `class` tells how far a type with some guards must coordinate.
+/// Removes the guards that others cover. `class` returns how far a type with some guards must coordinate.
 pub(crate) fn leave_out(
     held: &mut [Vec<Held>],
     class: impl Fn(usize, &[Held]) -> CoordinationClass,
@@ -40,8 +41,8 @@ pub(crate) fn leave_out(
     }
 }
 
-/// Guards that conflict with each other and with no more, in order, and what covers each of them. Those that tell
-/// more apart go first.
+/// Finds a set of guards that conflict with each other and with no others, in order, and what covers each of them.
+/// Those with the longest keys go first.
 fn find(
     held: &[Vec<Held>],
     class: &impl Fn(usize, &[Held]) -> CoordinationClass,
@@ -54,7 +55,7 @@ fn find(
     let groups = together(held);
     let mut looked_at = BTreeSet::new();
     candidates.into_iter().find_map(|candidate| {
-        // What covers the guards of a group, each of their types has: whoever of them is asked tells it.
+        // Each type of a group has what covers the group's guards, so any of them can be examined.
         let group = &groups[&candidate];
         if !looked_at.insert(group.first().copied()) {
             return None;
@@ -79,7 +80,7 @@ fn find(
     })
 }
 
-/// Each guard with those that it conflicts with, those that these conflict with, and so on; in order.
+/// Maps each guard to its group: those that it conflicts with, those that these conflict with, and so on; in order.
 fn together(held: &[Vec<Held>]) -> BTreeMap<Place, Rc<[Place]>> {
     // By invariant and table: there a guard conflicts with those on its item, and one on rows with all.
     let mut beside: BTreeMap<(usize, TableId), Vec<Place>> = BTreeMap::new();
@@ -121,21 +122,21 @@ fn together(held: &[Vec<Held>]) -> BTreeMap<Place, Rc<[Place]>> {
     groups
 }
 
-/// Whether two guards order calls against each other where they name their items alike.
+/// Whether two guards order calls against each other if they name their items alike.
 fn conflict(one: &Held, other: &Held) -> bool {
     let (a, b) = (&one.guard, &other.guard);
     let same = a.item == b.item || a.table == b.table && (is_whole(&a.item) || is_whole(&b.item));
-    // Both are in order.
+    // Both are sorted.
     let shares = |i: &usize| b.invariants.binary_search(i).is_ok();
     same && a.invariants.iter().any(shares)
 }
 
-/// A guard on a row covers those on its columns.
+/// Whether the item is a row: a guard on a row covers those on its columns.
 fn is_whole(item: &str) -> bool {
     !item.contains('.')
 }
 
-/// What covers each of some guards: the guards on the item of `cover` that are there for one invariant.
+/// What covers each of some guards: the guards on the item of `cover` that exist for one invariant.
 fn covers(
     held: &[Vec<Held>],
     covered: &[Place],
@@ -150,7 +151,7 @@ fn covers(
             .enumerate()
             .filter(|(_, g)| g.guard.item == *item && g.guard.invariants.contains(&invariant));
         let (place, guard) = guards.next()?;
-        // Which of several is meant would be another question for each pair.
+        // With several it would be open which of them each pair means.
         let is_one = guards.next().is_none();
         let fits =
             is_one && is_validated(guard) && covered.binary_search(&(*owner, place)).is_err();
@@ -170,9 +171,9 @@ fn covers(
     (all_implied && !joins_more(held, covered, &covers)).then_some(covers)
 }
 
-/// Whether naming the items of one pair alike implies that of the other pair.
+/// Whether naming the items of one pair alike implies naming those of the other pair alike.
 fn implied(covered: [&Held; 2], covers: [&Held; 2]) -> bool {
-    // The values that two guards give to the columns that both tell.
+    // The values that two guards give to the key columns they share.
     let shared = |[a, b]: [&Held; 2]| -> Vec<[Term; 2]> {
         let of_a = a.guard.key.iter();
         of_a.filter_map(|key| {
@@ -184,13 +185,13 @@ fn implied(covered: [&Held; 2], covers: [&Held; 2]) -> bool {
     let known = |term: &Term| matches!(term, Term::Parameter(_) | Term::Constant(_));
     let alike = shared(covered);
     shared(covers).iter().all(|[a, b]| {
-        // NULL is not alike.
+        // NULL does not equal NULL.
         let constant = matches!(a, Term::Constant(v) if *v != Value::Null) && a == b;
         constant || known(a) && known(b) && alike.iter().any(|[c, d]| a == c && b == d)
     })
 }
 
-/// Whether guards would conflict with others than before, had they the invariants of those that they cover.
+/// Whether guards would conflict with more guards than before, had they the invariants of those that they cover.
 fn joins_more(held: &[Vec<Held>], covered: &[Place], covers: &[Place]) -> bool {
     let more = covered.iter().zip(covers).map(|(place, cover)| {
         let before = &held[cover.0][cover.1];

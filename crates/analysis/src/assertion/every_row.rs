@@ -1,11 +1,12 @@
 //! Assertions that are CHECK constraints by another name: `NOT EXISTS (SELECT … FROM t WHERE c)`.
 //!
-//! Such an assertion is violated by a row of which `c` is true, not by one of which it is NULL: each row satisfies
-//! `c IS NOT TRUE`. Several such clauses about one table are one condition. It is read beside its [`super::Shape`], which is for rules, and tells less of the condition.
+//! A row violates such an assertion if `c` is true of it, not if `c` is NULL: each row satisfies `c IS NOT TRUE`.
+//! Several such clauses about one table form one condition. The condition is kept beside the [`super::Shape`],
+//! which serves the rules and holds less of the condition.
 //!
-//! Taken is only what says no more and no less: one table, no view, no alias of its columns; no grouping and no function
-//! in what is selected, which may make a row where there is none; no LIMIT, which may leave one out. Whether the condition
-//! is about columns of the row alone is asked of it where it is proved.
+//! Only a query that is equivalent to such a CHECK is taken: one table, no view, no alias of its columns; no
+//! grouping and no function in the select list, which may make a row where there is none; no LIMIT, which may drop
+//! one. The solver's front end checks whether the condition is about columns of the row alone.
 
 use anabranch_sql::catalog::Catalog;
 use anabranch_types::TableId;
@@ -21,11 +22,11 @@ use super::row::fold;
 pub(crate) struct EveryRow {
     /// The table.
     pub(crate) table: TableId,
-    /// What each of its rows does not violate, as a CHECK would say it.
+    /// The condition that each row satisfies, as a CHECK would state it.
     pub(crate) condition: Expr,
 }
 
-/// What an assertion says of each row of a table by itself, where that is all that it says.
+/// Returns what an assertion says of each row of a table by itself, if it says nothing else.
 pub(super) fn every_row(catalog: &Catalog, assertion: &Expr) -> Option<EveryRow> {
     match assertion {
         Expr::Nested(inner) => every_row(catalog, inner),
@@ -49,7 +50,7 @@ pub(super) fn every_row(catalog: &Catalog, assertion: &Expr) -> Option<EveryRow>
     }
 }
 
-/// The same of one NOT EXISTS.
+/// Reads one NOT EXISTS.
 fn of_query(catalog: &Catalog, assertion: &Expr) -> Option<EveryRow> {
     let select = forbidden(assertion, false)?;
     let table = only_table(catalog, select)?;
@@ -60,7 +61,7 @@ fn of_query(catalog: &Catalog, assertion: &Expr) -> Option<EveryRow> {
     })
 }
 
-/// The query of which no row may be.
+/// The query that must return no row.
 fn forbidden(assertion: &Expr, negated: bool) -> Option<&Select> {
     match assertion {
         Expr::Nested(inner) => forbidden(inner, negated),
@@ -85,7 +86,7 @@ fn plain(query: &Query) -> Option<&Select> {
     }
 }
 
-/// The table of a query that has a row for each of its rows that satisfies the WHERE clause.
+/// The table of a query that returns one row for each table row that satisfies the WHERE clause.
 fn only_table(catalog: &Catalog, select: &Select) -> Option<TableId> {
     let groups = match &select.group_by {
         GroupByExpr::Expressions(columns, modifiers) => {

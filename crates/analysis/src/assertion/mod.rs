@@ -1,13 +1,12 @@
 //! What an assertion or a CHECK says, recognised by the shape of its condition.
 //!
-//! Confluence rules are about kinds of invariants, SQL's conditions are free text: a [`Formula`]
-//! stands between them. A condition becomes clauses that must all hold; each is one of the
-//! [`Shape`]s that a rule exists for, or [`Shape::Unrecognised`] with the reason. Recognition looks
-//! at structure alone, never at names: `NOT EXISTS (… WHERE a <> (SELECT sum(b) …))`, GROUP BY with
-//! HAVING, derived tables and views come to the same sums.
+//! Confluence rules are about kinds of invariants; SQL's conditions are free text. A [`Formula`] stands between
+//! them. A condition becomes clauses that must all hold; each is one of the [`Shape`]s that a rule exists for, or
+//! [`Shape::Unrecognised`] with the reason. Recognition looks at structure alone, never at names: `NOT EXISTS (…
+//! WHERE a <> (SELECT sum(b) …))`, GROUP BY with HAVING, derived tables and views come to the same sums.
 //!
-//! Constants beside sums are dropped, since rules ask about differences; that there were some is told. NULL is not followed: a
-//! comparison with NULL satisfies an assertion in SQL, and so it does here.
+//! Constants beside sums are dropped, since rules are about differences; [`Clause::constants`] records that there
+//! were some. NULL is not followed: a comparison with NULL satisfies an assertion in SQL, and it does so here.
 
 mod every_row;
 mod reading;
@@ -27,14 +26,14 @@ pub(crate) type TableColumn = (TableId, ColumnIndex);
 pub(crate) struct Formula {
     /// The clauses.
     pub(crate) clauses: Vec<Clause>,
-    /// What they say of each row of a table by itself, where that is all that they say.
+    /// What the clauses say of each row of a table by itself, if they say nothing else.
     pub(crate) every_row: Option<Box<EveryRow>>,
-    /// Its text, in lower case, where it looks at no column that is not named there.
+    /// The text in lower case, if the condition uses only columns that the text names.
     pub(crate) text: Option<String>,
 }
 
 impl Formula {
-    /// Whether it may look at a column of this name.
+    /// Whether the formula may read a column of this name.
     pub(crate) fn may_look_at(&self, column: &str) -> bool {
         let column = column.to_lowercase();
         let is_word = |c: char| c == '_' || c.is_alphanumeric();
@@ -51,17 +50,17 @@ impl Formula {
 pub(crate) struct Clause {
     /// What it says.
     pub(crate) shape: Shape,
-    /// Columns that it equates across tables: what makes rows of several tables one group.
+    /// Columns that the clause equates across tables. They form the groups of rows that belong together.
     pub(crate) links: Links,
-    /// Every table it mentions.
+    /// Every table that the clause mentions.
     pub(crate) tables: Vec<TableId>,
-    /// Whether a constant other than zero stands beside its sums, or in the place of one of no rows.
+    /// Whether a constant other than zero stands beside the sums, or replaces the sum of no rows.
     pub(crate) constants: bool,
 }
 
 impl Clause {
-    /// Tables that it mentions and whose columns and rows it compares with nothing: what they hold says
-    /// which groups there are.
+    /// Tables that the clause mentions without comparing their columns or rows: their rows determine which groups
+    /// exist.
     pub(crate) fn beside(&self) -> Vec<TableId> {
         let of_region = |region: &Region| -> Vec<TableId> {
             let filters = region.filters.iter().map(|f| f.column.0);
@@ -103,18 +102,18 @@ pub(crate) enum Shape {
         /// At most, rather than at least.
         upper: bool,
     },
-    /// As `Balance`, with the greatest or least value of a column among the parts: ids without
-    /// gaps, or a remembered extremum.
+    /// As `Balance`, with the greatest or least value of a column among the parts: ids without gaps, or a stored
+    /// extremum.
     Extremum(Vec<Part>),
-    /// For each group, either all of these are so or none is.
+    /// For each group, all of these hold or none does.
     Iff(Vec<Facet>),
-    /// Wherever there is such a child there is such a parent.
+    /// For each such child row there is such a parent row.
     Inclusion {
-        /// The table whose rows demand a row of the other.
+        /// The table whose rows require a row of the other.
         child: TableId,
-        /// Which of its rows do.
+        /// Which of its rows require one.
         filters: Vec<Filter>,
-        /// The rows demanded.
+        /// The required rows.
         parent: Region,
     },
     /// Each row of the table satisfies all atoms.
@@ -126,12 +125,12 @@ pub(crate) enum Shape {
     },
     /// At least one such row exists.
     AtLeastOne {
-        /// The rows meant.
+        /// The rows.
         region: Region,
-        /// Whether the whole primary key is fixed: one certain row must exist.
+        /// Whether the whole primary key is fixed, so that one specific row must exist.
         certain: bool,
     },
-    /// No rule knows it; the reason.
+    /// No rule knows the condition; the reason.
     Unrecognised(String),
 }
 
@@ -140,13 +139,14 @@ pub(crate) enum Shape {
 pub(crate) struct Part {
     /// What it is multiplied by.
     pub(crate) factor: f64,
-    /// What it is.
+    /// The column or aggregate.
     pub(crate) source: Source,
-    /// Whether it is NULL where there are no rows, so that nothing is demanded of it: a sum without `coalesce(…, 0)`.
+    /// Whether the part is NULL where there are no rows, so that the clause requires nothing then: a sum without
+    /// `coalesce(…, 0)`.
     pub(crate) null_of_nothing: bool,
 }
 
-/// What a [`Part`] is.
+/// What a [`Part`] adds up.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     /// A column of the group's row.
@@ -182,7 +182,7 @@ pub(crate) enum Aggregate {
 pub(crate) struct Region {
     /// The tables.
     pub(crate) tables: Vec<TableId>,
-    /// What each row satisfies besides.
+    /// Further conditions on each row.
     pub(crate) filters: Vec<Filter>,
 }
 
@@ -191,11 +191,11 @@ pub(crate) struct Region {
 pub(crate) struct Filter {
     /// The column.
     pub(crate) column: TableColumn,
-    /// What is asked of it.
+    /// The test.
     pub(crate) test: Test,
 }
 
-/// What a [`Filter`] asks.
+/// The test of a [`Filter`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Test {
     /// `IS NULL`
@@ -235,7 +235,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Takes note that two columns are equal.
+    /// Records that two columns are equal.
     pub(crate) fn join(&mut self, a: TableColumn, b: TableColumn) {
         let of = |classes: &[Vec<TableColumn>], x| classes.iter().position(|c| c.contains(&x));
         match (of(&self.classes, a), of(&self.classes, b)) {

@@ -1,6 +1,6 @@
-//! From an assertion's syntax tree to its [`Formula`].
+//! Translates an assertion's syntax tree into its [`Formula`].
 //!
-//! Clauses and comparisons are read here, what a query reads in [`scope`].
+//! This file reads clauses and comparisons; [`scope`] reads what a query ranges over.
 
 mod scope;
 mod syntax;
@@ -30,8 +30,7 @@ const DEPTH_MAX: usize = 16;
 /// Why a condition is not recognised.
 type Reason = String;
 
-/// The clauses of an assertion. Never fails: what is not understood is
-/// [`Shape::Unrecognised`].
+/// Reads the clauses of an assertion. Never fails: a clause that is not understood becomes [`Shape::Unrecognised`].
 pub(crate) fn read_assertion(catalog: &Catalog, expression: &Expr) -> Formula {
     let mut formula = Formula::default();
     positive(catalog, expression, false, 0, &mut formula);
@@ -45,7 +44,7 @@ pub(crate) fn read_assertion(catalog: &Catalog, expression: &Expr) -> Formula {
     formula
 }
 
-/// Reads a condition that must hold (or, `negated`, must not).
+/// Reads a condition that must hold (or, if `negated`, must not).
 fn positive(catalog: &Catalog, e: &Expr, negated: bool, depth: usize, formula: &mut Formula) {
     match e {
         _ if depth > DEPTH_MAX => unrecognised(catalog, formula, "it is nested too deeply"),
@@ -144,7 +143,7 @@ fn exists(catalog: &Catalog, query: &Query, formula: &mut Formula) {
     formula.clauses.push(reader.clause(shape));
 }
 
-/// `NOT EXISTS (query)`: no row of the query may be. A disjunction forbids each side.
+/// `NOT EXISTS (query)`: the query must return no row. A disjunction forbids each side.
 fn forbidden(catalog: &Catalog, query: &Query, formula: &mut Formula) {
     let select = plain_select(query).and_then(|select| of_rows(select).map(|()| select));
     let select = match select {
@@ -166,7 +165,7 @@ fn forbidden(catalog: &Catalog, query: &Query, formula: &mut Formula) {
     }
 }
 
-/// The conjuncts of a query, sorted.
+/// The conjuncts of a query, sorted by kind.
 #[derive(Default)]
 struct Conjuncts<'e> {
     filters: Vec<(Filter, &'e Expr)>,
@@ -196,7 +195,7 @@ impl<'c> Reader<'c> {
         tables.sort_unstable();
         tables.dedup();
         if !recognised {
-            // What was not reached may be any table.
+            // What was not reached may concern any table.
             tables = self.catalog.schema.tables.iter().map(|t| t.id).collect();
         }
         Clause {
@@ -207,7 +206,7 @@ impl<'c> Reader<'c> {
         }
     }
 
-    /// What it means that no row of `select` may be; `side` stands for its last condition.
+    /// Reads the requirement that `select` returns no row; `side` replaces its last condition.
     fn forbidden(&mut self, select: &Select, side: Option<&Expr>) -> Result<Shape, Reason> {
         let root = Scope::root();
         let scope = self.scope_of(&select.from, &root)?;
@@ -270,7 +269,7 @@ impl<'c> Reader<'c> {
             [] => self.forbidden_values(scope, &found),
             [core] if found.filters.is_empty() => self.core(core, scope, None),
             [core] => match self.core(core, scope, None)? {
-                // What is forbidden is such a child without a parent.
+                // The forbidden row is such a child without a parent.
                 Shape::Inclusion {
                     child,
                     mut filters,
@@ -298,7 +297,7 @@ impl<'c> Reader<'c> {
         }
     }
 
-    /// A condition on one row whose parts are not looked into.
+    /// Makes a condition on one row whose parts are not examined.
     fn whole_row(
         &self,
         table: TableId,
@@ -346,7 +345,7 @@ impl<'c> Reader<'c> {
                     atoms,
                 })
             }
-            // `LEFT JOIN … WHERE right.key IS NULL`: the row on the right is demanded.
+            // `LEFT JOIN … WHERE right.key IS NULL` requires the row on the right.
             [
                 Item {
                     kind: ItemKind::Base(child),
@@ -374,7 +373,7 @@ impl<'c> Reader<'c> {
         }
     }
 
-    /// The condition at the heart of an assertion: it says what is *wrong*.
+    /// Reads the condition at the heart of an assertion: it describes a *violation*.
     fn core(
         &mut self,
         e: &Expr,
@@ -426,7 +425,7 @@ impl<'c> Reader<'c> {
         }
     }
 
-    /// `left op right` is what is wrong.
+    /// Reads `left op right`, which describes a violation.
     fn comparison(
         &mut self,
         left: &Expr,
@@ -508,7 +507,7 @@ impl<'c> Reader<'c> {
         })
     }
 
-    /// An expression that is a truth value about NULL or existence.
+    /// Reads an expression that is a truth value about NULL or existence.
     fn facet(&mut self, e: &Expr, scope: &Scope<'_>) -> Result<Option<Facet>, Reason> {
         Ok(match strip(e) {
             Expr::IsNull(inner) | Expr::IsNotNull(inner) => {
@@ -549,7 +548,7 @@ impl<'c> Reader<'c> {
             }
     }
 
-    /// Whether what a part comes to depends on the order in which it is added up.
+    /// Whether the part's value depends on the order of addition.
     fn is_inexact(&self, part: &Part) -> bool {
         let float =
             |c: &TableColumn| matches!(self.data_type(*c), DataType::Real | DataType::Double);
@@ -572,7 +571,7 @@ impl<'c> Reader<'c> {
             .any(|i| i.optional && matches!(i.kind, ItemKind::Base(t) if t == table))
     }
 
-    /// A sum of columns and aggregates; constants are dropped.
+    /// Reads a sum of columns and aggregates; constants are dropped.
     fn linear(
         &mut self,
         e: &Expr,
@@ -691,7 +690,7 @@ impl<'c> Reader<'c> {
                 Some((Some(first), rest)) if rest.iter().flatten().all(|e| is_constant(e)) => {
                     let zero = |e: &&&Expr| number(e) == Some(0.0);
                     let of_nothing = rest.iter().flatten().all(|e| zero(&e));
-                    // A sum that is another than nothing of no rows falls when the first row comes.
+                    // A sum whose value for no rows is not zero falls when the first row is inserted.
                     if !of_nothing && first.to_string().to_lowercase().contains("sum(") {
                         return Err("a sum of no rows in it is another than 0".into());
                     }
@@ -790,7 +789,7 @@ fn negate(mut parts: Vec<Part>) -> Vec<Part> {
     parts
 }
 
-/// A bound on a sum: wrong when greater means at most. `2 <= n` is read as `n >= 2`.
+/// Makes a bound on a sum. A violation by a greater value means at most. `2 <= n` is read as `n >= 2`.
 fn bounded(parts: Vec<Part>, upper: bool) -> Shape {
     if parts.iter().all(|p| p.factor < 0.0) {
         return Shape::Bound {

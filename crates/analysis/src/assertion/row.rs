@@ -1,4 +1,4 @@
-//! Conditions on one row: CHECK constraints, and assertions that come to one.
+//! Conditions on one row: CHECK constraints, and assertions that are equivalent to one.
 
 use anabranch_types::{ColumnIndex, TableId, TableSchema};
 use sqlparser::ast::{BinaryOperator, Expr, Ident, UnaryOperator};
@@ -10,9 +10,9 @@ pub(crate) enum Atom {
     Lower(ColumnIndex),
     /// The column is below, or not above, a constant.
     Upper(ColumnIndex),
-    /// The column is, or is not, one of some values; or any other test of it alone.
+    /// The column is, or is not, one of some values; or another test of this column alone.
     Value(ColumnIndex),
-    /// A test of several columns together; of none, if it is constant or not understood.
+    /// A test of several columns together; of no column, if it is constant or not understood.
     Several(Vec<ColumnIndex>),
 }
 
@@ -26,7 +26,7 @@ impl Atom {
     }
 }
 
-/// Finds the columns of one table that a condition names.
+/// Resolves a condition's names to columns of one table.
 pub(crate) struct RowScope<'a> {
     /// The table.
     pub(crate) table: &'a TableSchema,
@@ -40,7 +40,7 @@ impl RowScope<'_> {
         Some(ColumnIndex(u16::try_from(position).ok()?))
     }
 
-    /// The table's number.
+    /// The table's id.
     pub(crate) fn id(&self) -> TableId {
         self.table.id
     }
@@ -136,7 +136,7 @@ fn comparison(
     })
 }
 
-/// A test that is not looked into: of one column, or of several together.
+/// Makes a test that is not examined: of one column, or of several together.
 fn opaque(scope: &RowScope<'_>, expression: &Expr) -> Atom {
     match columns_of(scope, expression).as_deref() {
         Some([column]) => Atom::Value(*column),
@@ -149,8 +149,8 @@ fn opaque(scope: &RowScope<'_>, expression: &Expr) -> Atom {
     }
 }
 
-/// The columns that an expression depends on, ascending; none where some part of it is not understood, so that it
-/// may depend on anything.
+/// The columns that an expression depends on, ascending; `None` if a part of it is not understood, so that it may
+/// depend on any.
 pub(crate) fn columns_of(scope: &RowScope<'_>, expression: &Expr) -> Option<Vec<ColumnIndex>> {
     let mut columns = Vec::new();
     let understood = gather(scope, expression, &mut columns);
@@ -159,7 +159,7 @@ pub(crate) fn columns_of(scope: &RowScope<'_>, expression: &Expr) -> Option<Vec<
     understood.then_some(columns)
 }
 
-/// The column that an expression is, if it is no more than that.
+/// The column, if the expression is a column and nothing else.
 pub(crate) fn simple_column(scope: &RowScope<'_>, expression: &Expr) -> Option<ColumnIndex> {
     match expression {
         Expr::Nested(inner) => simple_column(scope, inner),
@@ -181,8 +181,8 @@ pub(super) fn is_constant(expression: &Expr) -> bool {
     }
 }
 
-/// Gathers the columns that an expression names; false when some part is not understood, so that
-/// it may depend on more.
+/// Collects the columns that an expression names; returns false if a part is not understood, so that it may depend
+/// on more.
 fn gather(scope: &RowScope<'_>, expression: &Expr, columns: &mut Vec<ColumnIndex>) -> bool {
     match expression {
         Expr::Value(_) | Expr::TypedString(_) => true,

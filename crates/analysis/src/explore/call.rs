@@ -1,4 +1,4 @@
-//! One call of a procedure in a case, and what its log tells of it.
+//! One call of a procedure in a case, with the log of what it did.
 
 use anabranch_types::Value;
 
@@ -7,7 +7,7 @@ use super::state::Log;
 /// Where a call runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// Before replicas diverge.
+    /// Before the replicas diverge.
     Before,
     Left,
     Right,
@@ -23,7 +23,7 @@ pub(super) struct Call {
     pub(super) number: u64,
 }
 
-/// A call, and what it has done where it has run.
+/// A call, with its log if it has run.
 #[derive(Clone, Copy)]
 pub(super) struct Ran<'c> {
     pub(super) call: &'c Call,
@@ -31,7 +31,7 @@ pub(super) struct Ran<'c> {
 }
 
 impl<'c> Ran<'c> {
-    /// One of which nothing is known but its arguments.
+    /// A call of which only the arguments are known.
     pub(super) fn unseen(call: &'c Call) -> Ran<'c> {
         Ran { call, log: None }
     }

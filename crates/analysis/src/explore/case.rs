@@ -1,4 +1,4 @@
-//! One case: some rows, calls before and after replicas diverge, and what comes of merging.
+//! One case: some rows, calls before and after replicas diverge, and the merged state.
 
 use std::collections::BTreeSet;
 
@@ -18,21 +18,21 @@ pub(super) struct Case {
     pub(super) calls: Vec<Call>,
 }
 
-/// What came of a case.
+/// The outcome of a case.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The rows violate something, a call fails or would violate something where it runs, or the
-    /// plan orders two of the calls: such a case does not happen.
+    /// The rows violate something, a call fails or would violate something where it runs, or the plan orders two of
+    /// the calls: such a case cannot occur.
     Void,
-    /// The merged state satisfies everything.
+    /// The merged state satisfies every invariant.
     Holds,
-    /// It violates these.
+    /// The merged state violates these.
     Broken(Vec<String>),
 }
 
-/// Runs a call on a state: what it leaves, and its log. `None` when it fails or leaves what
-/// violates something: then it aborts (Definition 2). With `planned`, only if the plan has it looked
-/// for: what no plan looks at, nobody aborts for.
+/// Runs a call on a state; returns the state that it leaves, and its log. `None` if it fails or leaves a state that
+/// violates something: then it aborts (Definition 2). With `planned`, only violations that the plan checks for
+/// abort it.
 pub(super) fn run(
     world: &World<'_>,
     state: &State,
@@ -44,7 +44,7 @@ pub(super) fn run(
     ready(procedure.call(&mut attempt, &call.arguments)).ok()?;
     let (after, log) = attempt.into_parts();
     let looked_for = |name: &String| !planned || world.is_looked_for(call.procedure, name);
-    // What no plan looks at may have been violated before.
+    // Invariants that no plan checks may have been violated before.
     let violated = match planned {
         true => violated(world, &after),
         false => violated_since(world, &after, state),
@@ -52,8 +52,8 @@ pub(super) fn run(
     (!violated.iter().any(looked_for)).then_some((after, log))
 }
 
-/// Whether the plan orders a call of one side against one of the other, by the keys that they have met where they
-/// ran: `logs` are those of the calls.
+/// Whether the plan orders a call of one side against one of the other, by the keys that they used where they ran:
+/// `logs` are those of the calls.
 pub(super) fn are_ordered(world: &World<'_>, calls: &[&Call], logs: &[&Log]) -> bool {
     let ran = calls.iter().zip(logs).map(|(call, log)| Ran {
         call,
@@ -63,25 +63,25 @@ pub(super) fn are_ordered(world: &World<'_>, calls: &[&Call], logs: &[&Log]) -> 
     of(Side::Left).any(|a| of(Side::Right).any(|b| world.orders(a, b)))
 }
 
-/// Whether something is lost.
+/// Whether an update is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lost {
     Yes,
     No,
 }
 
-/// What replicas that have diverged come to.
+/// The merged state of replicas that have diverged.
 pub(super) struct Met {
     ancestor: State,
     merged: State,
-    /// What showed broken while merging.
+    /// The invariant that the merge itself found violated.
     broken: Option<String>,
-    /// Whether the ancestor may violate what no plan looks at.
+    /// Whether the ancestor may violate what no plan checks.
     planned: bool,
 }
 
 impl Met {
-    /// What comes of this state and what calls have done, in the order of timestamps.
+    /// Merges the effects of calls on this ancestor, in the order of timestamps.
     pub(super) fn new(
         world: &World<'_>,
         ancestor: State,
@@ -99,7 +99,7 @@ impl Met {
         }
     }
 
-    /// What the merged state violates.
+    /// The invariants that the merged state violates.
     pub(super) fn violated(&self, world: &World<'_>) -> Vec<String> {
         let mut violated = match self.planned {
             true => violated(world, &self.merged),
@@ -113,8 +113,7 @@ impl Met {
         violated
     }
 
-    /// Whether two calls on two sides have come to what neither order of them comes to: see
-    /// [`Case::loses`].
+    /// Whether two calls on two sides led to a state that neither order of them leads to: see [`Case::loses`].
     pub(super) fn loses(
         &self,
         world: &World<'_>,
@@ -141,7 +140,7 @@ impl Met {
         let mut after = Vec::new();
         for (a, b) in [(first, second), (second, first)] {
             let (state, _) = run(world, &self.ancestor, a, false)?;
-            // One that fails where it comes second leaves what the first has left.
+            // If the second call fails, the state is the one that the first has left.
             after.push(run(world, &state, b, false).map_or(state, |(state, _)| state));
         }
         if !joins(invariant) {
@@ -157,9 +156,9 @@ impl Met {
         Some(Lost::Yes)
     }
 
-    /// The same of two that the plan does not order for this. They may act on what the other changes, or look for
-    /// rows that the other inserts: that was not checked, and nobody promises it. But where both write a
-    /// column of a row, it is what it is after either order.
+    /// The same for two calls that the plan does not order for this invariant. Each may act on what the other
+    /// changes, or look for rows that the other inserts: that was not checked, and no guarantee covers it. But a
+    /// column of a row that both write has the value that it has after one of the two orders.
     fn loses_a_write(
         &self,
         world: &World<'_>,
@@ -178,7 +177,7 @@ impl Met {
                 if let Effect::Update { key, .. } = &done.effect
                     && done.effect.table() == table
                 {
-                    // What is right for the row that was found alone a node refuses once it is another.
+                    // A value computed for the row that was found is refused by a node once the row has changed.
                     let columns = world.written(done, schema).into_iter();
                     let kept = columns.filter(|c| !world.is_of_the_row_found(done, table, *c));
                     written.extend(kept.map(|column| (key, column)));
@@ -209,7 +208,7 @@ impl Case {
             .any(|c| c.procedure == procedure)
     }
 
-    /// The state that replicas diverge from.
+    /// The state from which replicas diverge.
     pub(super) fn ancestor(&self, world: &World<'_>, planned: bool) -> Option<State> {
         let mut state = State::of(world.schema(), &self.rows)?;
         if !violated(world, &state).is_empty() {
@@ -221,8 +220,7 @@ impl Case {
         Some(state)
     }
 
-    /// Runs it. With `planned` the plan's guards are kept, and what it leaves to the rows' owners
-    /// is left to them.
+    /// Runs the case. With `planned`, the plan's guards are kept and deferred updates are deferred.
     pub(super) fn run(&self, world: &World<'_>, planned: bool) -> Outcome {
         self.try_run(world, planned).unwrap_or(Outcome::Void)
     }
@@ -252,19 +250,19 @@ impl Case {
         are_ordered(world, &self.apart(), &logs.iter().collect::<Vec<_>>())
     }
 
-    /// Whether it runs as `world` has it, and the plan of `less` orders none of its calls.
+    /// Whether the case runs under `world`, and the plan of `less` orders none of its calls.
     pub(super) fn is_apart(&self, world: &World<'_>, less: &World<'_>, planned: bool) -> bool {
         let ran = self.ran(world, planned);
         ran.is_some_and(|(_, logs)| !self.orders(less, &logs))
     }
 
-    /// Runs the calls, each on its side, and merges what they have done.
+    /// Runs the calls, each on its side, and merges their effects.
     fn merge(&self, world: &World<'_>, planned: bool) -> Option<Met> {
         let (ancestor, logs) = self.ran(world, planned)?;
         Met::new(world, ancestor, &logs.iter().collect::<Vec<_>>(), planned)
     }
 
-    /// Runs the calls, each on its side: where they began, and what those have done that ran apart.
+    /// Runs the calls, each on its side; returns the ancestor and the logs of the calls that ran after divergence.
     pub(super) fn ran(&self, world: &World<'_>, planned: bool) -> Option<(State, Vec<Log>)> {
         let ancestor = self.ancestor(world, planned)?;
         let (mut left, mut right) = (ancestor.clone(), ancestor.clone());
@@ -296,12 +294,13 @@ impl Case {
         Some(self.merge(world, planned)?.merged)
     }
 
-    /// Whether one call on each side leaves in a table (`isolation(table)`) what neither order of
-    /// the two leaves there: an update is lost, or both acted on what only one could have found. That may
-    /// show in another table than the one that was read: there it counts if the plan orders the two for the
-    /// sake of this one, and what is ordered for the sake of another is shown of that. Where something
-    /// declared breaks for which the plan orders them, that is what goes wrong: the second of them would
-    /// have been refused for it, whatever it has read.
+    /// Whether one call on each side leaves in a table (`isolation(table)`) what neither order of the two leaves
+    /// there: an update is lost, or both acted on what only one could have found.
+    ///
+    /// The difference may appear in another table than the one that was read. It counts there if the plan orders
+    /// the two for the sake of this table; what is ordered for the sake of another is attributed to that one. If a
+    /// declared invariant breaks for which the plan orders the two, then that is the failure: the second of them
+    /// would have been refused for it, whatever it has read.
     pub(super) fn loses(&self, world: &World<'_>, invariant: &str) -> bool {
         self.try_loses(world, invariant).unwrap_or(false)
     }
@@ -316,12 +315,12 @@ impl Case {
             [first, second] => world.joins(first.procedure, second.procedure, invariant),
             _ => false,
         };
-        // Without guards nobody gives numbers out at commit, and two who read the same one lose an update. Where
-        // the plan orders the two for something else than that, it is as well without it that owners give them.
+        // Without guards no owner draws numbers at commit, and two calls that read the same number lose an update.
+        // If the plan orders the two for another reason, the update must be lost with drawn numbers, too.
         Some(loses(false)? && (ordered_for_it || loses(true)?))
     }
 
-    /// The same with the ancestor's rows in the place of the calls that made them.
+    /// The same case with the ancestor's rows in place of the calls that made them.
     pub(super) fn settled(&self, world: &World<'_>, planned: bool) -> Option<Case> {
         let ancestor = self.ancestor(world, planned)?;
         let calls = self.calls.iter().filter(|c| c.side != Side::Before);

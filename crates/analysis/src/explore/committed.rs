@@ -1,8 +1,8 @@
 //! Counterexamples that were run elsewhere: by the nodes of a cluster.
 //!
-//! Whoever runs a counterexample knows which rows there were, which effects each call has committed, and
-//! which rows are left. What the effects of two replicas merge into, and what rows violate, is said here,
-//! by the same policies and the same SQL that the search goes by.
+//! The caller that runs a counterexample knows the initial rows, the effects that each call committed, and the
+//! final rows. This module merges the effects of two replicas and evaluates the invariants, by the same policies
+//! and the same SQL that the search uses.
 
 use anabranch_sql::Transaction;
 use anabranch_sql::summary::StatementId;
@@ -16,7 +16,7 @@ use super::show::{Counterexample, inserts};
 use super::state::{Attempt, Log, State};
 use super::validity::violated;
 
-/// A row as a node keeps it: its table, its key and its values.
+/// A row as a node stores it: its table, its key and its values.
 pub type StoredRow = (TableId, Key, Row);
 
 /// What a call has committed on one of two replicas.
@@ -24,26 +24,26 @@ pub type StoredRow = (TableId, Key, Row);
 pub struct Committed {
     /// Which replica: 0 or 1.
     pub replica: usize,
-    /// What it has done, in this order.
+    /// Its effects, in order.
     pub effects: Vec<Effect>,
 }
 
-/// What two replicas have come to.
+/// The merged state of two replicas.
 #[derive(Clone, Debug)]
 pub struct MergedRows {
     /// The rows.
     pub rows: Vec<StoredRow>,
-    /// Of the invariants other than isolation, those that the rows violate, or that showed broken while
-    /// merging: a key that both have inserted is one.
+    /// The violated invariants, except isolation: those that the rows violate, and those that the merge itself
+    /// found violated (a key that both have inserted is one).
     pub violated: Vec<String>,
 }
 
-/// A statement that no application has: of committed effects nobody says which statement they are of.
+/// A statement id that no application has: committed effects do not name their statement.
 const NO_STATEMENT: StatementId = StatementId(u32::MAX);
 
 impl Explorer<'_> {
-    /// What two replicas come to that began with the same rows and have committed this, in the order of
-    /// timestamps. `None` if a call could not have committed so.
+    /// Merges what two replicas have committed on the same initial rows, in the order of timestamps. `None` if a
+    /// call could not have committed so.
     pub fn merged(&self, initial: &[StoredRow], committed: &[Committed]) -> Option<MergedRows> {
         let world = &self.world;
         let ancestor = state_of(initial);
@@ -80,7 +80,7 @@ impl Explorer<'_> {
         })
     }
 
-    /// The invariants, other than isolation, that rows violate.
+    /// The invariants, except isolation, that rows violate.
     pub fn violated(&self, rows: &[StoredRow]) -> Vec<String> {
         violated(&self.world, &state_of(rows))
     }
@@ -90,8 +90,8 @@ impl Explorer<'_> {
         inserts(&self.world, &state_of(rows))
     }
 
-    /// Whether the initial rows and the calls of a counterexample, as they stand in it, break its
-    /// invariant without guards.
+    /// Whether the initial rows and calls of a counterexample, as they stand in it, break its invariant without
+    /// guards.
     pub fn shows(&self, counterexample: &Counterexample) -> bool {
         let calls = (1..).zip(&counterexample.calls).map(|(number, call)| Call {
             procedure: call.procedure,

@@ -1,8 +1,8 @@
-//! Cases from what the solver says: a row and calls that may merge into an invalid one, run.
+//! Cases from the solver's models: a row and calls that may merge into an invalid one, run.
 //!
-//! The numbers of such a case lie as far from what is drawn by chance as the constraint's do. What the solver leaves
-//! open (the other columns and rows, the other parameters, the order of the calls) is drawn by chance, some times
-//! over, and only what breaks where it is run counts.
+//! The numbers of such a case are as far from random ones as the constraint's are. What the model leaves open (the
+//! other columns and rows, the other parameters, the order of the calls) is random, in several tries, and only what
+//! breaks when it is run counts.
 
 use anabranch_sql::summary::{Comparison, Term};
 use anabranch_types::{DataType, Decimal, TableId, Value};
@@ -13,11 +13,11 @@ use super::case::Case;
 use super::generate::Generator;
 use crate::proof::{InvalidMerge, ModelCall};
 
-/// Cases tried of one invalid merge.
+/// Cases tried for one invalid merge.
 pub(super) const CASES_MAX: u32 = 24;
 
 impl Generator<'_> {
-    /// A case of an invalid merge; it may not break, or not even run.
+    /// Makes a case of an invalid merge; it may not break, or not even run.
     pub(super) fn made(&mut self, merge: &InvalidMerge) -> Case {
         let world = self.source.world;
         let state = self.any_ancestor();
@@ -72,7 +72,8 @@ impl Generator<'_> {
         Case { rows, calls }
     }
 
-    /// The arguments of a call: those that are told, those that name the row, those that name other rows, and any.
+    /// The arguments of a call: those that the model gives, those that name the row, those that name other rows,
+    /// and random ones.
     fn completed(
         &mut self,
         told: &ModelCall,
@@ -144,7 +145,7 @@ pub(super) fn one_element(value: Value) -> Value {
     }
 }
 
-/// A value as one of this type, where it is one.
+/// Converts a value to this type, if possible.
 pub(super) fn fitted(value: &Value, data_type: &DataType) -> Option<Value> {
     if let DataType::Array(of) = data_type {
         return fitted(value, of).map(|value| in_array(value, data_type));
@@ -171,7 +172,7 @@ pub(super) fn in_array(value: Value, data_type: &DataType) -> Value {
     }
 }
 
-/// The numbers that procedures name which write a table, the largest first.
+/// The numbers that procedures writing a table name, the largest first.
 pub(super) fn numbers(world: &World<'_>, table: TableId) -> Vec<i64> {
     let catalog = world.catalog();
     let mut numbers: Vec<i64> = Vec::new();

@@ -1,4 +1,4 @@
-//! Numbers and texts that an application's own files name: what conditions ask for is hardly ever met by chance.
+//! Numbers and texts that an application's own files name: random values hardly ever satisfy conditions on them.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use anabranch_types::{ColumnIndex, TableId};
 
 use super::World;
 
-/// How many constants of the application's text are taken into the pool.
+/// How many constants of the application's text are added to the pool.
 const CONSTANTS_MAX: usize = 8;
 
-/// What the CHECK conditions on a column name.
+/// The constants that the CHECK conditions on a column name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Named {
     pub(super) integers: Vec<i64>,
@@ -47,7 +47,7 @@ pub(super) fn constants(world: &World<'_>) -> (Vec<i64>, Vec<String>) {
     (integers, texts)
 }
 
-/// What CHECK conditions compare with, by the columns of which they speak.
+/// Constants that CHECK conditions compare with, by column.
 pub(super) fn of_columns(world: &World<'_>) -> BTreeMap<(TableId, ColumnIndex), Named> {
     let mut named: BTreeMap<(TableId, ColumnIndex), Named> = BTreeMap::new();
     for table in &world.catalog().tables {

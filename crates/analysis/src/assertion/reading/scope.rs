@@ -1,4 +1,4 @@
-//! What a query reads: the names that FROM brings, and the rows that its conditions leave.
+//! What a query ranges over: the names that FROM brings, and the rows that its conditions leave.
 
 use anabranch_types::TableId;
 use sqlparser::ast::{
@@ -11,7 +11,7 @@ use super::super::{Filter, Part, Region, TableColumn, Test};
 use super::syntax::{conjuncts_of, default_name, last_name, literal, of_rows, plain_select, strip};
 use super::{Conjuncts, DEPTH_MAX, Reader, Reason};
 
-/// A name that a query can use, and what it stands for.
+/// A name that a query can use, and what it denotes.
 pub(super) struct Item {
     pub(super) name: String,
     pub(super) kind: ItemKind,
@@ -24,7 +24,7 @@ pub(super) enum ItemKind {
     Derived(Vec<(String, Output)>),
 }
 
-/// What a column name comes to.
+/// What a column name resolves to.
 #[derive(Clone)]
 pub(super) enum Output {
     Column(TableColumn),
@@ -244,7 +244,7 @@ impl Reader<'_> {
         Ok(region)
     }
 
-    /// Puts a conjunct where it belongs: a link, a filter on one column, or something else.
+    /// Sorts a conjunct: a link, a filter on one column, or something else.
     pub(super) fn sort<'e>(
         &mut self,
         e: &'e Expr,

@@ -1,4 +1,4 @@
-//! Small questions to a syntax tree, asked without a scope.
+//! Predicates on syntax trees that need no scope.
 
 use anabranch_types::Value;
 use sqlparser::ast::{
@@ -50,7 +50,8 @@ pub(super) fn plain_select(query: &Query) -> Result<&Select, Reason> {
     }
 }
 
-/// Refuses a query that has a row where it reads none, as one that counts has: to ask whether there is one says nothing.
+/// Refuses a query that returns a row although it reads none, as an ungrouped count does: EXISTS of it is always
+/// true.
 pub(super) fn of_rows(select: &Select) -> Result<(), Reason> {
     let grouped =
         !matches!(&select.group_by, GroupByExpr::Expressions(columns, _) if columns.is_empty());
@@ -99,7 +100,7 @@ pub(super) fn number(e: &Expr) -> Option<f64> {
     }
 }
 
-/// Whether a cast to this type may change what a number counts.
+/// Whether a cast to this type may change the value of a number.
 pub(super) fn rounds(data_type: &DataType) -> bool {
     !matches!(
         data_type,
