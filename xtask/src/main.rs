@@ -28,7 +28,7 @@ Usage: cargo xtask COMMAND
 Commands:
   test [--quick] [-- ARGS]  Tidy, then every test; the last line is the count.
                             ARGS go to `cargo test`: a filter, `-p anabranch-sql`, `-- --nocapture`.
-  tidy [--quick]            Every rule of the house; findings as `path:line: rule: message`.
+  tidy [--quick]            Every rule of the project; findings as `path:line: rule: message`.
   mutants [--list] [--only NAME] [--jobs N] [--seconds N]
                             Plants each bug under tests/mutants in a copy of the working tree;
                             the tests that it names must fail. --only takes a part of a name, and

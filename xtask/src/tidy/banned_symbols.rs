@@ -8,7 +8,7 @@
 //! test that needs a clock cannot be repeated. Those under `tests/` may do what they like.
 
 use super::Finding;
-use super::lexer::Code;
+use super::paths::{NamedPath, paths};
 use super::tree::Tree;
 use crate::Trouble;
 
@@ -53,7 +53,7 @@ const BANNED_WORDS: &[(&str, &str)] = &[
 ];
 
 const CLOCK: &str = "reads a clock; take `now: Ticks` from the caller";
-const THREAD: &str = "brings in threads; whoever drives a node, in `server`, has them";
+const THREAD: &str = "brings in threads; the driver of a node, in `server`, has them";
 const SOCKET: &str = "opens a socket; put the message into the outbox";
 const MACHINE: &str = "touches the machine; take text and bytes from the caller";
 const CHANCE: &str = "is chance without a seed; take a seeded generator from the caller";
@@ -62,25 +62,18 @@ const CHANCE: &str = "is chance without a seed; take a seeded generator from the
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
     let mut findings = Vec::new();
     for (file, code) in tree.rust_below_server() {
-        for (path, line) in paths(code) {
+        for path in paths(code) {
             if let Some(effect) = verdict(&path) {
                 let name = path.segments.join("::");
                 findings.push(file.finding(
                     NAME,
-                    line,
+                    path.line,
                     format!("`{name}` {effect}: below `server` a seed must give the same run"),
                 ));
             }
         }
     }
     Ok(findings)
-}
-
-/// A path as it stands in the code.
-struct NamedPath {
-    segments: Vec<String>,
-    /// In a `use`, where a single segment names a crate and a module opens what is in it.
-    is_import: bool,
 }
 
 /// What is wrong with naming this path, if anything.
@@ -102,88 +95,6 @@ fn verdict(path: &NamedPath) -> Option<&'static str> {
     };
     word.or_else(|| BANNED.iter().find(|(banned, _)| under(banned)))
         .map(|(_, effect)| *effect)
-}
-
-/// Every path in the code with its line: imports unfolded, the others where they stand.
-fn paths(code: &Code) -> Vec<(NamedPath, usize)> {
-    let mut found = Vec::new();
-    let mut at = 0;
-    while at < code.tokens.len() {
-        let line = code.tokens[at].line;
-        if matches!(code.text(at), "use") && code.text(at + 1) != "<" {
-            at = unfold(code, at + 1, &[], &mut found);
-        } else if code.matches(at, &["extern", "crate"]) {
-            let segments = vec![code.text(at + 2).to_string()];
-            found.push((
-                NamedPath {
-                    segments,
-                    is_import: true,
-                },
-                line,
-            ));
-            at += 3;
-        } else if code.is_word(at) {
-            let mut segments = vec![code.text(at).to_string()];
-            while code.text(at + 1) == "::" && code.is_word(at + 2) {
-                segments.push(code.text(at + 2).to_string());
-                at += 2;
-            }
-            found.push((
-                NamedPath {
-                    segments,
-                    is_import: false,
-                },
-                line,
-            ));
-            at += 1;
-        } else {
-            at += 1;
-        }
-    }
-    found
-}
-
-/// Unfolds one tree of a `use` under `prefix`; returns where it ends.
-fn unfold(
-    code: &Code,
-    mut at: usize,
-    prefix: &[String],
-    found: &mut Vec<(NamedPath, usize)>,
-) -> usize {
-    let mut segments = prefix.to_vec();
-    while at < code.tokens.len() {
-        match code.text(at) {
-            "::" => at += 1,
-            "{" => {
-                at += 1;
-                while at < code.tokens.len() && code.text(at) != "}" {
-                    at = unfold(code, at, &segments, found);
-                    if code.text(at) == "," {
-                        at += 1;
-                    }
-                }
-                return at + 1;
-            }
-            "," | "}" | ";" => break,
-            "as" => at += 2, // the path is what matters, not what it is called here
-            "self" if !segments.is_empty() => at += 1, // `module::{self}` is `module`
-            segment => {
-                segments.push(segment.to_string());
-                at += 1;
-            }
-        }
-    }
-    if segments.len() > prefix.len() || code.text(at.saturating_sub(1)) == "self" {
-        let line = code.tokens[at.saturating_sub(1).min(code.tokens.len() - 1)].line;
-        found.push((
-            NamedPath {
-                segments,
-                is_import: true,
-            },
-            line,
-        ));
-    }
-    at
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! A room uses only the rooms listed beside it.
+//! A crate uses only the crates listed beside it.
 //!
-//! The table is ARCHITECTURE.md's, and this is where it is held (page and rule must agree): what
-//! decides must not come to know what drives it, nor a protocol the SQL above it. Tests may use
-//! more rooms, as long as no circle closes. Third-party crates that bring clocks, threads, sockets
-//! or chance stay out of the rooms below `server`, where no source may name them either
+//! The table is that of ARCHITECTURE.md, and the two must agree. It keeps the code that decides from
+//! depending on the code that drives it, and a protocol from depending on SQL. Tests may use more
+//! crates, as long as no circle closes. Third-party crates that bring clocks, threads, sockets or
+//! chance stay out of the crates below `server`; sources there may not name them either
 //! (`banned-symbols`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +15,8 @@ use crate::Trouble;
 
 pub(super) const NAME: &str = "dependencies";
 
-/// Each room and what it may use.
-const ROOMS: &[(&str, &[&str])] = &[
+/// Each crate of the workspace and those that it may use.
+const CRATES: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("sql", &["types"]),
     ("source", &["sql"]),
@@ -80,20 +80,20 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
     let mut findings = Vec::new();
     let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for file in &tree.files {
-        let Some(room) = file
+        let Some(name) = file
             .path
             .strip_prefix("crates/")
             .and_then(|p| p.strip_suffix("/Cargo.toml"))
         else {
             continue;
         };
-        let permitted = ROOMS
+        let permitted = CRATES
             .iter()
-            .find(|(name, _)| *name == room)
+            .find(|(listed, _)| *listed == name)
             .map(|(_, uses)| *uses);
         if permitted.is_none() {
             let message = format!(
-                "room `{room}` is not in the table of this rule; add it there and in \
+                "crate `{name}` is not in the table of this rule; add it there and in \
                  ARCHITECTURE.md, with what it may use"
             );
             findings.push(file.finding(NAME, 1, message));
@@ -102,18 +102,18 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
             let line = dependency.line;
             if let Some(other) = dependency.package.strip_prefix("anabranch-") {
                 graph
-                    .entry(room.to_string())
+                    .entry(name.to_string())
                     .or_default()
                     .insert(other.to_string());
                 let refused = permitted.is_some_and(|uses| !uses.contains(&other));
                 if refused && dependency.section != Section::Development {
                     let message = format!(
-                        "`{room}` may not use `{other}`: rooms use only those that \
+                        "`{name}` may not use `{other}`: crates use only those that \
                          ARCHITECTURE.md lists beside them, so that each can be understood alone"
                     );
                     findings.push(file.finding(NAME, line, message));
                 }
-            } else if BELOW_SERVER.contains(&room)
+            } else if BELOW_SERVER.contains(&name)
                 && dependency.section != Section::Development
                 && DRIVERS.contains(&dependency.package.as_str())
             {
@@ -130,28 +130,31 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
     if let Some(circle) = circle(&graph) {
         let path = format!("crates/{}/Cargo.toml", circle[0]);
         if let Some(file) = tree.file(&path) {
-            let message = format!("a circle of rooms, tests included: {}", circle.join(" -> "));
+            let message = format!(
+                "a circle of crates, tests included: {}",
+                circle.join(" -> ")
+            );
             findings.push(file.finding(NAME, 1, message));
         }
     }
     Ok(findings)
 }
 
-/// Where the page's table says something else than this rule's.
+/// Where the table in ARCHITECTURE.md differs from this rule's.
 fn page_differences(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.file("ARCHITECTURE.md") else {
-        return Vec::new(); // a planted tree; that the real one has it, `links` asks
+        return Vec::new(); // a planted tree; `links` checks that the real tree has it
     };
     let mut findings = Vec::new();
-    for (room, uses) in ROOMS {
-        let start = format!("| [`{room}`](crates/{room}) |");
+    for (name, uses) in CRATES {
+        let start = format!("| [`{name}`](crates/{name}) |");
         let row = page
             .text
             .lines()
             .enumerate()
             .find(|(_, line)| line.starts_with(&start));
         let Some((index, row)) = row else {
-            findings.push(page.finding(NAME, 1, format!("the rooms' table lacks `{room}`")));
+            findings.push(page.finding(NAME, 1, format!("the table of crates lacks `{name}`")));
             continue;
         };
         let cell = row
@@ -166,7 +169,7 @@ fn page_differences(tree: &Tree) -> Vec<Finding> {
             .collect();
         if listed != *uses {
             let message = format!(
-                "`{room}` uses {} here and {} in the rule that holds it",
+                "`{name}` uses {} here and {} in the rule that holds it",
                 listed.join(", "),
                 uses.join(", ")
             );
@@ -176,25 +179,25 @@ fn page_differences(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The first circle in the graph, its first room repeated at the end.
+/// The first circle in the graph, its first crate repeated at the end.
 fn circle(graph: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     fn visit<'a>(
-        room: &'a str,
+        name: &'a str,
         graph: &'a BTreeMap<String, BTreeSet<String>>,
         way: &mut Vec<&'a str>,
         done: &mut BTreeSet<&'a str>,
     ) -> Option<Vec<String>> {
-        if let Some(start) = way.iter().position(|&passed| passed == room) {
+        if let Some(start) = way.iter().position(|&passed| passed == name) {
             let mut circle: Vec<String> =
                 way[start..].iter().map(|name| name.to_string()).collect();
-            circle.push(room.to_string());
+            circle.push(name.to_string());
             return Some(circle);
         }
-        if !done.insert(room) {
+        if !done.insert(name) {
             return None;
         }
-        way.push(room);
-        for other in graph.get(room).into_iter().flatten() {
+        way.push(name);
+        for other in graph.get(name).into_iter().flatten() {
             if let Some(circle) = visit(other, graph, way, done) {
                 return Some(circle);
             }
@@ -205,7 +208,7 @@ fn circle(graph: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     let mut done = BTreeSet::new();
     graph
         .keys()
-        .find_map(|room| visit(room, graph, &mut Vec::new(), &mut done))
+        .find_map(|name| visit(name, graph, &mut Vec::new(), &mut done))
 }
 
 #[cfg(test)]
@@ -225,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_below_server_and_an_unknown_room_are_flagged() {
+    fn a_driver_below_server_and_an_unknown_crate_are_flagged() {
         let text = "[dependencies]\nrand = \"0.10\"\n";
         let findings = found(
             check,
@@ -236,7 +239,7 @@ mod tests {
             ],
         );
         assert_eq!(findings.len(), 2, "{findings:?}");
-        assert!(findings[0].contains("room `cellar` is not in the table"));
+        assert!(findings[0].contains("crate `cellar` is not in the table"));
         assert!(findings[1].starts_with("crates/engine/Cargo.toml:2: `rand` brings clocks"));
     }
 
@@ -259,22 +262,22 @@ mod tests {
         let findings = found(check, &circle);
         assert_eq!(findings.len(), 1);
         assert!(
-            findings[0].ends_with("a circle of rooms, tests included: sql -> workload -> sql"),
+            findings[0].ends_with("a circle of crates, tests included: sql -> workload -> sql"),
             "{findings:?}"
         );
     }
 
     #[test]
     fn a_page_that_says_something_else_is_flagged() {
-        let row = |(room, uses): &(&str, &[&str])| {
+        let row = |(name, uses): &(&str, &[&str])| {
             let uses = if uses.is_empty() {
                 "–".to_string()
             } else {
                 uses.join(", ")
             };
-            format!("| [`{room}`](crates/{room}) | what it is | {uses} |\n")
+            format!("| [`{name}`](crates/{name}) | what it is | {uses} |\n")
         };
-        let page: String = ROOMS.iter().map(row).collect();
+        let page: String = CRATES.iter().map(row).collect();
         assert_eq!(
             found(check, &[("ARCHITECTURE.md", &page)]),
             Vec::<String>::new()
@@ -290,26 +293,26 @@ mod tests {
         let lacking = page.replace("[`sql`]", "sql");
         assert_eq!(
             found(check, &[("ARCHITECTURE.md", &lacking)]),
-            ["ARCHITECTURE.md:1: the rooms' table lacks `sql`"]
+            ["ARCHITECTURE.md:1: the table of crates lacks `sql`"]
         );
     }
 
     #[test]
-    fn the_table_itself_has_no_circle_and_names_only_rooms() {
-        let graph = ROOMS
+    fn the_table_itself_has_no_circle_and_names_only_crates() {
+        let graph = CRATES
             .iter()
-            .map(|(room, uses)| {
+            .map(|(name, uses)| {
                 (
-                    room.to_string(),
+                    name.to_string(),
                     uses.iter().map(|u| u.to_string()).collect(),
                 )
             })
             .collect();
         assert_eq!(circle(&graph), None);
-        for (_, uses) in ROOMS {
+        for (_, uses) in CRATES {
             assert!(
                 uses.iter()
-                    .all(|other| ROOMS.iter().any(|(room, _)| room == other))
+                    .all(|other| CRATES.iter().any(|(name, _)| name == other))
             );
         }
     }

@@ -1,4 +1,4 @@
-//! The rules of the house, one file each.
+//! The rules of the project, one file each.
 //!
 //! A rule looks at a [`Tree`] (the workspace's text files, read once) or runs one of the
 //! toolchain's own checks, and returns [`Finding`]s. Every message says what is wrong and why it
@@ -9,22 +9,28 @@
 //! it reads tokens (see [`lexer`]), never raw lines, so neither a comment nor a string fools it.
 
 mod banned_symbols;
-mod chapters;
 mod clippy;
 mod dependencies;
 mod hash_order;
+mod import_cycles;
 mod leftovers;
 mod length;
 mod lexer;
 mod links;
+mod list;
 mod machine_paths;
 mod manifests;
+mod module_docs;
+mod modules;
+mod paths;
+mod protocol_core;
 mod rustdoc;
 mod rustfmt;
 mod third_party;
 mod toolchain;
 mod tree;
 mod unsafe_code;
+mod words;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -109,6 +115,16 @@ const RULES: &[Rule] = &[
         check: dependencies::check,
     },
     Rule {
+        name: import_cycles::NAME,
+        depth: Depth::Quick,
+        check: import_cycles::check,
+    },
+    Rule {
+        name: protocol_core::NAME,
+        depth: Depth::Quick,
+        check: protocol_core::check,
+    },
+    Rule {
         name: manifests::NAME,
         depth: Depth::Quick,
         check: manifests::check,
@@ -124,9 +140,14 @@ const RULES: &[Rule] = &[
         check: length::check,
     },
     Rule {
-        name: chapters::NAME,
+        name: module_docs::NAME,
         depth: Depth::Quick,
-        check: chapters::check,
+        check: module_docs::check,
+    },
+    Rule {
+        name: words::NAME,
+        depth: Depth::Quick,
+        check: words::check,
     },
     Rule {
         name: links::NAME,

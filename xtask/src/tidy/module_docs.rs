@@ -1,13 +1,13 @@
-//! Each file opens with what it is for.
+//! Each Rust file opens with a `//!` comment that says what the file is for.
 //!
-//! The first thing in a Rust file is its `//!` chapter: a reader who opens it at random must learn
-//! in a breath where they are. `missing_docs` asks this of public modules only.
+//! A reader who opens any file learns from its head where they are. The compiler's `missing_docs`
+//! requires this of public modules only.
 
 use super::Finding;
 use super::tree::Tree;
 use crate::Trouble;
 
-pub(super) const NAME: &str = "chapters";
+pub(super) const NAME: &str = "module-docs";
 
 /// Looks at the first line that is not blank.
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
@@ -22,7 +22,7 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
             !first.is_some_and(|line| line.starts_with("//! ") && line.len() > "//! x".len())
         })
         .map(|(file, _)| {
-            let message = "opens without a `//!` chapter: say what the file is for".into();
+            let message = "has no `//!` comment at its head: say what the file is for".into();
             file.finding(NAME, 1, message)
         })
         .collect())
@@ -34,17 +34,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_without_a_chapter_is_flagged() {
+    fn a_file_without_a_head_is_flagged() {
         for text in ["use std::fmt;\n", "// A comment.\n", "//!\n", ""] {
             assert_eq!(
                 found(check, &[("crates/sql/src/a.rs", text)]),
-                ["crates/sql/src/a.rs:1: opens without a `//!` chapter: say what the file is for"]
+                [
+                    "crates/sql/src/a.rs:1: has no `//!` comment at its head: say what the file is for"
+                ]
             );
         }
     }
 
     #[test]
-    fn one_with_a_chapter_passes() {
+    fn a_file_with_a_head_passes() {
         let text = "\n//! What it is for.\n#![allow(x)]\n";
         assert_eq!(
             found(check, &[("crates/sql/src/a.rs", text)]),

@@ -1,0 +1,212 @@
+//! A protocol's core imports its extensions at named points only.
+//!
+//! RAMP's core is the algorithm of its paper: coordinator, participant, metadata, messages. What
+//! extends it (collection of metadata, termination, recovery, replication, causal reads) lies in
+//! folders beside it. A reader who knows the paper must find the algorithm without them, so each
+//! import of an extension by a core file is listed.
+//!
+//! `xtask/tidy/protocol-core.txt` holds the lists: `core FOLDER`, `extension FOLDER`, and
+//! `permit FILE => MODULE` for one core file and an extension's module (its path without `.rs`) with
+//! all that lies under it. A folder without Rust files and a permit that is not used are findings,
+//! so that the lists stay true.
+
+use std::collections::BTreeSet;
+
+use super::tree::Tree;
+use super::{Finding, list, modules};
+use crate::Trouble;
+
+pub(super) const NAME: &str = "protocol-core";
+
+const LIST: &str = "xtask/tidy/protocol-core.txt";
+
+/// The lists, each entry with its line.
+#[derive(Default)]
+struct Lists<'a> {
+    core: Vec<(usize, &'a str)>,
+    extensions: Vec<(usize, &'a str)>,
+    /// A core file, and the module that it may import.
+    permits: Vec<(usize, &'a str, &'a str)>,
+}
+
+/// Looks at the imports of every core file.
+pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>, Trouble> {
+    let mut findings = Vec::new();
+    let lists = read(tree, &mut findings);
+    let mut used = BTreeSet::new();
+    for package in modules::packages(tree) {
+        for module in package.modules.values() {
+            if !lists
+                .core
+                .iter()
+                .any(|(_, core)| is_under(&module.path, core))
+            {
+                continue;
+            }
+            let mut seen = BTreeSet::new();
+            for import in &module.imports {
+                let target = format!("{}/{}", package.folder, import.target.join("/"));
+                let is_extension = lists
+                    .extensions
+                    .iter()
+                    .any(|(_, extension)| is_under(&target, extension));
+                if !is_extension {
+                    continue;
+                }
+                let permit = lists
+                    .permits
+                    .iter()
+                    .find(|(_, file, to)| *file == module.path && is_under(&target, to));
+                match permit {
+                    Some((line, ..)) => {
+                        used.insert(*line);
+                    }
+                    None if seen.insert((import.line, target.clone())) => {
+                        let message = format!(
+                            "`{}` is of an extension ({target}): the core is the paper's algorithm \
+                             and reads without it; pass it in, or list the import in {LIST}",
+                            import.named
+                        );
+                        findings.push(Finding {
+                            path: module.path.clone(),
+                            line: import.line,
+                            rule: NAME,
+                            message,
+                        });
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+    let mut say = |line: usize, message: String| {
+        findings.push(Finding {
+            path: LIST.into(),
+            line,
+            rule: NAME,
+            message,
+        });
+    };
+    for (line, folder) in lists.core.iter().chain(&lists.extensions) {
+        if !tree.rust().any(|(file, _)| is_under(&file.path, folder)) {
+            say(
+                *line,
+                format!("{folder} holds no Rust file; mend the entry or take it out"),
+            );
+        }
+    }
+    for (line, file, to) in &lists.permits {
+        if !used.contains(line) {
+            say(
+                *line,
+                format!("{file} imports nothing of {to}; take the entry out"),
+            );
+        }
+    }
+    Ok(findings)
+}
+
+fn read<'a>(tree: &'a Tree, findings: &mut Vec<Finding>) -> Lists<'a> {
+    let mut lists = Lists::default();
+    for (line, entry) in list::entries(tree, LIST) {
+        let (kind, rest) = entry.split_once(' ').unwrap_or((entry, ""));
+        match (kind, rest.split_once(" => ")) {
+            ("core", None) if !rest.is_empty() => lists.core.push((line, rest)),
+            ("extension", None) if !rest.is_empty() => lists.extensions.push((line, rest)),
+            ("permit", Some((file, to))) => lists.permits.push((line, file, to)),
+            _ => findings.push(Finding {
+                path: LIST.into(),
+                line,
+                rule: NAME,
+                message: "not `core FOLDER`, `extension FOLDER` or `permit FILE => MODULE`".into(),
+            }),
+        }
+    }
+    lists
+}
+
+/// Whether a path is `folder`, a file of that name, or lies under it.
+fn is_under(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || rest == ".rs")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::found;
+    use super::*;
+
+    const FOLDERS: &str = "core crates/p/src/ramp/core\nextension crates/p/src/ramp/causal\n";
+
+    fn check_with(list: &str, participant: &str) -> Vec<String> {
+        let files = [
+            ("crates/p/src/lib.rs", "mod ramp;\n"),
+            ("crates/p/src/ramp/mod.rs", "mod causal;\nmod core;\n"),
+            (
+                "crates/p/src/ramp/core/mod.rs",
+                "mod message;\nmod participant;\n",
+            ),
+            ("crates/p/src/ramp/core/message.rs", "struct Message;\n"),
+            ("crates/p/src/ramp/core/participant.rs", participant),
+            (
+                "crates/p/src/ramp/causal/mod.rs",
+                "mod context;\npub use context::Context;\nuse super::core::message::Message;\n",
+            ),
+            (
+                "crates/p/src/ramp/causal/context.rs",
+                "pub struct Context;\n",
+            ),
+            (LIST, list),
+        ];
+        found(check, &files)
+    }
+
+    #[test]
+    fn a_core_file_that_imports_an_extension_is_flagged() {
+        let findings = check_with(
+            FOLDERS,
+            "use super::message::Message;\nuse crate::ramp::causal::Context;\n",
+        );
+        assert_eq!(
+            findings,
+            [
+                "crates/p/src/ramp/core/participant.rs:2: `crate::ramp::causal::Context` is of an \
+                 extension (crates/p/src/ramp/causal/context): the core is the paper's algorithm and \
+                 reads without it; pass it in, or list the import in xtask/tidy/protocol-core.txt"
+            ]
+        );
+        let inline = check_with(FOLDERS, "fn f() { super::super::causal::g(); }\n");
+        assert_eq!(inline.len(), 1, "{inline:?}");
+    }
+
+    #[test]
+    fn a_listed_import_passes() {
+        let list = format!(
+            "{FOLDERS}# The hook.\npermit crates/p/src/ramp/core/participant.rs => \
+             crates/p/src/ramp/causal/context\n"
+        );
+        let participant = "use crate::ramp::causal::Context;\n";
+        assert_eq!(check_with(&list, participant), Vec::<String>::new());
+        assert_eq!(
+            check_with(&list, "struct Participant;\n"),
+            [
+                "xtask/tidy/protocol-core.txt:4: crates/p/src/ramp/core/participant.rs imports \
+                 nothing of crates/p/src/ramp/causal/context; take the entry out"
+            ]
+        );
+    }
+
+    #[test]
+    fn lists_that_are_not_true_are_flagged() {
+        let list = format!("{FOLDERS}extension crates/p/src/gone\npermit nonsense\n");
+        assert_eq!(
+            check_with(&list, ""),
+            [
+                "xtask/tidy/protocol-core.txt:4: not `core FOLDER`, `extension FOLDER` or `permit \
+                 FILE => MODULE`",
+                "xtask/tidy/protocol-core.txt:3: crates/p/src/gone holds no Rust file; mend the \
+                 entry or take it out"
+            ]
+        );
+    }
+}
