@@ -8,7 +8,7 @@ use anabranch_analysis::{Guarantee, Plan, Topology};
 use anabranch_engine::PlannedApplication;
 use anabranch_sql::application::Application;
 use anabranch_sql::diagnostic::{self, Diagnostic};
-use anabranch_sql::script::{Client, Script};
+use anabranch_sql::script::{ClientTransaction, Script};
 use anabranch_sql::source::SourceFile;
 
 /// Why an application cannot be had from files.
@@ -227,7 +227,7 @@ pub fn read_script(files: Vec<SourceFile>) -> Result<Script, ApplicationError> {
 pub fn read_script_with(
     files: Vec<SourceFile>,
     programs: Vec<SourceFile>,
-    clients: Vec<Client>,
+    clients: Vec<ClientTransaction>,
 ) -> Result<Script, ApplicationError> {
     let all: Vec<SourceFile> = files.iter().chain(&programs).cloned().collect();
     let failed = rendering(&all);

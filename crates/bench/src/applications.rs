@@ -98,7 +98,7 @@ pub fn measure(
     for _ in 0..REPEATS {
         let mut script = script::read(tpcc.to_vec())?;
         let start = Instant::now();
-        script.join(one_more.clone())?;
+        script.add_file(one_more.clone())?;
         let (took, _) = timed(|| {
             let catalog = script.application.catalog();
             let guarantee = Guarantee::Invariants;
@@ -247,7 +247,7 @@ mod tests {
         let (text, tables, types) = made_up(1, 240);
         let read = script::read(vec![SourceFile::new("made-up.sql", text)]);
         let script = read.expect("it is SQL");
-        assert!(script.left_out.is_empty(), "{:?}", script.left_out);
+        assert!(script.skipped.is_empty(), "{:?}", script.skipped);
         assert_eq!(script.summaries.len(), types);
         assert_eq!(script.application.catalog().tables.len(), tables);
         assert_eq!((types, tables), (80, 6));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use anabranch_sql::SourceFile;
-use anabranch_sql::script::{Client, ClientParameter, Step, Unresolved};
+use anabranch_sql::script::{ClientParameter, ClientTransaction, Step, Unresolved};
 
 use crate::{
     Broken, Program,
@@ -125,7 +125,7 @@ impl<'p> Reading<'p> {
         if let Some(at) = function {
             self.of_functions.insert(at, self.program.clients.len());
         }
-        self.program.clients.push(Client {
+        self.program.clients.push(ClientTransaction {
             name,
             file,
             range,
@@ -167,7 +167,7 @@ impl<'p> Reading<'p> {
         if let Some(at) = function {
             self.of_functions.insert(at, self.program.clients.len());
         }
-        self.program.clients.push(Client {
+        self.program.clients.push(ClientTransaction {
             name,
             file,
             range,

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use anabranch_sql::script::{Confidence, Probable};
+use anabranch_sql::script::{Confidence, ProbableInvariant};
 
 use crate::{
     outline::Outline,
@@ -99,13 +99,13 @@ pub(crate) struct Guard {
 }
 
 /// What a function's checks say.
-pub(crate) fn probable(walked: &Walked) -> Vec<Probable> {
+pub(crate) fn probable(walked: &Walked) -> Vec<ProbableInvariant> {
     let outlines: Vec<Outline> = walked
         .runs
         .iter()
         .map(|run| Outline::of(&run.text.shown()))
         .collect();
-    let mut found: Vec<Probable> = Vec::new();
+    let mut found: Vec<ProbableInvariant> = Vec::new();
     for guard in &walked.guards {
         let told = of_guard(guard, walked, &outlines);
         let new = told.filter(|one| {
@@ -127,7 +127,7 @@ pub(crate) fn probable(walked: &Walked) -> Vec<Probable> {
     found
 }
 
-fn of_guard(guard: &Guard, walked: &Walked, outlines: &[Outline]) -> Option<Probable> {
+fn of_guard(guard: &Guard, walked: &Walked, outlines: &[Outline]) -> Option<ProbableInvariant> {
     // Where the condition ends it, its opposite holds behind; else it holds in its branch.
     let behind = guard.then_ends && !guard.otherwise_ends;
     let protected: Vec<usize> = match behind {
@@ -147,7 +147,7 @@ fn of_guard(guard: &Guard, walked: &Walked, outlines: &[Outline]) -> Option<Prob
         true => confidence,
         false => confidence.min(Confidence::Medium),
     };
-    Some(Probable {
+    Some(ProbableInvariant {
         transaction: String::new(),
         rule,
         guard: guard.shown.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -351,7 +351,7 @@ fn numbered(
     outline: &Outline,
     walked: &Walked,
     outlines: &[Outline],
-) -> Option<Probable> {
+) -> Option<ProbableInvariant> {
     if outline.verb != "insert" {
         return None;
     }
@@ -374,7 +374,7 @@ fn numbered(
     })?;
     let of = walked.runs.get(read.run)?;
     let table = outline.table.clone()?;
-    Some(Probable {
+    Some(ProbableInvariant {
         transaction: String::new(),
         rule: format!("ids of {table} follow one another"),
         guard: of

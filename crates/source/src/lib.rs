@@ -36,7 +36,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use anabranch_sql::SourceFile;
-use anabranch_sql::script::Client;
+use anabranch_sql::script::ClientTransaction;
 
 use project::{Project, Source};
 use value::{Folded, Piece, Scalar, Value};
@@ -48,7 +48,7 @@ pub use language::Language;
 #[derive(Debug, Default)]
 pub struct Program {
     /// The transactions that it runs.
-    pub clients: Vec<Client>,
+    pub clients: Vec<ClientTransaction>,
     /// What it declares itself (`CREATE TABLE` that it runs), as files by the names of those that it stands in.
     pub declarations: Vec<SourceFile>,
     /// What is broken, outside of what runs SQL.
@@ -65,7 +65,7 @@ pub struct Broken {
 }
 
 /// Reads a program. Files that are of no [`Language`] are passed over. The numbers of files are those in `files`:
-/// whoever has others before these shifts them ([`Client::shift`]).
+/// whoever has others before these shifts them ([`ClientTransaction::shift`]).
 pub fn read(files: &[SourceFile]) -> Program {
     let mut sources = Vec::new();
     for file in files {

@@ -58,7 +58,7 @@ fn is_as_expected(name: &str) {
     assert_eq!(found, expected(name), "{name}:\n{found}");
     assert!(program.broken.is_empty(), "{:?}", program.broken);
     // What the analyser leaves out is what is not known, and nothing that was found.
-    for left in &script.left_out {
+    for left in &script.skipped {
         let name = left.transaction.as_deref().expect("it is somebody's");
         let client = program.clients.iter().find(|c| c.name == name);
         let unresolved = client.is_some_and(|c| !c.unresolved.is_empty());

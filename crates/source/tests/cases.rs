@@ -221,13 +221,13 @@ def f(conn, ids):
     let summary = &script.summaries[0];
     assert!(summary.unknown.is_some());
     let writes = |role: Role| {
-        let all = summary.all_it_may_do(script.application.catalog());
+        let all = summary.possible_statements(script.application.catalog());
         let all = all.iter().flat_map(|s| &s.accesses);
         all.filter(|a| a.role == role)
             .map(|a| a.table.0)
             .collect::<Vec<_>>()
     };
-    assert_eq!(script.left_out.len(), 1);
+    assert_eq!(script.skipped.len(), 1);
     assert_eq!(writes(Role::Delete), [0, 1, 2], "it may be anything");
 }
 
@@ -248,7 +248,7 @@ function k(db, id) { db.query("DELETE FROM c WHERE id = $1", [id]); }
             .iter()
             .find(|s| s.name == name)
             .expect("it is there");
-        let all = summary.all_it_may_do(script.application.catalog());
+        let all = summary.possible_statements(script.application.catalog());
         let all = all.iter().flat_map(|s| &s.accesses);
         all.filter(|a| a.role == Role::Delete)
             .map(|a| a.table.0)
@@ -422,7 +422,7 @@ def add(body):
         "add
   INSERT INTO note (body, id) VALUES (<:body>, <1>)",
     );
-    assert!(script.left_out.is_empty(), "{:?}", script.left_out);
+    assert!(script.skipped.is_empty(), "{:?}", script.skipped);
     assert!(
         script
             .application
@@ -493,7 +493,7 @@ fn nesting_without_end_and_texts_without_end_do_no_harm() {
         let catalog = script.application.catalog();
         let all = script.summaries.iter();
         let mut accesses = all
-            .flat_map(|s| s.all_it_may_do(catalog))
+            .flat_map(|s| s.possible_statements(catalog))
             .flat_map(|s| s.accesses);
         assert!(
             name == "m.py" || accesses.any(|a| a.role == Role::Delete),

@@ -101,7 +101,7 @@ def g(conn):
 "#;
     let schema = vec![SourceFile::new("schema.sql", SCHEMA)];
     let (_, script) = analysed_files(schema, vec![SourceFile::new("f.py", text)]);
-    let lines = script.left_out.iter().map(|left| {
+    let lines = script.skipped.iter().map(|left| {
         let span = left.diagnostic.span.expect("it has a place");
         let file = &script.application.catalog().files[usize::from(span.file)];
         file.line_column(span.start).0

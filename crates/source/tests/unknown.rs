@@ -23,7 +23,7 @@ fn writes(script: &Script, name: &str) -> bool {
     let summaries = &script.summaries;
     let of_it = summaries.iter().filter(|summary| summary.name == name);
     let catalog = script.application.catalog();
-    let statements = of_it.flat_map(|s| s.all_it_may_do(catalog));
+    let statements = of_it.flat_map(|s| s.possible_statements(catalog));
     let mut accesses = statements.flat_map(|s| s.accesses);
     accesses.any(|access| access.role != Role::Read)
 }

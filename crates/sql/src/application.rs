@@ -15,7 +15,7 @@ use crate::{
     constraint::Constraints,
     diagnostic::Diagnostic,
     execute::Run,
-    expression::{Frame, Source, Surroundings},
+    expression::{EvaluationContext, Frame, Source},
     merging::ColumnPolicy,
     plan::statement::Statement,
     procedure::{
@@ -126,7 +126,7 @@ impl Application {
             }
         }
         for view in &catalog.views {
-            let mut binder = Binder::new(&catalog, &crate::bind::OfView, view.span);
+            let mut binder = Binder::new(&catalog, &crate::bind::ViewVariables, view.span);
             if let Err(problem) = binder.closed_query(&view.query) {
                 let too_complex = problem.code == TOO_COMPLEX;
                 problems.push(problem);
@@ -226,9 +226,9 @@ impl Application {
     /// every write looks for itself. A CHECK that cannot be evaluated counts as violated.
     pub fn violated_checks(&self, table: TableId, row: &Row) -> Vec<&str> {
         let layout = &self.catalog.schema.table(table).layout;
-        let surroundings = Surroundings::default();
+        let context = EvaluationContext::default();
         let sources = [Source::Empty, Source::Row { layout, row }];
-        let frame = Frame::of_rows(&[], &sources, &surroundings);
+        let frame = Frame::of_rows(&[], &sources, &context);
         let checks = self.constraints.tables[table.index()].checks.iter();
         let violated =
             checks.filter(|check| !matches!(check.expression.test(&frame), Ok(None | Some(true))));
@@ -341,16 +341,16 @@ impl CompiledStatement {
             let message = format!("{} parameters are needed", self.parameters.len());
             return Err(crate::expression::failure("08P01", message).into());
         }
-        let surroundings = Surroundings {
+        let context = EvaluationContext {
             timestamp: transaction.timestamp(),
             sequences: Some(transaction.sequences()),
-            ..Surroundings::default()
+            ..EvaluationContext::default()
         };
         let mut run = Run {
             transaction,
             statement: self.id,
             variables: parameters,
-            surroundings: &surroundings,
+            context: &context,
             constraints: &self.constraints,
             ctes: Vec::new(),
         };

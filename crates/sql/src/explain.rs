@@ -76,7 +76,7 @@ fn headline(statement: &Statement) -> String {
         StatementKind::Insert(insert) => format!("Insert on {}", insert.schema.name),
         StatementKind::Update(update) => format!("Update on {}", update.schema.name),
         StatementKind::Delete(delete) => format!("Delete on {}", delete.schema.name),
-        StatementKind::Several(several) => format!("Several: {} (it does not run)", several.what),
+        StatementKind::Compound(several) => format!("Several: {} (it does not run)", several.what),
     }
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn statement(out: &mut String, statement: &Statement, variables: &[St
             names.sources.push(sources(&delete.steps, delete.stride));
             steps(out, &delete.steps, 1, &mut names);
         }
-        StatementKind::Several(several) => {
+        StatementKind::Compound(several) => {
             for part in &several.parts {
                 line(out, 1, &headline(part));
             }

@@ -16,7 +16,7 @@ use anabranch_types::{ColumnIndex, DataType, Decimal, Row, RowLayout, Value};
 use smallvec::SmallVec;
 
 use crate::{
-    expression::{Domain, Expression, Frame, Function, Operator, Surroundings},
+    expression::{Domain, EvaluationContext, Expression, Frame, Function, Operator},
     program::{Program, reads_row},
 };
 
@@ -272,8 +272,8 @@ impl<'f> Follower<'f> {
                 known.then_some(Interval::Other)
             }
             other if !reads_row(other) => {
-                let surroundings = Surroundings::default();
-                let frame = Frame::of_rows(self.arguments, &[], &surroundings);
+                let context = EvaluationContext::default();
+                let frame = Frame::of_rows(self.arguments, &[], &context);
                 Interval::of(&other.evaluate(&frame).ok()?)
             }
             _ => None,

@@ -16,7 +16,7 @@ use crate::{
     constraint::Check,
     diagnostic::Diagnostic,
     expression::{
-        Domain, Expression, Failure, Frame, Function, Operator, Source, Surroundings, failure,
+        Domain, EvaluationContext, Expression, Failure, Frame, Function, Operator, Source, failure,
         integer::{Integers, Shapes},
         registers::{REGISTERS, Register, RowCells},
     },
@@ -191,10 +191,10 @@ impl Program {
         {
             return self.checked(row, arguments);
         }
-        let surroundings = Surroundings::default();
+        let context = EvaluationContext::default();
         let layout = &self.schema.layout;
         let sources = [Source::Empty, Source::Row { layout, row }];
-        let frame = Frame::of_rows(arguments, &sources, &surroundings);
+        let frame = Frame::of_rows(arguments, &sources, &context);
         let mut changes: SmallVec<[(ColumnIndex, Value); 4]> = SmallVec::new();
         for (column, expression) in &self.assignments {
             if skip.contains(*column) {
@@ -219,9 +219,9 @@ impl Program {
         let layout = &self.schema.layout;
         let mut outputs = SmallVec::new();
         if !self.checks.is_empty() || !self.outputs.is_empty() {
-            let surroundings = Surroundings::default();
+            let context = EvaluationContext::default();
             let sources = [Source::Empty, Source::Row { layout, row: &new }];
-            let frame = Frame::of_rows(arguments, &sources, &surroundings);
+            let frame = Frame::of_rows(arguments, &sources, &context);
             for check in &self.checks {
                 if check.test(&frame, &new)? == Some(false) {
                     return Err(violated(&self.schema.name, &check.name));

@@ -119,7 +119,7 @@ fn what_of_it_is_not_understood_is_refused_or_left_out() {
         let script = read(files).expect("the tables are there");
         let summary = &script.summaries[0];
         assert!(summary.unknown.is_some(), "{body}");
-        let all_done = summary.all_it_may_do(script.application.catalog());
+        let all_done = summary.possible_statements(script.application.catalog());
         let mut accesses = all_done.iter().flat_map(|s| &s.accesses);
         assert!(accesses.any(|a| a.role == Role::Delete), "{body}");
     }

@@ -136,7 +136,7 @@ proptest! {
         let file = SourceFile::new("mutated.sql", String::from_utf8_lossy(&bytes).into_owned());
         match read(vec![file.clone()]) {
             Ok(script) => {
-                let told = script.left_out.iter().map(|left| left.diagnostic.clone());
+                let told = script.skipped.iter().map(|left| left.diagnostic.clone());
                 let told: Vec<_> = told.collect();
                 let shown = render(&told, &script.application.catalog().files);
                 prop_assert!(told.is_empty() || shown.contains("error["));

@@ -24,7 +24,7 @@ fn shop() -> Script {
 
 fn summary<'s>(script: &'s Script, name: &str) -> &'s TransactionSummary {
     let found = script.summaries.iter().find(|s| s.name == name);
-    found.unwrap_or_else(|| panic!("{name}: {:#?}", script.left_out))
+    found.unwrap_or_else(|| panic!("{name}: {:#?}", script.skipped))
 }
 
 /// A statement without its places.
@@ -93,15 +93,15 @@ fn a_dump_is_what_its_twin_is() {
         }
         shown
     };
-    assert!(twin.left_out.is_empty(), "{:#?}", twin.left_out);
-    assert_eq!(tables(&mysql), tables(&twin), "{:#?}", mysql.left_out);
+    assert!(twin.skipped.is_empty(), "{:#?}", twin.skipped);
+    assert_eq!(tables(&mysql), tables(&twin), "{:#?}", mysql.skipped);
     assert_eq!(mysql.summaries.len(), twin.summaries.len());
     for of_twin in &twin.summaries {
         let of_mysql = summary(&mysql, &of_twin.name);
         assert_eq!(
             of_mysql.unknown, None,
             "{}: {:#?}",
-            of_twin.name, mysql.left_out
+            of_twin.name, mysql.skipped
         );
         let statements =
             |s: &TransactionSummary| s.statements.iter().map(placeless).collect::<Vec<_>>();
@@ -121,7 +121,7 @@ fn a_dump_is_what_its_twin_is() {
     }
     // Nothing but the dump's rows is left out.
     let told: Vec<&str> = mysql
-        .left_out
+        .skipped
         .iter()
         .map(|l| l.diagnostic.message.as_str())
         .collect();
@@ -231,10 +231,10 @@ UPDATE kept SET n = 1 WHERE id = ?;
         sorted,
         ["e", "fine", "fires", "p", "replaced", "several"],
         "{:#?}",
-        script.left_out
+        script.skipped
     );
     let told: Vec<(u32, &str)> = script
-        .left_out
+        .skipped
         .iter()
         .map(|left| {
             let span = left.diagnostic.span.expect("it has a place");
@@ -245,7 +245,7 @@ UPDATE kept SET n = 1 WHERE id = ?;
     let lines: Vec<u32> = told.iter().map(|(line, _)| *line).collect();
     assert_eq!(lines, [3, 4, 5, 9, 13, 16, 18], "{told:#?}");
     let p = summary(&script, "p");
-    let all_done = p.all_it_may_do(script.application.catalog());
+    let all_done = p.possible_statements(script.application.catalog());
     let deletes = all_done.iter().flat_map(|s| &s.accesses);
     assert!(deletes.filter(|a| a.role == Role::Delete).count() >= 2);
 }
@@ -261,8 +261,8 @@ CREATE ASSERTION early CHECK (NOT EXISTS (SELECT 1 FROM kept WHERE t > '9:00'));
 UPDATE kept SET j = ? WHERE t = '1:00' AND j IS NOT NULL;
 ",
     )]);
-    let [left] = &script.left_out[..] else {
-        panic!("{:#?}", script.left_out)
+    let [left] = &script.skipped[..] else {
+        panic!("{:#?}", script.skipped)
     };
     assert_eq!(
         left.meaning,
@@ -289,7 +289,7 @@ UPDATE a JOIN b ON a.id = b.id SET b.n = 2;
     for name in ["both", "joined"] {
         let found = summary(&script, name);
         assert!(found.unknown.is_some(), "{name}");
-        let all_done = found.all_it_may_do(script.application.catalog());
+        let all_done = found.possible_statements(script.application.catalog());
         let accesses = all_done.iter().flat_map(|s| &s.accesses);
         let updated = accesses
             .filter(|a| a.role == Role::Update)

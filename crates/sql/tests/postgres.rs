@@ -26,13 +26,13 @@ fn unknown(script: &Script) -> Vec<&str> {
 }
 
 /// What is left out: the text at its place, and what that means.
-fn left_out(script: &Script) -> Vec<(String, &str)> {
-    let told = |left: &'_ anabranch_sql::script::LeftOut| {
+fn skipped(script: &Script) -> Vec<(String, &str)> {
+    let told = |left: &'_ anabranch_sql::script::Skipped| {
         let span = left.diagnostic.span.expect("it has a place");
         let file = &script.application.catalog().files[usize::from(span.file)];
         file.slice(span).to_owned()
     };
-    let all = script.left_out.iter();
+    let all = script.skipped.iter();
     all.map(|left| (told(left), left.meaning.as_str()))
         .collect()
 }
@@ -70,7 +70,7 @@ BEGIN
 END $$;
 ",
     );
-    assert!(script.left_out.is_empty(), "{:?}", script.left_out);
+    assert!(script.skipped.is_empty(), "{:?}", script.skipped);
     assert_eq!(unknown(&script), [""; 0]);
     assert_eq!(column_type(&script, 1), ("text".into(), false));
     assert_eq!(column_type(&script, 2), ("text".into(), true));
@@ -101,8 +101,8 @@ UPDATE t SET s = $1 WHERE id = $2;
     let script = script(text);
     assert_eq!(access(&script, "Small").conditions.len(), 1);
     assert_eq!(unknown(&script), ["Set"]);
-    let [(place, meaning)] = &left_out(&script)[..] else {
-        panic!("{:?}", script.left_out)
+    let [(place, meaning)] = &skipped(&script)[..] else {
+        panic!("{:?}", script.skipped)
     };
     assert!(place.starts_with("CHECK (o < 'a'"), "{place}");
     assert!(meaning.contains("t (o) are unknown"), "{meaning}");
@@ -132,7 +132,7 @@ UPDATE t SET n = n + 1::small WHERE id = $1;
     };
     assert_eq!([shown(1), shown(3)], ["1", "7"]);
     // The condition that is not understood is left out where the type stands, and nothing else.
-    let told = left_out(&script);
+    let told = skipped(&script);
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].1.contains("t (m) are unknown"), "{told:?}");
     assert_eq!(unknown(&script), ["Set"]);
@@ -165,7 +165,7 @@ SELECT data ->> 'x' FROM t WHERE id = $1;
     assert!(put.conditions.is_empty() && put.filtered_otherwise);
     // A condition on two columns may be broken by who writes one of them.
     assert_eq!(unknown(&script), ["Tag", "Add"]);
-    let told = left_out(&script);
+    let told = skipped(&script);
     let expected = [
         ("citext", "its columns are taken to be text"),
         ("UNIQUE", "who routes by it has to write equal values alike"),
@@ -214,7 +214,7 @@ SELECT id FROM t WHERE name::jsonb = data;
 SELECT id FROM t WHERE name = 'x'::citext;
 ",
     );
-    let told: Vec<String> = left_out(&script).into_iter().map(|(at, _)| at).collect();
+    let told: Vec<String> = skipped(&script).into_iter().map(|(at, _)| at).collect();
     assert_eq!(told, ["name", "'x'"]);
     for name in ["Literal", "Computed", "Caseless"] {
         assert!(access(&script, name).conditions.is_empty(), "{name}");
@@ -243,7 +243,7 @@ UPDATE t SET c = $1 WHERE id = $2;
     for rest in [" UNIQUE", " CHECK (total > 0)", " NOT NULL"] {
         let script = script(&table.replace(" REST", rest));
         assert_eq!(unknown(&script), ["Set"], "{rest}");
-        assert!(script.left_out[0].meaning.contains("are unknown"), "{rest}");
+        assert!(script.skipped[0].meaning.contains("are unknown"), "{rest}");
     }
     let index = format!(
         "CREATE UNIQUE INDEX ON t (total);\n{}",
@@ -263,7 +263,7 @@ CREATE TABLE v (a double precision, b timestamp(3) without time zone, c interval
 ",
     );
     assert_eq!(script.application.catalog().tables.len(), 2);
-    let told = left_out(&script);
+    let told = skipped(&script);
     assert_eq!(
         (told[0].0.as_str(), told[1].0.as_str()),
         ("b", "LIKE"),
@@ -291,11 +291,11 @@ UPDATE t SET n = 1 WHERE id = $1;
 DELETE FROM t WHERE id = $1;
 ",
     );
-    let told: Vec<String> = left_out(&script).into_iter().map(|(at, _)| at).collect();
+    let told: Vec<String> = skipped(&script).into_iter().map(|(at, _)| at).collect();
     assert_eq!(checks(&script, 0), ["p > 0"]);
     assert_eq!(column_type(&script, 3), ("bigint".into(), false));
     assert_eq!(told.len(), 5, "{told:#?}");
-    let meanings: Vec<&str> = script.left_out.iter().map(|l| l.meaning.as_str()).collect();
+    let meanings: Vec<&str> = script.skipped.iter().map(|l| l.meaning.as_str()).collect();
     assert_eq!(meanings[0], "the default of t.n may be any value");
     assert_eq!(unknown(&script), ["Add", "Set"]);
     let add = access(&script, "Add");
@@ -369,8 +369,8 @@ UPDATE t SET is = 'wild', n = n + 1, j = $2 WHERE id = $1 AND m = 2;
     assert_eq!(catalog.tables[0].foreign_keys.len(), 1);
     assert_eq!(unknown(&script), [""; 0]);
     assert_eq!(access(&script, "Set").conditions.len(), 2);
-    let [(place, meaning)] = &left_out(&script)[..] else {
-        panic!("{:?}", script.left_out)
+    let [(place, meaning)] = &skipped(&script)[..] else {
+        panic!("{:?}", script.skipped)
     };
     assert!(
         place.trim().starts_with("ALTER TABLE t DROP COLUMN m;"),
@@ -389,7 +389,7 @@ fn a_file_that_leads_back_is_passed_over() {
     ];
     let script = read(files).expect("it can be read");
     assert_eq!(script.application.catalog().tables.len(), 1);
-    let told = &script.left_out[0].diagnostic.message;
+    let told = &script.skipped[0].diagnostic.message;
     assert_eq!(told, "2 stretches undo migrations, this one first");
 }
 
@@ -411,8 +411,8 @@ UPDATE t SET n = $2 WHERE id = $1;",
     let script = read(files).expect("it can be read");
     let names: Vec<&str> = script.summaries.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["Set"]);
-    let [left] = &script.left_out[..] else {
-        panic!("{:?}", script.left_out)
+    let [left] = &script.skipped[..] else {
+        panic!("{:?}", script.skipped)
     };
     assert_eq!(
         left.diagnostic.message,
@@ -470,7 +470,7 @@ SELECT app.feel(id, m) FROM app.users;
     let two = script(&format!(
         "{text}CREATE TABLE users (id bigint PRIMARY KEY);"
     ));
-    assert!(unknown(&two).contains(&"Set"), "{:?}", two.left_out);
+    assert!(unknown(&two).contains(&"Set"), "{:?}", two.skipped);
 }
 
 /// A routine that is left out is known by its name, whatever schema it is in.
@@ -521,7 +521,7 @@ SELECT j.id FROM jobs j, others o WHERE j.id = o.id FOR SHARE OF j, o NOWAIT;
 SELECT skip locked FROM jobs;
 ",
     );
-    assert_eq!(unknown(&script), [""; 0], "{:?}", script.left_out);
+    assert_eq!(unknown(&script), [""; 0], "{:?}", script.skipped);
     assert_eq!(find(&script, "Look").statements[0].accesses.len(), 2);
     let columns = &find(&script, "Column").statements[0].accesses[0].columns_read;
     assert_eq!(columns.len(), 1);
@@ -555,7 +555,7 @@ INSERT INTO t (id, made) VALUES ($1, $2);
         ))
     };
     let understood = with(body, events);
-    assert!(understood.left_out.is_empty(), "{:?}", understood.left_out);
+    assert!(understood.skipped.is_empty(), "{:?}", understood.skipped);
     let written = |name: &str| -> Vec<(usize, WriteClass)> {
         let writes = access(&understood, name).writes.iter();
         writes
@@ -631,6 +631,6 @@ CREATE TABLE t (id bigint PRIMARY KEY, n amount);
 UPDATE t SET n = n + 1 WHERE id = $1;
 ",
     );
-    assert_eq!(left_out(&script).len(), 2, "{:?}", script.left_out);
+    assert_eq!(skipped(&script).len(), 2, "{:?}", script.skipped);
     assert_eq!(access(&script, "More").writes[0].class, WriteClass::OfData);
 }

@@ -17,7 +17,7 @@ fn find<'s>(script: &'s Script, name: &str) -> &'s TransactionSummary {
 /// What a type does to which tables; whether all of it is understood.
 fn done(script: &Script, name: &str) -> (Vec<(String, Role)>, bool) {
     let summary = find(script, name);
-    let all_done = summary.all_it_may_do(script.application.catalog());
+    let all_done = summary.possible_statements(script.application.catalog());
     let accesses = all_done.iter().flat_map(|s| &s.accesses);
     let tables = &script.application.catalog().schema.tables;
     let mut done: Vec<(String, Role)> = accesses
@@ -34,8 +34,8 @@ fn tables(script: &Script) -> Vec<&str> {
 }
 
 fn meanings(script: &Script) -> Vec<&str> {
-    let left_out = script.left_out.iter();
-    left_out.map(|left| left.meaning.as_str()).collect()
+    let skipped = script.skipped.iter();
+    skipped.map(|left| left.meaning.as_str()).collect()
 }
 
 const READ: [(&str, Role); 1] = [("m", Role::Read)];

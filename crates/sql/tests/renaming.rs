@@ -44,8 +44,8 @@ fn declared(script: &Script) -> Vec<String> {
 }
 
 /// What is left out: the first words at its place.
-fn left_out(script: &Script) -> Vec<String> {
-    let all = script.left_out.iter().map(|left| {
+fn skipped(script: &Script) -> Vec<String> {
+    let all = script.skipped.iter().map(|left| {
         let span = left.diagnostic.span.expect("it has a place");
         let file = &script.application.catalog().files[usize::from(span.file)];
         format!("{}: {}", file.slice(span), left.diagnostic.message)
@@ -57,8 +57,8 @@ fn left_out(script: &Script) -> Vec<String> {
 fn same(migrated: &str, written: &str) {
     let (migrated, written) = (script(migrated), script(written));
     assert_eq!(declared(&migrated), declared(&written));
-    assert_eq!(left_out(&migrated), [""; 0]);
-    assert_eq!(left_out(&written), [""; 0]);
+    assert_eq!(skipped(&migrated), [""; 0]);
+    assert_eq!(skipped(&written), [""; 0]);
     assert_eq!(migrated.summaries.len(), written.summaries.len());
     for (one, other) in migrated.summaries.iter().zip(&written.summaries) {
         assert_eq!(one.unknown, other.unknown);
@@ -159,7 +159,7 @@ CREATE INDEX by_n_again ON t (n);";
         // The order of the tables decides the names that PostgreSQL gives.
         assert!(about_t(&migrated).contains(&one), "{one}");
     }
-    assert_eq!(left_out(&migrated), [""; 0]);
+    assert_eq!(skipped(&migrated), [""; 0]);
 }
 
 /// An enumeration that loses a label as PostgreSQL's manual has it.
@@ -188,7 +188,7 @@ ALTER TABLE t RENAME TO total;
 ALTER TABLE nobody RENAME TO somebody;
 ALTER TABLE total ADD CHECK (amount > wrong);",
     );
-    let told = left_out(&script);
+    let told = skipped(&script);
     let expected = [
         "xyz: type \"xyz\" is not known",
         "CREATE VIEW v AS SELECT a FROM t: a query of before \"a\" of \"total\" was renamed is not supported",
@@ -290,7 +290,7 @@ DROP INDEX nothing;
 -- name: Put :exec
 UPDATE t SET n = 1 WHERE id = $1;",
     );
-    let triggers = script.left_out.iter().map(|left| left.diagnostic.span);
+    let triggers = script.skipped.iter().map(|left| left.diagnostic.span);
     let lines: Vec<u32> = triggers
         .flatten()
         .map(|span| {
@@ -300,6 +300,6 @@ UPDATE t SET n = 1 WHERE id = $1;",
         })
         .collect();
     // The function, the trigger on t, and what drops nothing.
-    assert_eq!(lines, [3, 4, 7], "{:#?}", script.left_out);
+    assert_eq!(lines, [3, 4, 7], "{:#?}", script.skipped);
     assert!(script.summaries[0].unknown.is_some());
 }

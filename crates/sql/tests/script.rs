@@ -44,7 +44,7 @@ UPDATE author SET name = sqlc.arg(new_name), n = coalesce(sqlc.narg('n'), n) WHE
 DELETE FROM author WHERE id = $1;
 "]);
     assert_eq!(names(&script), ["GetAuthor", "Rename", "Drop"]);
-    assert!(script.left_out.is_empty(), "{:?}", script.left_out);
+    assert!(script.skipped.is_empty(), "{:?}", script.skipped);
     assert_eq!(parameters(&script, "GetAuthor"), [("$1", "bigint".into())]);
     let expected = [
         ("@new_name", "text".into()),
@@ -84,7 +84,7 @@ DELETE FROM author WHERE name=:name AND id::text <> '?';
         "q0.sql:19",
     ];
     assert_eq!(names(&script), found);
-    assert!(script.left_out.is_empty(), "{:?}", script.left_out);
+    assert!(script.skipped.is_empty(), "{:?}", script.skipped);
     let of = |name: &str| {
         parameters(&script, name)
             .iter()
@@ -132,7 +132,7 @@ UPDATE author SET name = 'it''s WHERE id = $1;
             .find(|s| s.name == name)
             .expect("it is there");
         assert_eq!(summary.unknown.is_some(), name != "Fine", "{name}");
-        let all_done = summary.all_it_may_do(script.application.catalog());
+        let all_done = summary.possible_statements(script.application.catalog());
         let accesses = all_done.iter().flat_map(|s| &s.accesses);
         let mut tables: Vec<(u16, Role)> = accesses.map(|a| (a.table.0, a.role)).collect();
         tables.sort_by_key(|(table, role)| (*table, *role as u8));
@@ -145,7 +145,7 @@ UPDATE author SET name = 'it''s WHERE id = $1;
     assert_eq!(reach("Wipe"), [any(0), any(1)].concat());
     assert_eq!(reach("Broken"), any(0));
     let told: Vec<_> = script
-        .left_out
+        .skipped
         .iter()
         .map(|l| l.transaction.as_deref())
         .collect();
@@ -153,7 +153,7 @@ UPDATE author SET name = 'it''s WHERE id = $1;
         told,
         [Some("Upsert"), Some("Peek"), Some("Wipe"), Some("Broken")]
     );
-    let wipe = script.left_out[2].diagnostic.span.expect("it has a place");
+    let wipe = script.skipped[2].diagnostic.span.expect("it has a place");
     let file = &script.application.catalog().files[usize::from(wipe.file)];
     assert_eq!(file.line_column(wipe.start), (6, 1));
 }
@@ -168,8 +168,8 @@ DELETE FROM shelf WHERE id = $1;
 UPDATE author SET n = 0 WHERE id = $1;
 DELETE FROM book WHERE id = $1;
 "]);
-    let messages: Vec<&str> = script.left_out.iter().map(|l| l.meaning.as_str()).collect();
-    assert_eq!(messages.len(), 4, "{:#?}", script.left_out);
+    let messages: Vec<&str> = script.skipped.iter().map(|l| l.meaning.as_str()).collect();
+    assert_eq!(messages.len(), 4, "{:#?}", script.skipped);
     assert!(
         messages[0].starts_with("shop and its constraints"),
         "{messages:?}"
@@ -193,7 +193,7 @@ DELETE FROM book WHERE id = $1;
     assert_eq!(unknown, ["q0.sql:6"]);
     let fired = &script.summaries[1];
     let deletes = |table: u16| {
-        let all_done = fired.all_it_may_do(script.application.catalog());
+        let all_done = fired.possible_statements(script.application.catalog());
         let mut accesses = all_done.iter().flat_map(|s| &s.accesses);
         accesses.any(|a| a.table.0 == table && a.role == Role::Delete)
     };
@@ -264,7 +264,7 @@ fn what_triggers_may_do_is_told_once() {
         let script = script(&[&text]);
         let mut summaries = script.summaries.iter();
         let add = summaries.find(|s| s.name == "Add").expect("it is there");
-        let all_done = add.all_it_may_do(script.application.catalog());
+        let all_done = add.possible_statements(script.application.catalog());
         let accesses = all_done.iter().flat_map(|s| &s.accesses);
         let deleted = accesses.filter(|a| a.role == Role::Delete).map(|a| a.table);
         let deleted: BTreeSet<_> = deleted.collect();
@@ -287,7 +287,7 @@ SELECT left_n FROM book WHERE id = $1;
     let of = |name: &str| {
         let found = script.summaries.iter().find(|s| s.name == name);
         let summary = found.expect("it is there");
-        let all_done = summary.all_it_may_do(script.application.catalog());
+        let all_done = summary.possible_statements(script.application.catalog());
         let accesses = all_done.iter().flat_map(|s| &s.accesses);
         let deleted = accesses
             .filter(|a| a.role == Role::Delete)
@@ -324,7 +324,7 @@ INSERT INTO author VALUES (1, 'a; b', 2);
 INSERT INTO author VALUES (2, 'b', 2);
 "]);
     assert!(script.summaries.is_empty());
-    let told = &script.left_out[0].diagnostic.message;
+    let told = &script.skipped[0].diagnostic.message;
     assert!(told.starts_with("2 INSERTs are of a dump"), "{told}");
 }
 
@@ -335,7 +335,7 @@ ALTER TABLE book ADD CONSTRAINT of_tag FOREIGN KEY (nosuch) REFERENCES tag (id) 
 DELETE FROM tag WHERE id = $1;
 UPDATE author SET n = 0 WHERE id = $1;
 "]);
-    assert_eq!(script.left_out.len(), 1, "{:?}", script.left_out);
+    assert_eq!(script.skipped.len(), 1, "{:?}", script.skipped);
     let unknown = script.summaries.iter().map(|s| s.unknown.is_some());
     assert_eq!(unknown.collect::<Vec<_>>(), [true, false]);
 }
@@ -405,7 +405,7 @@ DELETE FROM book WHERE id = $1;
 -- name: Look :many
 SELECT author.n, left_n FROM author JOIN book ON writer = author.id;
 ";
-    for (declaration, left_out, unknown) in [
+    for (declaration, skipped, unknown) in [
         (
             "CREATE UNIQUE INDEX ON author (soundex(name));",
             1,
@@ -442,15 +442,15 @@ SELECT author.n, left_n FROM author JOIN book ON writer = author.id;
     ] {
         let script = script(&[declaration, statements]);
         assert_eq!(
-            script.left_out.len(),
-            left_out,
+            script.skipped.len(),
+            skipped,
             "{declaration}: {:?}",
-            script.left_out
+            script.skipped
         );
         let all = script.summaries.iter();
         let found = all.filter(|s| s.unknown.is_some()).map(|s| s.name.as_str());
         assert_eq!(found.collect::<Vec<_>>(), unknown, "{declaration}");
-        if let Some(left) = script.left_out.first() {
+        if let Some(left) = script.skipped.first() {
             let is_told = left.meaning.contains("are unknown: they may violate it");
             assert_eq!(is_told, !unknown.is_empty(), "{}", left.meaning);
         }
@@ -475,7 +475,7 @@ WITH RECURSIVE a AS (DELETE FROM author RETURNING id) UPDATE book SET left_n = 1
         let mut all = script.summaries.iter();
         let summary = all.find(|s| s.name == name).expect("it is there");
         assert!(summary.unknown.is_some(), "{name}");
-        let all_done = summary.all_it_may_do(script.application.catalog());
+        let all_done = summary.possible_statements(script.application.catalog());
         let accesses = all_done.iter().flat_map(|s| &s.accesses);
         let written = accesses.filter(|a| a.role != Role::Read);
         let of = |a: &anabranch_sql::summary::TableAccess| {

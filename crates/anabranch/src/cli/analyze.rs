@@ -111,7 +111,7 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
                 report::text::render(&plan, catalog, summaries),
                 shown.unwrap_or_default(),
                 repairs.map(report::repairs::render).unwrap_or_default(),
-                report::left_out::render(&read.left_out, catalog),
+                report::left_out::render(&read.skipped, catalog),
                 report::probable::render(&read.probable, catalog),
                 known
                     .as_ref()
@@ -130,14 +130,14 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
                         .map(|search| (search, &replayed_by as &ReplayedBy<'_>)),
                     repairs,
                     baseline: known.as_ref().map(|baseline| (baseline, found.as_slice())),
-                    left_out: &read.left_out,
+                    left_out: &read.skipped,
                     probable: &read.probable,
                 },
             )
         )?,
         Format::Sarif => say!(
             "{}",
-            report::sarif::render(&found, known.as_ref(), &read.left_out, catalog)
+            report::sarif::render(&found, known.as_ref(), &read.skipped, catalog)
         )?,
         Format::Html => {
             let page = report::html::Page {
@@ -148,7 +148,7 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
                 repairs,
                 replayed_by: &replayed_by,
                 findings: &found,
-                left_out: &read.left_out,
+                left_out: &read.skipped,
                 probable: &read.probable,
                 baseline: known.as_ref(),
             };
@@ -156,7 +156,7 @@ pub(crate) fn run(arguments: &AnalyzeArguments) -> Result<Verdict, Box<dyn Error
         }
         Format::Github => say!(
             "{}",
-            report::github::render(&found, known.as_ref(), &read.left_out, catalog)
+            report::github::render(&found, known.as_ref(), &read.skipped, catalog)
         )?,
     }
     let needs = match &known {

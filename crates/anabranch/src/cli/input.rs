@@ -14,7 +14,7 @@ use anabranch_analysis::{Guarantee, Limits, Options, Plan, Topology, analyze_wit
 use anabranch_bench::application;
 use anabranch_source::Program;
 use anabranch_sql::diagnostic::Diagnostic;
-use anabranch_sql::script::{self, Client, LeftOut, Script};
+use anabranch_sql::script::{self, ClientTransaction, Script, Skipped};
 use anabranch_sql::source::{SourceFile, Span};
 use clap::{Args, ValueEnum};
 
@@ -131,9 +131,9 @@ pub(crate) struct Sources {
     /// How many are as they are.
     pub(crate) own: usize,
     programs: Vec<SourceFile>,
-    clients: Vec<Client>,
+    clients: Vec<ClientTransaction>,
     /// Columns of databases that order and compare texts in a way of their own.
-    ordered_otherwise: script::Columns,
+    ordered_otherwise: script::ColumnNames,
     /// How much of it is not understood.
     left_out: usize,
 }
@@ -153,7 +153,7 @@ impl Sources {
             first.trim_start_matches("error: ").to_owned()
         })?;
         script::forget_order(&mut read, &self.ordered_otherwise);
-        match read.left_out.get(self.left_out) {
+        match read.skipped.get(self.left_out) {
             None => Ok(read),
             Some(left) => Err(left.diagnostic.message.clone()),
         }
@@ -228,7 +228,7 @@ impl InputArguments {
                 queries.len()
             );
             let meaning = "they weigh nothing";
-            script.left_out.push(live::note(&message, meaning));
+            script.skipped.push(live::note(&message, meaning));
         }
         weighed.extend(counted);
         Ok(weighed)
@@ -313,16 +313,16 @@ impl InputArguments {
             .for_each(|client| client.shift(files.len()));
         let mut read =
             application::read_script_with(files.clone(), found.programs.clone(), clients.clone())?;
-        let left_out = read.left_out.len();
+        let left_out = read.skipped.len();
         read.has_clients |= is_program || !databases.is_empty();
-        let mut ordered_otherwise = script::Columns::new();
+        let mut ordered_otherwise = script::ColumnNames::new();
         for live in databases {
             ordered_otherwise.extend(live.ordered_otherwise.iter().cloned());
-            read.left_out.extend(live.left_out.iter().cloned());
+            read.skipped.extend(live.left_out.iter().cloned());
         }
         script::forget_order(&mut read, &ordered_otherwise);
-        read.left_out.extend(found.left_out);
-        read.left_out.extend(broken.into_iter().map(|broken| {
+        read.skipped.extend(found.left_out);
+        read.skipped.extend(broken.into_iter().map(|broken| {
             let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
             let span = Span {
                 file: u16::try_from(files.len() + broken.file).unwrap_or(u16::MAX),
@@ -330,13 +330,13 @@ impl InputArguments {
                 end: place(broken.range.end),
             };
             let message = "the source is broken here, or nests too deeply";
-            LeftOut {
+            Skipped {
                 diagnostic: Diagnostic::new("42601", message, span),
                 meaning: "what it runs, if anything, is not considered".to_owned(),
                 transaction: None,
             }
         }));
-        let wrong = read.left_out.iter().map(|left| left.diagnostic.clone());
+        let wrong = read.skipped.iter().map(|left| left.diagnostic.clone());
         let wrong: Vec<Diagnostic> = wrong.filter(|of| !of.code.starts_with("01")).collect();
         // What is written for anabranch alone may be meant to be right; and where no type is left there is nothing to
         // tell it beside.

@@ -12,7 +12,7 @@ use anabranch_bench::application::reading_order;
 use anabranch_source::Language;
 use anabranch_sql::SourceFile;
 use anabranch_sql::diagnostic::Diagnostic;
-use anabranch_sql::script::LeftOut;
+use anabranch_sql::script::Skipped;
 
 /// Folders that no application has its own source in.
 const PASSED_OVER: [&str; 12] = [
@@ -39,7 +39,7 @@ pub(super) struct Found {
     /// Files of SQL, and folders that hold nothing else.
     pub(super) sql: Vec<PathBuf>,
     pub(super) programs: Vec<SourceFile>,
-    pub(super) left_out: Vec<LeftOut>,
+    pub(super) left_out: Vec<Skipped>,
 }
 
 /// What is bounded of what is read.
@@ -101,14 +101,14 @@ pub(super) fn find(paths: &[PathBuf], limits: Limits) -> Result<Found, String> {
 }
 
 /// What is told of tests, which are no transactions of the application.
-fn passed_over(tests: &[PathBuf]) -> Option<LeftOut> {
+fn passed_over(tests: &[PathBuf]) -> Option<Skipped> {
     let first = tests.first()?;
     let first = first.strip_prefix(".").unwrap_or(first).display();
     let message = match tests.len() {
         1 => format!("{first} is a file of tests"),
         more => format!("{more} files are of tests, {first} first"),
     };
-    Some(LeftOut {
+    Some(Skipped {
         diagnostic: Diagnostic {
             code: "01000",
             message,
@@ -151,7 +151,7 @@ impl Found {
                 let file = SourceFile::new(shown.display().to_string(), text);
                 self.programs.push(file);
             }
-            Err(why) => self.left_out.push(LeftOut {
+            Err(why) => self.left_out.push(Skipped {
                 diagnostic: Diagnostic {
                     code: "22021",
                     message: format!("{}: {why}", shown.display()),

@@ -3,7 +3,7 @@
 //! Known findings (of a baseline) are notices, others warnings; so is what of the files is left out.
 
 use anabranch_sql::catalog::Catalog;
-use anabranch_sql::script::LeftOut;
+use anabranch_sql::script::Skipped;
 
 use super::findings::{Baseline, Finding};
 use super::left_out::{Told, told};
@@ -12,7 +12,7 @@ use super::left_out::{Told, told};
 pub fn render(
     findings: &[Finding<'_>],
     baseline: Option<&Baseline>,
-    left_out: &[LeftOut],
+    left_out: &[Skipped],
     catalog: &Catalog,
 ) -> String {
     let found = findings.iter().map(|finding| command(finding, baseline));

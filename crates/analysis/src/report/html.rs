@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use anabranch_sql::catalog::Catalog;
-use anabranch_sql::script::{LeftOut, Probable};
+use anabranch_sql::script::{ProbableInvariant, Skipped};
 use anabranch_sql::source::Span;
 use anabranch_sql::summary::TransactionSummary;
 use anabranch_types::markup::{escaped, page};
@@ -72,9 +72,9 @@ pub struct Page<'a> {
     /// What needs coordination.
     pub findings: &'a [Finding<'a>],
     /// What of the files is not understood.
-    pub left_out: &'a [LeftOut],
+    pub left_out: &'a [Skipped],
     /// Rules that programs probably rely on.
-    pub probable: &'a [Probable],
+    pub probable: &'a [ProbableInvariant],
     /// What is known to, if that was given.
     pub baseline: Option<&'a Baseline>,
 }

@@ -2,7 +2,7 @@
 //! not change within a version, more may be added.
 
 use anabranch_sql::catalog::Catalog;
-use anabranch_sql::script::{LeftOut, Probable};
+use anabranch_sql::script::{ProbableInvariant, Skipped};
 use anabranch_sql::summary::{StatementId, TransactionSummary};
 use anabranch_types::Placement;
 use serde::Serialize;
@@ -171,9 +171,9 @@ pub struct Besides<'a> {
     /// What is known to need coordination, with the findings that it is held against.
     pub baseline: Option<(&'a Baseline, &'a [Finding<'a>])>,
     /// What of the files is not understood.
-    pub left_out: &'a [LeftOut],
+    pub left_out: &'a [Skipped],
     /// Rules that programs probably rely on.
-    pub probable: &'a [Probable],
+    pub probable: &'a [ProbableInvariant],
 }
 
 /// The plan as one JSON document, indented, with a newline at its end.

@@ -1,7 +1,7 @@
 //! What was not understood of the files: where, why, and what that means for the verdicts.
 
 use anabranch_sql::catalog::Catalog;
-use anabranch_sql::script::LeftOut;
+use anabranch_sql::script::Skipped;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use super::text::{heading, paragraph};
 const SHOWN_MAX: usize = 50;
 
 /// As text; nothing where nothing is left out.
-pub fn render(left_out: &[LeftOut], catalog: &Catalog) -> String {
+pub fn render(left_out: &[Skipped], catalog: &Catalog) -> String {
     let mut out = String::new();
     if left_out.is_empty() {
         return out;
@@ -56,7 +56,7 @@ impl Told<'_> {
     }
 }
 
-pub(super) fn told<'a>(left: &'a LeftOut, catalog: &'a Catalog) -> Told<'a> {
+pub(super) fn told<'a>(left: &'a Skipped, catalog: &'a Catalog) -> Told<'a> {
     let place = left.diagnostic.span.and_then(|span| {
         let file = catalog.files.get(usize::from(span.file))?;
         Some((file.name.as_str(), file.line_column(span.start)))

@@ -1,7 +1,7 @@
 //! Rules that programs probably rely on, by checks in their code: what, where, and how sure that is.
 
 use anabranch_sql::catalog::Catalog;
-use anabranch_sql::script::Probable;
+use anabranch_sql::script::ProbableInvariant;
 use serde::Serialize;
 
 use super::text::{heading, paragraph};
@@ -14,7 +14,7 @@ pub(super) const MEANING: &str = "No verdict relies on these. Whoever wants one 
      constraint, or as an assertion (--invariants).";
 
 /// As text; nothing where there is none.
-pub fn render(probable: &[Probable], catalog: &Catalog) -> String {
+pub fn render(probable: &[ProbableInvariant], catalog: &Catalog) -> String {
     let mut out = String::new();
     if probable.is_empty() {
         return out;
@@ -56,7 +56,7 @@ pub(super) struct Told<'a> {
     pub(super) column: u32,
 }
 
-pub(super) fn told<'a>(one: &'a Probable, catalog: &'a Catalog) -> Told<'a> {
+pub(super) fn told<'a>(one: &'a ProbableInvariant, catalog: &'a Catalog) -> Told<'a> {
     let file = catalog.files.get(one.file);
     let start = u32::try_from(one.range.start).unwrap_or(u32::MAX);
     let (line, column) = file.map_or((0, 0), |file| file.line_column(start));

@@ -5,7 +5,7 @@
 //! the files is left out: a notification each, with its place.
 
 use anabranch_sql::catalog::Catalog;
-use anabranch_sql::script::LeftOut;
+use anabranch_sql::script::Skipped;
 use anabranch_sql::source::{SourceFile, Span};
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ const LEFT_OUT_MAX: usize = 1_000;
 pub fn render(
     findings: &[Finding<'_>],
     baseline: Option<&Baseline>,
-    left_out: &[LeftOut],
+    left_out: &[Skipped],
     catalog: &Catalog,
 ) -> String {
     let results: Vec<Value> = findings

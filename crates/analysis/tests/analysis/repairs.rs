@@ -100,7 +100,7 @@ $$;
 fn read(files: Vec<SourceFile>) -> Result<Script, String> {
     let kept = files.clone();
     let read = script::read(files).map_err(|found| anabranch_sql::render(&found, &kept))?;
-    match read.left_out.first() {
+    match read.skipped.first() {
         None => Ok(read),
         Some(left) => Err(left.diagnostic.message.clone()),
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anabranch_source::{Program, read};
-use anabranch_sql::script::{Client, Script, Step, read_with};
+use anabranch_sql::script::{ClientTransaction, Script, Step, read_with};
 use anabranch_sql::{SourceFile, render};
 
 /// The program, and what the analyser is told of it.
@@ -41,7 +41,7 @@ pub(crate) fn told(program: &Program) -> String {
     out
 }
 
-fn steps(client: &Client, of: &[Step], indent: &str, out: &mut String) {
+fn steps(client: &ClientTransaction, of: &[Step], indent: &str, out: &mut String) {
     for step in of {
         match step {
             Step::Run(statement) => {

@@ -26,7 +26,7 @@ fn writes(script: &Script, name: &str) -> bool {
     let is_it = |found: &str| found == name || found.ends_with(&format!(".{name}"));
     let of_it = script.summaries.iter().filter(|s| is_it(&s.name));
     let catalog = script.application.catalog();
-    let statements = of_it.flat_map(|s| s.all_it_may_do(catalog));
+    let statements = of_it.flat_map(|s| s.possible_statements(catalog));
     let mut accesses = statements.flat_map(|s| s.accesses);
     accesses.any(|access| access.role != Role::Read)
 }

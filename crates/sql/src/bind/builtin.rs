@@ -1,7 +1,7 @@
 //! Functions that come with PostgreSQL, its usual extensions, and MySQL, and do no more than come to a value.
 //!
-//! A function that nobody declares and that is not among these may do anything: whoever calls it is not understood. From
-//! PostgreSQL's manual, chapter 9, and MySQL's, chapter 14; without those that write, that number rows of
+//! A function that nobody declares and that is not among these may do anything: whoever calls it is not understood.
+//! From PostgreSQL's manual, chapter 9, and MySQL's, chapter 14; without those that write, that number rows of
 //! sequences, or that run a text as SQL.
 
 /// Whether a function of this name, in lower case, does no more than come to a value.

@@ -20,7 +20,7 @@ impl Binder<'_> {
     /// Binds an expression.
     pub(crate) fn expression(&mut self, syntax: &Expr) -> Bind<Bound> {
         let bound = self.understood(syntax);
-        bound.or_else(|error| self.not_understood(syntax, error))
+        bound.or_else(|error| self.opaque_expression(syntax, error))
     }
 
     fn understood(&mut self, syntax: &Expr) -> Bind<Bound> {

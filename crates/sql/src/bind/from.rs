@@ -523,7 +523,7 @@ impl Binder<'_> {
         let Err(error) = known else {
             return Ok(());
         };
-        let rows = self.unknown_rows(name, arguments, ordinality, alias, error)?;
+        let rows = self.opaque_rows(name, arguments, ordinality, alias, error)?;
         let alias = alias.cloned().unwrap_or_else(|| rows.alias.clone());
         let alias = ast::TableAlias {
             columns: Vec::new(),

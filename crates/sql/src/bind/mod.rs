@@ -12,12 +12,12 @@ pub(crate) mod function;
 pub(crate) mod insert;
 pub(crate) mod merge;
 pub(crate) mod modify;
+pub(crate) mod opaque;
 pub(crate) mod operator;
 pub(crate) mod output;
 pub(crate) mod query;
 pub(crate) mod scope;
 pub(crate) mod term;
-pub(crate) mod unknown;
 pub(crate) mod values;
 pub(crate) mod with;
 
@@ -83,9 +83,9 @@ pub(crate) trait Variables {
 pub(crate) struct NoVariables;
 
 /// No variables either, in a view: it demands nothing.
-pub(crate) struct OfView;
+pub(crate) struct ViewVariables;
 
-impl Variables for OfView {
+impl Variables for ViewVariables {
     fn named(&self, _: Option<&str>, _: &str) -> Option<(usize, DataType)> {
         None
     }
@@ -174,7 +174,7 @@ pub(crate) struct Binder<'b> {
     /// What the reads of base tables are for.
     pub(crate) for_write: Cell<bool>,
     /// How many expressions are not understood so far.
-    pub(crate) unknown: u32,
+    pub(crate) opaque_count: u32,
 }
 
 impl<'b> Binder<'b> {
@@ -198,7 +198,7 @@ impl<'b> Binder<'b> {
             targets: None,
             into_types: Vec::new(),
             for_write: Cell::new(false),
-            unknown: 0,
+            opaque_count: 0,
         }
     }
 

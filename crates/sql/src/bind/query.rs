@@ -42,7 +42,7 @@ impl Binder<'_> {
         let ctes = std::mem::take(&mut self.ctes);
         // What an assertion asks of a view has to be understood, too.
         let none: &dyn super::Variables = match self.variables.is_of_statement() {
-            true => &super::OfView,
+            true => &super::ViewVariables,
             false => &super::NoVariables,
         };
         let variables = std::mem::replace(&mut self.variables, none);

@@ -1,8 +1,8 @@
 //! WITH, and statements that change data behind it or in it.
 //!
-//! What reads is bound and runs as the query that it is. A statement that changes data in a WITH is told to the analyser as
-//! one of its own, whose RETURNING gives rows of values of which nothing is known to those behind it. Nothing here runs
-//! it: all of them would have to see the rows as they were before any.
+//! What reads is bound and runs as the query that it is. A statement that changes data in a WITH is told to the
+//! analyser as one of its own, whose RETURNING gives rows of values of which nothing is known to those behind it.
+//! Nothing here runs it: all of them would have to see the rows as they were before any.
 
 use sqlparser::ast::{self, SetExpr};
 
@@ -10,7 +10,7 @@ use super::{Bind, Binder, RawAccess, RawWrite, fold, modify::Shared, term::RawTe
 use crate::{
     plan::{
         Query,
-        statement::{Several, Statement, StatementKind},
+        statement::{CompoundStatement, Statement, StatementKind},
     },
     source::Span,
 };
@@ -159,7 +159,7 @@ pub(super) fn several(what: &'static str, mut parts: Vec<Statement>, place: Span
         terms.iter_mut().for_each(|term| shift(term, first));
     }
     Statement {
-        kind: StatementKind::Several(Several { what, parts }),
+        kind: StatementKind::Compound(CompoundStatement { what, parts }),
         ctes: Vec::new(),
         columns,
         accesses,

@@ -16,7 +16,7 @@ use anabranch_types::{ColumnIndex, DataType, Schema, TableId};
 use sqlparser::ast;
 
 use crate::{
-    bind::unknown::Tolerance,
+    bind::opaque::OpaqueExpressions,
     source::{SourceFile, Span},
 };
 
@@ -42,7 +42,7 @@ pub struct Catalog {
     /// What compiling it may take.
     pub limits: Limits,
     /// Whether expressions of statements may be left not understood.
-    pub(crate) tolerance: Option<Tolerance>,
+    pub(crate) opaque: Option<OpaqueExpressions>,
 }
 
 /// How much a catalog may ask of who compiles it.

@@ -336,7 +336,7 @@ impl<T: Transaction> Run<'_, T> {
                 stride: 3,
                 indices,
             };
-            let frame = Frame::new(self.variables, &batch, 0, self.surroundings);
+            let frame = Frame::new(self.variables, &batch, 0, self.context);
             if let Some(condition) = &update.condition
                 && condition.test(&frame)? != Some(true)
             {

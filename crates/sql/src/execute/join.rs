@@ -13,7 +13,7 @@ use super::{
 use crate::{
     TransactionError,
     expression::{
-        Batch, Expression, Failure, Frame, NONE, Source, Surroundings,
+        Batch, EvaluationContext, Expression, Failure, Frame, NONE, Source,
         compare::{Fingerprint, push_fingerprint},
         failure,
         frame::{Indices, Tuples},
@@ -374,7 +374,7 @@ impl<T: Transaction> Run<'_, T> {
         step: &FunctionStep,
         batch: &mut Batch<'_>,
     ) -> Result<(), Failure> {
-        let stretches = function_rows(step, batch, self.variables, self.surroundings)?;
+        let stretches = function_rows(step, batch, self.variables, self.context)?;
         self.expand(
             step.source,
             &step.join,
@@ -475,7 +475,7 @@ fn function_rows(
     step: &FunctionStep,
     batch: &mut Batch<'_>,
     variables: &[Value],
-    surroundings: &Surroundings,
+    context: &EvaluationContext,
 ) -> Result<SmallVec<[(u32, u32); 2]>, Failure> {
     let mut values = Vec::new();
     let width = match step.function {
@@ -484,7 +484,7 @@ fn function_rows(
     } + usize::from(step.ordinality);
     let mut stretches = SmallVec::new();
     if let (TableFunction::Unnest, 1) = (step.function, batch.len()) {
-        let frame = Frame::new(variables, batch, 0, surroundings);
+        let frame = Frame::new(variables, batch, 0, context);
         let mut arrays = Vec::with_capacity(step.arguments.len());
         for argument in &step.arguments {
             arrays.push(argument.evaluate(&frame)?);
@@ -497,7 +497,7 @@ fn function_rows(
         return Ok(stretches);
     }
     for tuple in 0..batch.len() {
-        let frame = Frame::new(variables, batch, tuple, surroundings);
+        let frame = Frame::new(variables, batch, tuple, context);
         let mut arguments: SmallVec<[Value; 4]> = SmallVec::new();
         for argument in &step.arguments {
             arguments.push(argument.evaluate(&frame)?);
@@ -519,9 +519,9 @@ pub(crate) fn pure_rows(
     step: &FunctionStep,
     batch: &mut Batch<'_>,
     variables: &[Value],
-    surroundings: &Surroundings,
+    context: &EvaluationContext,
 ) -> Result<(), Failure> {
-    let stretches = function_rows(step, batch, variables, surroundings)?;
+    let stretches = function_rows(step, batch, variables, context)?;
     stretch(step.source, &stretches, batch);
     Ok(())
 }

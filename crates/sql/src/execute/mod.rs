@@ -21,7 +21,7 @@ use anabranch_types::Value;
 use crate::{
     TransactionError,
     constraint::Constraints,
-    expression::{Batch, Expression, Failure, Frame, Surroundings},
+    expression::{Batch, EvaluationContext, Expression, Failure, Frame},
     plan::{Body, Query, Select, Step},
     summary::StatementId,
     transaction::Transaction,
@@ -42,7 +42,7 @@ pub(crate) struct Run<'r, T> {
     pub(crate) transaction: &'r mut T,
     pub(crate) statement: StatementId,
     pub(crate) variables: &'r [Value],
-    pub(crate) surroundings: &'r Surroundings,
+    pub(crate) context: &'r EvaluationContext,
     pub(crate) constraints: &'r Constraints,
     /// Common table expressions evaluated so far, by number.
     pub(crate) ctes: Vec<Option<Arc<Vec<Value>>>>,
@@ -72,7 +72,7 @@ pub(crate) type Nested<'f, R> = Pin<Box<dyn Future<Output = Result<R, Transactio
 impl<T: Transaction> Run<'_, T> {
     /// A frame over a tuple.
     pub(crate) fn frame<'f>(&'f self, batch: &'f Batch<'f>, tuple: usize) -> Frame<'f> {
-        Frame::new(self.variables, batch, tuple, self.surroundings)
+        Frame::new(self.variables, batch, tuple, self.context)
     }
 
     /// Runs a query within another: boxed, as queries nest without end.
@@ -194,7 +194,7 @@ impl<T: Transaction> Run<'_, T> {
         batch: &Batch<'_>,
         tuple: usize,
     ) -> Result<bool, Failure> {
-        let frame = Frame::new(self.variables, batch, tuple, self.surroundings);
+        let frame = Frame::new(self.variables, batch, tuple, self.context);
         for filter in filters {
             if filter.test(&frame)? != Some(true) {
                 return Ok(false);
@@ -234,7 +234,7 @@ impl<T: Transaction> Run<'_, T> {
     pub(crate) fn draw(&mut self, count: usize) {
         for _ in 0..count {
             let number = self.transaction.unique();
-            self.surroundings.uniques.borrow_mut().push(number);
+            self.context.uniques.borrow_mut().push(number);
         }
     }
 }

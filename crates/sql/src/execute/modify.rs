@@ -197,7 +197,7 @@ impl<T: Transaction> Run<'_, T> {
                     row: &new,
                 },
             ];
-            let frame = Frame::of_rows(self.variables, &sources, self.surroundings);
+            let frame = Frame::of_rows(self.variables, &sources, self.context);
             for check in checks {
                 let bears = changes
                     .iter()

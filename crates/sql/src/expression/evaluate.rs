@@ -7,7 +7,7 @@ use anabranch_types::{DataType, Decimal, Value, ValueRef};
 use compact_str::CompactString;
 
 use super::{
-    Expression, Failure, Frame, Relation, Sequence, Surroundings, arithmetic, cast, failure,
+    EvaluationContext, Expression, Failure, Frame, Relation, Sequence, arithmetic, cast, failure,
     function, pattern,
 };
 
@@ -205,14 +205,14 @@ impl Expression {
                     _ => Value::Null,
                 })
             }
-            Expression::Now => Ok(Value::Timestamp(frame.surroundings.timestamp)),
+            Expression::Now => Ok(Value::Timestamp(frame.context.timestamp)),
             Expression::Unique => {
-                let number = frame.surroundings.uniques.borrow_mut().pop();
+                let number = frame.context.uniques.borrow_mut().pop();
                 Ok(uuid(
                     number.expect("the executor draws numbers before it evaluates"),
                 ))
             }
-            Expression::Next(sequence) => next(sequence, frame.surroundings).map(Value::Int),
+            Expression::Next(sequence) => next(sequence, frame.context).map(Value::Int),
             _ => Ok(self.test(frame)?.map_or(Value::Null, Value::Bool)),
         }
     }
@@ -378,8 +378,8 @@ fn concat(left: Value, right: Value) -> Result<Value, Failure> {
 }
 
 /// The next number of a sequence.
-fn next(sequence: &Sequence, surroundings: &Surroundings) -> Result<i64, Failure> {
-    let source = surroundings.sequences.as_deref();
+fn next(sequence: &Sequence, context: &EvaluationContext) -> Result<i64, Failure> {
+    let source = context.sequences.as_deref();
     let number = source.and_then(|source| source.next(sequence.table, sequence.column));
     number
         .filter(|number| *number <= sequence.maximum)
@@ -407,21 +407,21 @@ fn uuid(number: u128) -> Value {
 
 /// The value of an expression of constants.
 pub(crate) fn evaluate_constant(expression: &Expression) -> Result<Value, Failure> {
-    evaluate_over(expression, &[], &Surroundings::default())
+    evaluate_over(expression, &[], &EvaluationContext::default())
 }
 
 /// The value of an expression of variables and constants.
 pub(crate) fn evaluate_over(
     expression: &Expression,
     variables: &[Value],
-    surroundings: &Surroundings,
+    context: &EvaluationContext,
 ) -> Result<Value, Failure> {
     match expression {
         Expression::Constant(value) => Ok(value.clone()),
         Expression::Variable(slot) => Ok(variables[*slot].clone()),
         _ => {
             // It has no column, so there need be no source.
-            expression.evaluate(&Frame::of_rows(variables, &[], surroundings))
+            expression.evaluate(&Frame::of_rows(variables, &[], context))
         }
     }
 }

@@ -9,7 +9,7 @@ use anabranch_types::{Key, Row, RowLayout, Value, ValueRef};
 use smallvec::SmallVec;
 
 use super::{
-    Surroundings,
+    EvaluationContext,
     registers::{Cells, Column, LANES, Lanes, Operand, pad, raised, scaled},
 };
 
@@ -294,7 +294,7 @@ pub(crate) struct Frame<'a> {
     /// Parameters and variables.
     pub(crate) variables: &'a [Value],
     /// The transaction's constants.
-    pub(crate) surroundings: &'a Surroundings,
+    pub(crate) context: &'a EvaluationContext,
     /// The sources of the query.
     sources: &'a [Source<'a>],
     /// The tuple: an index into each source.
@@ -310,11 +310,11 @@ impl<'a> Frame<'a> {
         variables: &'a [Value],
         batch: &'a Batch<'a>,
         tuple: usize,
-        surroundings: &'a Surroundings,
+        context: &'a EvaluationContext,
     ) -> Frame<'a> {
         Frame {
             variables,
-            surroundings,
+            context,
             sources: &batch.sources,
             tuple: batch.tuple(tuple),
             parent: batch.parent,
@@ -326,11 +326,11 @@ impl<'a> Frame<'a> {
     pub(crate) fn of_rows(
         variables: &'a [Value],
         sources: &'a [Source<'a>],
-        surroundings: &'a Surroundings,
+        context: &'a EvaluationContext,
     ) -> Frame<'a> {
         Frame {
             variables,
-            surroundings,
+            context,
             sources,
             tuple: &[0; 3][..sources.len()],
             parent: None,

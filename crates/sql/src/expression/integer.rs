@@ -459,7 +459,7 @@ mod tests {
 
     use super::*;
     use crate::expression::{
-        Frame, Source, Surroundings,
+        EvaluationContext, Frame, Source,
         registers::{RowCells, RowLanes},
     };
 
@@ -634,7 +634,7 @@ mod tests {
     fn an_integer_is_what_the_expression_evaluates_to() {
         let schema = schema();
         let shapes = Shapes::row(&schema);
-        let surroundings = Surroundings::default();
+        let context = EvaluationContext::default();
         let mut chance = Chance(SplitMix64::new(7));
         let (mut values, mut truths, mut columns) = (0, 0, 0);
         let mut rows: Vec<Row> = Vec::new();
@@ -664,7 +664,7 @@ mod tests {
             ];
             let layout = &schema.layout;
             let sources = [Source::Empty, Source::Row { layout, row: &row }];
-            let frame = Frame::of_rows(&arguments, &sources, &surroundings);
+            let frame = Frame::of_rows(&arguments, &sources, &context);
             let cells = RowCells {
                 row: &row,
                 arguments: &arguments,

@@ -42,7 +42,7 @@ pub(crate) fn failure(code: &'static str, message: impl Into<String>) -> Failure
 
 /// What expressions may ask of the transaction that runs them, fixed or drawn before they run.
 #[derive(Debug, Default)]
-pub(crate) struct Surroundings {
+pub(crate) struct EvaluationContext {
     /// `now()`: microseconds since 2000-01-01.
     pub(crate) timestamp: i64,
     /// Numbers drawn for [`Expression::Unique`]; the executor draws enough of them beforehand.

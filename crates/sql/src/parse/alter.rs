@@ -1,5 +1,5 @@
-//! `ALTER TABLE`, `DROP TABLE` and `CREATE SEQUENCE`, as far as `pg_dump` and migrations need them: columns, constraints,
-//! defaults, identity, and the sequences of serial columns.
+//! `ALTER TABLE`, `DROP TABLE` and `CREATE SEQUENCE`, as far as `pg_dump` and migrations need them: columns,
+//! constraints, defaults, identity, and the sequences of serial columns.
 
 use sqlparser::{ast, tokenizer::Token as Kind};
 

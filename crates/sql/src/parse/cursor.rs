@@ -7,7 +7,7 @@ use sqlparser::{
     tokenizer::{Token as Kind, TokenWithSpan},
 };
 
-use super::{blame, lexer::Token, sign};
+use super::{error_location, lexer::Token, unary_minus};
 use crate::{
     diagnostic::Diagnostic,
     source::{SourceFile, Span},
@@ -406,7 +406,7 @@ impl<'a> Cursor<'a> {
 
     fn parse_all<T>(&self, parse: impl Fn(&mut Parser<'_>) -> Result<T, ParserError>) -> Parsed<T> {
         self.check_size()?;
-        sign::check(self.tokens_left())?;
+        unary_minus::check(self.tokens_left())?;
         if self.is_done() {
             return Err(self.syntax_error());
         }
@@ -416,11 +416,11 @@ impl<'a> Cursor<'a> {
             span: token.span.location(),
         });
         let mut parser = Parser::new(&DIALECT).with_tokens_with_locations(located.collect());
-        let tree =
-            parse(&mut parser).map_err(|error| blame::improve(self, self.translate(&error)))?;
+        let tree = parse(&mut parser)
+            .map_err(|error| error_location::improve(self, self.translate(&error)))?;
         let next = parser.peek_token();
         if next.token != Kind::EOF {
-            return Err(blame::improve(
+            return Err(error_location::improve(
                 self,
                 self.syntax_error_at(Span::of(next.span)),
             ));

@@ -11,21 +11,21 @@
 //! Nothing here looks a name up: that is the catalog's part.
 
 mod alter;
-mod blame;
 pub(crate) mod cursor;
 pub(crate) mod data_type;
 pub(crate) mod declaration;
+mod error_location;
 mod lexeme;
 pub(crate) mod lexer;
 mod plpgsql;
 pub(crate) mod routine;
 mod scope;
-mod sign;
 pub(crate) mod split;
 pub(crate) mod sql_body;
 pub(crate) mod statement;
 mod table;
 mod type_name;
+mod unary_minus;
 
 pub use data_type::resolve_data_type;
 pub(crate) use data_type::resolve_written_type;

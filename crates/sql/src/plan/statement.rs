@@ -33,13 +33,13 @@ pub(crate) enum StatementKind {
     Insert(Box<Insert>),
     Update(Box<Update>),
     Delete(Box<Delete>),
-    Several(Several),
+    Compound(CompoundStatement),
 }
 
 /// What is told to the analyser as statements of their own, and does not run: the clauses of a MERGE, and what changes
 /// data in a WITH.
 #[derive(Debug)]
-pub(crate) struct Several {
+pub(crate) struct CompoundStatement {
     /// What it is.
     pub(crate) what: &'static str,
     pub(crate) parts: Vec<Statement>,
@@ -49,7 +49,7 @@ impl StatementKind {
     /// The statements that it is told as.
     pub(crate) fn parts(&self) -> &[Statement] {
         match self {
-            StatementKind::Several(several) => &several.parts,
+            StatementKind::Compound(several) => &several.parts,
             _ => &[],
         }
     }

@@ -28,7 +28,7 @@ pub(crate) fn statement<'s>(statement: &'s Statement, visit: &mut dyn FnMut(&'s 
             steps(&delete.steps, visit);
             delete.returning.iter().flatten().for_each(visit);
         }
-        StatementKind::Several(several) => several
+        StatementKind::Compound(several) => several
             .parts
             .iter()
             .for_each(|part| self::statement(part, visit)),

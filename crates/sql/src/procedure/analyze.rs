@@ -877,7 +877,7 @@ impl CompiledProcedure {
                 may_leave_out: matches!(
                     &site.statement.kind,
                     StatementKind::Insert(insert) if insert.conflict.is_some()
-                ) || matches!(&site.statement.kind, StatementKind::Several(_)),
+                ) || matches!(&site.statement.kind, StatementKind::Compound(_)),
                 inserts_one: matches!(
                     &site.statement.kind,
                     StatementKind::Insert(insert) if inserts_one(insert)

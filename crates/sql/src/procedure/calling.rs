@@ -31,8 +31,8 @@ impl Unit<'_> {
         Ok(found.then_some(changed))
     }
 
-    /// Whether an expression comes to the same whatever it calls has written before it is evaluated: it looks at variables
-    /// alone.
+    /// Whether an expression comes to the same whatever it calls has written before it is evaluated: it looks at
+    /// variables alone.
     fn reads_no_rows(&self, value: &Expr) -> bool {
         match value {
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) => true,

@@ -10,7 +10,9 @@ use anabranch_types::{Key, Read, Value, access::whole_table};
 use super::{Code, CompiledProcedure, Computed, Outcome};
 use crate::{
     execute::{join::pure_rows, key},
-    expression::{Batch, Expression, Frame, Surroundings, evaluate::evaluate_over, frame::Indices},
+    expression::{
+        Batch, EvaluationContext, Expression, Frame, evaluate::evaluate_over, frame::Indices,
+    },
     plan::{Body, Join, Path, Query, RowsOf, Select, Step, statement::StatementKind},
     summary::StatementId,
 };
@@ -28,7 +30,7 @@ struct DryRun<'d> {
     procedure: &'d CompiledProcedure,
     /// The number of its first statement in this call.
     first: u32,
-    surroundings: Surroundings,
+    context: EvaluationContext,
     reads: Vec<(StatementId, bool, Read)>,
     rounds: usize,
 }
@@ -52,7 +54,7 @@ impl CompiledProcedure {
         let mut run = DryRun {
             procedure: self,
             first: self.first_statement,
-            surroundings: Surroundings::default(),
+            context: EvaluationContext::default(),
             reads: Vec::new(),
             rounds: 0,
         };
@@ -113,7 +115,7 @@ impl DryRun<'_> {
     fn value(&mut self, computed: &Computed, knowledge: &Knowledge) -> Option<Value> {
         match computed {
             Computed::Pure(expression) if knowledge.knows(expression, 0) => {
-                evaluate_over(expression, &knowledge.values, &self.surroundings).ok()
+                evaluate_over(expression, &knowledge.values, &self.context).ok()
             }
             Computed::Pure(_) => None,
             Computed::Query { site } => {
@@ -264,7 +266,7 @@ impl DryRun<'_> {
         let mut run = DryRun {
             procedure,
             first: self.procedure.first_called(self.first, offset),
-            surroundings: Surroundings::default(),
+            context: EvaluationContext::default(),
             reads: std::mem::take(&mut self.reads),
             rounds: self.rounds,
         };
@@ -342,7 +344,7 @@ impl DryRun<'_> {
                 self.steps(id, &delete.steps, delete.stride, knowledge)
             }
             // It does not run.
-            StatementKind::Several(_) => {}
+            StatementKind::Compound(_) => {}
         }
     }
 
@@ -374,9 +376,8 @@ impl DryRun<'_> {
                         .arguments
                         .iter()
                         .all(|e| knowledge.knows(e, placed));
-                    let surroundings = &self.surroundings;
-                    if known
-                        && pure_rows(function, &mut batch, &knowledge.values, surroundings).is_ok()
+                    let context = &self.context;
+                    if known && pure_rows(function, &mut batch, &knowledge.values, context).is_ok()
                     {
                         placed |= 1 << function.source.min(63);
                         self.keep(&function.join, placed, &mut batch, knowledge);
@@ -392,8 +393,7 @@ impl DryRun<'_> {
                 Step::Read(read) => {
                     let table = read.schema.id;
                     for tuple in 0..batch.len() {
-                        let frame =
-                            Frame::new(&knowledge.values, &batch, tuple, &self.surroundings);
+                        let frame = Frame::new(&knowledge.values, &batch, tuple, &self.context);
                         let found = match &read.path {
                             Path::Point { key: parts } => {
                                 if !parts
@@ -475,7 +475,7 @@ impl DryRun<'_> {
         {
             let mut kept = Indices::new();
             for tuple in 0..batch.len() {
-                let frame = Frame::new(&knowledge.values, batch, tuple, &self.surroundings);
+                let frame = Frame::new(&knowledge.values, batch, tuple, &self.context);
                 if !matches!(filter.test(&frame), Ok(Some(false) | None)) {
                     kept.extend_from_slice(batch.tuple(tuple));
                 }

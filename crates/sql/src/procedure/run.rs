@@ -9,7 +9,9 @@ use crate::{
     TransactionError,
     application::ResultSet,
     execute::Run,
-    expression::{Failure, Surroundings, cast, evaluate::evaluate_over, failure, text::write_text},
+    expression::{
+        EvaluationContext, Failure, cast, evaluate::evaluate_over, failure, text::write_text,
+    },
     plan::statement::{Statement, StatementKind},
     summary::{Deferral, StatementId},
     transaction::Transaction,
@@ -33,7 +35,7 @@ struct Machine<'m, T> {
     within: bool,
     transaction: &'m mut T,
     variables: Vec<Value>,
-    surroundings: Surroundings,
+    context: EvaluationContext,
     rows: Vec<Vec<Value>>,
     returned: Option<Value>,
     row_count: u64,
@@ -73,9 +75,8 @@ impl CompiledProcedure {
                     *failure("42883", message)
                 })??,
                 None => match &self.defaults[place] {
-                    Some(default) => {
-                        evaluate_over(default, &[], &Surroundings::default()).map_err(|e| *e)?
-                    }
+                    Some(default) => evaluate_over(default, &[], &EvaluationContext::default())
+                        .map_err(|e| *e)?,
                     None => return Err(wrong()),
                 },
             };
@@ -115,10 +116,10 @@ impl CompiledProcedure {
         mut variables: Vec<Value>,
     ) -> Result<(Vec<Vec<Value>>, u64), TransactionError> {
         variables.resize(self.variables.len(), Value::Null);
-        let surroundings = Surroundings {
+        let context = EvaluationContext {
             timestamp: transaction.timestamp(),
             sequences: Some(transaction.sequences()),
-            ..Surroundings::default()
+            ..EvaluationContext::default()
         };
         let mut machine = Machine {
             procedure: self,
@@ -126,7 +127,7 @@ impl CompiledProcedure {
             within,
             transaction,
             variables,
-            surroundings,
+            context,
             rows: Vec::new(),
             returned: None,
             row_count: 0,
@@ -390,7 +391,7 @@ impl<T: Transaction> Machine<'_, T> {
             transaction: &mut *self.transaction,
             statement: StatementId(self.first + site as u32),
             variables: &self.variables,
-            surroundings: &self.surroundings,
+            context: &self.context,
             constraints: &procedure.constraints,
             ctes: Vec::new(),
         };
@@ -530,11 +531,9 @@ impl<T: Transaction> Machine<'_, T> {
 
     async fn value(&mut self, computed: &Computed) -> Result<Value, TransactionError> {
         match computed {
-            Computed::Pure(expression) => Ok(evaluate_over(
-                expression,
-                &self.variables,
-                &self.surroundings,
-            )?),
+            Computed::Pure(expression) => {
+                Ok(evaluate_over(expression, &self.variables, &self.context)?)
+            }
             Computed::Query { site } => {
                 let (rows, _) = self.statement(*site).await?;
                 Ok(rows
@@ -634,7 +633,7 @@ impl<T: Transaction> Run<'_, T> {
             StatementKind::Insert(insert) => self.insert(insert).await?,
             StatementKind::Update(update) => self.update(update, deferral).await?,
             StatementKind::Delete(delete) => self.delete(delete).await?,
-            StatementKind::Several(several) => {
+            StatementKind::Compound(several) => {
                 let message = format!(
                     "{} is analysed, and does not run: write its parts as statements of their own",
                     several.what

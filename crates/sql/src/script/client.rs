@@ -1,6 +1,5 @@
-//! Transactions as programs run them, for whoever reads programs (`anabranch-source`): statements whose
-//! placeholders are `$n` over the whole transaction, in branches and loops, beside what could not be
-//! found out.
+//! Transactions of programs, as `anabranch-source` finds them: statements in branches and loops, with placeholders `$n`
+//! numbered over the whole transaction, beside what could not be resolved.
 
 use std::ops::Range;
 
@@ -8,7 +7,7 @@ use sqlparser::ast;
 
 use anabranch_types::DataType;
 
-use super::{Place, Reader, Translated, mysql, pgsql, unknown::Text as UnknownText};
+use super::{FileRange, Reader, Translated, mysql, pgsql, unparsed::StatementText};
 use crate::{
     application::Application,
     catalog::{Block, Parameter, ParameterMode, Procedure, Returns, Statement},
@@ -25,25 +24,25 @@ use crate::{
 
 /// A transaction that a program runs.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct ClientTransaction {
     /// Its name, which need not be unique.
     pub name: String,
-    /// The file that it stands in, among those that are read.
+    /// The number of its file.
     pub file: usize,
-    /// Where in that file, in bytes.
+    /// Its range in that file, in bytes.
     pub range: Range<usize>,
-    /// What `$1`, `$2`, … stand for.
+    /// The values of `$1`, `$2`, ….
     pub parameters: Vec<ClientParameter>,
-    /// What it does.
+    /// Its statements, in branches and loops.
     pub steps: Vec<Step>,
-    /// What of it is not known. If there is anything, the transaction is unknown.
+    /// What could not be resolved. If there is anything, the transaction is unknown.
     pub unresolved: Vec<Unresolved>,
-    /// Rules that its program probably relies on.
-    pub probable: Vec<Probable>,
+    /// Invariants that its program probably relies on.
+    pub probable: Vec<ProbableInvariant>,
 }
 
-impl Client {
-    /// Numbers files anew, behind `first` others.
+impl ClientTransaction {
+    /// Adds `first` to all file numbers.
     pub fn shift(&mut self, first: usize) {
         fn steps(of: &mut [Step], first: usize) {
             for step in of {
@@ -63,39 +62,39 @@ impl Client {
     }
 }
 
-/// A rule that a program probably relies on, by a check in its code. Nothing is made of it: whoever wants it
-/// kept declares it.
+/// An invariant that a program probably relies on, by a check in its code. The analysis only reports it; to have it
+/// kept, declare it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Probable {
-    /// The transaction type.
+pub struct ProbableInvariant {
+    /// The name of the transaction type.
     pub transaction: String,
-    /// The rule.
+    /// The invariant, as SQL.
     pub rule: String,
     /// The check, as it is written.
     pub guard: String,
-    /// The file that it stands in.
+    /// The number of the check's file.
     pub file: usize,
-    /// Where in it, in bytes.
+    /// The check's range in it, in bytes.
     pub range: Range<usize>,
-    /// How sure that is.
+    /// How likely the check means this invariant.
     pub confidence: Confidence,
-    /// What has been seen.
+    /// The observations that this rests on.
     pub why: String,
 }
 
-/// How sure it is that a check means a rule.
+/// How likely a check in a program means an invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
-    /// Something is compared, and something is written.
+    /// The code compares something, and writes something.
     Low,
-    /// What is compared has to do with what is written.
+    /// The compared value is related to the written one.
     Medium,
-    /// What is compared is what is written, by the same value.
+    /// The compared column is the written one, by the same value.
     High,
 }
 
 impl Confidence {
-    /// Its name.
+    /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Confidence::Low => "low",
@@ -108,21 +107,21 @@ impl Confidence {
 /// A value that a program binds.
 #[derive(Clone, Debug)]
 pub struct ClientParameter {
-    /// The variable or the expression; unique in the transaction.
+    /// The variable or expression, unique in the transaction.
     pub name: String,
-    /// Whether it is known only in the course of the transaction: it is computed from what was read, or
-    /// is another each time that a loop comes round.
+    /// Whether it is known only while the transaction runs: it is computed from what was read, or differs between the
+    /// rounds of a loop.
     pub varies: bool,
 }
 
-/// What a program does.
+/// A step of a program.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// It runs a statement.
+    /// A statement.
     Run(ClientStatement),
-    /// It does one of these, or nothing: each where the boolean parameter of that index says so.
+    /// One of these branches, or none: the first with a boolean parameter (by its index) that is true.
     Either(Vec<(usize, Vec<Step>)>),
-    /// It does this any number of times.
+    /// Any number of repetitions.
     Repeat(Vec<Step>),
 }
 
@@ -131,31 +130,31 @@ pub enum Step {
 pub struct ClientStatement {
     /// Its text.
     pub text: String,
-    /// The byte of the file that each byte of `text` comes from, and the end.
+    /// The position in the file of each byte of `text`, and of its end.
     pub places: Vec<u32>,
-    /// The file.
+    /// The number of the file.
     pub file: usize,
 }
 
-/// Something that a program does and that is not known.
+/// SQL that a program runs and that could not be resolved.
 #[derive(Clone, Debug)]
 pub struct Unresolved {
-    /// The file.
+    /// The number of the file.
     pub file: usize,
-    /// Where in it, in bytes.
+    /// Its range in the file, in bytes.
     pub range: Range<usize>,
-    /// Why it is not known.
+    /// Why it could not be resolved.
     pub reason: String,
-    /// Its SQL as far as that is known, with `…` for what is not: where that is one text.
+    /// The known parts of its SQL, with `…` for the others; empty if it is no single text.
     pub head: String,
 }
 
 impl ClientStatement {
-    fn place(&self) -> Place {
+    fn place(&self) -> FileRange {
         let place = |at: Option<&u32>| at.map_or(0, |at| *at as usize);
         let start = place(self.places.first());
         let end = place(self.places.last()).max(start);
-        Place {
+        FileRange {
             file: self.file,
             range: start..end,
         }
@@ -163,23 +162,23 @@ impl ClientStatement {
 }
 
 impl Unresolved {
-    fn place(&self) -> Place {
-        Place {
+    fn place(&self) -> FileRange {
+        FileRange {
             file: self.file,
             range: self.range.clone(),
         }
     }
 }
 
-impl Client {
-    pub(super) fn place(&self) -> Place {
-        Place {
+impl ClientTransaction {
+    pub(super) fn place(&self) -> FileRange {
+        FileRange {
             file: self.file,
             range: self.range.clone(),
         }
     }
 
-    /// Every statement, of every branch.
+    /// Every statement, in every branch.
     fn statements(&self) -> Vec<&ClientStatement> {
         fn collect<'s>(steps: &'s [Step], found: &mut Vec<&'s ClientStatement>) {
             for step in steps {
@@ -197,8 +196,7 @@ impl Client {
         found
     }
 
-    /// Whether more than one statement may run, so that its program sees what one comes to before it
-    /// runs the next.
+    /// Whether more than one statement may run, so that the program sees the result of one before it runs the next.
     pub(super) fn is_several(&self) -> bool {
         let repeats = |step: &Step| matches!(step, Step::Repeat(_));
         fn any(steps: &[Step], test: &dyn Fn(&Step) -> bool) -> bool {
@@ -219,29 +217,29 @@ impl Client {
         self.statements().iter().any(|s| s.place().holds(span)) || self.place().holds(span)
     }
 
-    /// Where it is told that something at this place is left out.
-    pub(super) fn told_at(&self, span: Option<Span>) -> Place {
+    /// The statement at a place, for a message; the whole transaction if there is none.
+    pub(super) fn statement_at(&self, span: Option<Span>) -> FileRange {
         let statements = self.statements();
         let mut places = statements.iter().map(|s| s.place());
         let found = span.and_then(|span| places.find(|place| place.holds(span)));
         found.unwrap_or_else(|| self.place())
     }
 
-    /// The texts of all that it does.
-    pub(super) fn texts(&self) -> Vec<UnknownText> {
-        let known = self.statements().into_iter().map(|s| UnknownText {
+    /// The texts of all its SQL, resolved or not.
+    pub(super) fn texts(&self) -> Vec<StatementText> {
+        let known = self.statements().into_iter().map(|s| StatementText {
             text: s.text.clone(),
             cut: false,
         });
-        let cut = self.unresolved.iter().map(|u| UnknownText {
+        let cut = self.unresolved.iter().map(|u| StatementText {
             text: u.head.clone(),
             cut: true,
         });
         known.chain(cut).collect()
     }
 
-    /// What is told of it as left out, each with its place.
-    pub(super) fn told(&self) -> Vec<(Place, Diagnostic)> {
+    /// A diagnostic for each unresolved part, with its place.
+    pub(super) fn unresolved_diagnostics(&self) -> Vec<(FileRange, Diagnostic)> {
         let told = |u: &Unresolved| {
             let place = u.place();
             let span = place.span();
@@ -250,8 +248,7 @@ impl Client {
         self.unresolved.iter().map(told).collect()
     }
 
-    /// Terms that are not what they look: a parameter that is known only in the course of the
-    /// transaction is none.
+    /// Replaces terms by [`Term::Unknown`] where they name a parameter that is known only while the transaction runs.
     pub(super) fn correct(&self, summary: &mut TransactionSummary) {
         let varies = |term: &Term| matches!(term, Term::Parameter(n) | Term::Element(n) if self.parameters.get(*n).is_none_or(|p| p.varies));
         let correct = |term: &mut Term| {
@@ -274,11 +271,11 @@ impl Client {
 }
 
 impl Reader {
-    /// A program's transaction as a procedure.
+    /// Compiles a program's transaction into a procedure.
     pub(super) fn client(
         &self,
         base: &Application,
-        client: &Client,
+        client: &ClientTransaction,
     ) -> Result<Procedure, Diagnostic> {
         let mut types = vec![None; client.parameters.len()];
         let statements = self.steps(base, &client.steps, client, &mut types)?;
@@ -307,7 +304,7 @@ impl Reader {
         &self,
         base: &Application,
         steps: &[Step],
-        client: &Client,
+        client: &ClientTransaction,
         types: &mut Vec<Option<DataType>>,
     ) -> Result<Vec<(Statement, Span)>, Diagnostic> {
         let whole = client.place().span();
@@ -316,13 +313,13 @@ impl Reader {
             match step {
                 Step::Run(statement) => {
                     let end = statement.place().span();
-                    let text = Written {
+                    let text = StatementSource {
                         file: statement.file,
                         text: &statement.text,
                         places: &statement.places,
                         place: end,
                     };
-                    found.push(self.written(base, &text, types)?);
+                    found.push(self.statement(base, &text, types)?);
                 }
                 Step::Either(either) => {
                     let mut branches = Vec::new();
@@ -357,16 +354,16 @@ impl Reader {
         Ok(found)
     }
 
-    /// One statement as a procedure has it, with the types of its parameters.
-    pub(super) fn written(
+    /// Compiles one statement, and notes the types of its parameters.
+    pub(super) fn statement(
         &self,
         base: &Application,
-        written: &Written<'_>,
+        written: &StatementSource<'_>,
         types: &mut Vec<Option<DataType>>,
     ) -> Result<(Statement, Span), Diagnostic> {
         let (text, places) = unbraced(written.text, written.places);
         let (written, span) = (
-            &Written {
+            &StatementSource {
                 text,
                 places,
                 ..*written
@@ -383,7 +380,7 @@ impl Reader {
         };
         let written = match &translated {
             None => written,
-            Some(Translated { text, places }) => &Written {
+            Some(Translated { text, places }) => &StatementSource {
                 text,
                 places,
                 ..*written
@@ -425,7 +422,7 @@ impl Reader {
             false => Cursor::ending_at(source, part.tokens, part.end),
         };
         let (statement, span) = match cursor.at_word("call") {
-            // What no body may hold, a client may run.
+            // CALL is allowed to clients, not in bodies.
             true if routine_called(&cursor.statement()?, base).is_some() => {
                 (cursor.statement()?, cursor.whole_span())
             }
@@ -454,7 +451,7 @@ impl Reader {
     }
 }
 
-/// What JDBC writes in braces, without them: `{call f($1)}`, and `{$1 = call f($2)}`, whose result goes to the client.
+/// The text without JDBC's braces: `{call f($1)}`, and `{$1 = call f($2)}`, which returns its result to the client.
 fn unbraced<'t>(text: &'t str, places: &'t [u32]) -> (&'t str, &'t [u32]) {
     let inside = text
         .trim()
@@ -472,19 +469,19 @@ fn unbraced<'t>(text: &'t str, places: &'t [u32]) -> (&'t str, &'t [u32]) {
     }
 }
 
-/// Tells of which type a parameter is.
+/// Notes the type of a parameter.
 fn typed(types: &mut Vec<Option<DataType>>, place: usize, found: &DataType) {
     if types.len() <= place {
         types.resize(place + 1, None);
     }
-    // Text is what a parameter is that nothing tells the type of.
+    // A parameter without any hint of its type is text, so a better hint replaces text.
     if matches!(types[place], None | Some(DataType::Text)) {
         types[place] = Some(found.clone());
     }
 }
 
-/// A statement that calls a routine of the application's and does nothing else: `CALL f($1)`, `SELECT f($1)`, `SELECT * FROM
-/// f($1)`; with the placeholders that are its arguments, and their types.
+/// The call, if a statement only calls a routine of the application: `CALL f($1)`, `SELECT f($1)`, `SELECT * FROM
+/// f($1)`; with the placeholders among its arguments, and their types.
 fn routine_called(
     statement: &ast::Statement,
     base: &Application,
@@ -533,7 +530,7 @@ fn routine_called(
     Some((called, found))
 }
 
-/// The function that is all there is to a query: what it returns, or comes to, as it is.
+/// The function of a query that returns its result unchanged and does nothing else.
 fn function_selected(query: &ast::Query) -> Option<ast::Function> {
     let ast::SetExpr::Select(select) = &*query.body else {
         return None;
@@ -596,7 +593,7 @@ fn function(name: ast::ObjectName, arguments: Vec<ast::FunctionArg>) -> ast::Fun
     }
 }
 
-/// Arguments without names.
+/// The arguments, if none is named.
 fn listed(arguments: &ast::FunctionArguments) -> Option<Vec<ast::Expr>> {
     let arguments = match arguments {
         ast::FunctionArguments::List(list) => list.args.as_slice(),
@@ -610,12 +607,12 @@ fn listed(arguments: &ast::FunctionArguments) -> Option<Vec<ast::Expr>> {
     arguments.iter().map(plain).collect()
 }
 
-/// A statement whose placeholders are `$n`.
-pub(super) struct Written<'t> {
+/// A statement with placeholders `$n`.
+pub(super) struct StatementSource<'t> {
     pub(super) file: usize,
     pub(super) text: &'t str,
     pub(super) places: &'t [u32],
-    /// The whole of it.
+    /// The span of the whole statement.
     pub(super) place: Span,
 }
 

@@ -1,57 +1,61 @@
-//! What files declare, as far as it can be read: what cannot is left out, as small as it can be, and told.
+//! The declarations in the files, as far as they can be analysed. What cannot is skipped, as little of it as possible,
+//! and reported.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::{
-    LeftOut, Place, Reader, Written, dropped,
-    lost::{self, Lost},
-    mysql,
-    peculiar::Peculiar,
-    pgsql::{self, Edit, Known, Part, PartKind, Reading, Relations, Stamp, Types},
+    FileRange, Reader, Skipped, TransactionSource,
+    column_properties::ColumnProperties,
+    dropped, mysql,
+    pgsql::{
+        self, Definitions, Edit, OptionalPart, PartKind, Relations, TimestampFunction, Translation,
+        Types,
+    },
     renaming::{self, Renamed},
     tokens::Translated,
-    unknown::{self, Unknown},
+    undeclared::{self, Undeclared},
+    unparsed::{self, Unparsed},
 };
 use crate::{
     application::Application,
-    bind::unknown::Tolerance,
+    bind::opaque::OpaqueExpressions,
     catalog::{Procedure, load_beside, load_translated},
     diagnostic::Diagnostic,
     source::{SourceFile, Span},
 };
 
-/// The declarations of files, and which of them are left out.
+/// The declarations of files, and which of them are skipped.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Declarations {
-    places: Vec<Place>,
-    /// Those that name what is called otherwise at the end, in these names; those that are dropped, as nothing.
+    places: Vec<FileRange>,
+    /// Declarations that name something renamed later, with the final names; dropped ones, as empty texts.
     renamed: BTreeMap<usize, Renamed>,
-    /// Which of them are left out, and why.
-    dropped: Vec<(usize, Diagnostic)>,
-    /// What may be left out of the others: of which declaration it is part.
-    parts: Vec<(usize, Part)>,
-    /// Which of these are left out, and why.
-    dropped_parts: Vec<(usize, Diagnostic)>,
-    /// Keys with columns whose values are equal in a way of their own.
-    keys: Vec<(Place, String)>,
-    /// Types that nobody declares, each at its first place.
-    strange: Vec<(Place, String)>,
-    /// What was wrong at first.
+    /// The skipped declarations, and why.
+    skipped: Vec<(usize, Diagnostic)>,
+    /// The parts that can be skipped by themselves, each with the number of its declaration.
+    parts: Vec<(usize, OptionalPart)>,
+    /// The skipped parts, and why.
+    skipped_part_errors: Vec<(usize, Diagnostic)>,
+    /// Keys with a column of a type or collation that has its own equality.
+    keys: Vec<(FileRange, String)>,
+    /// Types that are not declared, each at its first place.
+    unknown_types: Vec<(FileRange, String)>,
+    /// The problems of the first attempt.
     first: Vec<Diagnostic>,
     pub(super) types: Types,
-    /// Functions of triggers that set columns to the time.
-    stamps: Vec<Stamp>,
+    /// Trigger functions that set columns to the current time.
+    stamps: Vec<TimestampFunction>,
     relations: Relations,
-    pub(super) peculiar: Peculiar,
-    /// Whether they are MySQL's.
+    pub(super) properties: ColumnProperties,
+    /// Whether the files are MySQL's.
     pub(super) is_mysql: bool,
 }
 
-/// What there is when more is read.
-pub(super) struct Since<'s> {
+/// The application so far, when one more file is read.
+pub(super) struct Existing<'s> {
     pub(super) application: &'s Application,
-    /// The number of the file that is read now.
+    /// The number of the new file.
     pub(super) file: usize,
     /// The first of its declarations.
     pub(super) place: usize,
@@ -60,7 +64,7 @@ pub(super) struct Since<'s> {
 }
 
 impl Declarations {
-    pub(super) fn new(places: Vec<Place>, is_mysql: bool) -> Declarations {
+    pub(super) fn new(places: Vec<FileRange>, is_mysql: bool) -> Declarations {
         Declarations {
             places,
             is_mysql,
@@ -68,103 +72,107 @@ impl Declarations {
         }
     }
 
-    /// Adds the declarations of one more file; the number of the first.
-    pub(super) fn add(&mut self, places: impl Iterator<Item = Place>) -> usize {
+    /// Adds the declarations of one more file, and returns the number of the first.
+    pub(super) fn add(&mut self, places: impl Iterator<Item = FileRange>) -> usize {
         let first = self.places.len();
         self.places.extend(places);
         first
     }
 
-    fn is_dropped(&self, declaration: usize) -> bool {
-        self.dropped.iter().any(|(at, _)| *at == declaration)
+    fn is_skipped(&self, declaration: usize) -> bool {
+        self.skipped.iter().any(|(at, _)| *at == declaration)
     }
 
-    fn is_dropped_part(&self, part: usize) -> bool {
-        self.dropped_parts.iter().any(|(at, _)| *at == part)
+    fn is_skipped_part(&self, part: usize) -> bool {
+        self.skipped_part_errors.iter().any(|(at, _)| *at == part)
     }
 
-    fn part_place(&self, part: usize) -> Place {
+    fn part_place(&self, part: usize) -> FileRange {
         let (declaration, part) = &self.parts[part];
-        Place {
+        FileRange {
             file: self.places[*declaration].file,
             range: part.range.clone(),
         }
     }
 
-    /// Leaves out whatever is smallest that a problem is in; whether there is any.
-    fn drop(&mut self, problem: &Diagnostic) -> bool {
-        let of_it = |place: &Place| problem.span.is_some_and(|span| place.holds(span));
+    /// Skips the smallest part that has this problem, and returns whether there is one.
+    fn skip(&mut self, problem: &Diagnostic) -> bool {
+        let of_it = |place: &FileRange| problem.span.is_some_and(|span| place.holds(span));
         let parts = (0..self.parts.len()).filter(|at| {
-            let is_there = !self.is_dropped_part(*at) && !self.is_dropped(self.parts[*at].0);
+            let is_there = !self.is_skipped_part(*at) && !self.is_skipped(self.parts[*at].0);
             is_there && of_it(&self.part_place(*at))
         });
         if let Some(at) = parts.min_by_key(|at| self.parts[*at].1.range.len()) {
-            // All that a type says of its column stands at one place.
+            // The parts that a declared type adds to its column have the same place.
             let place = self.part_place(at);
             let same = (0..self.parts.len()).filter(|at| self.part_place(*at) == place);
             let same: Vec<usize> = same.collect();
             let told = same.into_iter().map(|at| (at, problem.clone()));
-            self.dropped_parts.extend(told);
+            self.skipped_part_errors.extend(told);
             return true;
         }
         let found = self.places.iter().position(of_it);
-        let found = found.filter(|at| !self.is_dropped(*at));
-        self.dropped.extend(found.map(|at| (at, problem.clone())));
+        let found = found.filter(|at| !self.is_skipped(*at));
+        self.skipped.extend(found.map(|at| (at, problem.clone())));
         found.is_some()
     }
 
-    /// Parts that are left out of declarations that are not.
-    fn lost_parts(&self) -> impl Iterator<Item = (Place, &Part, &Diagnostic)> {
-        let dropped = self.dropped_parts.iter();
-        let there = dropped.filter(|(at, _)| !self.is_dropped(self.parts[*at].0));
+    /// The skipped parts of declarations that are not skipped.
+    fn skipped_parts(&self) -> impl Iterator<Item = (FileRange, &OptionalPart, &Diagnostic)> {
+        let dropped = self.skipped_part_errors.iter();
+        let there = dropped.filter(|(at, _)| !self.is_skipped(self.parts[*at].0));
         there.map(|(at, diagnostic)| (self.part_place(*at), &self.parts[*at].1, diagnostic))
     }
 }
 
 impl Reader {
-    /// What is declared, as far as it can be read: by all files, or by one more.
+    /// Compiles the declarations of all files, or of one more.
     pub(super) fn base(
         &mut self,
-        since: Option<&Since<'_>>,
+        existing: Option<&Existing<'_>>,
     ) -> Result<Application, Vec<Diagnostic>> {
-        let (files, first) = match since {
+        let (files, first) = match existing {
             None => (0..self.scripts, 0),
-            Some(since) => (since.file..since.file + 1, since.place),
+            Some(existing) => (existing.file..existing.file + 1, existing.place),
         };
         match self.declarations.is_mysql {
-            false => self.look_for_peculiar(first),
-            true => self.look_for_asserted(files.clone(), first),
+            false => self.find_column_properties(first),
+            true => self.skip_opaque_assertions(files.clone(), first),
         }
         loop {
             let (declared, translated) = match self.declarations.is_mysql {
                 true => self.in_postgres_words(files.clone()),
                 false => self.edited(files.clone(), first),
             };
-            let loaded = match since {
+            let loaded = match existing {
                 None => load_translated(declared, &translated),
-                Some(since) => load_beside(
-                    since.application.catalog(),
-                    since.file,
+                Some(existing) => load_beside(
+                    existing.application.catalog(),
+                    existing.file,
                     &declared,
                     &translated,
                 ),
             };
             let loaded = loaded.and_then(|mut catalog| {
                 catalog.files.clone_from(&self.files);
-                let lost = self.lost();
+                let undeclared = self.undeclared();
                 let declared = catalog.procedures.iter().map(|p| p.name.clone());
-                let lost = lost.iter().filter_map(|text| lost::routine(text));
-                let routines: Vec<String> = declared.chain(lost).collect();
-                catalog.tolerance = Some(Tolerance::but(routines));
-                match since {
+                let undeclared = undeclared
+                    .iter()
+                    .filter_map(|text| undeclared::routine(text));
+                let routines: Vec<String> = declared.chain(undeclared).collect();
+                catalog.opaque = Some(OpaqueExpressions::except(routines));
+                match existing {
                     None => Application::compile(catalog),
-                    Some(since) => since.application.extended(catalog, since.first_statement),
+                    Some(existing) => existing
+                        .application
+                        .extended(catalog, existing.first_statement),
                 }
             });
             let problems = match loaded {
                 Ok(application) => {
                     let catalog = application.catalog();
-                    // A program may have its tables declared elsewhere, and is looked at all the same.
+                    // The tables of a program may be declared elsewhere; its SQL is analysed all the same.
                     let is_program = self.files.len() > self.scripts;
                     let wrong = !self.declarations.first.is_empty();
                     let nothing = catalog.tables.is_empty() && wrong && !is_program;
@@ -180,7 +188,7 @@ impl Reader {
             }
             let mut fewer = false;
             for problem in &problems {
-                fewer |= self.declarations.drop(problem);
+                fewer |= self.declarations.skip(problem);
             }
             if !fewer {
                 return Err(problems);
@@ -188,96 +196,97 @@ impl Reader {
         }
     }
 
-    /// What PostgreSQL's files have that there are no words for here: types, columns of types that are not known, and
-    /// what cannot be understood because of them.
+    /// Finds column properties, declared types and unknown types in PostgreSQL's files, and skips what cannot be
+    /// analysed because of them.
     ///
-    /// Looks at the declarations from `first` on; those before it have been looked at.
-    fn look_for_peculiar(&mut self, first: usize) {
+    /// Looks at the declarations from `first` on only.
+    fn find_column_properties(&mut self, first: usize) {
         let texts = (0..self.declarations.places.len()).map(|at| self.words(at));
         let views = self.views();
-        let stamps = pgsql::all_stamps(texts.clone());
+        let stamps = pgsql::all_timestamp_functions(texts.clone());
         let relations = Relations::of(texts.clone());
         let types = Types::of(texts);
-        let known = Known {
+        let known = Definitions {
             types: &types,
             stamps: &stamps,
             relations: &relations,
         };
-        let mut peculiar = self.declarations.peculiar.clone();
+        let mut properties = self.declarations.properties.clone();
         let none = |_: usize| false;
         for at in first..self.declarations.places.len() {
-            self.reading(at, &none, |text, base, dropped| {
-                pgsql::looked_at(text, base, known, dropped, &mut peculiar)
+            self.translation(at, &none, |text, base, dropped| {
+                pgsql::translated(text, base, known, dropped, &mut properties)
             });
         }
         let (mut parts, mut keys, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
-        let mut strange = self.declarations.strange.clone();
+        let mut unknown_types = self.declarations.unknown_types.clone();
         for (at, place) in self.declarations.places.iter().enumerate().skip(first) {
-            let reading = self.reading(at, &none, |text, base, dropped| {
-                pgsql::looked_at(text, base, known, dropped, &mut peculiar)
+            let translation = self.translation(at, &none, |text, base, dropped| {
+                pgsql::translated(text, base, known, dropped, &mut properties)
             });
-            parts.extend(reading.parts.into_iter().map(|part| (at, part)));
-            keys.extend(reading.keys.into_iter().map(|(range, column)| {
+            parts.extend(translation.parts.into_iter().map(|part| (at, part)));
+            keys.extend(translation.keys.into_iter().map(|(range, column)| {
                 let file = place.file;
-                (Place { file, range }, column)
+                (FileRange { file, range }, column)
             }));
-            for (range, name) in reading.strange {
-                if strange.iter().all(|(_, known)| *known != name) {
+            for (range, name) in translation.unknown_types {
+                if unknown_types.iter().all(|(_, known)| *known != name) {
                     let file = place.file;
-                    strange.push((Place { file, range }, name));
+                    unknown_types.push((FileRange { file, range }, name));
                 }
             }
             let renamed = self.declarations.renamed.get(&at);
             let why = renamed.and_then(|renamed| renamed.why.clone());
-            let why = why.or_else(|| pgsql::beyond(self.words(at), &peculiar, &views));
+            let why =
+                why.or_else(|| pgsql::unsupported_reason(self.words(at), &properties, &views));
             if let Some(why) = why {
                 dropped.push((at, Diagnostic::unsupported(why, place.span())));
             }
         }
         let of = &mut self.declarations;
         (of.types, of.stamps, of.relations) = (types, stamps, relations);
-        (of.peculiar, of.strange) = (peculiar, strange);
+        (of.properties, of.unknown_types) = (properties, unknown_types);
         of.keys.extend(keys);
-        of.dropped.extend(dropped);
+        of.skipped.extend(dropped);
         let first_part = of.parts.len();
         of.parts.extend(parts);
         for at in first_part..of.parts.len() {
             if let Some(why) = &of.parts[at].1.why {
                 let told = Diagnostic::unsupported(why.as_str(), of.part_place(at).span());
-                of.dropped_parts.push((at, told));
+                of.skipped_part_errors.push((at, told));
             }
         }
     }
 
-    /// The views that are declared.
+    /// The declared views.
     fn views(&self) -> Vec<pgsql::View> {
         let all = 0..self.declarations.places.len();
         all.filter_map(|at| pgsql::view(self.words(at))).collect()
     }
 
-    /// Assertions about columns of MySQL's of whose values nothing is known.
-    fn look_for_asserted(&mut self, files: Range<usize>, first: usize) {
+    /// Skips assertions about opaque columns in MySQL's files.
+    fn skip_opaque_assertions(&mut self, files: Range<usize>, first: usize) {
         self.in_postgres_words(files);
-        // Other text is compared without regard to case, which is no matter to a constant.
-        let unknown = self.declarations.peculiar.ordered_otherwise.clone();
-        let peculiar = Peculiar {
+        // Other text is case-insensitive, which does not matter to a comparison with a constant.
+        let unknown = self.declarations.properties.ordered_otherwise.clone();
+        let properties = ColumnProperties {
             equal_otherwise: unknown,
-            ..Peculiar::default()
+            ..ColumnProperties::default()
         };
         let views = self.views();
         for at in first..self.declarations.places.len() {
             let place = &self.declarations.places[at];
-            if let Some(why) = pgsql::beyond(self.words(at), &peculiar, &views) {
+            if let Some(why) = pgsql::unsupported_reason(self.words(at), &properties, &views) {
                 let told = Diagnostic::unsupported(why, place.span());
-                self.declarations.dropped.push((at, told));
+                self.declarations.skipped.push((at, told));
             }
         }
     }
 
-    /// The files with blanks in the place of what declares nothing, or is left out, and with other words where there
-    /// are none here for what is declared.
+    /// PostgreSQL's files as the catalog loads them: statements other than declarations, and skipped ones, are blank;
+    /// declarations that the parser does not have are replaced by such as it has.
     ///
-    /// Of `files` only, whose declarations are those from `first` on.
+    /// Of `files` only; their declarations are those from `first` on.
     fn edited(
         &mut self,
         files: Range<usize>,
@@ -290,29 +299,29 @@ impl Reader {
             kept.push(vec![false; file.text.len()]);
         }
         let mut edits: Vec<Vec<Edit>> = vec![Vec::new(); scripts.len()];
-        let mut peculiar = of.peculiar.clone();
-        let known = Known {
+        let mut properties = of.properties.clone();
+        let known = Definitions {
             types: &of.types,
             stamps: &of.stamps,
             relations: &of.relations,
         };
         for (at, place) in of.places.iter().enumerate().skip(first) {
-            if of.is_dropped(at) {
+            if of.is_skipped(at) {
                 continue;
             }
             let file = place.file - files.start;
-            // Its semicolon and the comments above it belong to it.
+            // Its semicolon belongs to it.
             let text = &self.files[place.file].text;
             let end = text[place.range.end..].find(';').map_or(0, |n| n + 1);
             kept[file][place.range.start..place.range.end + end].fill(true);
             let dropped = |start: usize| {
-                let mut parts = of.dropped_parts.iter().map(|(at, _)| &of.parts[*at]);
+                let mut parts = of.skipped_part_errors.iter().map(|(at, _)| &of.parts[*at]);
                 parts.any(|(declaration, part)| *declaration == at && part.range.start == start)
             };
-            let reading = self.reading(at, &dropped, |text, base, dropped| {
-                pgsql::declaration(text, base, known, dropped, &mut peculiar)
+            let translation = self.translation(at, &dropped, |text, base, dropped| {
+                pgsql::declaration(text, base, known, dropped, &mut properties)
             });
-            edits[file].extend(reading.edits);
+            edits[file].extend(translation.edits);
         }
         let mut declared = Vec::new();
         let mut translated = Vec::new();
@@ -321,22 +330,22 @@ impl Reader {
             translated.push(pgsql::edited(&mut text, edits));
             declared.push(SourceFile::new(file.name.clone(), text));
         }
-        self.declarations.peculiar = peculiar;
+        self.declarations.properties = properties;
         (declared, translated)
     }
 
-    /// The files, and what they declare in PostgreSQL's words.
+    /// MySQL's files, with their declarations translated to PostgreSQL's SQL.
     fn in_postgres_words(
         &mut self,
         files: Range<usize>,
     ) -> (Vec<SourceFile>, Vec<Option<Translated>>) {
         let of = &self.declarations;
-        let kept = || (0..of.places.len()).filter(|at| !of.is_dropped(*at));
-        let mut peculiar = Peculiar {
+        let kept = || (0..of.places.len()).filter(|at| !of.is_skipped(*at));
+        let mut properties = ColumnProperties {
             declared: kept()
                 .filter_map(|at| mysql::declares(self.words(at)))
                 .collect(),
-            ..Peculiar::default()
+            ..ColumnProperties::default()
         };
         let mut translated = vec![Some(Translated::default()); self.files.len()];
         for at in kept() {
@@ -347,7 +356,7 @@ impl Reader {
             } else {
                 place.range.start
             };
-            let mut told = mysql::declaration(self.words(at), base, &mut peculiar);
+            let mut told = mysql::declaration(self.words(at), base, &mut properties);
             if let Some(renamed) = renamed {
                 let in_file = |at: u32| u32::try_from(renamed.place(at as usize)).unwrap_or(at);
                 told.places.iter_mut().for_each(|at| *at = in_file(*at));
@@ -361,15 +370,15 @@ impl Reader {
             let end = u32::try_from(file.text.len()).unwrap_or(u32::MAX);
             of_file.iter_mut().for_each(|t| t.places.push(end));
         }
-        self.declarations.peculiar = peculiar;
+        self.declarations.properties = properties;
         (
             self.files[files.clone()].to_vec(),
             translated[files].to_vec(),
         )
     }
 
-    /// Finds the declarations that name what is called otherwise at the end, or that are dropped.
-    pub(super) fn follow_changes(&mut self) {
+    /// Rewrites declarations to the final names, and empties those that are dropped later.
+    pub(super) fn apply_renames_and_drops(&mut self) {
         let places = self.declarations.places.iter();
         let texts = places.map(|place| (self.text(place), place.range.start));
         let texts: Vec<(&str, usize)> = texts.collect();
@@ -382,7 +391,7 @@ impl Reader {
         }
     }
 
-    /// What a declaration says, in the names that things have at the end.
+    /// The text of a declaration, with the final names.
     fn words(&self, at: usize) -> &str {
         match self.declarations.renamed.get(&at) {
             Some(renamed) => &renamed.words.text,
@@ -390,65 +399,69 @@ impl Reader {
         }
     }
 
-    /// How a declaration is read in the names that things have at the end, without those of its parts that begin in the
-    /// file where `dropped` says.
-    fn reading(
+    /// Translates a declaration with `read`, with the final names, and without the parts that begin at a place for
+    /// which `dropped` holds. Places in the result are those in the file.
+    fn translation(
         &self,
         at: usize,
         dropped: &dyn Fn(usize) -> bool,
-        read: impl FnOnce(&str, usize, &dyn Fn(usize) -> bool) -> Reading,
-    ) -> Reading {
+        read: impl FnOnce(&str, usize, &dyn Fn(usize) -> bool) -> Translation,
+    ) -> Translation {
         let base = self.declarations.places[at].range.start;
         let Some(renamed) = self.declarations.renamed.get(&at) else {
             return read(self.words(at), base, dropped);
         };
-        let mut reading = read(&renamed.words.text, 0, &|at| dropped(renamed.place(at)));
+        let mut translation = read(&renamed.words.text, 0, &|at| dropped(renamed.place(at)));
         let in_file = |range: &mut Range<usize>| {
             *range = renamed.place(range.start)..renamed.place(range.end);
         };
-        for edit in &mut reading.edits {
+        for edit in &mut translation.edits {
             in_file(&mut edit.range);
             edit.place = renamed.place(edit.place);
         }
-        reading
+        translation
             .parts
             .iter_mut()
             .for_each(|of| in_file(&mut of.range));
-        reading
+        translation
             .keys
             .iter_mut()
             .for_each(|(range, _)| in_file(range));
-        reading
-            .strange
+        translation
+            .unknown_types
             .iter_mut()
             .for_each(|(range, _)| in_file(range));
-        reading.beside(&renamed.edits);
-        reading
+        translation.beside(&renamed.edits);
+        translation
     }
 
-    pub(super) fn text(&self, place: &Place) -> &str {
+    pub(super) fn text(&self, place: &FileRange) -> &str {
         &self.files[place.file].text[place.range.clone()]
     }
 
-    /// What is left out of the declarations of the files from `first` on.
-    pub(super) fn told(&self, base: &Application, first: usize) -> Vec<(Place, LeftOut)> {
+    /// What is skipped or noted of the declarations, in the files from `first` on.
+    pub(super) fn skipped_declarations(
+        &self,
+        base: &Application,
+        first: usize,
+    ) -> Vec<(FileRange, Skipped)> {
         let of = &self.declarations;
         let catalog = base.catalog();
-        let lost = Lost::new(self.lost(), catalog);
+        let undeclared = Undeclared::new(self.undeclared(), catalog);
         let mut told = Vec::new();
-        for (at, diagnostic) in &of.dropped {
+        for (at, diagnostic) in &of.skipped {
             let place = &of.places[*at];
-            let left = LeftOut {
+            let left = Skipped {
                 diagnostic: diagnostic.clone(),
-                meaning: unknown::meaning(self.words(*at), catalog, &lost),
-                transaction: lost::routine(self.words(*at)),
+                meaning: unparsed::meaning(self.words(*at), catalog, &undeclared),
+                transaction: undeclared::routine(self.words(*at)),
             };
             told.push((place.clone(), left));
         }
-        for (place, part, diagnostic) in of.lost_parts() {
+        for (place, part, diagnostic) in of.skipped_parts() {
             let meaning = match part.kind {
-                PartKind::Constraint => unknown::meaning(&part.text, catalog, &lost),
-                PartKind::OfRegister => {
+                PartKind::Constraint => unparsed::meaning(&part.text, catalog, &undeclared),
+                PartKind::OpaqueCheck => {
                     "it has no verdict; who writes the column checks all of its new value"
                         .to_owned()
                 }
@@ -456,25 +469,25 @@ impl Reader {
                     format!("{} may be any value", part.text)
                 }
             };
-            let left = LeftOut {
+            let left = Skipped {
                 diagnostic: diagnostic.clone(),
                 meaning,
                 transaction: None,
             };
             told.push((place, left));
         }
-        // Of what is left out no more is told.
-        let gone = of.dropped.iter().map(|(at, _)| of.places[*at].clone());
-        let gone: Vec<Place> = gone
-            .chain(of.lost_parts().map(|(place, ..)| place))
+        // There are no notes on skipped parts.
+        let gone = of.skipped.iter().map(|(at, _)| of.places[*at].clone());
+        let gone: Vec<FileRange> = gone
+            .chain(of.skipped_parts().map(|(place, ..)| place))
             .collect();
-        let stays = |place: &Place| !gone.iter().any(|gone| gone.holds(place.span()));
+        let stays = |place: &FileRange| !gone.iter().any(|gone| gone.holds(place.span()));
         for (place, column) in of.keys.iter().filter(|(place, _)| stays(place)) {
             let message = format!("\"{column}\" is compared in a way of its own");
             let meaning = "who routes by it has to write equal values alike, as in lower case";
             told.push(note(place, "01000", message, meaning));
         }
-        for (place, name) in of.strange.iter().filter(|(place, _)| stays(place)) {
+        for (place, name) in of.unknown_types.iter().filter(|(place, _)| stays(place)) {
             let message = format!("type \"{name}\" is not known");
             let meaning = "its columns are taken to be text of whose values nothing is known";
             told.push(note(place, "42704", message, meaning));
@@ -483,19 +496,19 @@ impl Reader {
         told
     }
 
-    /// Expressions that are not understood, of what is, in the files from `first` on.
-    pub(super) fn not_understood(
+    /// Opaque expressions in what was analysed, in the files from `first` on.
+    pub(super) fn opaque_expressions(
         &self,
         application: &Application,
-        known: &[(Written, Procedure)],
+        known: &[(TransactionSource, Procedure)],
         first: usize,
-    ) -> Vec<(Place, LeftOut)> {
+    ) -> Vec<(FileRange, Skipped)> {
         let of = &self.declarations;
-        let tolerance = application.catalog().tolerance.as_ref();
-        let told = tolerance.map(Tolerance::told).unwrap_or_default();
+        let opaque = application.catalog().opaque.as_ref();
+        let told = opaque.map(OpaqueExpressions::told).unwrap_or_default();
         let is_there = |span: Span| {
             let mut places = of.places.iter().enumerate();
-            places.any(|(at, place)| !of.is_dropped(at) && place.holds(span))
+            places.any(|(at, place)| !of.is_skipped(at) && place.holds(span))
                 || known.iter().any(|(written, _)| written.holds(span))
         };
         let mut left = Vec::new();
@@ -509,42 +522,42 @@ impl Reader {
             }
             let range = span.start as usize..span.end as usize;
             let meaning = "what it comes to is taken to be any value".to_owned();
-            let told = LeftOut {
+            let told = Skipped {
                 diagnostic,
                 meaning,
                 transaction: None,
             };
-            left.push((Place { file, range }, told));
+            left.push((FileRange { file, range }, told));
         }
         left
     }
 
-    /// Procedures and functions that are left out of the files from `first` on.
-    pub(super) fn routines(&self, first: usize) -> Vec<Unknown> {
+    /// The skipped procedures and functions, in the files from `first` on.
+    pub(super) fn routines(&self, first: usize) -> Vec<Unparsed> {
         let of = &self.declarations;
-        let dropped = of.dropped.iter();
+        let dropped = of.skipped.iter();
         dropped
             .filter(|(at, _)| of.places[*at].file >= first)
             .filter_map(|(at, diagnostic)| {
                 let place = &of.places[*at];
-                let name = lost::routine(self.text(place))?;
-                Some(Unknown {
+                let name = undeclared::routine(self.text(place))?;
+                Some(Unparsed {
                     name,
                     span: place.span(),
                     reason: diagnostic.message.clone(),
-                    statements: vec![unknown::Text::whole(self.text(place))],
+                    statements: vec![unparsed::StatementText::whole(self.text(place))],
                     whole: true,
                 })
             })
             .collect()
     }
 
-    /// The texts of all that is left out, parts as declarations of their own.
-    pub(super) fn lost(&self) -> Vec<&str> {
+    /// The texts of all skipped declarations, with skipped parts as declarations of their own.
+    pub(super) fn undeclared(&self) -> Vec<&str> {
         let of = &self.declarations;
-        let dropped = of.dropped.iter().map(|(at, _)| self.words(*at));
+        let dropped = of.skipped.iter().map(|(at, _)| self.words(*at));
         let parts = of
-            .lost_parts()
+            .skipped_parts()
             .filter(|(_, part, _)| part.kind == PartKind::Constraint);
         dropped
             .chain(parts.map(|(_, part, _)| part.text.as_str()))
@@ -552,9 +565,14 @@ impl Reader {
     }
 }
 
-/// What is told of something that stays.
-fn note(place: &Place, code: &'static str, message: String, meaning: &str) -> (Place, LeftOut) {
-    let left = LeftOut {
+/// A note on a declaration that is not skipped.
+fn note(
+    place: &FileRange,
+    code: &'static str,
+    message: String,
+    meaning: &str,
+) -> (FileRange, Skipped) {
+    let left = Skipped {
         diagnostic: Diagnostic::new(code, message, place.span()),
         meaning: meaning.to_owned(),
         transaction: None,
@@ -562,7 +580,7 @@ fn note(place: &Place, code: &'static str, message: String, meaning: &str) -> (P
     (place.clone(), left)
 }
 
-/// A text with blanks in the place of what is not kept, comments apart.
+/// The text with blanks in the place of all bytes that are not kept; comments stay.
 fn blanked(text: &str, kept: &[bool]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut comment = false;

@@ -1,8 +1,8 @@
-//! What is dropped later is not declared: indexes, views, triggers, rules, policies and routines, as migrations drop them.
+//! Drops: indexes, views, triggers, rules, policies and routines that a later statement drops are not declared.
 //!
-//! Declarations are gone through in their order, by the names that things have at the end. What is dropped by its name,
-//! or with its table, is void, and so is what drops it; a thing of the same name may be made anew behind it. Tables
-//! themselves, and their columns and constraints, are dropped where the schema is put together.
+//! Declarations are followed in their order, by final names. What is dropped by its name, or with its table, is void,
+//! and so is the statement that drops it; a later declaration may create a thing of the same name. Tables, their
+//! columns and their constraints are dropped by the catalog ([`crate::catalog`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::{
     tokens::{Token, after_if, altered, begin, closing, name_of, tokens},
 };
 
-/// The declarations of which nothing is left at the end, and those that dropped them, by their numbers.
+/// The declarations of things that are dropped later, and the statements that drop them, by number.
 pub(super) fn dropped<'t>(declarations: impl Iterator<Item = &'t str> + Clone) -> BTreeSet<usize> {
     let mut found = Dropping::default();
     // Most files drop nothing.
@@ -34,21 +34,21 @@ pub(super) fn dropped<'t>(declarations: impl Iterator<Item = &'t str> + Clone) -
     found.void
 }
 
-/// What a thing is, its name, and the table that it is on where others of its name may be on others.
+/// The kind of a thing, its name, and its table if its name is unique only there.
 type Thing = (&'static str, String, Option<String>);
 
 #[derive(Default)]
 struct Dropping {
-    /// What has been declared, and where; a routine perhaps several times.
+    /// Things that exist, with their declarations; a routine may have several.
     live: BTreeMap<Thing, Vec<usize>>,
     /// The parameters of routines, as they are written.
     parameters: BTreeMap<usize, String>,
-    /// What is on a table and goes with it.
+    /// The things that are dropped with a table.
     on: BTreeMap<String, Vec<(Thing, usize)>>,
     void: BTreeSet<usize>,
 }
 
-/// The kinds of things that are followed, by the word behind CREATE and DROP.
+/// The kinds of things that are followed, by the word after CREATE and DROP.
 const KINDS: [&str; 8] = [
     "index",
     "view",
@@ -64,7 +64,7 @@ fn kind(token: &Token<'_>) -> Option<&'static str> {
     KINDS.into_iter().find(|kind| token.is(kind))
 }
 
-/// The table behind ON, or behind a rule's TO.
+/// The table after ON, or after a rule's TO.
 fn table_of(all: &[Token<'_>], kind: &str, from: usize) -> Option<String> {
     let word = |t: &Token<'_>| t.is("on");
     let mut on = from + all.get(from..)?.iter().position(word)?;
@@ -111,7 +111,7 @@ impl Dropping {
         Some(())
     }
 
-    /// What is said of a table goes with it.
+    /// An ALTER TABLE is void if its table is dropped.
     fn alter(&mut self, all: &[Token<'_>], at: usize) -> Option<()> {
         let (table, _) = name_of(all, altered(all)?)?;
         let thing = ("table", String::new(), None);
@@ -140,7 +140,7 @@ impl Dropping {
                 };
                 let gone = self.live.remove(&(kind, name.clone(), table.clone()));
                 let gone = match gone {
-                    // Which of several is dropped is not looked for: they stay.
+                    // Overloaded routines are not told apart: all of them stay.
                     Some(all) if self.are_several(&all) => {
                         self.live.insert((kind, name, table), all);
                         Some(Vec::new())
@@ -160,7 +160,7 @@ impl Dropping {
             }
             next += 1;
         }
-        // What drops what was never declared is told where the schema is put together.
+        // The catalog reports a drop of something that was never declared.
         if every && !is_table {
             self.void.insert(at);
         }
@@ -174,7 +174,7 @@ impl Dropping {
         parameters.any(|other| Some(other) != first)
     }
 
-    /// Drops what is on a table.
+    /// Drops the things on a table.
     fn with_table(&mut self, table: &str) {
         for (thing, at) in self.on.remove(table).unwrap_or_default() {
             self.void.insert(at);

@@ -1,4 +1,5 @@
-//! Pieces of a file as declarations and transactions, in the conventions that people have.
+//! Groups the statements of a file into declarations and transactions, by the conventions of SQL files: BEGIN and
+//! COMMIT, `-- name: …`, `name { … }`.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -6,54 +7,54 @@ use std::ops::Range;
 use super::scan::{Piece, boundary, pieces, words};
 use crate::source::SourceFile;
 
-/// What one file holds.
+/// The contents of one file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Grouped {
-    /// Statements that declare something, or set something up.
+    /// Statements that declare something, or configure the session.
     pub(super) declarations: Vec<Range<usize>>,
     /// Transactions.
     pub(super) groups: Vec<Group>,
-    /// INSERTs of a dump: its rows.
+    /// The INSERTs of a dump.
     pub(super) rows: Vec<Range<usize>>,
 }
 
 /// The statements of one transaction.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
-    /// Its name; unique among all files.
+    /// Its name, unique among all files.
     pub(super) name: String,
-    /// Its statements, without what begins and ends it.
+    /// Its statements, without BEGIN and COMMIT.
     pub(super) statements: Vec<Range<usize>>,
-    /// Whether a client runs its statements one by one, and sees what each comes to.
+    /// Whether a client runs its statements one by one, and sees the result of each.
     pub(super) by_client: bool,
-    /// Whether its name is one that somebody calls it by.
+    /// Whether the file names it, rather than its place.
     pub(super) is_named: bool,
 }
 
-/// How statements that follow belong together.
+/// The group that is open while statements are read.
 enum Open {
-    /// Not at all.
+    /// None.
     No,
     /// From BEGIN to COMMIT.
     Transaction(Group),
     /// From `name {` to `}`.
     Braces(Group),
-    /// Behind `-- name: …`, to the next or to a declaration.
+    /// After `-- name: …`, to the next such comment or a declaration.
     Named(Group),
 }
 
-/// What a statement is, by its first words.
+/// The kind of a statement, by its first words.
 enum Kind {
     Begin,
     Commit,
     Rollback,
-    /// Says nothing about data: SET, SAVEPOINT.
-    Aside,
+    /// Neither reads nor writes data: SET, SAVEPOINT.
+    Session,
     Declaration,
     Data,
 }
 
-/// The declarations and the transactions of a file; `taken` are names that are given already.
+/// Groups the statements of a file. `taken` are the names in use.
 pub(super) fn group(file: &SourceFile, taken: &mut BTreeSet<String>) -> Grouped {
     let text = &*file.text;
     let is_dump = is_dump(text);
@@ -90,7 +91,7 @@ pub(super) fn group(file: &SourceFile, taken: &mut BTreeSet<String>) -> Grouped 
             &text[range.clone()],
             matches!(open, Open::No | Open::Named(_)),
         ) {
-            // Whoever names it runs it.
+            // A statement with a name is run by a program.
             Kind::Declaration if named.is_some() && may_run(&text[range.clone()]) => Kind::Data,
             kind => kind,
         };
@@ -111,10 +112,10 @@ pub(super) fn group(file: &SourceFile, taken: &mut BTreeSet<String>) -> Grouped 
             (Kind::Commit, Open::Transaction(_)) => {
                 close(&mut grouped, std::mem::replace(&mut open, Open::No));
             }
-            // What is rolled back leaves nothing.
+            // A transaction that rolls back has no effects.
             (Kind::Rollback, Open::Transaction(_)) => open = Open::No,
-            (Kind::Aside, Open::Transaction(_) | Open::Braces(_)) => {}
-            (Kind::Declaration | Kind::Commit | Kind::Rollback | Kind::Aside, _) => {
+            (Kind::Session, Open::Transaction(_) | Open::Braces(_)) => {}
+            (Kind::Declaration | Kind::Commit | Kind::Rollback | Kind::Session, _) => {
                 if let Open::Named(_) = open {
                     close(&mut grouped, std::mem::replace(&mut open, Open::No));
                 }
@@ -139,7 +140,7 @@ pub(super) fn group(file: &SourceFile, taken: &mut BTreeSet<String>) -> Grouped 
     grouped
 }
 
-/// Whether a file is what a dump wrote: by its first comments.
+/// Whether a file is a dump, by its first comments.
 fn is_dump(text: &str) -> bool {
     let head = &text[..boundary(text, 400)];
     head.lines().any(|line| {
@@ -184,18 +185,18 @@ fn kind(statement: &str, outside: bool) -> Kind {
         "commit" | "end" => Kind::Commit,
         "rollback" if word(1) == "to" || word(2) == "to" => Kind::Data,
         "rollback" | "abort" => Kind::Rollback,
-        "set" | "savepoint" | "release" | "lock" => Kind::Aside,
-        // Only whoever has dumped a database sets its names up so.
+        "set" | "savepoint" | "release" | "lock" => Kind::Session,
+        // `pg_dump` writes this, and nothing else does.
         "select" if outside && statement.contains("set_config(") => Kind::Declaration,
         "select" if outside && statement.contains("setval(") => Kind::Declaration,
         first if DATA.contains(&first) => Kind::Data,
-        // MySQL's assignment, a copy, or what nobody knows: whatever it is, it is told.
+        // Anything else in brackets: it is reported if it cannot be analysed.
         _ if statement.starts_with('(') => Kind::Data,
         _ => Kind::Declaration,
     }
 }
 
-/// Whether what declares something, by its first word, runs something as well.
+/// Whether a statement that is a declaration by its first word also reads or writes data.
 fn may_run(statement: &str) -> bool {
     let mut words = words(statement);
     match words.next().as_deref() {
@@ -219,7 +220,7 @@ fn query_name(lead: &str) -> Option<String> {
     })
 }
 
-/// What a statement is called by the comments before it, or by its place.
+/// The name of a statement, from the comments before it or from its place.
 pub(super) fn name_of(file: &SourceFile, lead: &str, at: usize) -> String {
     let told = query_name(lead).or_else(|| remark(lead));
     told.unwrap_or_else(|| place_name(file, at))
@@ -227,7 +228,7 @@ pub(super) fn name_of(file: &SourceFile, lead: &str, at: usize) -> String {
 
 /// The words of the comment right above a statement, as a name.
 fn remark(lead: &str) -> Option<String> {
-    // A comment with an empty line behind it is about something else.
+    // A comment followed by an empty line is about something else.
     let lead = lead.trim_end_matches([' ', '\t']);
     let lead = lead.strip_suffix('\n').unwrap_or(lead);
     let last = lead.lines().next_back()?;
@@ -244,7 +245,7 @@ fn place_name(file: &SourceFile, at: usize) -> String {
     format!("{name}:{line}")
 }
 
-/// A name that nobody has yet.
+/// The name, with a number if it is taken.
 pub(super) fn unique(name: String, taken: &mut BTreeSet<String>) -> String {
     let mut given = name.clone();
     let mut number = 1;

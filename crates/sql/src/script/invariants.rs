@@ -1,4 +1,4 @@
-//! Invariants that stand beside an application: assertions, and check queries that must return no row.
+//! Files of invariants: assertions, and check queries that must return no row.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use super::{
 };
 use crate::source::SourceFile;
 
-/// A file of invariants as declarations: each query that stands in it becomes the assertion that it
-/// returns no row, named by the comment above it. Lines stay where they are.
+/// Turns a file of invariants into declarations: each query becomes the assertion that it returns no row, named
+/// after the comment above it. Line numbers stay the same.
 pub fn invariants(file: &SourceFile) -> SourceFile {
     let text = &*file.text;
     let mut taken = BTreeSet::new();

@@ -1,17 +1,18 @@
-//! Migrations: what leads back is not what is declared, and what leads forth is done once.
+//! Migrations: down migrations are not declared, and the statements of up migrations run once, so they are no
+//! transactions.
 
 use std::ops::Range;
 
-/// What stands before a way back, and before a way forth, each on a line of its own: goose, sql-migrate, dbmate, tern.
-const BACK: [&str; 4] = [
+/// Markers before down and up migrations, each on a line of its own: goose, sql-migrate, dbmate, tern.
+const DOWN: [&str; 4] = [
     "+goose down",
     "+migrate down",
     "migrate:down",
     "create above / drop below",
 ];
-const FORTH: [&str; 3] = ["+goose up", "+migrate up", "migrate:up"];
+const UP: [&str; 3] = ["+goose up", "+migrate up", "migrate:up"];
 
-/// Whether a file is a step of a migration: by its folder and number, its name (Flyway's, golang-migrate's), or its marks.
+/// Whether a file is a migration: by its folder and number, its name (Flyway, golang-migrate), or its markers.
 pub(super) fn is_step(name: &str, text: &str) -> bool {
     let name = name.to_lowercase();
     let mut parts = name.rsplit(['/', '\\']);
@@ -27,13 +28,13 @@ pub(super) fn is_step(name: &str, text: &str) -> bool {
     let by_name = file.ends_with(".up.sql") || is_version(file, 'v');
     let mut marks = text.lines().filter_map(mark);
     let is_mark = |comment: String| {
-        let mut all = BACK.iter().chain(&FORTH);
+        let mut all = DOWN.iter().chain(&UP);
         all.any(|mark| comment.starts_with(mark))
     };
     by_folder || by_name || marks.any(is_mark)
 }
 
-/// Flyway's `V2__name.sql`, and `U2__name.sql`, which undoes it.
+/// Whether a file has Flyway's name for a migration (`V2__name.sql`) or for its undo (`U2__name.sql`).
 fn is_version(file: &str, kind: char) -> bool {
     let version = file.strip_prefix(kind);
     let version = version.and_then(|rest| rest.split_once("__"));
@@ -45,14 +46,14 @@ fn is_version(file: &str, kind: char) -> bool {
     })
 }
 
-/// What a line that is a comment says, as marks are written.
+/// The text of a line comment, as markers are compared.
 fn mark(line: &str) -> Option<String> {
     let comment = line.trim().strip_prefix("--")?;
     Some(comment.trim_matches([' ', '\t', '-']).to_lowercase())
 }
 
-/// The stretches of a file that undo what it, or another, does.
-pub(super) fn ways_back(name: &str, text: &str) -> Vec<Range<usize>> {
+/// The ranges of a file that are down migrations.
+pub(super) fn down_migrations(name: &str, text: &str) -> Vec<Range<usize>> {
     let file = name
         .rsplit(['/', '\\'])
         .next()
@@ -69,9 +70,9 @@ pub(super) fn ways_back(name: &str, text: &str) -> Vec<Range<usize>> {
         let end = at + line.len();
         if let Some(comment) = mark(line) {
             let is = |marks: &[&str]| marks.iter().any(|mark| comment.starts_with(mark));
-            if is(&BACK) {
+            if is(&DOWN) {
                 begun.get_or_insert(end);
-            } else if is(&FORTH) {
+            } else if is(&UP) {
                 found.extend(begun.take().map(|start| start..at));
             }
         }
@@ -81,7 +82,7 @@ pub(super) fn ways_back(name: &str, text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The text with blanks in place of these stretches.
+/// The text with blanks in place of these ranges.
 pub(super) fn without(text: &str, stretches: &[Range<usize>]) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
@@ -98,10 +99,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_back_ends_where_the_next_way_forth_begins() {
+    fn a_down_migration_ends_where_the_next_up_migration_begins() {
         let text =
             "-- +goose Up\na;\n-- +goose Down\nb;\n-- +goose Up\nc;\n  ---- migrate:down\nd;";
-        let back = ways_back("001.sql", text);
+        let back = down_migrations("001.sql", text);
         let shown: Vec<&str> = back.iter().map(|range| &text[range.clone()]).collect();
         assert_eq!(shown, ["b;\n", "d;"]);
         let kept = without(text, &back);
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_known_by_their_folders_names_and_marks() {
+    fn migrations_are_recognised_by_folder_name_and_markers() {
         for (name, text, is) in [
             ("db/migrations/0001_a.sql", "", true),
             ("src\\Migrations\\2_a.sql", "", true),
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_files_lead_back() {
+    fn whole_files_are_down_migrations() {
         for (name, all) in [
             ("db/1_init.down.sql", true),
             ("db/U2.1__undo.sql", true),
@@ -144,7 +145,7 @@ mod tests {
             ("users.sql", false),
         ] {
             assert_eq!(
-                ways_back(name, "x;").first() == Some(&(0..2)),
+                down_migrations(name, "x;").first() == Some(&(0..2)),
                 all,
                 "{name}"
             );

@@ -1,30 +1,33 @@
-//! Files as clients keep them: declarations beside named queries, transactions from BEGIN to COMMIT, and
-//! loose statements, some of which nobody here understands.
+//! SQL files as applications keep them, for the analyser: declarations, named queries, transactions from BEGIN to
+//! COMMIT, and loose statements.
 //!
-//! [`read`] takes what it can. A file is cut into pieces (`scan`) that belong together (`group`), each
-//! transaction becomes a procedure whose parameters are its placeholders (`placeholder`), and what
-//! cannot be read is left out and told ([`LeftOut`]). A transaction of which a statement is left out is
-//! still there for the analyser: as one that may do anything to whatever it names (`unknown`). So what is
-//! not understood makes nothing safe.
+//! [`read`] accepts whatever it can analyse:
+//!
+//! 1. `scan` cuts a file into pieces, and `group` puts the pieces of one transaction together.
+//! 2. `placeholder` turns the placeholders of a transaction into the parameters of a procedure.
+//! 3. What cannot be analysed is skipped and reported ([`Skipped`]).
+//!
+//! A transaction with a skipped statement stays in the result: it may do anything to whatever it names (`unparsed`). So
+//! skipping never makes an application look safer than it is.
 
 mod client;
+mod collation;
+mod column_properties;
 mod declarations;
 mod dropped;
 mod group;
+mod incremental;
 mod invariants;
-mod joining;
-mod lost;
 mod migration;
 mod mysql;
-mod order;
-mod peculiar;
 mod pgsql;
 mod placeholder;
 mod renaming;
 mod scan;
 mod tokens;
 mod transactions;
-mod unknown;
+mod undeclared;
+mod unparsed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -40,56 +43,56 @@ use crate::{
 };
 use declarations::Declarations;
 use group::{Group, group, unique};
-use lost::Lost;
 use placeholder::{Parameters, rewrite};
-use unknown::Unknown;
+use undeclared::Undeclared;
+use unparsed::Unparsed;
 
 pub use client::{
-    Client, ClientParameter, ClientStatement, Confidence, Probable, Step, Unresolved,
+    ClientParameter, ClientStatement, ClientTransaction, Confidence, ProbableInvariant, Step,
+    Unresolved,
 };
+pub use collation::{ColumnNames, forget_order};
 pub use invariants::invariants;
-pub use order::{Columns, forget_order};
 pub use placeholder::{Placeholder, substitute};
 pub(crate) use tokens::Translated;
-pub use unknown::anything;
+pub use unparsed::anything;
 
-/// What was read.
+/// The files of an application, as far as they can be analysed.
 #[derive(Debug)]
 pub struct Script {
-    /// What is understood: procedures, and transactions as procedures.
+    /// What was analysed: procedures, and transactions as procedures.
     pub application: Application,
-    /// Every transaction type: those of `application`, in its order, and behind them those of which
-    /// something is left out.
+    /// Every transaction type: those of `application`, in its order, then those of which a part was skipped.
     pub summaries: Vec<TransactionSummary>,
-    /// What is left out, in order of place.
-    pub left_out: Vec<LeftOut>,
-    /// Whether there are transactions of clients', beside what is declared.
+    /// What was skipped, in order of place.
+    pub skipped: Vec<Skipped>,
+    /// Whether clients run transactions of their own, beside the declared procedures.
     pub has_clients: bool,
-    /// Rules that programs probably rely on, in order of place.
-    pub probable: Vec<Probable>,
-    /// What is needed to read more.
+    /// Invariants that programs probably rely on, in order of place.
+    pub probable: Vec<ProbableInvariant>,
+    /// The state that [`Script::add_file`] continues from.
     reader: Reader,
 }
 
-/// Something that is left out.
+/// A statement, declaration or call that was not analysed.
 #[derive(Clone, Debug)]
-pub struct LeftOut {
-    /// Why, and where; of SQLSTATE's class 01 where nothing is wrong.
+pub struct Skipped {
+    /// The reason and the place. Its SQLSTATE is of class 01 (warning) where nothing is wrong.
     pub diagnostic: Diagnostic,
-    /// What that means for the verdicts.
+    /// The consequence for the verdicts.
     pub meaning: String,
-    /// The transaction type that is unknown because of it.
+    /// The transaction type that is unknown because of it, if any.
     pub transaction: Option<String>,
 }
 
-/// A piece of a file.
+/// A range of bytes in a file.
 #[derive(Clone, Debug, PartialEq)]
-struct Place {
+struct FileRange {
     file: usize,
     range: Range<usize>,
 }
 
-impl Place {
+impl FileRange {
     fn span(&self) -> Span {
         let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         Span {
@@ -105,44 +108,44 @@ impl Place {
     }
 }
 
-/// A transaction type as it stands in the files.
-enum Written {
+/// The source of a transaction type.
+enum TransactionSource {
     /// In a file of SQL.
     Script { file: usize, group: Group },
     /// In a program.
-    Client(Client),
+    Client(ClientTransaction),
 }
 
-impl Written {
+impl TransactionSource {
     fn name(&self) -> &str {
         match self {
-            Written::Script { group, .. } => &group.name,
-            Written::Client(client) => &client.name,
+            TransactionSource::Script { group, .. } => &group.name,
+            TransactionSource::Client(client) => &client.name,
         }
     }
 
     fn rename(&mut self, name: String) {
         match self {
-            Written::Script { group, .. } => group.name = name,
-            Written::Client(client) => client.name = name,
+            TransactionSource::Script { group, .. } => group.name = name,
+            TransactionSource::Client(client) => client.name = name,
         }
     }
 
-    /// Whether a client runs several statements, and sees what each comes to.
+    /// Whether a client runs several statements, and sees the result of each before it runs the next.
     fn by_client(&self) -> bool {
         match self {
-            Written::Script { group, .. } => group.by_client,
-            Written::Client(client) => client.is_several(),
+            TransactionSource::Script { group, .. } => group.by_client,
+            TransactionSource::Client(client) => client.is_several(),
         }
     }
 
     fn holds(&self, span: Span) -> bool {
         match self {
-            Written::Script { file, group } => group.statements.iter().any(|range| {
+            TransactionSource::Script { file, group } => group.statements.iter().any(|range| {
                 let (file, range) = (*file, range.clone());
-                Place { file, range }.holds(span)
+                FileRange { file, range }.holds(span)
             }),
-            Written::Client(client) => client.holds(span),
+            TransactionSource::Client(client) => client.holds(span),
         }
     }
 }
@@ -150,26 +153,26 @@ impl Written {
 /// Reads an application's files.
 ///
 /// # Errors
-/// What is wrong with them, where nothing is left without it.
+/// The problems, if nothing remains to be analysed without the statements that have them.
 pub fn read(files: Vec<SourceFile>) -> Result<Script, Vec<Diagnostic>> {
     read_with(files, Vec::new(), Vec::new())
 }
 
-/// The same with what programs run. `programs` stand behind the `files` of SQL in the numbers by which
-/// `clients` name files.
+/// Reads an application's files and the transactions that its programs run. The file numbers in `clients` count
+/// `files` first, then `programs`.
 ///
 /// # Errors
 /// As [`read`].
 pub fn read_with(
     files: Vec<SourceFile>,
     programs: Vec<SourceFile>,
-    clients: Vec<Client>,
+    clients: Vec<ClientTransaction>,
 ) -> Result<Script, Vec<Diagnostic>> {
     let mut taken = BTreeSet::new();
     let mut declarations = Vec::new();
     let mut written = Vec::new();
     let mut rows = Vec::new();
-    let is_mysql = files.iter().any(|file| mysql::speaks(&file.text));
+    let is_mysql = files.iter().any(|file| mysql::is_mysql(&file.text));
     let plain = |file: SourceFile| SourceFile {
         text: mysql::plain(&file.text).into(),
         ..file
@@ -178,12 +181,15 @@ pub fn read_with(
         true => files.into_iter().map(plain).collect(),
         false => files,
     };
-    let (forth, back) = forth(&files);
+    let (without_down_migrations, back) = without_down_migrations(&files);
     rows.extend(back);
     let (mut dumped, mut migrated) = (Vec::new(), Vec::new());
     for (file, source) in files.iter().enumerate() {
-        let grouped = group(forth.get(&file).unwrap_or(source), &mut taken);
-        let place = |range| Place { file, range };
+        let grouped = group(
+            without_down_migrations.get(&file).unwrap_or(source),
+            &mut taken,
+        );
+        let place = |range| FileRange { file, range };
         dumped.extend(grouped.rows.into_iter().map(place));
         let (groups, steps) = match migration::is_step(&source.name, &source.text) {
             true => grouped.groups.into_iter().partition(|of| of.is_named),
@@ -191,14 +197,14 @@ pub fn read_with(
         };
         migrated.extend(steps.into_iter().flat_map(|of| of.statements).map(place));
         declarations.extend(grouped.declarations.into_iter().map(place));
-        let of_file = |group| Written::Script { file, group };
+        let of_file = |group| TransactionSource::Script { file, group };
         written.extend(groups.into_iter().map(of_file));
     }
-    rows.extend(passed_over(&dumped, Passed::Dump));
-    rows.extend(passed_over(&migrated, Passed::Migration));
+    rows.extend(passed_over(&dumped, ScriptKind::Dump));
+    rows.extend(passed_over(&migrated, ScriptKind::Migration));
     for mut client in clients {
         client.name = unique(client.name, &mut taken);
-        written.push(Written::Client(client));
+        written.push(TransactionSource::Client(client));
     }
     let has_clients = !written.is_empty();
     let mut reader = Reader {
@@ -207,13 +213,13 @@ pub fn read_with(
         declarations: Declarations::new(declarations, is_mysql),
         taken,
     };
-    reader.follow_changes();
+    reader.apply_renames_and_drops();
     let base = reader.base(None)?;
-    let mut left_out: Vec<(Place, LeftOut)> = reader.told(&base, 0);
-    left_out.extend(rows);
+    let mut skipped: Vec<(FileRange, Skipped)> = reader.skipped_declarations(&base, 0);
+    skipped.extend(rows);
     let routines = reader.routines(0);
     let read = reader.transactions(base, written, 0)?;
-    let unknown: Vec<Unknown> = routines.into_iter().chain(read.unknown).collect();
+    let unknown: Vec<Unparsed> = routines.into_iter().chain(read.unknown).collect();
     let summaries = read.application.summaries().to_vec();
     let mut numbers = numbers(&summaries);
     let summaries = reader.summaries(
@@ -222,27 +228,30 @@ pub fn read_with(
         (&read.known, &unknown),
         &mut numbers,
     );
-    left_out.extend(read.left_out);
-    left_out.extend(reader.not_understood(&read.application, &read.known, 0));
+    skipped.extend(read.skipped);
+    skipped.extend(reader.opaque_expressions(&read.application, &read.known, 0));
     Ok(Script {
         probable: read.probable,
         application: read.application,
-        left_out: in_order(left_out, &summaries),
+        skipped: in_order(skipped, &summaries),
         summaries,
         has_clients,
         reader,
     })
 }
 
-/// In order of place; with what it means where a transaction is known to write nothing.
-fn in_order(mut left_out: Vec<(Place, LeftOut)>, summaries: &[TransactionSummary]) -> Vec<LeftOut> {
-    left_out.sort_by_key(|(place, _)| (place.file, place.range.start));
-    let mut left_out: Vec<LeftOut> = left_out.into_iter().map(|(_, left)| left).collect();
+/// Sorts by place, and states the milder consequence where a transaction is known to write nothing.
+fn in_order(
+    mut skipped: Vec<(FileRange, Skipped)>,
+    summaries: &[TransactionSummary],
+) -> Vec<Skipped> {
+    skipped.sort_by_key(|(place, _)| (place.file, place.range.start));
+    let mut skipped: Vec<Skipped> = skipped.into_iter().map(|(_, left)| left).collect();
     let harmless = summaries
         .iter()
         .filter(|of| of.unknown.is_some() && of.only_reads);
     let harmless: BTreeSet<&str> = harmless.map(|of| of.name.as_str()).collect();
-    for left in &mut left_out {
+    for left in &mut skipped {
         if let Some(name) = left
             .transaction
             .as_deref()
@@ -251,10 +260,10 @@ fn in_order(mut left_out: Vec<(Place, LeftOut)>, summaries: &[TransactionSummary
             left.meaning = format!("{name} is taken to read all of the tables that it names");
         }
     }
-    left_out
+    skipped
 }
 
-/// The number behind those of all statements.
+/// The first statement number that is still free.
 fn numbers(summaries: &[TransactionSummary]) -> u32 {
     let statements = summaries.iter().flat_map(|summary| &summary.statements);
     statements.map(|s| s.id.0 + 1).max().unwrap_or(0)
@@ -262,21 +271,23 @@ fn numbers(summaries: &[TransactionSummary]) -> u32 {
 
 #[derive(Clone, Debug)]
 struct Reader {
-    /// Of SQL, and behind them of programs.
+    /// The files of SQL, then those of programs.
     files: Vec<SourceFile>,
-    /// How many are of SQL.
+    /// The number of SQL files.
     scripts: usize,
     declarations: Declarations,
-    /// Names that transactions have.
+    /// The names of transactions so far.
     taken: BTreeSet<String>,
 }
 
-/// Files without the ways back of migrations, where they have any; and these, told as left out.
-fn forth(files: &[SourceFile]) -> (BTreeMap<usize, SourceFile>, Option<(Place, LeftOut)>) {
+/// The files that have down migrations, without them; and a note that these are skipped.
+fn without_down_migrations(
+    files: &[SourceFile],
+) -> (BTreeMap<usize, SourceFile>, Option<(FileRange, Skipped)>) {
     let mut found = Vec::new();
     let mut without = BTreeMap::new();
     for (file, source) in files.iter().enumerate() {
-        let back = migration::ways_back(&source.name, &source.text);
+        let back = migration::down_migrations(&source.name, &source.text);
         if back.is_empty() {
             continue;
         }
@@ -284,14 +295,14 @@ fn forth(files: &[SourceFile]) -> (BTreeMap<usize, SourceFile>, Option<(Place, L
         without.insert(file, SourceFile::new(source.name.clone(), text));
         let is_told = |range: &Range<usize>| !source.text[range.clone()].trim().is_empty();
         let told = back.into_iter().filter(is_told);
-        found.extend(told.map(|range| Place { file, range }));
+        found.extend(told.map(|range| FileRange { file, range }));
     }
     let told = found.first().map(|place| {
         let message = match found.len() {
             1 => "this undoes a migration".to_owned(),
             more => format!("{more} stretches undo migrations, this one first"),
         };
-        let left = LeftOut {
+        let left = Skipped {
             diagnostic: Diagnostic::new("01000", message, place.span()),
             meaning: "what they do is not considered".to_owned(),
             transaction: None,
@@ -301,19 +312,19 @@ fn forth(files: &[SourceFile]) -> (BTreeMap<usize, SourceFile>, Option<(Place, L
     (without, told)
 }
 
-/// Whose statements are no transactions.
+/// A kind of script that runs once: its statements are no transactions.
 #[derive(Clone, Copy)]
-enum Passed {
+enum ScriptKind {
     Dump,
     Migration,
 }
 
-/// What a dump or a migration does to rows, told as left out.
-fn passed_over(statements: &[Place], by: Passed) -> Option<(Place, LeftOut)> {
+/// A note that the statements of a dump or a migration are skipped.
+fn passed_over(statements: &[FileRange], by: ScriptKind) -> Option<(FileRange, Skipped)> {
     let place = statements.first()?;
     let (what, whose, meaning) = match by {
-        Passed::Dump => ("INSERT", "a dump", "they are rows, and no transactions"),
-        Passed::Migration => (
+        ScriptKind::Dump => ("INSERT", "a dump", "they are rows, and no transactions"),
+        ScriptKind::Migration => (
             "statement",
             "a migration",
             "what runs once is no transaction; what is one needs a name (-- name: …)",
@@ -323,7 +334,7 @@ fn passed_over(statements: &[Place], by: Passed) -> Option<(Place, LeftOut)> {
         1 => format!("this {what} is of {whose}"),
         more => format!("{more} {what}s are of {whose}, this one first"),
     };
-    let left = LeftOut {
+    let left = Skipped {
         diagnostic: Diagnostic::new("01000", message, place.span()),
         meaning: meaning.to_owned(),
         transaction: None,
@@ -332,69 +343,69 @@ fn passed_over(statements: &[Place], by: Passed) -> Option<(Place, LeftOut)> {
 }
 
 impl Reader {
-    fn give_up(
+    fn mark_unparsed(
         &self,
-        written: Written,
+        written: TransactionSource,
         diagnostic: Diagnostic,
-        left_out: &mut Vec<(Place, LeftOut)>,
-        unknown: &mut Vec<Unknown>,
+        skipped: &mut Vec<(FileRange, Skipped)>,
+        unknown: &mut Vec<Unparsed>,
     ) {
         let whole = self.whole(&written);
         let place = match &written {
-            Written::Script { file, group } => {
-                let places = group.statements.iter().map(|range| Place {
+            TransactionSource::Script { file, group } => {
+                let places = group.statements.iter().map(|range| FileRange {
                     file: *file,
                     range: range.clone(),
                 });
                 let mut at = places.filter(|p| diagnostic.span.is_some_and(|span| p.holds(span)));
                 at.next().unwrap_or(whole)
             }
-            Written::Client(client) => client.told_at(diagnostic.span),
+            TransactionSource::Client(client) => client.statement_at(diagnostic.span),
         };
         unknown.push(self.unknown(&written, diagnostic.message.clone()));
-        left_out.push((place, self.left_out(&written, diagnostic)));
+        skipped.push((place, self.skipped(&written, diagnostic)));
     }
 
-    fn left_out(&self, written: &Written, diagnostic: Diagnostic) -> LeftOut {
+    fn skipped(&self, written: &TransactionSource, diagnostic: Diagnostic) -> Skipped {
         let name = written.name();
         let meaning = match written {
-            Written::Client(client) if !client.unresolved.is_empty() => {
+            TransactionSource::Client(client) if !client.unresolved.is_empty() => {
                 format!("{name} is taken to do anything that its SQL may do")
             }
             _ => format!("{name} is taken to do anything to the tables that it names"),
         };
-        LeftOut {
+        Skipped {
             diagnostic,
             meaning,
             transaction: Some(name.to_owned()),
         }
     }
 
-    /// All of a transaction.
-    fn whole(&self, written: &Written) -> Place {
+    /// The range of a whole transaction.
+    fn whole(&self, written: &TransactionSource) -> FileRange {
         match written {
-            Written::Script { file, group } => {
+            TransactionSource::Script { file, group } => {
                 let last = group.statements.len() - 1;
-                Place {
+                FileRange {
                     file: *file,
                     range: group.statements[0].start..group.statements[last].end,
                 }
             }
-            Written::Client(client) => client.place(),
+            TransactionSource::Client(client) => client.place(),
         }
     }
 
-    fn unknown(&self, written: &Written, reason: String) -> Unknown {
+    fn unknown(&self, written: &TransactionSource, reason: String) -> Unparsed {
         let statements = match written {
-            Written::Script { file, group } => {
+            TransactionSource::Script { file, group } => {
                 let text = |range: &Range<usize>| {
-                    unknown::Text::whole(&self.files[*file].text[range.clone()])
+                    unparsed::StatementText::whole(&self.files[*file].text[range.clone()])
                 };
                 group.statements.iter().map(text).collect()
             }
-            Written::Client(client) => client.texts(),
+            TransactionSource::Client(client) => client.texts(),
         };
-        Unknown {
+        Unparsed {
             name: written.name().to_owned(),
             span: self.whole(written).span(),
             reason,
@@ -403,11 +414,15 @@ impl Reader {
         }
     }
 
-    /// A transaction as a procedure.
-    fn procedure(&self, base: &Application, written: &Written) -> Result<Procedure, Diagnostic> {
+    /// Compiles a transaction into a procedure.
+    fn procedure(
+        &self,
+        base: &Application,
+        written: &TransactionSource,
+    ) -> Result<Procedure, Diagnostic> {
         let (file, group) = match written {
-            Written::Script { file, group } => (file, group),
-            Written::Client(client) => return self.client(base, client),
+            TransactionSource::Script { file, group } => (file, group),
+            TransactionSource::Client(client) => return self.client(base, client),
         };
         let source = &self.files[*file];
         let mut parameters = Parameters::default();
@@ -417,11 +432,11 @@ impl Reader {
             let several = (group.statements.len() > 1).then_some(at + 1);
             let text = &source.text[range.clone()];
             let rewritten = rewrite(text, range.start, several, &mut parameters);
-            let place = Place {
+            let place = FileRange {
                 file: *file,
                 range: range.clone(),
             };
-            let text = client::Written {
+            let text = client::StatementSource {
                 file: *file,
                 text: &rewritten.text,
                 places: &rewritten.places,
@@ -429,11 +444,11 @@ impl Reader {
             };
             block
                 .statements
-                .push(self.written(base, &text, &mut types)?);
+                .push(self.statement(base, &text, &mut types)?);
         }
         let first = &group.statements[0];
         let last = &group.statements[group.statements.len() - 1];
-        let whole = Place {
+        let whole = FileRange {
             file: *file,
             range: first.start..last.end,
         };
@@ -459,13 +474,13 @@ impl Reader {
         })
     }
 
-    /// What transaction types do, those that are not understood behind the others; `numbers` is the number of the next
+    /// The summaries of all transaction types, those that were not analysed last. `numbers` is the number of the next
     /// statement.
     fn summaries(
         &self,
         mut summaries: Vec<TransactionSummary>,
         application: &Application,
-        (known, unknown): (&[(Written, Procedure)], &[Unknown]),
+        (known, unknown): (&[(TransactionSource, Procedure)], &[Unparsed]),
         numbers: &mut u32,
     ) -> Vec<TransactionSummary> {
         for summary in &mut summaries {
@@ -474,29 +489,38 @@ impl Reader {
                 continue;
             };
             if written.by_client() {
-                // The client sees what each statement comes to, and may do anything with it.
+                // The client sees the result of each statement, and may do anything with it.
                 for statement in &mut summary.statements {
                     statement.result = ResultUse::Used;
                     statement.deferral = Deferral::None;
                 }
             }
-            if let Written::Client(client) = written {
+            if let TransactionSource::Client(client) = written {
                 client.correct(summary);
             }
         }
         let catalog: &Catalog = application.catalog();
-        let peculiar = &self.declarations.peculiar;
-        peculiar.correct(&mut summaries, catalog);
-        let lost = Lost::new(self.lost(), catalog);
+        let properties = &self.declarations.properties;
+        properties.correct(&mut summaries, catalog);
+        let undeclared = Undeclared::new(self.undeclared(), catalog);
         for unknown in unknown {
             let declares = catalog.procedures.len() > known.len();
-            summaries.push(unknown.summary(catalog, &lost, declares, numbers));
+            summaries.push(unknown.summary(catalog, &undeclared, declares, numbers));
         }
-        for trigger in lost.texts().filter(|text| lost::is_trigger(text)) {
-            unknown::fire(trigger, catalog, &lost, &mut summaries, numbers);
+        for trigger in undeclared
+            .texts()
+            .filter(|text| undeclared::is_trigger(text))
+        {
+            unparsed::add_trigger_effects(trigger, catalog, &undeclared, &mut summaries, numbers);
         }
-        for declaration in lost.texts() {
-            unknown::constrain(declaration, catalog, &lost, peculiar, &mut summaries);
+        for declaration in undeclared.texts() {
+            unparsed::mark_possible_violations(
+                declaration,
+                catalog,
+                &undeclared,
+                properties,
+                &mut summaries,
+            );
         }
         summaries
     }

@@ -1,25 +1,25 @@
-//! Placeholders, as clients write them, made parameters of a procedure.
+//! Placeholders as clients write them, turned into parameters of a procedure.
 //!
-//! `$1`, `?`, `?1`, `:name`, `@name`, `sqlc.arg(name)` and `sqlc.narg(name)`. Positions count within one
-//! statement: the `$1` of the next is another value. Names go through the whole transaction.
+//! `$1`, `?`, `?1`, `:name`, `@name`, `sqlc.arg(name)` and `sqlc.narg(name)`. Positions count within one statement: the
+//! `$1` of the next statement is another parameter. Names are the same throughout the transaction.
 
 use super::scan::{Part, parts};
 
-/// A statement's text without placeholders.
+/// A statement's text with its placeholders replaced.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rewritten {
     /// With `$n` in the place of each, counted over the whole transaction.
     pub(super) text: String,
-    /// The byte of the file that each byte of `text` comes from, and the end.
+    /// The position in the file of each byte of `text`, and of its end.
     pub(super) places: Vec<u32>,
 }
 
-/// The parameters of one transaction, as they come.
+/// The parameters of one transaction, in order of appearance.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parameters {
     /// Their names, each as it is spelt.
     pub(super) names: Vec<String>,
-    /// How many bare `?` there were.
+    /// The number of bare `?` so far.
     bare: usize,
 }
 
@@ -44,8 +44,8 @@ pub enum Placeholder<'t> {
     Named(char, &'t str),
 }
 
-/// A statement's text with its placeholders replaced. `base` is its first byte's place in the file;
-/// `of_several` its number in the transaction, where there is more than one.
+/// Replaces the placeholders of a statement by `$n`. `base` is the position of its first byte in the file;
+/// `of_several` is its number in the transaction, if that has more than one.
 pub(super) fn rewrite(
     text: &str,
     base: usize,
@@ -72,9 +72,8 @@ pub(super) fn rewrite(
     Rewritten { text, places }
 }
 
-/// A text with each placeholder replaced by `$n`, `n` being what `number` says of it, and MySQL's quotes of
-/// names by the standard's; and the place of each byte of it, and of the end. `place` is where a byte of
-/// `text` stands.
+/// Replaces each placeholder by `$n`, with `n` from `number`, and MySQL's backticks by double quotes. Returns the new
+/// text with the position of each of its bytes, and of its end; `place` gives the position of a byte of `text`.
 pub fn substitute(
     text: &str,
     place: impl Fn(usize) -> u32,
@@ -140,7 +139,7 @@ pub fn substitute(
         let end = parts.get(at + 1).map_or(text.len(), |(next, _)| *next);
         let source = &text[start..end];
         match part {
-            // MySQL's quotes of names.
+            // MySQL's backticks.
             Part::Quoted(name) if name.starts_with('`') && name.len() > 1 => {
                 let name = format!("\"{}\"", &name[1..name.len() - 1]);
                 push(&mut out, &name, |offset| place(start + offset));
@@ -158,7 +157,7 @@ fn push(out: &mut Rewritten, text: &str, place: impl Fn(usize) -> u32) {
     out.places.extend((0..text.len()).map(place));
 }
 
-/// Whether what stands before is a value, so that a `?` behind it is PostgreSQL's operator on jsonb.
+/// Whether a value ends here, so that a `?` after it is PostgreSQL's operator on jsonb.
 fn is_operand(before: &[(usize, Part<'_>)]) -> bool {
     const KEYWORDS: [&str; 24] = [
         "values", "limit", "offset", "like", "ilike", "in", "and", "or", "not", "between", "set",

@@ -1,13 +1,13 @@
-//! Renaming: what is declared under a name that is changed later is read under the name that it has at the end.
+//! Renames: a declaration under a name that a later statement changes is read under the final name.
 //!
-//! `ALTER TABLE … RENAME`, of tables, views, columns, constraints, types and their labels, as migrations have it. So that
-//! whoever reads declarations need not know of it, their words are changed: from the last declaration to the first it
-//! is known what each name will be called, and each declaration is told in these words, with the places of its own
-//! ([`Renamed`]). What has had a name before it was given to something else has been dropped by then; it gets a name of its
-//! own, under which it is declared and dropped.
+//! This covers `ALTER TABLE … RENAME`, as migrations have it, of tables, views, columns, constraints, types and their
+//! labels. Readers of declarations need not know of it, since the texts are rewritten first: going from the last
+//! declaration to the first, the final name of each thing is known, and each declaration is rewritten to final names,
+//! with its own places ([`Renamed`]). A thing with a name that another thing takes over later has been dropped by
+//! then; it gets a name of its own, under which it is declared and dropped.
 //!
-//! A routine's text is not changed: PostgreSQL does not follow names in it either. A view or an assertion that names a
-//! column which is renamed later is left out: the column that it shows keeps its name.
+//! The text of a routine is not rewritten: PostgreSQL does not follow renames in it either. A view or an assertion
+//! over a column that is renamed later is skipped: its output column keeps the old name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,50 +19,51 @@ use super::{
     },
 };
 
-/// A declaration in the names that things have at the end.
+/// A declaration, rewritten to final names.
 #[derive(Clone, Debug)]
 pub(super) struct Renamed {
-    /// Its text, with the places in its file.
+    /// The new text, with the places in its file.
     pub(super) words: Translated,
     /// The same as edits of the file.
     pub(super) edits: Vec<Edit>,
-    /// Why it cannot be told in these names.
+    /// Why it cannot be rewritten.
     pub(super) why: Option<String>,
 }
 
-/// Declarations, in the order in which they are made, that name something which is called otherwise at the end; by
-/// their numbers. Each is a text and where it stands in its file.
+/// Rewrites the declarations that name something renamed later, and returns them by number. `declarations` are in
+/// order, each with its text and its position in its file.
 pub(super) fn renamed(declarations: &[(&str, usize)]) -> BTreeMap<usize, Renamed> {
     let mut found = BTreeMap::new();
     let mut names = Names::default();
     let mut renamings = BTreeMap::new();
     for (at, (text, base)) in declarations.iter().enumerate().rev() {
-        // No more is looked at where nothing is renamed.
+        // Most files rename nothing, and are not tokenised.
         if names.is_empty() && !holds_word(text, "rename") {
             continue;
         }
         let all = tokens(text);
         let renaming = Renaming::read(&all);
         if !renaming.is_empty() {
-            // What a constraint or an index is called changes nothing of what it demands.
-            let says_nothing = |of: &Renaming| matches!(of.sort, Sort::Constraint | Sort::Index);
+            // The name of a constraint or an index does not change what it demands.
+            let says_nothing =
+                |of: &Renaming| matches!(of.sort, Renamable::Constraint | Renamable::Index);
             if renaming.iter().all(says_nothing) {
                 names.used.insert(at);
             }
-            // One after the other, where there are several.
+            // Several renames in one statement apply one after the other.
             let last_first = renaming.into_iter().rev();
             last_first.for_each(|of| names.before(of, at));
             renamings.insert(at, (*text, *base));
             continue;
         }
-        let mut pass = Pass::new(&all, &mut names);
+        let mut pass = Rewriter::new(&all, &mut names);
         pass.declaration();
         let (edits, why) = (pass.edits, pass.why);
         if !edits.is_empty() || why.is_some() {
             found.insert(at, Renamed::new(text, *base, edits, why));
         }
     }
-    // What renames nothing that is declared stays, and is told.
+    // A rename of something that is not declared stays, and is reported.
     for at in names.used {
         if let Some((text, base)) = renamings.get(&at) {
             found.insert(at, Renamed::void(text, *base));
@@ -77,7 +78,7 @@ fn holds_word(text: &str, word: &str) -> bool {
 }
 
 impl Renamed {
-    /// A text that stands at `base`, with edits of it.
+    /// The text at `base` with these edits.
     fn new(text: &str, base: usize, mut edits: Vec<Edit>, why: Option<String>) -> Renamed {
         edits.sort_by_key(|edit| edit.range.start);
         let shift = |at: u32| at.saturating_add(u32::try_from(base).unwrap_or(u32::MAX));
@@ -99,13 +100,13 @@ impl Renamed {
         Renamed { words, edits, why }
     }
 
-    /// A text that stands at `base` and declares nothing.
+    /// The text at `base` with all of it blank: it declares nothing.
     pub(super) fn void(text: &str, base: usize) -> Renamed {
         let nothing = Edit::new(0..text.len(), String::new());
         Renamed::new(text, base, vec![nothing], None)
     }
 
-    /// Where in the file a byte of the words stands.
+    /// The position in the file of a byte of the new text.
     pub(super) fn place(&self, at: usize) -> usize {
         let places = &self.words.places;
         let at = places.get(at).or(places.last());
@@ -113,44 +114,44 @@ impl Renamed {
     }
 }
 
-/// What something is called at the end, and the declarations that have renamed it.
+/// The final name of a thing, and the declarations that rename it.
 #[derive(Clone, Debug, Default)]
-struct Final {
+struct FinalName {
     name: String,
     by: Vec<usize>,
-    /// Whether it is gone by then, and its name is another's.
+    /// Whether it is dropped by then, and another thing has its name.
     gone: bool,
 }
 
-type Called = BTreeMap<String, Final>;
+type FinalNames = BTreeMap<String, FinalName>;
 
-/// What names mean before some declaration, where that is not what they mean at the end.
+/// The final names of things, at some declaration, where they differ from those there.
 #[derive(Debug, Default)]
 struct Names {
-    relations: Called,
-    types: Called,
-    indexes: Called,
-    /// By what the relation, or the type, is called at the end.
-    columns: BTreeMap<String, Called>,
-    constraints: BTreeMap<String, Called>,
-    labels: BTreeMap<String, Called>,
-    /// The renamings of which something was found.
+    relations: FinalNames,
+    types: FinalNames,
+    indexes: FinalNames,
+    /// By the final name of the relation, or of the type.
+    columns: BTreeMap<String, FinalNames>,
+    constraints: BTreeMap<String, FinalNames>,
+    labels: BTreeMap<String, FinalNames>,
+    /// The renaming statements that apply to some declaration.
     used: BTreeSet<usize>,
-    /// How many things are gone whose names others have got.
+    /// The number of dropped things with names that others have taken over.
     gone: usize,
 }
 
-/// One thing that is renamed.
+/// One rename.
 struct Renaming {
-    sort: Sort,
-    /// The relation or the type that it is of.
+    sort: Renamable,
+    /// The relation or type that the thing belongs to.
     of: String,
     from: String,
     to: String,
 }
 
 #[derive(Clone, Copy)]
-enum Sort {
+enum Renamable {
     Relation,
     Type,
     Index,
@@ -177,7 +178,7 @@ impl Renaming {
         let (from, next) = name_of(pair, 0)?;
         let (to, end) = name_of(pair, next + 1)?;
         (pair.get(next)?.is("to") && end == pair.len()).then(|| Renaming {
-            sort: Sort::Relation,
+            sort: Renamable::Relation,
             of: String::new(),
             from,
             to,
@@ -212,9 +213,9 @@ impl Renaming {
             _ => None,
         };
         let name = |at: usize| all.get(at)?.name();
-        let pair = |sort: Sort, at: usize, end: usize| {
+        let pair = |sort: Renamable, at: usize, end: usize| {
             let (from, to) = match sort {
-                Sort::Label => (label(at)?, label(at + 2)?),
+                Renamable::Label => (label(at)?, label(at + 2)?),
                 _ => (name(at)?, name(at + 2)?),
             };
             let is_all = all.get(at + 1)?.is("to") && all.len() == end;
@@ -222,19 +223,19 @@ impl Renaming {
         };
         let names_itself = word("to") || word("as");
         let (sort, from, to) = match (of_type, all.len() - at) {
-            (false, 1) => (Sort::Relation, of.clone(), name(at)?),
+            (false, 1) => (Renamable::Relation, of.clone(), name(at)?),
             (_, 2) if names_itself => {
                 let sort = match of_index {
-                    true => Sort::Index,
-                    false if of_type => Sort::Type,
-                    false => Sort::Relation,
+                    true => Renamable::Index,
+                    false if of_type => Renamable::Type,
+                    false => Renamable::Relation,
                 };
                 (sort, of.clone(), name(at + 1)?)
             }
-            (true, 4) if word("value") => pair(Sort::Label, at + 1, at + 4)?,
-            (false, 4) if word("constraint") => pair(Sort::Constraint, at + 1, at + 4)?,
-            (false, 4) if word("column") => pair(Sort::Column, at + 1, at + 4)?,
-            (false, 3) => pair(Sort::Column, at, at + 3)?,
+            (true, 4) if word("value") => pair(Renamable::Label, at + 1, at + 4)?,
+            (false, 4) if word("constraint") => pair(Renamable::Constraint, at + 1, at + 4)?,
+            (false, 4) if word("column") => pair(Renamable::Column, at + 1, at + 4)?,
+            (false, 3) => pair(Renamable::Column, at, at + 3)?,
             _ => return None,
         };
         Some(Renaming { sort, of, from, to })
@@ -248,65 +249,65 @@ impl Names {
         plain.iter().all(|of| of.is_empty()) && of.iter().all(|of| of.is_empty())
     }
 
-    /// What a relation is called at the end.
+    /// The final name of a relation.
     fn relation(&self, name: &str) -> String {
         let found = self.relations.get(name);
         found.map_or(name, |of| of.name.as_str()).to_owned()
     }
 
-    /// What names mean before something is renamed, by the declaration `at`.
+    /// Steps back over a rename, by the declaration `at`.
     fn before(&mut self, renaming: Renaming, at: usize) {
         let Renaming { sort, of, from, to } = renaming;
         let called = match sort {
-            Sort::Relation => &mut self.relations,
-            Sort::Type => &mut self.types,
-            Sort::Index => &mut self.indexes,
-            Sort::Column => self
+            Renamable::Relation => &mut self.relations,
+            Renamable::Type => &mut self.types,
+            Renamable::Index => &mut self.indexes,
+            Renamable::Column => self
                 .columns
                 .entry(self_name(&self.relations, &of))
                 .or_default(),
-            Sort::Constraint => {
+            Renamable::Constraint => {
                 let of = self_name(&self.relations, &of);
                 self.constraints.entry(of).or_default()
             }
-            Sort::Label => self.labels.entry(self_name(&self.types, &of)).or_default(),
+            Renamable::Label => self.labels.entry(self_name(&self.types, &of)).or_default(),
         };
         let behind = called.get(&to).cloned();
-        let mut it = behind.unwrap_or_else(|| Final {
+        let mut it = behind.unwrap_or_else(|| FinalName {
             name: to.clone(),
-            ..Final::default()
+            ..FinalName::default()
         });
         it.by.push(at);
-        // Gone by now, and called so that nobody else is.
+        // A thing of the new name is dropped by now; it gets a unique name.
         self.gone += 1;
         let gone = match sort {
-            Sort::Label => format!("'{} (gone {})'", to.trim_matches('\''), self.gone),
+            Renamable::Label => format!("'{} (gone {})'", to.trim_matches('\''), self.gone),
             _ => format!("{to} (gone {})", self.gone),
         };
-        let gone = Final {
+        let gone = FinalName {
             name: gone,
             gone: true,
-            ..Final::default()
+            ..FinalName::default()
         };
         called.insert(to, gone);
         called.insert(from, it);
     }
 }
 
-fn self_name(called: &Called, name: &str) -> String {
+fn self_name(called: &FinalNames, name: &str) -> String {
     let found = called.get(name);
     found.map_or(name, |of| of.name.as_str()).to_owned()
 }
 
-/// One declaration, being told in other names.
-struct Pass<'a, 't> {
+/// Rewrites one declaration to final names.
+struct Rewriter<'a, 't> {
     all: &'a [Token<'t>],
     names: &'a mut Names,
     edits: Vec<Edit>,
     why: Option<String>,
 }
 
-/// Words that a table's constraint begins with, and no column.
+/// Words that begin a table's constraint, and never a column.
 const CONSTRAINTS: [&str; 6] = [
     "constraint",
     "primary",
@@ -316,12 +317,12 @@ const CONSTRAINTS: [&str; 6] = [
     "like",
 ];
 
-/// Words that a table's constraint may begin with.
+/// Words that begin a table's constraint, or a column of that name.
 const PERHAPS_CONSTRAINTS: [&str; 5] = ["exclude", "key", "index", "fulltext", "spatial"];
 
-impl<'a, 't> Pass<'a, 't> {
-    fn new(all: &'a [Token<'t>], names: &'a mut Names) -> Pass<'a, 't> {
-        Pass {
+impl<'a, 't> Rewriter<'a, 't> {
+    fn new(all: &'a [Token<'t>], names: &'a mut Names) -> Rewriter<'a, 't> {
+        Rewriter {
             all,
             names,
             edits: Vec::new(),
@@ -382,7 +383,7 @@ impl<'a, 't> Pass<'a, 't> {
         self.edits.push(Edit::new(token.start..token.end, words));
     }
 
-    /// The name at a position, told as it is at the end: that, and the position behind it.
+    /// Rewrites the relation's name at a position; returns the final name, and the position after it.
     fn relation(&mut self, at: usize) -> Option<(String, usize)> {
         let (name, next) = name_of(self.all, at)?;
         let Some(found) = self.names.relations.get(&name).cloned() else {
@@ -404,7 +405,7 @@ impl<'a, 't> Pass<'a, 't> {
         }
     }
 
-    /// An index's name, perhaps behind its schema.
+    /// Rewrites an index's name, with or without a schema.
     fn index_name(&mut self, at: usize) {
         let Some((name, next)) = name_of(self.all, at) else {
             return;
@@ -430,7 +431,7 @@ impl<'a, 't> Pass<'a, 't> {
         }
     }
 
-    /// A type's name at a position, perhaps behind its schema; the name at the end.
+    /// Rewrites a type's name, with or without a schema; returns the final name.
     fn type_name(&mut self, at: usize) -> Option<String> {
         let (name, next) = name_of(self.all, at)?;
         let Some(found) = self.names.types.get(&name).cloned() else {
@@ -441,7 +442,7 @@ impl<'a, 't> Pass<'a, 't> {
         Some(found.name)
     }
 
-    /// CREATE TABLE, from its name on.
+    /// Rewrites CREATE TABLE, from its name on.
     fn table(&mut self, at: usize) -> Option<()> {
         let all = self.all;
         let (table, open) = self.relation(after_if(all, at))?;
@@ -480,7 +481,7 @@ impl<'a, 't> Pass<'a, 't> {
         Some(())
     }
 
-    /// A column or a constraint of a table, from `at` to `end`.
+    /// Rewrites a column or a constraint of a table, from `at` to `end`.
     fn element(&mut self, table: &str, at: usize, end: usize) {
         let Some(first) = self.all.get(at) else {
             return;
@@ -498,7 +499,7 @@ impl<'a, 't> Pass<'a, 't> {
         }
         self.column(table, at);
         self.type_name(at + 1);
-        // What stands in the brackets of a type is no column.
+        // The arguments of a type are no columns.
         let mut rest = name_of(self.all, at + 1).map_or(at + 1, |(_, next)| next);
         if rest < end && self.all[rest].is_sign('(') {
             rest = closing(self.all, rest).map_or(end, |close| close + 1);
@@ -506,7 +507,7 @@ impl<'a, 't> Pass<'a, 't> {
         self.conditions(table, rest, end);
     }
 
-    /// Constraints: columns in brackets, what they refer to, and their names.
+    /// Rewrites constraints: columns in brackets, the tables that they refer to, and their names.
     fn conditions(&mut self, table: &str, mut at: usize, end: usize) {
         while at < end {
             let token = &self.all[at];
@@ -528,14 +529,14 @@ impl<'a, 't> Pass<'a, 't> {
         }
     }
 
-    /// What stands behind REFERENCES; the position behind it.
+    /// Rewrites what follows REFERENCES; returns the position after it.
     fn references(&mut self, at: usize) -> usize {
         let named = name_of(self.all, at);
         let called = named
             .as_ref()
             .and_then(|(name, _)| self.names.relations.get(name));
-        // What was declared of a table that is gone is said of the one that has its name now, if it still is: a
-        // constraint too many is no harm.
+        // A reference to a dropped table, if it still stands, is taken for one to the table with that name now: a
+        // constraint too many does no harm.
         let told = match called.is_some_and(|of| of.gone) {
             true => named,
             false => self.relation(at),
@@ -553,19 +554,19 @@ impl<'a, 't> Pass<'a, 't> {
         }
     }
 
-    /// Whether what stands at a position is a type: `a::type`.
+    /// Whether a type stands at a position: `a::type`.
     fn is_cast(&self, at: usize) -> bool {
         at > 1 && self.all[at - 1].is_sign(':') && self.all[at - 2].is_sign(':')
     }
 
-    /// Whether a name is a type's: `date '2001-01-01'`, `CAST (a AS date)`.
+    /// Whether the name at a position is a type's: `date '2001-01-01'`, `CAST (a AS date)`.
     fn is_type(&self, at: usize) -> bool {
         let next = self.all.get(at + 1).map(|t| t.part);
         let literal = matches!(next, Some(Part::Quoted(text)) if text.starts_with('\''));
         literal || at > 0 && self.all[at - 1].is("as")
     }
 
-    /// Columns of a table wherever they stand in an expression.
+    /// Rewrites the columns of a table in an expression.
     fn expression(&mut self, table: &str, from: usize, to: usize) {
         for at in from..to.min(self.all.len()) {
             let sign = |at: usize, sign: char| self.all.get(at).is_some_and(|t| t.is_sign(sign));
@@ -581,7 +582,7 @@ impl<'a, 't> Pass<'a, 't> {
         }
     }
 
-    /// A table's name before a column of it.
+    /// Rewrites a table's name before a column of it.
     fn qualifier(&mut self, table: &str, at: usize) {
         let name = self.all[at].name().unwrap_or_default();
         if self.names.relation(&name) == table {
@@ -608,7 +609,7 @@ impl<'a, 't> Pass<'a, 't> {
         Some(())
     }
 
-    /// One action of an ALTER TABLE, from `at` to `end`.
+    /// Rewrites one action of an ALTER TABLE, from `at` to `end`.
     fn action(&mut self, table: &str, at: usize, end: usize) {
         let all = self.all;
         let word = |at: usize, word: &str| at < end && all[at].is(word);
@@ -674,7 +675,7 @@ impl<'a, 't> Pass<'a, 't> {
         }
     }
 
-    /// CREATE INDEX, from behind that.
+    /// Rewrites CREATE INDEX, after these words.
     fn index(&mut self, at: usize) -> Option<()> {
         let all = self.all;
         let on = at + all[at..].iter().position(|t| t.is("on"))?;
@@ -709,7 +710,7 @@ impl<'a, 't> Pass<'a, 't> {
         Some(())
     }
 
-    /// CREATE TYPE and its like, from the name on.
+    /// Rewrites a statement about a type, from its name on.
     fn declared_type(&mut self, at: usize) -> Option<()> {
         let at = after_if(self.all, at);
         let name = self.type_name(at)?;
@@ -731,7 +732,7 @@ impl<'a, 't> Pass<'a, 't> {
         self.query(next)
     }
 
-    /// What stands in a query: the tables are called by their old names behind their new ones.
+    /// Rewrites a query: tables get their final names, with the old ones as aliases.
     fn query(&mut self, from: usize) -> Option<()> {
         let all = self.all;
         let words: BTreeSet<String> = all[from..].iter().filter_map(Token::name).collect();
@@ -741,7 +742,7 @@ impl<'a, 't> Pass<'a, 't> {
             let column = columns.and_then(|of| of.keys().find(|column| words.contains(*column)));
             if let Some(column) = column {
                 self.why = Some(format!(
-                    "a query of before \"{column}\" of \"{table}\" was renamed"
+                    "a query over \"{column}\" of \"{table}\" from before its rename"
                 ));
                 return None;
             }
@@ -754,7 +755,7 @@ impl<'a, 't> Pass<'a, 't> {
                 continue;
             };
             let sign = |at: usize, sign: char| all.get(at).is_some_and(|t| t.is_sign(sign));
-            // Behind its schema.
+            // The name may have a schema.
             let first = match sign(at - 1, '.') {
                 true => at - 2,
                 false => at,
@@ -762,7 +763,7 @@ impl<'a, 't> Pass<'a, 't> {
             let is_table = all[first - 1].is("from") || all[first - 1].is("join");
             if !is_table {
                 if !sign(at + 1, '.') {
-                    self.why = Some(format!("a query of before \"{name}\" was renamed"));
+                    self.why = Some(format!("a query over \"{name}\" from before its rename"));
                     return None;
                 }
                 continue;

@@ -1,12 +1,12 @@
-//! A file cut into pieces, whatever dialect it is in: no more is looked at than strings, comments,
-//! brackets and semicolons, so that what cannot be parsed does not take its neighbours with it.
+//! Cuts a file of any SQL dialect into pieces. It looks at strings, comments, brackets and semicolons only, so that a
+//! statement that cannot be parsed does not take its neighbours with it.
 
 use std::ops::Range;
 
 /// One piece of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Piece {
-    /// A statement without its semicolon. The comments and the white space before it are its lead.
+    /// A statement without its semicolon; `lead` is the comments and white space before it.
     Statement {
         lead: Range<usize>,
         range: Range<usize>,
@@ -56,7 +56,7 @@ pub(super) fn pieces(text: &str) -> Vec<Piece> {
     found
 }
 
-/// The position behind white space and comments.
+/// The position after white space and comments.
 pub(super) fn after_blank(text: &str, mut position: usize) -> usize {
     loop {
         let rest = &text[position..];
@@ -170,7 +170,7 @@ pub(super) fn parts(text: &str) -> impl Iterator<Item = (usize, Part<'_>)> {
     })
 }
 
-/// The words of a text in lower case, quoted names without their quotes; strings are left out.
+/// The words of a text in lower case, and quoted names without their quotes; no strings.
 pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
     parts(text).filter_map(|(_, part)| match part {
         Part::Word(word) => Some(word.to_lowercase()),
@@ -181,7 +181,7 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Whether one of these is among the first words of a text, of which no more is looked at.
+/// Whether one of these is among the first `count` words of a text.
 pub(super) fn starts_among(text: &str, count: usize, wanted: &[&str]) -> bool {
     words(text)
         .take(count)
@@ -229,7 +229,7 @@ fn statement_end(text: &str, start: usize) -> usize {
             Part::Sign(')' | ']') => brackets = brackets.saturating_sub(1),
             Part::Sign(';') if brackets == 0 && blocks == 0 => return start + position,
             Part::Sign('}') if brackets == 0 && blocks == 0 => return start + position,
-            // A bracket that was never closed: the next line's first word gives it away.
+            // A bracket that is never closed: the next statement's first word shows it.
             Part::Sign(';') if blocks == 0 && begins_another(&text[start + position + 1..]) => {
                 return start + position;
             }
@@ -249,7 +249,7 @@ fn statement_end(text: &str, start: usize) -> usize {
     text.len()
 }
 
-/// The last boundary of characters up to `at`.
+/// The last character boundary up to `at`.
 pub(super) fn boundary(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {

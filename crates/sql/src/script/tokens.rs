@@ -1,8 +1,8 @@
-//! A statement's tokens with their places, and a text in other words than the file's.
+//! A statement's tokens with their positions, and translated texts with the positions that their bytes come from.
 
 use super::scan::{Part, parts};
 
-/// A text with the byte of the file that each of its bytes comes from, and the end.
+/// A translated text, with the position in the file of each of its bytes, and of its end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Translated {
     pub(crate) text: String,
@@ -10,14 +10,14 @@ pub(crate) struct Translated {
 }
 
 impl Translated {
-    /// Text of the file.
+    /// Appends text of the file.
     pub(super) fn copy(&mut self, text: &str, start: usize) {
         self.text.push_str(text);
         let place = |at: usize| u32::try_from(start + at).unwrap_or(u32::MAX);
         self.places.extend((0..text.len()).map(place));
     }
 
-    /// Other words, for what stands there.
+    /// Appends text that stands for what is at a position.
     pub(super) fn say(&mut self, text: &str, at: usize) {
         self.text.push_str(text);
         let place = u32::try_from(at).unwrap_or(u32::MAX);
@@ -25,7 +25,7 @@ impl Translated {
     }
 }
 
-/// A token: what it is, where it begins, and where it ends.
+/// A token with its range.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token<'t> {
     pub(super) part: Part<'t>,
@@ -34,7 +34,7 @@ pub(super) struct Token<'t> {
 }
 
 impl<'t> Token<'t> {
-    /// Whether it is this word, unquoted, in whatever case.
+    /// Whether it is this word, unquoted, in any case.
     pub(super) fn is(&self, word: &str) -> bool {
         matches!(self.part, Part::Word(found) if found.eq_ignore_ascii_case(word))
     }
@@ -43,7 +43,7 @@ impl<'t> Token<'t> {
         self.part == Part::Sign(sign)
     }
 
-    /// The name that it is: a quoted one, or a word.
+    /// Its name, if it is a word or a quoted name.
     pub(super) fn name(&self) -> Option<String> {
         match self.part {
             Part::Word(word) => Some(word.to_ascii_lowercase()),
@@ -88,7 +88,7 @@ pub(super) fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
     None
 }
 
-/// Stretches between commas outside of brackets.
+/// Splits tokens at the commas outside of brackets.
 pub(super) fn listed<'a, 't>(tokens: &'a [Token<'t>]) -> Vec<&'a [Token<'t>]> {
     let mut depth = 0_usize;
     let mut stretches = Vec::new();
@@ -112,10 +112,10 @@ pub(super) fn begin(tokens: &[Token<'_>], words: &[&str]) -> bool {
     words.len() <= tokens.len() && words.iter().zip(tokens).all(|(word, token)| token.is(word))
 }
 
-/// A text of which tokens are told in other words.
+/// Writes the translation of a text.
 pub(super) struct Writer<'t> {
     pub(super) text: &'t str,
-    /// Where the text stands in its file.
+    /// The position of the text in its file.
     pub(super) base: usize,
     pub(super) out: Translated,
 }
@@ -129,7 +129,7 @@ impl<'t> Writer<'t> {
         }
     }
 
-    /// These tokens as they are, with what stands between them.
+    /// Copies these tokens, with the text between them.
     pub(super) fn copy(&mut self, tokens: &[Token<'_>]) {
         if let (Some(first), Some(last)) = (tokens.first(), tokens.last()) {
             let text = &self.text[first.start..last.end];
@@ -138,7 +138,7 @@ impl<'t> Writer<'t> {
         }
     }
 
-    /// The token at a position, with what stands between it and the next.
+    /// Copies the token at a position, with the text up to the next.
     pub(super) fn copy_one(&mut self, tokens: &[Token<'_>], at: usize) {
         let token = &tokens[at];
         let end = tokens.get(at + 1).map_or(token.end, |next| next.start);
@@ -146,13 +146,13 @@ impl<'t> Writer<'t> {
         self.out.copy(text, self.base + token.start);
     }
 
-    /// Other words in the place of a token.
+    /// Writes text in the place of a token.
     pub(super) fn say(&mut self, text: &str, at: usize) {
         self.out.say(text, self.base + at);
     }
 }
 
-/// The position behind `IF [NOT] EXISTS`.
+/// The position after `IF [NOT] EXISTS`.
 pub(super) fn after_if(all: &[Token<'_>], at: usize) -> usize {
     let rest = all.get(at..).unwrap_or_default();
     match (
@@ -171,7 +171,7 @@ pub(super) fn altered(all: &[Token<'_>]) -> Option<usize> {
     begin(all, &["alter", "table"]).then_some(at + usize::from(all.get(at)?.is("only")))
 }
 
-/// The name at a position, without the schema before it, and the position behind it.
+/// The name at a position, without its schema, and the position after it.
 pub(super) fn name_of(all: &[Token<'_>], at: usize) -> Option<(String, usize)> {
     let name = all.get(at)?.name()?;
     match all.get(at + 1).is_some_and(|t| t.is_sign('.')) {
@@ -180,7 +180,7 @@ pub(super) fn name_of(all: &[Token<'_>], at: usize) -> Option<(String, usize)> {
     }
 }
 
-/// A name as it may always be written.
+/// The name in double quotes.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{name}\"")
 }

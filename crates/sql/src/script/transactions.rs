@@ -1,61 +1,66 @@
-//! Transactions as procedures behind those that are declared, as far as they can be read.
+//! Compiles transactions into procedures, which follow the declared ones, as far as they can be analysed.
 
 use std::sync::Arc;
 
-use super::{LeftOut, Place, Probable, Reader, Written, group::unique, unknown::Unknown};
+use super::{
+    FileRange, ProbableInvariant, Reader, Skipped, TransactionSource, group::unique,
+    unparsed::Unparsed,
+};
 use crate::{application::Application, catalog::Procedure, diagnostic::Diagnostic};
 
-/// What transactions come to.
+/// The compiled transactions.
 pub(super) struct Transactions {
-    /// What is declared, and those that are understood behind it.
+    /// The declarations, followed by the transactions that were analysed.
     pub(super) application: Application,
-    /// Those that are understood.
-    pub(super) known: Vec<(Written, Procedure)>,
-    /// Those that are not.
-    pub(super) unknown: Vec<Unknown>,
-    pub(super) left_out: Vec<(Place, LeftOut)>,
+    /// The analysed transactions.
+    pub(super) known: Vec<(TransactionSource, Procedure)>,
+    /// The others.
+    pub(super) unknown: Vec<Unparsed>,
+    pub(super) skipped: Vec<(FileRange, Skipped)>,
     /// In order of place.
-    pub(super) probable: Vec<Probable>,
+    pub(super) probable: Vec<ProbableInvariant>,
 }
 
 impl Reader {
-    /// Reads transactions beside what is declared; their statements are numbered from `first_statement`, or from
-    /// behind those of `base`.
+    /// Compiles transactions over the declarations in `base`. Their statements are numbered from `first_statement`, or
+    /// after those of `base`.
     pub(super) fn transactions(
         &mut self,
         base: Application,
-        written: Vec<Written>,
+        written: Vec<TransactionSource>,
         first_statement: u32,
     ) -> Result<Transactions, Vec<Diagnostic>> {
         let (mut known, mut unknown) = (Vec::new(), Vec::new());
-        let (mut left_out, mut probable) = (Vec::new(), Vec::new());
+        let (mut skipped, mut probable) = (Vec::new(), Vec::new());
         for mut written in written {
             // A routine of that name is another transaction.
             if base.find(written.name()).is_some() {
                 let name = unique(format!("{}_query", written.name()), &mut self.taken);
                 written.rename(name);
             }
-            if let Written::Client(client) = &mut written {
+            if let TransactionSource::Client(client) = &mut written {
                 let transaction = client.name.clone();
                 let told = client.probable.drain(..);
-                probable.extend(told.map(|one| Probable {
+                probable.extend(told.map(|one| ProbableInvariant {
                     transaction: transaction.clone(),
                     ..one
                 }));
             }
-            if let Written::Client(client) = &written
+            if let TransactionSource::Client(client) = &written
                 && !client.unresolved.is_empty()
             {
-                for (place, diagnostic) in client.told() {
-                    let left = self.left_out(&written, diagnostic);
-                    left_out.push((place, left));
+                for (place, diagnostic) in client.unresolved_diagnostics() {
+                    let left = self.skipped(&written, diagnostic);
+                    skipped.push((place, left));
                 }
                 unknown.push(self.unknown(&written, client.unresolved[0].reason.clone()));
                 continue;
             }
             match self.procedure(&base, &written) {
                 Ok(procedure) => known.push((written, procedure)),
-                Err(diagnostic) => self.give_up(written, diagnostic, &mut left_out, &mut unknown),
+                Err(diagnostic) => {
+                    self.mark_unparsed(written, diagnostic, &mut skipped, &mut unknown)
+                }
             }
         }
         probable.sort_by_key(|one| (one.file, one.range.start));
@@ -71,12 +76,17 @@ impl Reader {
                 Err(problems) => {
                     let before = known.len();
                     for problem in &problems {
-                        let of_it = |(written, _): &(Written, Procedure)| {
+                        let of_it = |(written, _): &(TransactionSource, Procedure)| {
                             problem.span.is_some_and(|span| written.holds(span))
                         };
                         if let Some(at) = known.iter().position(of_it) {
                             let (written, _) = known.remove(at);
-                            self.give_up(written, problem.clone(), &mut left_out, &mut unknown);
+                            self.mark_unparsed(
+                                written,
+                                problem.clone(),
+                                &mut skipped,
+                                &mut unknown,
+                            );
                         }
                     }
                     if known.len() == before {
@@ -89,7 +99,7 @@ impl Reader {
             application,
             known,
             unknown,
-            left_out,
+            skipped,
             probable,
         })
     }

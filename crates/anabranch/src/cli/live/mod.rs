@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anabranch_sql::SourceFile;
 use anabranch_sql::diagnostic::Diagnostic;
-use anabranch_sql::script::LeftOut;
+use anabranch_sql::script::Skipped;
 use postgres::{IsolationLevel, Transaction};
 
 pub(crate) use address::{Address, is_address, without_password};
@@ -38,7 +38,7 @@ pub(crate) struct Waits {
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     pub(crate) files: Vec<SourceFile>,
-    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) left_out: Vec<Skipped>,
     /// How often clients have run what.
     pub(crate) calls: Vec<Query>,
     /// Columns, by table, that are text here and that the database orders otherwise.
@@ -170,8 +170,8 @@ fn elsewhere(transaction: &mut Transaction<'_>, live: &mut Live) -> Result<(), p
 }
 
 /// Something of a database that is left out, of which no line is to blame.
-pub(crate) fn note(message: &str, meaning: &str) -> LeftOut {
-    LeftOut {
+pub(crate) fn note(message: &str, meaning: &str) -> Skipped {
+    Skipped {
         diagnostic: Diagnostic {
             code: "0A000",
             message: message.to_owned(),

@@ -9,11 +9,12 @@
 //! | `UNIQUE KEY k (a)` | `UNIQUE (a)` |
 //! | `ENGINE=…`, `COMMENT '…'`, `USING BTREE` and their like | nothing |
 //!
-//! A type without a like (`JSON`, `SET`, `TIME`, `BIT`) is text of whose values nothing is known. A CHECK or a DEFAULT of
-//! such a column, an index of a prefix that is unique, a generated column: they stay as they are, and the table is left out.
+//! A type without a like (`JSON`, `SET`, `TIME`, `BIT`) is text of whose values nothing is known. A CHECK or a DEFAULT
+//! of such a column, an index of a prefix that is unique, a generated column: they stay as they are, and the table is
+//! left out.
 
 use crate::script::{
-    peculiar::Peculiar,
+    column_properties::ColumnProperties,
     scan::Part,
     tokens::{
         Token, Translated, Writer, after_if, begin, closing, listed, name_of, quoted, tokens,
@@ -24,16 +25,16 @@ use crate::script::{
 pub(in crate::script) fn declaration(
     text: &str,
     base: usize,
-    peculiar: &mut Peculiar,
+    properties: &mut ColumnProperties,
 ) -> Translated {
     let all = tokens(text);
     let mut writer = Writer::new(text, base);
-    if passed_over(&all, peculiar) {
+    if passed_over(&all, properties) {
         return writer.out;
     }
     let done = match () {
-        () if begin(&all, &["create", "table"]) => table(&all, &mut writer, peculiar),
-        () if begin(&all, &["alter", "table"]) => alter(&all, &mut writer, peculiar),
+        () if begin(&all, &["create", "table"]) => table(&all, &mut writer, properties),
+        () if begin(&all, &["alter", "table"]) => alter(&all, &mut writer, properties),
         () if begin(&all, &["create"]) => view(&all, &mut writer),
         () => None,
     };
@@ -57,7 +58,7 @@ pub(in crate::script) fn declares(text: &str) -> Option<String> {
 }
 
 /// What changes nothing of what is there at the end: a dump's own steps.
-fn passed_over(all: &[Token<'_>], peculiar: &Peculiar) -> bool {
+fn passed_over(all: &[Token<'_>], properties: &ColumnProperties) -> bool {
     let steps: [&[&str]; 7] = [
         &["use"],
         &["lock"],
@@ -83,7 +84,7 @@ fn passed_over(all: &[Token<'_>], peculiar: &Peculiar) -> bool {
             .then(|| name_of(all, 4))
             .flatten()
     });
-    dropped.is_some_and(|(name, next)| next == all.len() && peculiar.declared.contains(&name))
+    dropped.is_some_and(|(name, next)| next == all.len() && properties.declared.contains(&name))
 }
 
 /// What a table's elements come to.
@@ -91,12 +92,16 @@ struct Table<'p> {
     name: String,
     /// Whether its text tells case apart where a column does not say.
     with_case: bool,
-    peculiar: &'p mut Peculiar,
+    properties: &'p mut ColumnProperties,
     /// Indexes: what stands between their brackets, and where.
     indexes: Vec<(String, usize)>,
 }
 
-fn table(all: &[Token<'_>], writer: &mut Writer<'_>, peculiar: &mut Peculiar) -> Option<()> {
+fn table(
+    all: &[Token<'_>],
+    writer: &mut Writer<'_>,
+    properties: &mut ColumnProperties,
+) -> Option<()> {
     let at = after_if(all, 2);
     let (name, open) = name_of(all, at)?;
     if !all.get(open)?.is_sign('(') {
@@ -114,7 +119,7 @@ fn table(all: &[Token<'_>], writer: &mut Writer<'_>, peculiar: &mut Peculiar) ->
                     .any(|n| n.ends_with("_bin"))
         }),
         name,
-        peculiar,
+        properties,
         indexes: Vec::new(),
     };
     writer.say("CREATE TABLE ", all[0].start);
@@ -185,12 +190,16 @@ fn known_options(options: &[Token<'_>]) -> bool {
     true
 }
 
-fn alter(all: &[Token<'_>], writer: &mut Writer<'_>, peculiar: &mut Peculiar) -> Option<()> {
+fn alter(
+    all: &[Token<'_>],
+    writer: &mut Writer<'_>,
+    properties: &mut ColumnProperties,
+) -> Option<()> {
     let (name, next) = name_of(all, 2)?;
     let mut table = Table {
         name,
         with_case: false,
-        peculiar,
+        properties,
         indexes: Vec::new(),
     };
     let mut said = false;
@@ -320,7 +329,7 @@ impl Table<'_> {
             // What it says of values of which nothing is known is not understood.
             let opaque = |name: String| {
                 let of_column = (self.name.clone(), name);
-                self.peculiar.ordered_otherwise.contains(&of_column)
+                self.properties.ordered_otherwise.contains(&of_column)
             };
             if rest.iter().filter_map(Token::name).any(opaque) {
                 return None;
@@ -361,7 +370,7 @@ impl Table<'_> {
                 return None;
             }
             let of_column = (self.name.clone(), name.clone());
-            self.peculiar.ordered_otherwise.insert(of_column);
+            self.properties.ordered_otherwise.insert(of_column);
             writer.say("text", of_type.start);
         }
         let mut with_case = self.with_case;
@@ -413,8 +422,8 @@ impl Table<'_> {
                 {
                     return None;
                 }
-                self.peculiar
-                    .stamped
+                self.properties
+                    .set_on_update
                     .insert((self.name.clone(), name.clone()));
                 3 + bracketed(&rest[3..])
             } else if begin(rest, &["not", "null"]) {
@@ -442,7 +451,7 @@ impl Table<'_> {
             writer.say(&check, at);
         }
         if opaque || text == Some(true) && !with_case {
-            self.peculiar
+            self.properties
                 .equal_otherwise
                 .insert((self.name.clone(), name));
         }

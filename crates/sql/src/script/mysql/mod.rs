@@ -10,9 +10,9 @@
 //! CURRENT_TIMESTAMP is written by every UPDATE of its row.
 
 mod declaration;
-mod plain;
+mod normalise;
 mod statement;
 
 pub(super) use declaration::{declaration, declares};
-pub(super) use plain::{plain, speaks};
+pub(super) use normalise::{is_mysql, plain};
 pub(super) use statement::statement;

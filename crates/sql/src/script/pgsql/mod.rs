@@ -31,14 +31,14 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::{
-    peculiar::Peculiar,
+    column_properties::ColumnProperties,
     scan::starts_among,
     tokens::{Token, Translated, after_if, begin, name_of, tokens},
 };
 
 pub(super) use casts::statement;
 pub(super) use relation::Relations;
-pub(super) use trigger::{Stamp, all_stamps};
+pub(super) use trigger::{TimestampFunction, all_timestamp_functions};
 use trigger::{stamp, stamps};
 pub(super) use types::Types;
 
@@ -66,7 +66,7 @@ impl Edit {
 
 /// A stretch of a declaration that can be left out by itself.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct OptionalPart {
     pub(super) range: Range<usize>,
     /// The same as a declaration of its own.
     pub(super) text: String,
@@ -81,23 +81,23 @@ pub(super) enum PartKind {
     /// A constraint.
     Constraint,
     /// A condition on one column that is assigned as a whole: whoever writes it has checked all of it.
-    OfRegister,
+    OpaqueCheck,
     /// What a column is where an INSERT leaves it out.
     Default,
 }
 
 /// How a declaration is read.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reading {
+pub(super) struct Translation {
     pub(super) edits: Vec<Edit>,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<OptionalPart>,
     /// Keys with columns whose values are equal in a way of their own.
     pub(super) keys: Vec<(Range<usize>, String)>,
     /// Types of columns that nobody declares and PostgreSQL does not bring.
-    pub(super) strange: Vec<(Range<usize>, String)>,
+    pub(super) unknown_types: Vec<(Range<usize>, String)>,
 }
 
-impl Reading {
+impl Translation {
     /// Adds edits, but what stands in those that there are.
     pub(super) fn beside(&mut self, edits: &[Edit]) {
         let taken: Vec<Range<usize>> = self.edits.iter().map(|e| e.range.clone()).collect();
@@ -114,47 +114,55 @@ impl Reading {
 
 /// What other declarations say, that one is read beside.
 #[derive(Clone, Copy)]
-pub(super) struct Known<'k> {
+pub(super) struct Definitions<'k> {
     pub(super) types: &'k Types,
-    pub(super) stamps: &'k [Stamp],
+    pub(super) stamps: &'k [TimestampFunction],
     pub(super) relations: &'k Relations,
 }
 
-/// How the declaration is read that stands in `text` at `base`, beside what is `known`, without those of its parts that begin where `dropped` says. What is peculiar of its columns goes to `peculiar`.
+/// How the declaration is read that stands in `text` at `base`, beside what is `known`, without those of its parts
+/// that begin where `dropped` says. What is peculiar of its columns goes to `peculiar`.
 pub(super) fn declaration(
     text: &str,
     base: usize,
-    known: Known<'_>,
-    dropped: &dyn Fn(usize) -> bool,
-    peculiar: &mut Peculiar,
-) -> Reading {
-    let mut reading = looked_at(text, base, known, dropped, peculiar);
-    reading.beside(&casts::casts(text, base, known.types));
-    reading
+    known: Definitions<'_>,
+    skipped: &dyn Fn(usize) -> bool,
+    properties: &mut ColumnProperties,
+) -> Translation {
+    let mut translation = translated(text, base, known, skipped, properties);
+    translation.beside(&casts::casts(text, base, known.types));
+    translation
 }
 
 /// The same without the types that expressions and routines name.
-pub(super) fn looked_at(
+pub(super) fn translated(
     text: &str,
     base: usize,
-    known: Known<'_>,
-    dropped: &dyn Fn(usize) -> bool,
-    peculiar: &mut Peculiar,
-) -> Reading {
-    let mut reading = Reading::default();
-    let is_stamp = stamp(text).is_some() || stamps(text, known.stamps, peculiar);
+    known: Definitions<'_>,
+    skipped: &dyn Fn(usize) -> bool,
+    properties: &mut ColumnProperties,
+) -> Translation {
+    let mut translation = Translation::default();
+    let is_stamp = stamp(text).is_some() || stamps(text, known.stamps, properties);
     if types::declares(text) || is_stamp {
-        reading
+        translation
             .edits
             .push(Edit::new(base..base + text.len(), String::new()));
-        return reading;
+        return translation;
     }
-    let is_read = known.relations.read(text, base, &mut reading)
-        || unique::unique(text, base, known.types, peculiar, &mut reading);
+    let is_read = known.relations.read(text, base, &mut translation)
+        || unique::unique(text, base, known.types, properties, &mut translation);
     if !is_read {
-        table::table(text, base, known.types, dropped, peculiar, &mut reading);
+        table::table(
+            text,
+            base,
+            known.types,
+            skipped,
+            properties,
+            &mut translation,
+        );
     }
-    reading
+    translation
 }
 
 /// Whether an expression asks what is less than what.
@@ -189,7 +197,11 @@ pub(super) fn view(text: &str) -> Option<View> {
 }
 
 /// Why an assertion or a unique index cannot be understood, because of what is peculiar of a column that it names.
-pub(super) fn beyond(text: &str, peculiar: &Peculiar, views: &[View]) -> Option<String> {
+pub(super) fn unsupported_reason(
+    text: &str,
+    properties: &ColumnProperties,
+    views: &[View],
+) -> Option<String> {
     if !starts_among(text, 3, &["assertion", "index"]) {
         return None;
     }
@@ -205,14 +217,14 @@ pub(super) fn beyond(text: &str, peculiar: &Peculiar, views: &[View]) -> Option<
     }
     let is_named = |key: &&(String, String)| named.contains(&key.0) && named.contains(&key.1);
     if is_index {
-        let (_, column) = peculiar.generated.keys().find(is_named)?;
+        let (_, column) = properties.generated.keys().find(is_named)?;
         return Some(format!(
             "a unique index on \"{column}\", which the database computes,"
         ));
     }
     let compares = compares(&all);
-    let unknown = peculiar.equal_otherwise.iter();
-    let disordered = peculiar.ordered_otherwise.iter().filter(|_| compares);
+    let unknown = properties.equal_otherwise.iter();
+    let disordered = properties.ordered_otherwise.iter().filter(|_| compares);
     let (_, column) = unknown.chain(disordered).find(is_named)?;
     Some(format!(
         "an assertion about \"{column}\", of whose values too little is known,"

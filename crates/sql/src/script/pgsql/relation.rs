@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Edit, Part, PartKind, Reading};
+use super::{Edit, OptionalPart, PartKind, Translation};
 use crate::script::{
     scan::starts_among,
     tokens::{Token, after_if, begin, closing, listed, name_of, quoted, tokens},
@@ -82,7 +82,7 @@ impl Relations {
     }
 
     /// Reads a declaration of such a relation, that stands in `text` at `base`; whether it is one.
-    pub(super) fn read(&self, text: &str, base: usize, reading: &mut Reading) -> bool {
+    pub(super) fn read(&self, text: &str, base: usize, translation: &mut Translation) -> bool {
         if self.partitions.is_empty() && self.materialized.is_empty() {
             return false;
         }
@@ -95,12 +95,12 @@ impl Relations {
             };
             let cut = |from: &Token<'_>, to: usize| Edit::new(base + from.start..base + to, "");
             let behind = after_if(&all, at + 2);
-            reading.edits.push(cut(&all[at], all[at].end));
+            translation.edits.push(cut(&all[at], all[at].end));
             if behind > at + 2 {
-                reading.edits.push(cut(&all[at + 2], all[behind].start));
+                translation.edits.push(cut(&all[at + 2], all[behind].start));
             }
             if let Some(rest) = all.get(end) {
-                reading.edits.push(cut(rest, text.len()));
+                translation.edits.push(cut(rest, text.len()));
             }
             return true;
         }
@@ -109,30 +109,30 @@ impl Relations {
             let named = name_of(&all, at);
             let is_known = named.is_some_and(|(name, _)| self.materialized.contains(&name));
             if is_known {
-                reading.edits.push(instead(String::new()));
+                translation.edits.push(instead(String::new()));
             }
             return is_known;
         }
         if begin(&all, &["alter", "index"]) && all.iter().any(|token| token.is("attach")) {
-            reading.edits.push(instead(String::new()));
+            translation.edits.push(instead(String::new()));
             return true;
         }
         if changed(&all, "attach").is_some_and(|(child, _)| self.partitions.contains_key(&child)) {
-            reading.edits.push(instead(String::new()));
+            translation.edits.push(instead(String::new()));
             return true;
         }
         let Some((name, of)) = about(&all) else {
             return false;
         };
-        if self.materialized.contains(&name) && of == About::Index {
+        if self.materialized.contains(&name) && of == Subject::Index {
             // What it keeps unique is computed.
-            reading.edits.push(instead(String::new()));
+            translation.edits.push(instead(String::new()));
             return true;
         }
         let Some(whole) = self.whole(&name) else {
             return false;
         };
-        let lost = |constraint: String| Part {
+        let undeclared = |constraint: String| OptionalPart {
             range: whole_text.clone(),
             text: constraint,
             kind: PartKind::Constraint,
@@ -140,37 +140,38 @@ impl Relations {
         };
         let demand = |element: &str| format!("ALTER TABLE {} ADD {element}", quoted(whole));
         match of {
-            About::Table => {
+            Subject::Table => {
                 let words = format!(
                     "CREATE VIEW {} AS SELECT * FROM {}",
                     quoted(&name),
                     quoted(whole)
                 );
-                reading.edits.push(instead(words));
+                translation.edits.push(instead(words));
                 let of_whole = self.elements.get(whole);
                 let known = |element: &String| of_whole.is_some_and(|all| all.contains(element));
                 let own = elements(&all, text).map_or(Vec::new(), |(_, own)| own);
-                let beyond = own
+                let unsupported_reason = own
                     .iter()
                     .filter(|element| demands(element) && !known(element));
-                reading
+                translation
                     .parts
-                    .extend(beyond.map(|element| lost(demand(element))));
+                    .extend(unsupported_reason.map(|element| undeclared(demand(element))));
             }
-            About::Index | About::Alteration => {
-                reading.edits.push(instead(String::new()));
+            Subject::Index | Subject::Alteration => {
+                translation.edits.push(instead(String::new()));
                 let is_part = all
                     .iter()
                     .filter_map(Token::name)
                     .any(|word| self.indexes.contains(&word));
                 let is_unique =
-                    of == About::Alteration || all.iter().any(|token| token.is("unique"));
+                    of == Subject::Alteration || all.iter().any(|token| token.is("unique"));
                 if demands(text) && is_unique && !is_part {
                     let columns = all.iter().map(|t| &text[t.start..t.end]);
                     let words: Vec<&str> = columns.filter(|word| *word != name).collect();
-                    reading
-                        .parts
-                        .push(lost(demand(&format!("UNIQUE CHECK {}", words.join(" ")))));
+                    translation.parts.push(undeclared(demand(&format!(
+                        "UNIQUE CHECK {}",
+                        words.join(" ")
+                    ))));
                 }
             }
         }
@@ -201,18 +202,18 @@ impl Relations {
 
 /// What a declaration is about a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum About {
+enum Subject {
     Table,
     Index,
     Alteration,
 }
 
 /// The relation that a declaration is about.
-fn about(all: &[Token<'_>]) -> Option<(String, About)> {
+fn about(all: &[Token<'_>]) -> Option<(String, Subject)> {
     if begin(all, &["alter", "table"]) {
         let at = after_if(all, 2);
         let at = at + usize::from(all.get(at)?.is("only"));
-        return Some((name_of(all, at)?.0, About::Alteration));
+        return Some((name_of(all, at)?.0, Subject::Alteration));
     }
     if !begin(all, &["create"]) {
         return None;
@@ -220,15 +221,15 @@ fn about(all: &[Token<'_>]) -> Option<(String, About)> {
     if let Some(at) = all.iter().take(3).position(|token| token.is("index")) {
         let on = at + all[at..].iter().position(|token| token.is("on"))? + 1;
         let on = on + usize::from(all.get(on)?.is("only"));
-        return Some((name_of(all, on)?.0, About::Index));
+        return Some((name_of(all, on)?.0, Subject::Index));
     }
     let at = all.iter().take(3).position(|token| token.is("table"))?;
-    Some((name_of(all, after_if(all, at + 1))?.0, About::Table))
+    Some((name_of(all, after_if(all, at + 1))?.0, Subject::Table))
 }
 
 /// `CREATE TABLE a PARTITION OF b`: a, and b.
 fn partition(all: &[Token<'_>]) -> Option<(String, String)> {
-    let (name, About::Table) = about(all)? else {
+    let (name, Subject::Table) = about(all)? else {
         return None;
     };
     let at = all.iter().position(|token| token.is("partition"))?;
@@ -240,7 +241,7 @@ fn partition(all: &[Token<'_>]) -> Option<(String, String)> {
 
 /// `ALTER TABLE b ATTACH PARTITION a`, or DETACH: a, and b.
 fn changed(all: &[Token<'_>], how: &str) -> Option<(String, String)> {
-    let (parent, About::Alteration) = about(all)? else {
+    let (parent, Subject::Alteration) = about(all)? else {
         return None;
     };
     let at = all.iter().position(|token| token.is(how))?;
@@ -259,7 +260,7 @@ fn materialized(all: &[Token<'_>]) -> Option<usize> {
 
 /// A table's name, and what stands between its brackets, with single blanks.
 fn elements(all: &[Token<'_>], text: &str) -> Option<(String, Vec<String>)> {
-    let (name, About::Table) = about(all)? else {
+    let (name, Subject::Table) = about(all)? else {
         return None;
     };
     let open = all.iter().position(|token| token.is_sign('('))?;

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::{
-    Edit, Part, PartKind, Reading,
-    types::{DeclaredType, Sort, Types, of_column},
+    Edit, OptionalPart, PartKind, Translation,
+    types::{DeclaredType, TypeClass, Types, of_column},
 };
 use crate::parse::cursor::is_reserved;
 use crate::script::{
-    peculiar::Peculiar,
+    column_properties::ColumnProperties,
     scan::starts_among,
     tokens::{Token, after_if, altered, begin, closing, listed, name_of, quoted, tokens},
 };
@@ -36,9 +36,9 @@ pub(super) fn table(
     text: &str,
     base: usize,
     types: &Types,
-    dropped: &dyn Fn(usize) -> bool,
-    peculiar: &mut Peculiar,
-    reading: &mut Reading,
+    skipped: &dyn Fn(usize) -> bool,
+    properties: &mut ColumnProperties,
+    translation: &mut Translation,
 ) {
     if !starts_among(text, 3, &["table"]) {
         return;
@@ -53,9 +53,9 @@ pub(super) fn table(
         types,
         name: String::new(),
         retypes: false,
-        dropped,
-        peculiar,
-        reading,
+        skipped,
+        properties,
+        translation,
     };
     if begin(&all, &["alter"]) {
         table.alter(&all);
@@ -71,14 +71,14 @@ struct Table<'a> {
     name: String,
     /// Whether a column is given another type.
     retypes: bool,
-    dropped: &'a dyn Fn(usize) -> bool,
-    peculiar: &'a mut Peculiar,
-    reading: &'a mut Reading,
+    skipped: &'a dyn Fn(usize) -> bool,
+    properties: &'a mut ColumnProperties,
+    translation: &'a mut Translation,
 }
 
 /// What a column's type says of it beside its values.
 #[derive(Debug, Default)]
-struct Says {
+struct TypeConstraints {
     not_null: bool,
     default: Option<String>,
     checks: Vec<String>,
@@ -159,7 +159,7 @@ impl Table<'_> {
         declared.extend_from_slice(&action[start + 1..end]);
         self.columns(&[&declared]);
         if action.get(end).is_some_and(|t| t.is("collate")) {
-            self.peculiar.equal_otherwise.insert(self.key(&name));
+            self.properties.equal_otherwise.insert(self.key(&name));
             let using = action.iter().position(|t| t.is("using"));
             self.edit(&action[end..using.unwrap_or(action.len())], "");
         }
@@ -184,7 +184,7 @@ impl Table<'_> {
         let edit = Edit::new(at..at, words);
         if !edit.text.is_empty() {
             let place = self.range(named).start;
-            self.reading.edits.push(Edit { place, ..edit });
+            self.translation.edits.push(Edit { place, ..edit });
         }
     }
 
@@ -222,7 +222,7 @@ impl Table<'_> {
 
     fn edit(&mut self, tokens: &[Token<'_>], words: &str) {
         let range = self.range(tokens);
-        self.reading.edits.push(Edit::new(range, words));
+        self.translation.edits.push(Edit::new(range, words));
     }
 
     fn key(&self, column: &str) -> (String, String) {
@@ -235,21 +235,26 @@ impl Table<'_> {
             let Some(name) = element.first().and_then(Token::name) else {
                 continue;
             };
-            let of_table = self.peculiar.columns.entry(self.name.clone()).or_default();
+            let of_table = self
+                .properties
+                .columns
+                .entry(self.name.clone())
+                .or_default();
             of_table.insert(name.clone());
             let key = self.key(&name);
             let end = type_end(element);
-            let (opaque, ordered_otherwise) = match self.types.sort(self.text, &element[1..end]) {
-                Sort::Opaque => (true, true),
-                Sort::Declared(declared) => (declared.opaque, declared.ordered_otherwise),
-                Sort::Known | Sort::Named(_) => (false, false),
+            let (opaque, ordered_otherwise) = match self.types.classify(self.text, &element[1..end])
+            {
+                TypeClass::Opaque => (true, true),
+                TypeClass::Declared(declared) => (declared.opaque, declared.ordered_otherwise),
+                TypeClass::Known | TypeClass::Named(_) => (false, false),
             };
             let options = &element[end..];
             if opaque || options.iter().any(|t| t.is("collate")) {
-                self.peculiar.equal_otherwise.insert(key.clone());
+                self.properties.equal_otherwise.insert(key.clone());
             }
             if ordered_otherwise {
-                self.peculiar.ordered_otherwise.insert(key.clone());
+                self.properties.ordered_otherwise.insert(key.clone());
             }
             let computed = options
                 .windows(2)
@@ -257,9 +262,9 @@ impl Table<'_> {
             if let Some(open) = computed.map(|at| at + 1) {
                 let close = closing(options, open).unwrap_or(options.len() - 1);
                 let sources = options[open..=close].iter().filter_map(Token::name);
-                self.peculiar.equal_otherwise.insert(key.clone());
-                self.peculiar.defaulted.insert(key.clone());
-                self.peculiar.generated.insert(key, sources.collect());
+                self.properties.equal_otherwise.insert(key.clone());
+                self.properties.defaulted.insert(key.clone());
+                self.properties.generated.insert(key, sources.collect());
             }
         }
     }
@@ -301,17 +306,17 @@ impl Table<'_> {
         let mut named: BTreeSet<String> = body.iter().filter_map(Token::name).collect();
         let whole_row = named.contains(&self.name);
         named.extend(column.filter(|_| !is("check")).map(str::to_owned));
-        if let Some(columns) = self.peculiar.columns.get(&self.name) {
+        if let Some(columns) = self.properties.columns.get(&self.name) {
             named.retain(|name| columns.contains(name));
         }
         let first = |among: &dyn Fn(&(String, String)) -> bool| {
             named.iter().find(|name| among(&self.key(name))).cloned()
         };
-        let peculiar = &*self.peculiar;
-        let generated = first(&|key| peculiar.generated.contains_key(key));
-        let unknown = first(&|key| peculiar.equal_otherwise.contains(key));
+        let properties = &*self.properties;
+        let generated = first(&|key| properties.generated.contains_key(key));
+        let unknown = first(&|key| properties.equal_otherwise.contains(key));
         let compares = super::compares(body);
-        let disordered = first(&|key| peculiar.ordered_otherwise.contains(key));
+        let disordered = first(&|key| properties.ordered_otherwise.contains(key));
         let generated_named = generated.is_some();
         let why = match (generated, is("check"), &unknown, disordered) {
             (Some(column), ..) => Some(format!(
@@ -325,14 +330,14 @@ impl Table<'_> {
             )),
             _ => None,
         };
-        let of_register = is("check")
+        let is_opaque_check = is("check")
             && !whole_row
             && why.is_some()
             && !generated_named
             && named.len() == 1
             && unknown.is_some();
-        let kind = match of_register {
-            true => PartKind::OfRegister,
+        let kind = match is_opaque_check {
+            true => PartKind::OpaqueCheck,
             false => PartKind::Constraint,
         };
         if why.is_none()
@@ -340,7 +345,7 @@ impl Table<'_> {
             && let Some(column) = unknown
         {
             let range = self.range(whole);
-            self.reading.keys.push((range, column));
+            self.translation.keys.push((range, column));
         }
         self.part(whole, text, kind, why)
     }
@@ -354,8 +359,8 @@ impl Table<'_> {
         why: Option<String>,
     ) -> bool {
         let range = self.range(whole);
-        let stays = why.is_none() && !(self.dropped)(range.start);
-        self.reading.parts.push(Part {
+        let stays = why.is_none() && !(self.skipped)(range.start);
+        self.translation.parts.push(OptionalPart {
             range,
             text,
             kind,
@@ -396,26 +401,31 @@ impl Table<'_> {
 
     /// Reads a column's type: whether nothing is known of its values, and what else it says of the column, which has
     /// these options.
-    fn typed(&mut self, named: &[Token<'_>], column: &str, options: &[Token<'_>]) -> (bool, Says) {
+    fn typed(
+        &mut self,
+        named: &[Token<'_>],
+        column: &str,
+        options: &[Token<'_>],
+    ) -> (bool, TypeConstraints) {
         let types = self.types;
-        match types.sort(self.text, named) {
-            Sort::Known => (false, Says::default()),
-            Sort::Named(words) => {
+        match types.classify(self.text, named) {
+            TypeClass::Known => (false, TypeConstraints::default()),
+            TypeClass::Named(words) => {
                 self.edit(named, words);
-                (false, Says::default())
+                (false, TypeConstraints::default())
             }
-            Sort::Declared(declared) => {
+            TypeClass::Declared(declared) => {
                 let says = self.declared(named, declared, column, options);
                 self.edit(named, &declared.base);
                 (declared.opaque, says)
             }
-            Sort::Opaque => {
-                if let Some(strange) = types.strange(named) {
+            TypeClass::Opaque => {
+                if let Some(unknown_types) = types.unknown_name(named) {
                     let range = self.range(named);
-                    self.reading.strange.push((range, strange));
+                    self.translation.unknown_types.push((range, unknown_types));
                 }
                 self.edit(named, "text");
-                (true, Says::default())
+                (true, TypeConstraints::default())
             }
         }
     }
@@ -427,18 +437,18 @@ impl Table<'_> {
         declared: &DeclaredType,
         column: &str,
         options: &[Token<'_>],
-    ) -> Says {
+    ) -> TypeConstraints {
         let has = |words: &[&str]| (0..options.len()).any(|at| begin(&options[at..], words));
-        let mut says = Says {
+        let mut says = TypeConstraints {
             not_null: declared.not_null && !has(&["not", "null"]),
-            ..Says::default()
+            ..TypeConstraints::default()
         };
         if let Some(default) = &declared.default
             && !has(&["default"])
         {
             match declared.opaque {
                 true => {
-                    self.peculiar.defaulted.insert(self.key(column));
+                    self.properties.defaulted.insert(self.key(column));
                 }
                 false => says.default = Some(default.clone()),
             }
@@ -452,7 +462,7 @@ impl Table<'_> {
             let text = format!("ALTER TABLE \"{}\" ADD CHECK {check}", self.name);
             let (kind, why) = match declared.opaque {
                 true => (
-                    PartKind::OfRegister,
+                    PartKind::OpaqueCheck,
                     Some(format!(
                         "a CHECK of \"{column}\", of whose values nothing is known,"
                     )),
@@ -476,7 +486,7 @@ impl Table<'_> {
         let body = rest.get(constrained..)?;
         let is = |word: &str| body.first().is_some_and(|t| t.is(word));
         if begin(body, &["not", "null"]) {
-            if self.peculiar.generated.contains_key(&self.key(column)) {
+            if self.properties.generated.contains_key(&self.key(column)) {
                 let key = quoted(column);
                 let text = format!(
                     "ALTER TABLE {} ADD CHECK ({key} IS NOT NULL)",
@@ -529,13 +539,13 @@ impl Table<'_> {
     fn default(&mut self, option: &[Token<'_>], column: &str, opaque: bool) {
         let null = option.len() == 2 && option[1].is("null");
         if opaque && !null {
-            self.peculiar.defaulted.insert(self.key(column));
+            self.properties.defaulted.insert(self.key(column));
             self.edit(&option[1..], "''");
             return;
         }
         let text = format!("the default of {}.{column}", self.name);
         if !self.part(option, text, PartKind::Default, None) {
-            self.peculiar.defaulted.insert(self.key(column));
+            self.properties.defaulted.insert(self.key(column));
             self.edit(option, "");
         }
     }

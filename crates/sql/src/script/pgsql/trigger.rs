@@ -1,26 +1,26 @@
 //! Triggers that stamp: they set columns of the row that is written to the time, and do nothing else.
 //!
-//! `CREATE TRIGGER … BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION f()`, where `f` is `NEW.changed_at := now(); RETURN
-//! NEW;`, is the one trigger that most schemas have. Any other may do anything ([`crate::script::unknown`]).
+//! `CREATE TRIGGER … BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION f()`, where `f` is `NEW.changed_at := now();
+//! RETURN NEW;`, is the one trigger that most schemas have. Any other may do anything ([`crate::script::unknown`]).
 
 use crate::script::{
-    peculiar::Peculiar,
+    column_properties::ColumnProperties,
     scan::{Part, starts_among},
     tokens::{Token, begin, name_of, tokens},
 };
 
 /// A function that sets columns of the row to the time.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::script) struct Stamp {
+pub(in crate::script) struct TimestampFunction {
     name: String,
     columns: Vec<String>,
 }
 
 /// The stamps among declarations. A function that is declared more than once is none: the last replaces the others.
-pub(in crate::script) fn all_stamps<'t>(
+pub(in crate::script) fn all_timestamp_functions<'t>(
     declarations: impl Iterator<Item = &'t str> + Clone,
-) -> Vec<Stamp> {
-    let mut stamps: Vec<Stamp> = declarations.clone().filter_map(stamp).collect();
+) -> Vec<TimestampFunction> {
+    let mut stamps: Vec<TimestampFunction> = declarations.clone().filter_map(stamp).collect();
     let functions: Vec<String> = declarations.filter_map(function).collect();
     let once = |name: &String| functions.iter().filter(|other| *other == name).count() == 1;
     stamps.retain(|stamp| once(&stamp.name));
@@ -39,7 +39,7 @@ fn function(text: &str) -> Option<String> {
 }
 
 /// The stamp that a text declares.
-pub(in crate::script) fn stamp(text: &str) -> Option<Stamp> {
+pub(in crate::script) fn stamp(text: &str) -> Option<TimestampFunction> {
     if !starts_among(text, 4, &["function"]) {
         return None;
     }
@@ -88,7 +88,7 @@ pub(in crate::script) fn stamp(text: &str) -> Option<Stamp> {
         }
         columns.push(assigned(statement)?);
     }
-    (is_plain && returns).then_some(Stamp { name, columns })
+    (is_plain && returns).then_some(TimestampFunction { name, columns })
 }
 
 /// The column of `NEW.column := time`.
@@ -142,11 +142,15 @@ fn begin_signs(tokens: &[Token<'_>], signs: &str) -> bool {
 
 /// Whether a text declares a trigger that does no more than one of these stamps; which columns it stamps goes to
 /// `peculiar`.
-pub(in crate::script) fn stamps(text: &str, known: &[Stamp], peculiar: &mut Peculiar) -> bool {
-    told(text, known, peculiar).is_some()
+pub(in crate::script) fn stamps(
+    text: &str,
+    known: &[TimestampFunction],
+    properties: &mut ColumnProperties,
+) -> bool {
+    told(text, known, properties).is_some()
 }
 
-fn told(text: &str, known: &[Stamp], peculiar: &mut Peculiar) -> Option<()> {
+fn told(text: &str, known: &[TimestampFunction], properties: &mut ColumnProperties) -> Option<()> {
     if !starts_among(text, 4, &["trigger"]) {
         return None;
     }
@@ -182,11 +186,11 @@ fn told(text: &str, known: &[Stamp], peculiar: &mut Peculiar) -> Option<()> {
         let key = (table.clone(), column.clone());
         // An UPDATE of other columns than it runs for sets this one to what it says itself.
         match has("of") {
-            true => peculiar.stamped.insert(key.clone()),
-            false => has("update") && peculiar.stamped_anyway.insert(key.clone()),
+            true => properties.set_on_update.insert(key.clone()),
+            false => has("update") && properties.always_set_on_update.insert(key.clone()),
         };
         if has("insert") {
-            peculiar.stamped_at_first.insert(key);
+            properties.set_on_insert.insert(key);
         }
     }
     Some(())

@@ -39,7 +39,7 @@ pub(super) struct DeclaredType {
 
 /// What a column's type comes to.
 #[derive(Clone, Debug)]
-pub(super) enum Sort<'t> {
+pub(super) enum TypeClass<'t> {
     /// It is understood as it stands, or is no type at all.
     Known,
     /// It has another name here.
@@ -122,7 +122,7 @@ pub(super) fn declares(text: &str) -> bool {
 
 /// The columns whose type is changed, but for those that are dropped, and may be added again.
 fn retyped<'t>(declarations: impl Iterator<Item = &'t str>) -> BTreeSet<(String, String)> {
-    let (mut retyped, mut dropped) = (BTreeSet::new(), BTreeSet::new());
+    let (mut retyped, mut skipped) = (BTreeSet::new(), BTreeSet::new());
     for text in declarations.filter(|text| starts_among(text, 1, &["alter"])) {
         let all = tokens(text);
         let Some((table, next)) = altered(&all).and_then(|at| name_of(&all, at)) else {
@@ -137,13 +137,13 @@ fn retyped<'t>(declarations: impl Iterator<Item = &'t str>) -> BTreeSet<(String,
             let typed =
                 column + 1 + 2 * usize::from(word(column + 1, "set") && word(column + 2, "data"));
             if word(0, "drop") {
-                dropped.insert((table.clone(), name));
+                skipped.insert((table.clone(), name));
             } else if word(0, "alter") && word(typed, "type") {
                 retyped.insert((table.clone(), name));
             }
         }
     }
-    &retyped - &dropped
+    &retyped - &skipped
 }
 
 impl Types {
@@ -236,7 +236,7 @@ impl Types {
     }
 
     /// The type that these tokens name, where nobody declares it and PostgreSQL does not bring it.
-    pub(super) fn strange(&self, named: &[Token<'_>]) -> Option<String> {
+    pub(super) fn unknown_name(&self, named: &[Token<'_>]) -> Option<String> {
         let (name, next) = name_of(named, 0)?;
         let is_array = named[next..].iter().any(|t| t.is_sign('['));
         let brought = OWN.contains(&name.as_str()) || OTHERS.contains(&name.as_str());
@@ -244,31 +244,31 @@ impl Types {
     }
 
     /// What the type comes to that these tokens name.
-    pub(super) fn sort(&self, text: &str, named: &[Token<'_>]) -> Sort<'_> {
+    pub(super) fn classify(&self, text: &str, named: &[Token<'_>]) -> TypeClass<'_> {
         let (Some(first), Some(last)) = (named.first(), named.last()) else {
-            return Sort::Opaque;
+            return TypeClass::Opaque;
         };
         if !is_type(named) {
-            return Sort::Known;
+            return TypeClass::Known;
         }
         let plain = name_of(named, 0).filter(|(_, next)| *next == named.len());
         if let Some((name, _)) = &plain
             && let Some(declared) = self.get(name)
         {
-            return Sort::Declared(declared);
+            return TypeClass::Declared(declared);
         }
         match resolve_written_type(&text[first.start..last.end]) {
-            Some(DataType::Array(_)) => Sort::Opaque,
-            Some(_) => Sort::Known,
+            Some(DataType::Array(_)) => TypeClass::Opaque,
+            Some(_) => TypeClass::Known,
             // Values of fewer digits are such values, too.
-            None if first.is("timestamptz") => Sort::Named("timestamptz"),
+            None if first.is("timestamptz") => TypeClass::Named("timestamptz"),
             None if first.is("timestamp") && named.iter().any(|t| t.is("with")) => {
-                Sort::Named("timestamptz")
+                TypeClass::Named("timestamptz")
             }
             None if first.is("timestamp") && !named.iter().any(|t| t.is_sign('[')) => {
-                Sort::Named("timestamp")
+                TypeClass::Named("timestamp")
             }
-            None => Sort::Opaque,
+            None => TypeClass::Opaque,
         }
     }
 
@@ -282,17 +282,17 @@ impl Types {
         let end = rest.iter().position(is_option).unwrap_or(rest.len());
         let named = rest.get(..end).filter(|named| !named.is_empty())?;
         let written = &text[named.first()?.start..named.last()?.end];
-        let mut declared = match self.sort(text, named) {
-            Sort::Declared(below) => below.clone(),
-            Sort::Known => DeclaredType {
+        let mut declared = match self.classify(text, named) {
+            TypeClass::Declared(below) => below.clone(),
+            TypeClass::Known => DeclaredType {
                 base: written.to_owned(),
                 ..DeclaredType::default()
             },
-            Sort::Named(base) => DeclaredType {
+            TypeClass::Named(base) => DeclaredType {
                 base: base.to_owned(),
                 ..DeclaredType::default()
             },
-            Sort::Opaque => opaque(),
+            TypeClass::Opaque => opaque(),
         };
         let mut at = end;
         while at < rest.len() {

@@ -3,9 +3,9 @@
 //! `CREATE UNIQUE INDEX i ON t (a, lower(b)) WHERE p` is that of the rows with `p`, no two have the same `a` and
 //! `lower(b)`, unless one of these is NULL.
 
-use super::{Edit, Reading, casts::casts, compares, types::Types};
+use super::{Edit, Translation, casts::casts, compares, types::Types};
 use crate::script::{
-    peculiar::Peculiar,
+    column_properties::ColumnProperties,
     scan::starts_among,
     tokens::{Token, after_if, begin, closing, listed, name_of, quoted, tokens},
 };
@@ -16,19 +16,19 @@ pub(super) fn unique(
     text: &str,
     base: usize,
     types: &Types,
-    peculiar: &Peculiar,
-    reading: &mut Reading,
+    properties: &ColumnProperties,
+    translation: &mut Translation,
 ) -> bool {
-    let assertion = assertion(text, types, peculiar);
+    let assertion = assertion(text, types, properties);
     let found = assertion.is_some();
     let whole = base..base + text.len();
-    reading
+    translation
         .edits
         .extend(assertion.map(|words| Edit::new(whole, words)));
     found
 }
 
-fn assertion(text: &str, types: &Types, peculiar: &Peculiar) -> Option<String> {
+fn assertion(text: &str, types: &Types, properties: &ColumnProperties) -> Option<String> {
     if !starts_among(text, 3, &["index"]) {
         return None;
     }
@@ -55,7 +55,8 @@ fn assertion(text: &str, types: &Types, peculiar: &Peculiar) -> Option<String> {
     let elements = listed(&all[open + 1..close]);
     let keys: Vec<&[Token<'_>]> = elements.iter().map(|of| key(of)).collect::<Option<_>>()?;
     let is_plain = keys.iter().all(|key| key.len() == 1);
-    if is_plain && condition.is_empty() || beyond(&keys, condition, &table, peculiar) {
+    if is_plain && condition.is_empty() || unsupported_reason(&keys, condition, &table, properties)
+    {
         return None;
     }
     let written = |of: &[Token<'_>]| with_casts(text, of, types);
@@ -116,11 +117,11 @@ fn key<'a, 't>(element: &'a [Token<'t>]) -> Option<&'a [Token<'t>]> {
 }
 
 /// Whether it is about columns of whose values too little is known.
-fn beyond(
+fn unsupported_reason(
     keys: &[&[Token<'_>]],
     condition: &[Token<'_>],
     table: &str,
-    peculiar: &Peculiar,
+    properties: &ColumnProperties,
 ) -> bool {
     let ordered = |of: &[Token<'_>]| compares(of);
     let keyed = keys.iter().copied();
@@ -129,9 +130,9 @@ fn beyond(
         let is_ordered = ordered(of);
         names.any(|name| {
             let column = (table.to_owned(), name);
-            peculiar.equal_otherwise.contains(&column)
-                || is_ordered && peculiar.ordered_otherwise.contains(&column)
-                || peculiar.generated.contains_key(&column)
+            properties.equal_otherwise.contains(&column)
+                || is_ordered && properties.ordered_otherwise.contains(&column)
+                || properties.generated.contains_key(&column)
         })
     })
 }

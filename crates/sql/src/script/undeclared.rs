@@ -1,4 +1,4 @@
-//! Declarations that are left out: what they would have declared is named by others all the same.
+//! Skipped declarations: routines, views and tables that other statements name all the same.
 
 use super::{
     scan::{Part, words},
@@ -6,10 +6,10 @@ use super::{
 };
 use crate::catalog::Catalog;
 
-/// All of them. Whoever is not understood is held against each, so what they say is read once.
-pub(super) struct Lost<'t> {
+/// All skipped declarations. Each unparsed transaction is compared with each of them, so they are read once.
+pub(super) struct Undeclared<'t> {
     declarations: Vec<Declaration<'t>>,
-    /// Views, whether they are understood or left out, and tables that inherit; and what they name.
+    /// Views (analysed or skipped) and tables that inherit, with the names in them.
     through: Vec<(String, Vec<String>)>,
 }
 
@@ -17,12 +17,12 @@ struct Declaration<'t> {
     text: &'t str,
     /// The kind in lower case, and the name.
     declares: Option<(String, String)>,
-    /// Of a view what stands behind its AS.
+    /// The query of a view: the text after AS.
     query: Option<&'t str>,
 }
 
-impl<'t> Lost<'t> {
-    pub(super) fn new(texts: Vec<&'t str>, catalog: &Catalog) -> Lost<'t> {
+impl<'t> Undeclared<'t> {
+    pub(super) fn new(texts: Vec<&'t str>, catalog: &Catalog) -> Undeclared<'t> {
         let declaration = |text: &'t str| {
             let declares = declared(text);
             let is_view = declares.as_ref().is_some_and(|(kind, _)| kind == "view");
@@ -43,7 +43,7 @@ impl<'t> Lost<'t> {
             let Some((kind, name)) = &of.declares else {
                 continue;
             };
-            // Rows of a table that inherits are its parents', too.
+            // Rows of a table that inherits are rows of its parents, too.
             let parents = || behind(of.text, "inherits");
             let named = match kind.as_str() {
                 "table" => parents(),
@@ -53,7 +53,7 @@ impl<'t> Lost<'t> {
                 through.push((name.clone(), words(text).collect()));
             }
         }
-        Lost {
+        Undeclared {
             declarations,
             through,
         }
@@ -72,13 +72,13 @@ impl<'t> Lost<'t> {
         known.map(|(kind, name)| (kind.as_str(), name.as_str()))
     }
 
-    /// The views among them, and what stands behind their AS.
+    /// The views among them, with their queries.
     pub(super) fn views(&self) -> impl Iterator<Item = (&str, &'t str)> {
         let views = self.declarations.iter();
         views.filter_map(|of| Some((of.declares.as_ref()?.1.as_str(), of.query?)))
     }
 
-    /// Adds what the views name that are named, whether they are understood or left out.
+    /// Adds to `named` the names in every view that is named, directly or through other views.
     pub(super) fn through_views(&self, named: &mut Vec<String>) {
         let mut views: Vec<&(String, Vec<String>)> = self.through.iter().collect();
         let is_named = |named: &[String], name: &str| {
@@ -92,14 +92,14 @@ impl<'t> Lost<'t> {
     }
 }
 
-/// What stands behind a word.
+/// The text after a word.
 fn behind<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     let all = tokens(text);
     let end = all.iter().find(|token| token.is(word))?.end;
     Some(&text[end..])
 }
 
-/// What a declaration declares: the kind in lower case, and the name.
+/// What a text declares: the kind in lower case, and the name.
 pub(super) fn declared(text: &str) -> Option<(String, String)> {
     const SKIPPED: [&str; 15] = [
         "create",
@@ -151,19 +151,19 @@ pub(super) fn routine(text: &str) -> Option<String> {
     (is_routine && !trigger).then_some(name)
 }
 
-/// Whether a text declares something that runs when somebody else writes.
+/// Whether a text declares something that runs when another statement writes.
 pub(super) fn is_trigger(text: &str) -> bool {
     is_cascade(text)
         || is_policy(text)
         || matches!(declared(text), Some((kind, _)) if kind == "trigger" || kind == "rule")
 }
 
-/// Whether a text says which rows of a table there are for whom.
+/// Whether a text declares a row-level security policy.
 pub(super) fn is_policy(text: &str) -> bool {
     matches!(declared(text), Some((kind, _)) if kind == "policy")
 }
 
-/// Whether a text gives a table a foreign key whose actions write.
+/// Whether a text gives a table a foreign key with actions that write.
 pub(super) fn is_cascade(text: &str) -> bool {
     let words: Vec<String> = words(text).collect();
     let has = |word: &str| words.iter().any(|w| w == word);

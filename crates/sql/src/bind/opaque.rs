@@ -2,8 +2,8 @@
 //!
 //! An analyser of others' statements need not know what `data ->> 'x'` or `to_char(at, 'YYYY')` is: which columns it
 //! reads says all that matters, as long as nothing follows from the value. So it has no type of its own, its term is
-//! unknown, and nothing evaluates it. What a schema demands (a CHECK, an assertion) is never bound so: not to understand
-//! that would be to forget it.
+//! unknown, and nothing evaluates it. What a schema demands (a CHECK, an assertion) is never bound so: not to
+//! understand that would be to forget it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,14 +22,14 @@ use crate::{
 
 /// Where it is allowed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tolerance {
+pub(crate) struct OpaqueExpressions {
     /// Functions that may do more than come to a value.
     effects: BTreeSet<String>,
     /// What was not understood.
     told: Arc<Mutex<Vec<Diagnostic>>>,
 }
 
-impl Tolerance {
+impl OpaqueExpressions {
     /// Functions of PostgreSQL's that do more than come to a value, or read what no word tells.
     const EFFECTS: [&str; 12] = [
         "nextval",
@@ -47,9 +47,9 @@ impl Tolerance {
     ];
 
     /// Any function but these.
-    pub(crate) fn but(routines: impl IntoIterator<Item = String>) -> Tolerance {
-        let own = Tolerance::EFFECTS.into_iter().map(str::to_owned);
-        Tolerance {
+    pub(crate) fn except(routines: impl IntoIterator<Item = String>) -> OpaqueExpressions {
+        let own = OpaqueExpressions::EFFECTS.into_iter().map(str::to_owned);
+        OpaqueExpressions {
             effects: own.chain(routines).collect(),
             told: Arc::default(),
         }
@@ -71,7 +71,7 @@ impl Tolerance {
 }
 
 /// How many expressions of one statement may be not understood: what stands within another is bound once more for it.
-const UNKNOWN_MAX: u32 = 1_000;
+const OPAQUE_MAX: u32 = 1_000;
 
 /// Functions of groups of rows.
 const AGGREGATES: [&str; 18] = [
@@ -110,7 +110,7 @@ const ELEMENTS: [&str; 4] = [
 ];
 
 /// Rows of a function in FROM that is not understood, as a query of values that are not.
-pub(super) struct UnknownRows {
+pub(super) struct OpaqueRows {
     pub(super) query: ast::Query,
     /// What they are called where nothing else is said.
     pub(super) alias: ast::TableAlias,
@@ -118,18 +118,18 @@ pub(super) struct UnknownRows {
 
 impl Binder<'_> {
     /// The rows of a function in FROM that is not understood because of `error`, where that is allowed.
-    pub(super) fn unknown_rows(
+    pub(super) fn opaque_rows(
         &self,
         name: &ast::ObjectName,
         arguments: &[&Expr],
         ordinality: bool,
         alias: Option<&ast::TableAlias>,
         error: Diagnostic,
-    ) -> Bind<UnknownRows> {
+    ) -> Bind<OpaqueRows> {
         let called = self.simple_name(name).map_err(|_| error.clone())?;
-        let tolerance = self.catalog.tolerance.as_ref();
-        let tolerance = tolerance.filter(|_| self.variables.is_of_statement());
-        if tolerance.is_none_or(|tolerance| tolerance.may_do_more(&called)) {
+        let opaque = self.catalog.opaque.as_ref();
+        let opaque = opaque.filter(|_| self.variables.is_of_statement());
+        if opaque.is_none_or(|opaque| opaque.may_do_more(&called)) {
             return Err(error);
         }
         let own = ast::Ident::new(called.as_str());
@@ -190,7 +190,7 @@ impl Binder<'_> {
             let item = ast::SelectItem::ExprWithAlias { expr, alias };
             select.projection.push(item);
         }
-        Ok(UnknownRows {
+        Ok(OpaqueRows {
             query: *query,
             alias: ast::TableAlias {
                 explicit: true,
@@ -218,25 +218,25 @@ impl Binder<'_> {
     }
 
     /// An expression that is not understood because of `error`: any value, where that is allowed.
-    pub(super) fn not_understood(&mut self, syntax: &Expr, error: Diagnostic) -> Bind<Bound> {
+    pub(super) fn opaque_expression(&mut self, syntax: &Expr, error: Diagnostic) -> Bind<Bound> {
         // No such operator, function, type or cast; a value that is none of the type.
         const PASSED: [&str; 8] = [
             "42883", "0A000", "42846", "42804", "42704", "22P02", "42725", "42809",
         ];
-        let tolerance = self.catalog.tolerance.as_ref();
-        let tolerance = tolerance.filter(|_| self.variables.is_of_statement());
+        let opaque = self.catalog.opaque.as_ref();
+        let opaque = opaque.filter(|_| self.variables.is_of_statement());
         let row = self.whole_row(syntax);
         let is_passed = PASSED.contains(&error.code) || row.is_some();
-        let Some(tolerance) = tolerance.filter(|_| is_passed) else {
+        let Some(opaque) = opaque.filter(|_| is_passed) else {
             return Err(error);
         };
-        let has_effects = called(syntax).is_some_and(|name| tolerance.may_do_more(&name));
+        let has_effects = called(syntax).is_some_and(|name| opaque.may_do_more(&name));
         let parts = row.or_else(|| parts(syntax));
-        let Some(parts) = parts.filter(|_| !has_effects && self.unknown < UNKNOWN_MAX) else {
+        let Some(parts) = parts.filter(|_| !has_effects && self.opaque_count < OPAQUE_MAX) else {
             return Err(error);
         };
-        let told = tolerance.told.clone();
-        self.unknown += 1;
+        let told = opaque.told.clone();
+        self.opaque_count += 1;
         let mut arguments = Vec::new();
         for part in parts {
             arguments.push(self.expression(&part)?.expression);

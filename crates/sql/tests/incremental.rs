@@ -32,8 +32,8 @@ fn by_name(script: &Script) -> Vec<String> {
     shown
 }
 
-fn left_out(script: &Script) -> Vec<String> {
-    let all = script.left_out.iter();
+fn skipped(script: &Script) -> Vec<String> {
+    let all = script.skipped.iter();
     let mut shown: Vec<String> = all
         .map(|left| format!("{}: {}", left.diagnostic.message, left.meaning))
         .collect();
@@ -53,7 +53,7 @@ fn assert_joins(name: &str, before: &[SourceFile], pieces: &[SourceFile]) {
     let there = script.summaries.len();
     let mut joined = 0;
     for piece in pieces {
-        let names = script.join(piece.clone());
+        let names = script.add_file(piece.clone());
         let files = script.application.catalog().files.clone();
         joined += names
             .unwrap_or_else(|found| panic!("{name}: {}", render(&found, &files)))
@@ -66,7 +66,7 @@ fn assert_joins(name: &str, before: &[SourceFile], pieces: &[SourceFile]) {
     for (joined, read) in by_name(&script).iter().zip(by_name(&whole)) {
         assert_eq!(*joined, read, "{name}");
     }
-    assert_eq!(left_out(&script), left_out(&whole), "{name}");
+    assert_eq!(skipped(&script), skipped(&whole), "{name}");
     assert_eq!(script.has_clients, whole.has_clients, "{name}");
     let names = |script: &Script| -> Vec<String> {
         let summaries = script.application.summaries().iter();
@@ -159,13 +159,13 @@ fn who_joins_calls_who_is_there_and_those_who_joined() {
     let second = "CREATE FUNCTION thrice(p bigint) RETURNS void LANGUAGE plpgsql AS $$ BEGIN PERFORM bump(p); PERFORM twice(p); END $$;";
     assert_eq!(
         script
-            .join(SourceFile::new("b.sql", first))
+            .add_file(SourceFile::new("b.sql", first))
             .expect("it is right"),
         ["twice"]
     );
     assert_eq!(
         script
-            .join(SourceFile::new("c.sql", second))
+            .add_file(SourceFile::new("c.sql", second))
             .expect("it is right"),
         ["thrice"]
     );
@@ -182,7 +182,7 @@ fn what_the_files_say_counts_for_who_joins() {
     let mut script = script();
     let text = "-- name: Remove :exec\nDELETE FROM t WHERE id = $1;\n-- name: Bump :exec\nUPDATE u SET n = n + $2 WHERE id = $1;";
     let names = script
-        .join(SourceFile::new("b.sql", text))
+        .add_file(SourceFile::new("b.sql", text))
         .expect("it is right");
     assert_eq!(names, ["Remove", "Bump"]);
     let unknown = |name: &str| {
@@ -199,7 +199,7 @@ fn names_that_are_taken_get_a_number() {
     let mut script = script();
     let text = "-- name: Odd :exec\nUPDATE t SET n = 1 WHERE id = $1;\n-- name: bump :exec\nSELECT n FROM t WHERE id = $1;";
     let names = script
-        .join(SourceFile::new("b.sql", text))
+        .add_file(SourceFile::new("b.sql", text))
         .expect("it is right");
     assert_eq!(names, ["Odd_2", "bump_query"]);
 }
@@ -230,10 +230,10 @@ fn what_changes_what_there_is_is_refused_and_leaves_no_trace() {
     ] {
         let mut script = script();
         let before = by_name(&script);
-        let told = left_out(&script);
+        let told = skipped(&script);
         let text = format!("-- name: Fine :exec\nUPDATE t SET n = 2 WHERE id = $1;\n\n{text}");
         let found = script
-            .join(SourceFile::new("b.sql", text.as_str()))
+            .add_file(SourceFile::new("b.sql", text.as_str()))
             .expect_err(&text);
         assert!(
             found[0].message.contains(expected),
@@ -242,9 +242,9 @@ fn what_changes_what_there_is_is_refused_and_leaves_no_trace() {
         );
         assert_eq!(found[0].code, "55000");
         assert_eq!(by_name(&script), before);
-        assert_eq!(left_out(&script), told);
+        assert_eq!(skipped(&script), told);
         assert_eq!(script.application.catalog().files.len(), 1);
-        let names = script.join(SourceFile::new(
+        let names = script.add_file(SourceFile::new(
             "b.sql",
             "-- name: Fine :exec\nUPDATE t SET n = 2 WHERE id = $1;",
         ));

@@ -1,4 +1,4 @@
-//! Columns that a database compares otherwise than text is compared here.
+//! Columns that the database compares in another way than this crate compares text.
 
 use std::collections::BTreeSet;
 
@@ -10,19 +10,19 @@ use crate::{
     summary::{Comparison, Term, TransactionSummary, WriteClass},
 };
 
-/// Columns of tables, by their names.
-pub type Columns = BTreeSet<(String, String)>;
+/// Columns, by the names of table and column.
+pub type ColumnNames = BTreeSet<(String, String)>;
 
-/// What is less than what is another thing in these columns than here: such conditions tell nothing.
-pub fn forget_order(script: &mut Script, columns: &Columns) {
+/// Drops conditions with `<`, `<=`, `>` and `>=` on these columns: the database orders their values in another way.
+pub fn forget_order(script: &mut Script, columns: &ColumnNames) {
     let catalog = script.application.catalog();
-    forget_less(&mut script.summaries, catalog, columns);
+    forget_order_conditions(&mut script.summaries, catalog, columns);
 }
 
-pub(super) fn forget_less(
+pub(super) fn forget_order_conditions(
     summaries: &mut [TransactionSummary],
     catalog: &Catalog,
-    columns: &Columns,
+    columns: &ColumnNames,
 ) {
     let named = named(catalog, columns);
     forget(summaries, &named, |comparison| {
@@ -31,12 +31,12 @@ pub(super) fn forget_less(
     });
 }
 
-/// What is equal to what is another thing, too ('a' and 'A' may be one): no condition tells anything, and two
-/// constants may be the same.
+/// Drops all conditions on these columns but IS [NOT] NULL, and the values of constants assigned to them: the database
+/// may hold different texts for equal ('a' and 'A').
 pub(super) fn forget_equality(
     summaries: &mut [TransactionSummary],
     catalog: &Catalog,
-    columns: &Columns,
+    columns: &ColumnNames,
 ) {
     let named = named(catalog, columns);
     forget(summaries, &named, |comparison| {
@@ -57,7 +57,7 @@ pub(super) fn forget_equality(
     }
 }
 
-pub(super) fn named(catalog: &Catalog, columns: &Columns) -> BTreeSet<(TableId, ColumnIndex)> {
+pub(super) fn named(catalog: &Catalog, columns: &ColumnNames) -> BTreeSet<(TableId, ColumnIndex)> {
     let mut named = BTreeSet::new();
     for table in &catalog.schema.tables {
         for (at, column) in table.columns.iter().enumerate() {

@@ -15,8 +15,8 @@ fn script(text: &str) -> Script {
 fn find<'s>(script: &'s Script, name: &str) -> &'s TransactionSummary {
     let mut all = script.summaries.iter();
     let found = all.find(|s| s.name == name);
-    let found = found.unwrap_or_else(|| panic!("{name}: {:?}", script.left_out));
-    assert_eq!(found.unknown, None, "{name}: {:?}", script.left_out);
+    let found = found.unwrap_or_else(|| panic!("{name}: {:?}", script.skipped));
+    assert_eq!(found.unknown, None, "{name}: {:?}", script.skipped);
     found
 }
 
@@ -25,7 +25,7 @@ fn read_columns(query: &str) -> Vec<usize> {
     let script = script(&format!("-- name: Q :many\n{query};"));
     let access: &TableAccess = &find(&script, "Q").statements[0].accesses[0];
     assert_eq!(access.role, Role::Read);
-    assert!(!script.left_out.is_empty(), "{query}");
+    assert!(!script.skipped.is_empty(), "{query}");
     let mut columns: Vec<usize> = access.columns_read.iter().map(|c| c.index()).collect();
     columns.sort_unstable();
     columns
@@ -131,7 +131,7 @@ INSERT INTO t (id, n) VALUES (uuid_generate_v5($1), $2);
     assert_eq!(class("Put", 0), WriteClass::Assign(Term::Unknown));
     // Each is told where it stands.
     let file = &script.application.catalog().files[0];
-    let told = script.left_out.iter().map(|left| {
+    let told = script.skipped.iter().map(|left| {
         let span = left.diagnostic.span.expect("it has a place");
         assert_eq!(left.meaning, "what it comes to is taken to be any value");
         file.slice(span)
@@ -165,7 +165,7 @@ END $$;
     let summary = find(&script, "f");
     let access = &summary.statements[0].accesses[0];
     assert_eq!(access.writes[0].class, WriteClass::Assign(Term::Unknown));
-    assert_eq!(script.left_out.len(), 2, "{:?}", script.left_out);
+    assert_eq!(script.skipped.len(), 2, "{:?}", script.skipped);
 }
 
 /// A view, too, which demands nothing.
@@ -314,7 +314,7 @@ fn reach(script: &Script, name: &str) -> Vec<(u16, Role)> {
     let mut all = script.summaries.iter();
     let summary = all.find(|s| s.name == name).expect("it is there");
     assert!(summary.unknown.is_some(), "{name}");
-    let all_done = summary.all_it_may_do(script.application.catalog());
+    let all_done = summary.possible_statements(script.application.catalog());
     let accesses = all_done.iter().flat_map(|s| &s.accesses);
     let mut found: Vec<(u16, Role)> = accesses.map(|a| (a.table.0, a.role)).collect();
     found.sort_by_key(|(table, role)| (*table, *role as u8));
@@ -387,7 +387,7 @@ CREATE MATERIALIZED VIEW odder AS SELECT * FROM \"Odd\" WINDOW w AS (ORDER BY id
         let expected: Vec<(u16, Role)> = tables.iter().map(|table| (*table, Role::Read)).collect();
         assert_eq!(reach(&script, "Q"), expected, "{query}");
         let told = script
-            .left_out
+            .skipped
             .iter()
             .find(|left| left.transaction.is_some());
         let meaning = &told.expect("it is told").meaning;

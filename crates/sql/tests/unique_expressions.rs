@@ -17,10 +17,10 @@ fn script(text: &str) -> Script {
 /// Whether the assertion holds of these rows.
 fn holds(index: &str, rows: &str) -> bool {
     let script = script(&format!("{index};"));
-    assert!(script.left_out.len() <= 1, "{index}: {:?}", script.left_out);
+    assert!(script.skipped.len() <= 1, "{index}: {:?}", script.skipped);
     let application = &script.application;
     let [assertion] = application.assertions() else {
-        panic!("{index}: {:?}", script.left_out);
+        panic!("{index}: {:?}", script.skipped);
     };
     let mut store = Store::new(application);
     let mut transaction = store.begin();

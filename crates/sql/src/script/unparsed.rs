@@ -1,15 +1,17 @@
-//! What is not understood, told so that it makes nothing safe: whatever a text names, it may read and
-//! write, all of it.
+//! Upper bounds of what text that was not analysed may do: it may read and write every table that it names, whole.
+//!
+//! Skipped transactions, triggers and constraints count towards the verdicts through these bounds, so that
+//! skipping them never makes an application look safer than it is.
 
 use std::sync::Arc;
 
 use anabranch_types::{ColumnIndex, TableId, TableSchema};
 
 use super::{
-    lost::{Lost, declared, is_cascade, is_policy, is_trigger_function, routine},
-    peculiar::Peculiar,
+    column_properties::ColumnProperties,
     scan::{Part, words},
     tokens::{Token, begin, closing, listed, name_of, tokens},
+    undeclared::{Undeclared, declared, is_cascade, is_policy, is_trigger_function, routine},
 };
 use crate::{
     bind::builtin::is_builtin,
@@ -21,87 +23,93 @@ use crate::{
     },
 };
 
-/// A transaction type of which something is not understood.
+/// A transaction type that was not analysed, or not completely.
 #[derive(Clone, Debug)]
-pub(super) struct Unknown {
+pub(super) struct Unparsed {
     pub(super) name: String,
     pub(super) span: Span,
-    /// What is wrong with it.
+    /// Why it was not analysed.
     pub(super) reason: String,
     /// The texts of its statements.
-    pub(super) statements: Vec<Text>,
-    /// Whether that is a whole routine, whose words are of several statements.
+    pub(super) statements: Vec<StatementText>,
+    /// Whether the text is a whole routine, and so holds the words of several statements.
     pub(super) whole: bool,
 }
 
 /// A statement's text.
 #[derive(Clone, Debug)]
-pub(super) struct Text {
+pub(super) struct StatementText {
     pub(super) text: String,
-    /// Whether more of it follows that nobody knows.
+    /// Whether the text is only the known part of a statement.
     pub(super) cut: bool,
 }
 
-impl Text {
-    /// A text of which nothing is missing.
-    pub(super) fn whole(text: &str) -> Text {
-        Text {
+impl StatementText {
+    /// A complete text.
+    pub(super) fn whole(text: &str) -> StatementText {
+        StatementText {
             text: text.to_owned(),
             cut: false,
         }
     }
 }
 
-/// What a text may do.
+/// The most that a text may do.
 #[derive(Clone, Debug, PartialEq)]
-enum Reach {
-    /// Read these.
+enum Effects {
+    /// Read these tables.
     Reads(Vec<TableId>),
-    /// Anything to these.
+    /// Read and write these tables in any way.
     Any(Vec<TableId>),
-    /// Read these, and of one of them only so much.
+    /// Read these tables, and write one of them in one way.
     Only {
         reads: Vec<TableId>,
         target: TableId,
         role: Role,
-        /// What of it an UPDATE may write.
+        /// The columns of it that an UPDATE may write.
         updates: Vec<ColumnIndex>,
     },
 }
 
-impl Unknown {
-    /// All that it may do. `lost` are declarations that are left out, `declares` is whether routines are
-    /// declared beside what clients run, `numbers` the next statement's number.
+impl Unparsed {
+    /// The most that the transaction may do. `undeclared` are the skipped declarations, `declares` is whether there are
+    /// routines beside what clients run, `numbers` the next statement's number.
     pub(super) fn summary(
         &self,
         catalog: &Catalog,
-        lost: &Lost<'_>,
+        undeclared: &Undeclared<'_>,
         declares: bool,
         numbers: &mut u32,
     ) -> TransactionSummary {
-        let mut reaches: Vec<Reach> = Vec::new();
-        for Text { text, cut } in &self.statements {
+        let mut all_effects: Vec<Effects> = Vec::new();
+        for StatementText { text, cut } in &self.statements {
             let more = match cut {
-                true => cut_reach(text, catalog, lost, declares),
-                false => vec![reach(text, catalog, lost, self.whole, Some(&self.name))],
+                true => fragment_effects(text, catalog, undeclared, declares),
+                false => vec![possible_effects(
+                    text,
+                    catalog,
+                    undeclared,
+                    self.whole,
+                    Some(&self.name),
+                )],
             };
-            for reach in more {
-                if !reaches.contains(&reach) {
-                    reaches.push(reach);
+            for possible_effects in more {
+                if !all_effects.contains(&possible_effects) {
+                    all_effects.push(possible_effects);
                 }
             }
         }
-        // Who may do anything to everything may do no more besides.
+        // Any effect on every table includes all others.
         let everything = catalog.schema.tables.len();
-        let is_all = |reach: &Reach| matches!(reach, Reach::Any(all) if all.len() == everything);
-        let does_anything = reaches.iter().any(is_all);
-        let only_reads = reaches.iter().all(|r| matches!(r, Reach::Reads(_)));
+        let is_all = |possible_effects: &Effects| matches!(possible_effects, Effects::Any(all) if all.len() == everything);
+        let does_anything = all_effects.iter().any(is_all);
+        let only_reads = all_effects.iter().all(|r| matches!(r, Effects::Reads(_)));
         if does_anything {
-            reaches.clear();
+            all_effects.clear();
         }
-        let statements = reaches
+        let statements = all_effects
             .iter()
-            .map(|reach| statement(catalog, reach, self.span, numbers))
+            .map(|possible_effects| statement(catalog, possible_effects, self.span, numbers))
             .collect();
         TransactionSummary {
             name: self.name.clone(),
@@ -118,8 +126,8 @@ impl Unknown {
 }
 
 impl TransactionSummary {
-    /// Its statements; behind them, where it may do anything to every table, one that does.
-    pub fn all_it_may_do(&self, catalog: &Catalog) -> Vec<StatementSummary> {
+    /// Its statements, followed by [`anything`] where it may do anything to every table.
+    pub fn possible_statements(&self, catalog: &Catalog) -> Vec<StatementSummary> {
         let mut statements = self.statements.clone();
         if self.does_anything {
             let numbers = statements.iter().map(|of| of.id.0 + 1);
@@ -132,17 +140,22 @@ impl TransactionSummary {
 
 /// A statement that may do anything to every table.
 pub fn anything(catalog: &Catalog, span: Span, id: StatementId) -> StatementSummary {
-    let reach = Reach::Any(everything(catalog));
+    let possible_effects = Effects::Any(everything(catalog));
     let StatementId(mut number) = id;
-    statement(catalog, &reach, span, &mut number)
+    statement(catalog, &possible_effects, span, &mut number)
 }
 
 fn everything(catalog: &Catalog) -> Vec<TableId> {
     catalog.schema.tables.iter().map(|t| t.id).collect()
 }
 
-/// A statement that may do that.
-fn statement(catalog: &Catalog, reach: &Reach, span: Span, numbers: &mut u32) -> StatementSummary {
+/// A statement with these effects.
+fn statement(
+    catalog: &Catalog,
+    possible_effects: &Effects,
+    span: Span,
+    numbers: &mut u32,
+) -> StatementSummary {
     let id = StatementId(*numbers);
     *numbers += 1;
     const ALL: [Role; 4] = [Role::Read, Role::Insert, Role::Update, Role::Delete];
@@ -153,16 +166,16 @@ fn statement(catalog: &Catalog, reach: &Reach, span: Span, numbers: &mut u32) ->
             .collect()
     };
     let mut done: Vec<(TableId, Role, Vec<ColumnIndex>)> = Vec::new();
-    match reach {
-        Reach::Reads(tables) => {
+    match possible_effects {
+        Effects::Reads(tables) => {
             done.extend(tables.iter().map(|table| (*table, Role::Read, Vec::new())));
         }
-        Reach::Any(tables) => {
+        Effects::Any(tables) => {
             for table in tables {
                 done.extend(ALL.map(|role| (*table, role, columns(*table))));
             }
         }
-        Reach::Only {
+        Effects::Only {
             reads,
             target,
             role,
@@ -218,44 +231,53 @@ fn statement(catalog: &Catalog, reach: &Reach, span: Span, numbers: &mut u32) ->
     }
 }
 
-/// What a text may reach by the names in it.
-fn reach(text: &str, catalog: &Catalog, lost: &Lost<'_>, whole: bool, own: Option<&str>) -> Reach {
+/// The most that a text may do, judged by the names in it.
+fn possible_effects(
+    text: &str,
+    catalog: &Catalog,
+    undeclared: &Undeclared<'_>,
+    whole: bool,
+    own: Option<&str>,
+) -> Effects {
     const WRITING: [&str; 13] = [
         "insert", "update", "delete", "merge", "truncate", "call", "execute", "do", "copy",
         "perform", "replace", "nextval", "setval",
     ];
-    // Those whose effects are not where their names are.
+    // Words with effects on tables that the text need not name.
     const ELSEWHERE: [&str; 4] = ["execute", "truncate", "prepare", "perform"];
-    // What holds rows, and does nothing.
+    // Declarations that hold rows and run nothing.
     const IS_DATA: [&str; 2] = ["table", "view"];
     let mut named: Vec<String> = words(text).collect();
-    lost.through_views(&mut named);
+    undeclared.through_views(&mut named);
     let names = |name: &str| named.iter().any(|word| word == name);
     let everything = || catalog.schema.tables.iter().map(|t| t.id).collect();
     let routines = catalog.procedures.iter().map(|p| p.name.as_str());
     let is_own = |name: &str| own == Some(name);
     let calls = routines.filter(|name| !is_own(name)).any(names)
-        || lost
+        || undeclared
             .declared()
             .any(|(kind, name)| !IS_DATA.contains(&kind) && !is_own(name) && names(name));
-    // In a string, a body hides what it does from who looks for words alone.
+    // A body in a string: its words are inside the quotes.
     let body = || text.contains("$$") || whole && text.contains('\'');
     let inside = || {
         let unquoted = text.replace(['\'', '$'], " ");
-        let strange = calls_strange(&unquoted, catalog, lost, own);
+        let strange = calls_unknown_function(&unquoted, catalog, undeclared, own);
         let mut inside: Vec<String> = words(&unquoted).collect();
-        lost.through_views(&mut inside);
+        undeclared.through_views(&mut inside);
         (inside, strange)
     };
     let (named, strange) = match body() {
         true => inside(),
-        false => (named.clone(), calls_strange(text, catalog, lost, own)),
+        false => (
+            named.clone(),
+            calls_unknown_function(text, catalog, undeclared, own),
+        ),
     };
     let names = |name: &str| named.iter().any(|word| word.eq_ignore_ascii_case(name));
     let strange = strange
-        || lost
-            .views()
-            .any(|(name, query)| names(name) && calls_strange(query, catalog, lost, own));
+        || undeclared.views().any(|(name, query)| {
+            names(name) && calls_unknown_function(query, catalog, undeclared, own)
+        });
     let tables: Vec<TableId> = catalog
         .schema
         .tables
@@ -264,40 +286,45 @@ fn reach(text: &str, catalog: &Catalog, lost: &Lost<'_>, whole: bool, own: Optio
         .map(|t| t.id)
         .collect();
     let writes = WRITING.iter().any(|word| names(word)) || names("into") && !whole;
-    let of_lost = lost
+    let of_undeclared = undeclared
         .declared()
         .any(|(kind, name)| kind == "table" && names(name));
     let is_block = named.first().is_some_and(|first| first == "do");
     let elsewhere = is_block || ELSEWHERE.iter().any(|word| names(word));
     if whole && is_foreign(text) || elsewhere || calls || strange {
-        Reach::Any(everything())
+        Effects::Any(everything())
     } else if !writes {
-        Reach::Reads(tables)
-    } else if tables.is_empty() && !of_lost {
-        Reach::Any(everything())
+        Effects::Reads(tables)
+    } else if tables.is_empty() && !of_undeclared {
+        Effects::Any(everything())
     } else {
         match of_one(text, catalog).filter(|_| !whole) {
-            Some((target, role, updates)) => Reach::Only {
+            Some((target, role, updates)) => Effects::Only {
                 reads: tables,
                 target,
                 role,
                 updates,
             },
-            None => Reach::Any(tables),
+            None => Effects::Any(tables),
         }
     }
 }
 
-/// What stands in a text for what is not known of it.
+/// Stands in a text for the parts of it that are not known.
 const HOLE: char = '…';
 
-/// Whether a text calls a function that nobody knows: neither declared, nor among those that do nothing.
-fn calls_strange(text: &str, catalog: &Catalog, lost: &Lost<'_>, own: Option<&str>) -> bool {
+/// Whether a text calls an unknown function: neither declared, nor a built-in without effects.
+fn calls_unknown_function(
+    text: &str,
+    catalog: &Catalog,
+    undeclared: &Undeclared<'_>,
+    own: Option<&str>,
+) -> bool {
     let all = tokens(text);
     let holds_rows = |name: &str| {
-        let mut lost = lost.declared();
+        let mut undeclared = undeclared.declared();
         catalog.schema.tables.iter().any(|table| table.name == name)
-            || lost.any(|(kind, of)| kind == "table" && of == name)
+            || undeclared.any(|(kind, of)| kind == "table" && of == name)
     };
     (1..all.len())
         .filter(|at| all[*at].is_sign('('))
@@ -339,7 +366,7 @@ fn calls_strange(text: &str, catalog: &Catalog, lost: &Lost<'_>, own: Option<&st
         })
 }
 
-/// The table that an INSERT or an UPDATE writes, and nothing else: its words before the first bracket tell.
+/// The only table that an INSERT or an UPDATE writes, by the words before its first bracket.
 fn of_one(text: &str, catalog: &Catalog) -> Option<(TableId, Role, Vec<ColumnIndex>)> {
     let all = tokens(text);
     // A string without an end may hide anything.
@@ -357,14 +384,14 @@ fn of_one(text: &str, catalog: &Catalog) -> Option<(TableId, Role, Vec<ColumnInd
         () => return None,
     };
     let (name, next) = name_of(&all, at)?;
-    // One table, perhaps by another name: MySQL's UPDATE may change several.
+    // One table, perhaps with an alias: MySQL's UPDATE may change several.
     let is_set = |at: usize| all.get(at).is_some_and(|t| t.is("set"));
     let renamed = next + 1 + usize::from(all.get(next).is_some_and(|t| t.is("as")));
     if role == Role::Update && !is_set(next) && !is_set(renamed) {
         return None;
     }
     let table = catalog.schema.tables.iter().find(|t| t.name == name)?;
-    // A change to a key goes on to those that refer to it.
+    // A change to a key may cascade to the rows that refer to it.
     let goes_on = catalog
         .tables
         .iter()
@@ -427,7 +454,7 @@ fn set(all: &[Token<'_>], table: &TableSchema) -> Option<Vec<ColumnIndex>> {
     (!found.is_empty()).then_some(found)
 }
 
-/// Whether a routine is in a language whose words do not tell what it does.
+/// Whether a routine is in a language other than SQL and PL/pgSQL, where words do not show what it does.
 fn is_foreign(text: &str) -> bool {
     let words: Vec<String> = words(text).collect();
     let mut languages = words.windows(2).filter(|pair| pair[0] == "language");
@@ -439,10 +466,15 @@ fn is_foreign(text: &str) -> bool {
     languages.any(|pair| !known(&pair[1]) && !quoted())
 }
 
-/// What a statement may reach of which not all is known: in the place of what is not stands [`HOLE`]. What it writes is
-/// known where its beginning names it; what it reads may be anything. A hole is taken for a part of the statement:
-/// a name, a condition, a list.
-fn cut_reach(text: &str, catalog: &Catalog, lost: &Lost<'_>, declares: bool) -> Vec<Reach> {
+/// The most that a partly known statement may do; [`HOLE`] stands for the unknown parts. Its beginning may name the
+/// table that it writes; it may read any table. A hole is taken for a part of the statement: a name, a condition, a
+/// list.
+fn fragment_effects(
+    text: &str,
+    catalog: &Catalog,
+    undeclared: &Undeclared<'_>,
+    declares: bool,
+) -> Vec<Effects> {
     let head = text.split(HOLE).next().unwrap_or_default();
     let everything: Vec<TableId> = catalog.schema.tables.iter().map(|t| t.id).collect();
     let known: Vec<String> = words(head).take(3).collect();
@@ -451,45 +483,46 @@ fn cut_reach(text: &str, catalog: &Catalog, lost: &Lost<'_>, declares: bool) -> 
         ("select", _) => None,
         ("update", _) => Some(1),
         ("insert" | "replace", "into") | ("delete", "from") => Some(2),
-        _ => return vec![Reach::Any(everything)],
+        _ => return vec![Effects::Any(everything)],
     };
-    // What is not known may call a routine, which may write; and what is known behind it may be anything.
-    let routines = lost.texts().any(|text| routine(text).is_some());
+    // The unknown part may call a routine, which may write; and the known part after it may be anything.
+    let routines = undeclared.texts().any(|text| routine(text).is_some());
     let filled = text.replace(HOLE, "hole");
     let all = tokens(&filled);
     let is_last = |token: &Token<'_>| token.end == all.last().map_or(0, |last| last.end);
     let goes_on = all
         .iter()
         .any(|token| token.is_sign(';') && !is_last(token));
-    if routines || declares || goes_on || calls_strange(&filled, catalog, lost, None) {
-        return vec![Reach::Any(everything)];
+    if routines || declares || goes_on || calls_unknown_function(&filled, catalog, undeclared, None)
+    {
+        return vec![Effects::Any(everything)];
     }
     let Some(at) = at else {
-        return vec![Reach::Reads(everything)];
+        return vec![Effects::Reads(everything)];
     };
-    // A name that goes on where the text is cut is another's.
+    // A name that continues in the unknown part is another name.
     let ends = head.ends_with(|c: char| c.is_whitespace() || c == '(') || known.len() > at + 1;
     let target = catalog.schema.tables.iter().find(|t| t.name == word(at));
     match target {
-        Some(target) if ends => vec![Reach::Any(vec![target.id]), Reach::Reads(everything)],
-        _ => vec![Reach::Any(everything)],
+        Some(target) if ends => vec![Effects::Any(vec![target.id]), Effects::Reads(everything)],
+        _ => vec![Effects::Any(everything)],
     }
 }
 
-/// A table of whose rows a declaration demands something that is not understood.
+/// A table under a constraint that was not analysed.
 struct Constrained {
     table: TableId,
-    /// The columns that it is about, where it is about each row that is inserted or changed and nothing else.
+    /// The constrained columns, if the constraint is about single inserted or changed rows alone.
     columns: Option<Vec<ColumnIndex>>,
 }
 
 impl Constrained {
-    /// Whether an access may violate what is demanded.
+    /// Whether an access may violate the constraint.
     fn is_violated_by(&self, access: &TableAccess) -> bool {
         let written = |columns: &Vec<ColumnIndex>| match access.role {
             Role::Insert => true,
             Role::Update => access.writes.iter().any(|w| columns.contains(&w.column)),
-            // Fewer rows violate no condition on each of them, and on no two.
+            // Fewer rows violate no condition on single rows, and none on pairs.
             Role::Read | Role::Delete => false,
         };
         let any = access.role != Role::Read;
@@ -497,11 +530,11 @@ impl Constrained {
     }
 }
 
-/// The tables of whose rows a declaration demands something that is not understood.
-fn constrained(text: &str, catalog: &Catalog, lost: &Lost<'_>) -> Vec<Constrained> {
+/// The tables that a skipped declaration constrains.
+fn constrained(text: &str, catalog: &Catalog, undeclared: &Undeclared<'_>) -> Vec<Constrained> {
     let mut all: Vec<String> = words(text).collect();
     if matches!(declared(text), Some((kind, _)) if kind == "assertion") {
-        lost.through_views(&mut all);
+        undeclared.through_views(&mut all);
     }
     let has = |word: &str| all.iter().any(|w| w == word);
     let demands = ["unique", "check", "exclude", "references", "primary"];
@@ -523,7 +556,7 @@ fn constrained(text: &str, catalog: &Catalog, lost: &Lost<'_>) -> Vec<Constraine
         true => has("add") && kinds == 1,
         false => has("index"),
     };
-    // It is about the rows of the table that is named first, one by one, unless that is named again, as a whole row is.
+    // It is about single rows of the table that is named first, unless that is named again, as a whole row is.
     let columns = |table: &TableSchema| {
         let named = (0..).map(ColumnIndex).zip(&table.columns);
         let named = named.filter(|(_, column)| has(&column.name));
@@ -541,9 +574,9 @@ fn constrained(text: &str, catalog: &Catalog, lost: &Lost<'_>) -> Vec<Constraine
         .collect()
 }
 
-/// The same, as words.
-fn constrained_names(text: &str, catalog: &Catalog, lost: &Lost<'_>) -> Option<String> {
-    let found = constrained(text, catalog, lost);
+/// The constrained tables and columns, for a message.
+fn constrained_names(text: &str, catalog: &Catalog, undeclared: &Undeclared<'_>) -> Option<String> {
+    let found = constrained(text, catalog, undeclared);
     let shown = |found: &Constrained| {
         let table = catalog.schema.table(found.table);
         let columns = found.columns.iter().flatten();
@@ -559,17 +592,17 @@ fn constrained_names(text: &str, catalog: &Catalog, lost: &Lost<'_>) -> Option<S
     (!shown.is_empty()).then(|| shown.join(", "))
 }
 
-/// Whoever writes what a declaration that is left out demands something of may violate it.
-pub(super) fn constrain(
+/// Marks as unknown the transactions that may violate a skipped constraint, since they write what it is about.
+pub(super) fn mark_possible_violations(
     declaration: &str,
     catalog: &Catalog,
-    lost: &Lost<'_>,
-    peculiar: &Peculiar,
+    undeclared: &Undeclared<'_>,
+    properties: &ColumnProperties,
     summaries: &mut [TransactionSummary],
 ) {
-    let mut demanded = constrained(declaration, catalog, lost);
-    // Who writes what a column is computed from changes that one, too.
-    for ((table, column), sources) in peculiar.computed(catalog) {
+    let mut demanded = constrained(declaration, catalog, undeclared);
+    // A write to a source of a generated column changes that column, too.
+    for ((table, column), sources) in properties.computed(catalog) {
         for of in demanded.iter_mut().filter(|of| of.table == table) {
             let columns = of.columns.iter_mut();
             columns
@@ -588,8 +621,8 @@ pub(super) fn constrain(
     }
 }
 
-/// What it means that a declaration is left out.
-pub(super) fn meaning(text: &str, catalog: &Catalog, lost: &Lost<'_>) -> String {
+/// The consequence of skipping a declaration.
+pub(super) fn meaning(text: &str, catalog: &Catalog, undeclared: &Undeclared<'_>) -> String {
     let Some((kind, name)) = declared(text) else {
         return "whatever it declares is not considered".to_owned();
     };
@@ -603,7 +636,7 @@ pub(super) fn meaning(text: &str, catalog: &Catalog, lost: &Lost<'_>) -> String 
         "alter" => (name, altered()),
         _ => (kind, name),
     };
-    if let Some(tables) = constrained_names(text, catalog, lost) {
+    if let Some(tables) = constrained_names(text, catalog, undeclared) {
         return format!("transactions that write {tables} are unknown: they may violate it");
     }
     match kind.as_str() {
@@ -651,7 +684,7 @@ pub(super) fn meaning(text: &str, catalog: &Catalog, lost: &Lost<'_>) -> String 
     }
 }
 
-/// The table that a trigger, a policy or a rule is on; none for a rule about those who read it.
+/// The table of a trigger, a policy or a rule; none for a rule ON SELECT.
 fn on_table(text: &str, catalog: &Catalog) -> Option<TableId> {
     let words: Vec<String> = words(text).collect();
     // `CREATE RULE name AS ON INSERT TO t DO …`, and `… ON t …` elsewhere.
@@ -667,8 +700,8 @@ fn on_table(text: &str, catalog: &Catalog) -> Option<TableId> {
     tables.clone().find(|t| t.name == *name).map(|t| t.id)
 }
 
-/// Whether one statement may do anything to each of these tables: read, insert, delete and change any rows in any way,
-/// however often.
+/// Whether one statement of the transaction may already do anything to each of these tables: read, insert, delete and
+/// change any rows in any way, any number of times.
 fn does_anything_to(tables: &[TableId], catalog: &Catalog, summary: &TransactionSummary) -> bool {
     summary.statements.iter().any(|statement| {
         let any = statement.in_loop && statement.may_leave_out && statement.path.is_empty();
@@ -692,11 +725,11 @@ fn does_anything_to(tables: &[TableId], catalog: &Catalog, summary: &Transaction
     })
 }
 
-/// Whoever writes the table of a trigger does what the trigger may do.
-pub(super) fn fire(
+/// Adds the effects of a trigger to every transaction that writes its table.
+pub(super) fn add_trigger_effects(
     trigger: &str,
     catalog: &Catalog,
-    lost: &Lost<'_>,
+    undeclared: &Undeclared<'_>,
     summaries: &mut [TransactionSummary],
     numbers: &mut u32,
 ) {
@@ -705,7 +738,7 @@ pub(super) fn fire(
         false => on_table(trigger, catalog),
     };
     let called: Vec<String> = words(trigger).collect();
-    let function = lost.texts().find(|text| {
+    let function = undeclared.texts().find(|text| {
         is_trigger_function(text) && declared(text).is_some_and(|(_, name)| called.contains(&name))
     });
     let named: Vec<TableId> = catalog
@@ -719,11 +752,11 @@ pub(super) fn fire(
         _ if is_cascade(trigger) => named.clone(),
         (Some(on), Some(function)) => {
             let own = declared(function).map(|(_, name)| name);
-            let (Reach::Reads(mut tables)
-            | Reach::Any(mut tables)
-            | Reach::Only {
+            let (Effects::Reads(mut tables)
+            | Effects::Any(mut tables)
+            | Effects::Only {
                 reads: mut tables, ..
-            }) = reach(function, catalog, lost, true, own.as_deref());
+            }) = possible_effects(function, catalog, undeclared, true, own.as_deref());
             if !tables.contains(&on) {
                 tables.push(on);
             }
@@ -742,14 +775,14 @@ pub(super) fn fire(
         let fires = accesses.any(|a| (reads_count || a.role != Role::Read) && concerns(a.table));
         if fires {
             let span = summary.span;
-            // What it may do in any case is not told again: there are types that fire dozens of triggers.
+            // Effects that it has anyway are not added again: there are types that fire dozens of triggers.
             if is_all {
                 summary.does_anything = true;
             } else if !summary.does_anything && !does_anything_to(&tables, catalog, summary) {
-                let reach = Reach::Any(tables.clone());
+                let possible_effects = Effects::Any(tables.clone());
                 summary
                     .statements
-                    .push(statement(catalog, &reach, span, numbers));
+                    .push(statement(catalog, &possible_effects, span, numbers));
             }
             summary.may_end_early = true;
             summary.only_reads = false;

@@ -9,7 +9,7 @@ use crate::script::{
 const VERSION_NEVER: u32 = 999_999;
 
 /// Whether a file declares tables as MySQL does.
-pub(in crate::script) fn speaks(text: &str) -> bool {
+pub(in crate::script) fn is_mysql(text: &str) -> bool {
     const OWN: [&str; 6] = [
         "auto_increment",
         "unsigned",
@@ -320,7 +320,7 @@ mod tests {
             "create table t (a int unsigned)",
             "/*!40101 SET NAMES utf8 */;",
         ] {
-            assert!(speaks(text), "{text}");
+            assert!(is_mysql(text), "{text}");
         }
         for text in [
             "CREATE TABLE t (a text DEFAULT 'auto_increment'); -- not unsigned",
@@ -328,7 +328,7 @@ mod tests {
             "/*! a remark */ CREATE TABLE t (a int);",
             "UPDATE t SET engine = 1;",
         ] {
-            assert!(!speaks(text), "{text}");
+            assert!(!is_mysql(text), "{text}");
         }
     }
 }

@@ -1,22 +1,23 @@
-//! Transaction types that join an application that has been read.
+//! Incremental reading: adds the routines and transactions of one more file to a [`Script`].
 
 use super::{
-    LeftOut, Place, Reader, Script, Written, declarations::Since, group::group, in_order, lost,
-    mysql, numbers, scan::words, unknown::Unknown,
+    FileRange, Reader, Script, Skipped, TransactionSource, declarations::Existing, group::group,
+    in_order, mysql, numbers, scan::words, undeclared, unparsed::Unparsed,
 };
 use crate::{diagnostic::Diagnostic, source::SourceFile};
 
 impl Script {
-    /// Reads one more file, of routines and transactions, beside what is there: which costs what that file costs, and
-    /// not what the application did. What the files before it declare stays as it is, and so does what is left out of
-    /// them: a type that called a routine that was not there stays unknown. Gives the names of the types that joined;
-    /// a name that is taken gets a number.
+    /// Reads one more file of routines and transactions, at the cost of that file alone, and returns the names of its
+    /// transaction types. A name that is taken gets a number.
+    ///
+    /// The earlier files are not read again: what was skipped there stays skipped, so a type that called a routine
+    /// which was missing stays unknown even if this file declares it.
     ///
     /// # Errors
-    /// What is wrong with the file, where nothing is left without it, or that it declares more than new routines: then
-    /// all has to be read again. Places are in a file of its own, one behind those there are. The script stays as it
-    /// was.
-    pub fn join(&mut self, file: SourceFile) -> Result<Vec<String>, Vec<Diagnostic>> {
+    /// The problems in the file, if nothing remains to be analysed without the statements that have them; or that it
+    /// declares something other than new routines, and all files have to be read again. Places in these errors name
+    /// the file by the next free number. The script is unchanged.
+    pub fn add_file(&mut self, file: SourceFile) -> Result<Vec<String>, Vec<Diagnostic>> {
         let mut reader = self.reader.clone();
         let is_mysql = reader.declarations.is_mysql;
         let file = match is_mysql {
@@ -29,7 +30,7 @@ impl Script {
         let number = reader.files.len();
         let grouped = group(&file, &mut reader.taken);
         reader.files.push(file);
-        let place = |range| Place {
+        let place = |range| FileRange {
             file: number,
             range,
         };
@@ -39,24 +40,24 @@ impl Script {
         let declared = grouped.declarations.into_iter().map(place);
         let first_place = reader.declarations.add(declared);
         let groups = grouped.groups.into_iter();
-        let written = groups.map(|group| Written::Script {
+        let written = groups.map(|group| TransactionSource::Script {
             file: number,
             group,
         });
-        let written: Vec<Written> = written.collect();
+        let written: Vec<TransactionSource> = written.collect();
         let has_clients = self.has_clients || !written.is_empty();
         let first_statement = numbers(&self.summaries);
-        let since = Since {
+        let existing = Existing {
             application: &self.application,
             file: number,
             place: first_place,
             first_statement,
         };
-        let base = reader.base(Some(&since))?;
-        let mut left_out: Vec<(Place, LeftOut)> = reader.told(&base, number);
+        let base = reader.base(Some(&existing))?;
+        let mut skipped: Vec<(FileRange, Skipped)> = reader.skipped_declarations(&base, number);
         let routines = reader.routines(number);
         let read = reader.transactions(base, written, first_statement)?;
-        let unknown: Vec<Unknown> = routines.into_iter().chain(read.unknown).collect();
+        let unknown: Vec<Unparsed> = routines.into_iter().chain(read.unknown).collect();
         let there = self.application.summaries().len();
         let summaries = read.application.summaries()[there..].to_vec();
         let mut next = numbers(&summaries).max(first_statement);
@@ -66,33 +67,33 @@ impl Script {
             (&read.known, &unknown),
             &mut next,
         );
-        left_out.extend(read.left_out);
-        left_out.extend(reader.not_understood(&read.application, &read.known, number));
+        skipped.extend(read.skipped);
+        skipped.extend(reader.opaque_expressions(&read.application, &read.known, number));
         let names = joined.iter().map(|summary| summary.name.clone()).collect();
-        let left_out = in_order(left_out, &joined);
-        // Those that are not understood stay behind the others.
+        let skipped = in_order(skipped, &joined);
+        // Types that were not analysed stay last.
         let behind = joined.split_off(read.application.summaries().len() - there);
         self.summaries.splice(there..there, joined);
         self.summaries.extend(behind);
         self.has_clients = has_clients;
-        self.left_out.extend(left_out);
+        self.skipped.extend(skipped);
         self.application = read.application;
         self.reader = reader;
         Ok(names)
     }
 
-    /// Whether a declaration adds a routine, or changes nothing.
-    fn adds_only(&self, reader: &Reader, place: &Place) -> Result<(), Vec<Diagnostic>> {
+    /// Checks that a declaration adds a routine, or changes nothing.
+    fn adds_only(&self, reader: &Reader, place: &FileRange) -> Result<(), Vec<Diagnostic>> {
         const HARMLESS: [&str; 5] = ["comment", "grant", "revoke", "set", "reset"];
         let text = reader.text(place);
-        let message = match lost::routine(text) {
+        let message = match undeclared::routine(text) {
             None if words(text)
                 .next()
                 .is_some_and(|word| HARMLESS.iter().any(|one| one.eq_ignore_ascii_case(&word))) =>
             {
                 return Ok(());
             }
-            None => "this declares something else than a routine".to_owned(),
+            None => "this declares something other than a routine".to_owned(),
             Some(name) if self.summaries.iter().all(|of| of.name != name) => return Ok(()),
             Some(name) => format!("\"{name}\" exists already"),
         };

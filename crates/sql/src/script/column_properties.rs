@@ -1,45 +1,45 @@
-//! What files say of columns that the words they are read in do not.
+//! Column properties that the parser's types cannot express: collation, generated columns, columns set by triggers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_types::{ColumnIndex, TableId};
 
-use super::order::{Columns, forget_equality, forget_less, named};
+use super::collation::{ColumnNames, forget_equality, forget_order_conditions, named};
 use crate::{
     catalog::Catalog,
     summary::{ColumnWrite, Role, TableAccess, Term, TransactionSummary, WriteClass},
 };
 
-/// What is peculiar about columns, by the names of table and column.
+/// Such properties, by the names of table and column.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Peculiar {
-    /// Columns whose values are equal otherwise than text is: text without regard to case, and what is of a type
-    /// that there is none of here.
-    pub(super) equal_otherwise: Columns,
-    /// Columns that order their values otherwise than text.
-    pub(super) ordered_otherwise: Columns,
-    /// Columns that every UPDATE of their row sets to the time, unless it sets them itself.
-    pub(super) stamped: Columns,
-    /// Columns that every UPDATE of their row sets to the time, whatever it sets them to itself.
-    pub(super) stamped_anyway: Columns,
-    /// Columns that every INSERT sets to the time.
-    pub(super) stamped_at_first: Columns,
-    /// Columns whose DEFAULT may be any value.
-    pub(super) defaulted: Columns,
-    /// Columns that the database computes from these others of their row.
+pub(super) struct ColumnProperties {
+    /// Columns with an equality other than that of text: case-insensitive text, and types that the catalog does not
+    /// have.
+    pub(super) equal_otherwise: ColumnNames,
+    /// Columns with an order other than that of text.
+    pub(super) ordered_otherwise: ColumnNames,
+    /// Columns that every UPDATE of their row sets to the current time, unless it assigns them itself.
+    pub(super) set_on_update: ColumnNames,
+    /// Columns that every UPDATE of their row sets to the current time, even if it assigns them itself.
+    pub(super) always_set_on_update: ColumnNames,
+    /// Columns that every INSERT sets to the current time.
+    pub(super) set_on_insert: ColumnNames,
+    /// Columns with a DEFAULT that may be any value.
+    pub(super) defaulted: ColumnNames,
+    /// Generated columns, with the columns of their row that they are computed from.
     pub(super) generated: BTreeMap<(String, String), Vec<String>>,
     /// The columns of tables.
     pub(super) columns: BTreeMap<String, BTreeSet<String>>,
-    /// Tables and views that are declared.
+    /// The declared tables and views.
     pub(super) declared: BTreeSet<String>,
 }
 
-impl Peculiar {
-    /// Makes summaries true of such columns.
+impl ColumnProperties {
+    /// Applies these properties to the summaries.
     pub(super) fn correct(&self, summaries: &mut [TransactionSummary], catalog: &Catalog) {
-        let stamped = named(catalog, &self.stamped);
-        let anyway = named(catalog, &self.stamped_anyway);
-        let at_first = named(catalog, &self.stamped_at_first);
+        let set_on_update = named(catalog, &self.set_on_update);
+        let anyway = named(catalog, &self.always_set_on_update);
+        let at_first = named(catalog, &self.set_on_insert);
         let defaulted = named(catalog, &self.defaulted);
         let generated = self.computed(catalog);
         for access in summaries
@@ -52,7 +52,7 @@ impl Peculiar {
                     access.writes.retain(|write| write.column != *column);
                 }
             }
-            for (table, column) in stamped.union(&anyway) {
+            for (table, column) in set_on_update.union(&anyway) {
                 stamp(access, *table, *column);
             }
             if access.role == Role::Insert {
@@ -80,12 +80,12 @@ impl Peculiar {
                 }
             }
         }
-        // Constants are forgotten last: a default's must be seen.
+        // Constants go last, since the steps above look for those of defaults.
         forget_equality(summaries, catalog, &self.equal_otherwise);
-        forget_less(summaries, catalog, &self.ordered_otherwise);
+        forget_order_conditions(summaries, catalog, &self.ordered_otherwise);
     }
 
-    /// The generated columns that there are, and what they are computed from.
+    /// The generated columns in the catalog, with the columns that they are computed from.
     pub(super) fn computed(
         &self,
         catalog: &Catalog,
@@ -101,7 +101,7 @@ impl Peculiar {
     }
 }
 
-/// An UPDATE of a table writes this column, too.
+/// Adds a write of this column to an UPDATE of its table.
 fn stamp(access: &mut TableAccess, table: TableId, column: ColumnIndex) {
     let written = |access: &TableAccess| access.writes.iter().any(|w| w.column == column);
     if access.role == Role::Update && access.table == table && !written(access) {
