@@ -1,10 +1,9 @@
 //! What each transaction type does to each table: the facts that every rule starts from.
 //!
-//! A type's summary lists the tables of each statement; here the effects that the catalog adds
-//! (rows that a cascade deletes or changes) are put beside them, terms are followed back to the
-//! parameters they come from, and for each table it is noted who inserts, deletes and updates
-//! which column. Analysis is closed-world: a column is *settled* when no type updates it, and a row
-//! is there for good when no type deletes from its table.
+//! A type's summary lists the tables of each statement. The footprint adds the effects that follow from the catalog
+//! (rows that a cascade deletes or changes), follows terms back to the parameters they come from, and records for
+//! each table which types insert, delete and update which column. Analysis is closed-world: a column is *settled*
+//! if no type updates it, and a row exists for good if no type deletes from its table.
 
 use anabranch_sql::catalog::{Catalog, ForeignKey, ReferentialAction};
 use anabranch_sql::summary::{
@@ -15,40 +14,40 @@ use anabranch_types::{ColumnIndex, TableId, TableSchema, Value};
 
 use crate::sign::{Sign, Signs};
 
-/// How many terms a term is followed to.
+/// The most terms that one term is followed to.
 const STEPS_MAX: usize = 16;
 
-/// How many effects of cascades are listed for one deletion; each table stands once at most.
+/// The most cascaded effects of one deletion; each table counts once at most.
 const CASCADES_MAX: usize = 1_000;
 
-/// One table touched by one statement of one transaction type.
+/// An access of one statement of one transaction type to one table.
 #[derive(Clone, Debug)]
 pub(crate) struct Action {
     /// The type, as an index into [`Footprint::types`].
     pub(crate) owner: usize,
     /// The statement.
     pub(crate) statement: StatementId,
-    /// Which of the statement's accesses it is (or, where a foreign key's action does it, follows from).
+    /// The index of the access in the statement (for a foreign key's action: of the access that it follows from).
     pub(crate) place: usize,
-    /// What it does. Terms are resolved (see [`resolve`]).
+    /// The access. Terms are resolved (see [`resolve`]).
     pub(crate) access: TableAccess,
     /// How the statement's result is used.
     pub(crate) result: ResultUse,
-    /// Whether the statement's UPDATE can be evaluated by the row's owner at commit.
+    /// Whether the statement's UPDATE can be deferred to the row's owner.
     pub(crate) deferral: Deferral,
-    /// Whether the statement may run more than once a call.
+    /// Whether the statement may run more than once in a call.
     pub(crate) in_loop: bool,
     /// Whether the statement writes anything.
     pub(crate) writing: bool,
     /// Whether a foreign key's action does this, not the statement itself.
     pub(crate) cascaded: bool,
-    /// Whether this is what a row takes along to another key: its other columns, as they were where it was moved.
+    /// Whether this is the implicit write of a row's other columns when an UPDATE changes its primary key.
     pub(crate) carried: bool,
 }
 
 impl Action {
-    /// The term that fixes `column` in every row touched: what is inserted, or what the WHERE
-    /// clause demands it to equal.
+    /// The term that fixes `column` in every row accessed: the inserted value, or the value that the WHERE clause
+    /// requires.
     pub(crate) fn fixed(&self, column: ColumnIndex) -> Option<&Term> {
         if self.access.role == Role::Insert {
             return match &self.write(column)?.class {
@@ -75,7 +74,7 @@ impl Action {
     }
 }
 
-/// Who does what to one table.
+/// Which types write one table, and how.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableFacts {
     /// Types that insert, delete, or update at least one column; each ascending and once.
@@ -84,7 +83,8 @@ pub(crate) struct TableFacts {
     pub(crate) deleters: Vec<usize>,
     /// Types that update each column.
     pub(crate) updaters: Vec<Vec<usize>>,
-    /// Whether a row may go and another come under its key: what was read of the one is not so of the other.
+    /// Whether a row may be deleted and another inserted under its key: what was read of the first then does not
+    /// hold of the second.
     pub(crate) rows_come_again: bool,
 }
 
@@ -102,14 +102,14 @@ impl TableFacts {
 pub(crate) struct TypeFootprint<'a> {
     /// Its summary.
     pub(crate) summary: &'a TransactionSummary,
-    /// All it does, statement by statement.
+    /// Its accesses, statement by statement.
     pub(crate) actions: Vec<Action>,
 }
 
-/// Everything that the application's transaction types do.
+/// The footprints of all transaction types of an application.
 #[derive(Clone, Debug)]
 pub(crate) struct Footprint<'a> {
-    /// What is declared.
+    /// The declarations.
     pub(crate) catalog: &'a Catalog,
     /// The types, in order of declaration.
     pub(crate) types: Vec<TypeFootprint<'a>>,
@@ -119,8 +119,8 @@ pub(crate) struct Footprint<'a> {
 }
 
 impl<'a> Footprint<'a> {
-    /// Gathers what `summaries` do to the tables of `catalog`. Accesses to tables or columns that
-    /// the catalog does not have are left out: the binder has refused them before.
+    /// Collects what `summaries` do to the tables of `catalog`. Accesses to tables or columns that the catalog does
+    /// not have are skipped: the binder has refused them before.
     pub(crate) fn new(catalog: &'a Catalog, summaries: &'a [TransactionSummary]) -> Footprint<'a> {
         let types = summaries
             .iter()
@@ -165,7 +165,7 @@ impl<'a> Footprint<'a> {
                 Role::Read => {}
                 Role::Insert => note(&mut facts.inserters, action.owner),
                 Role::Delete => note(&mut facts.deleters, action.owner),
-                // What a row takes along does not change.
+                // Columns that move with their row do not change.
                 Role::Update if action.carried => {}
                 Role::Update => {
                     for write in &action.access.writes {
@@ -177,12 +177,12 @@ impl<'a> Footprint<'a> {
         tables
     }
 
-    /// Everything that every type does.
+    /// The accesses of all types.
     pub(crate) fn actions(&self) -> impl Iterator<Item = &Action> {
         self.types.iter().flat_map(|t| &t.actions)
     }
 
-    /// What one type does to one table.
+    /// The accesses of one type to one table.
     pub(crate) fn on(&self, owner: usize, table: TableId) -> impl Iterator<Item = &Action> {
         self.types[owner]
             .actions
@@ -190,34 +190,34 @@ impl<'a> Footprint<'a> {
             .filter(move |a| a.access.table == table)
     }
 
-    /// What any type does to one table.
+    /// The accesses of all types to one table.
     pub(crate) fn on_table(&self, table: TableId) -> impl Iterator<Item = &Action> {
         self.actions().filter(move |a| a.access.table == table)
     }
 
-    /// The table as the rooms below see it.
+    /// The table's schema.
     pub(crate) fn table(&self, table: TableId) -> &TableSchema {
         self.catalog.schema.table(table)
     }
 
-    /// Who does what to it.
+    /// Which types write the table, and how.
     pub(crate) fn facts(&self, table: TableId) -> &TableFacts {
         &self.tables[table.index()]
     }
 
-    /// Whether no type changes the column of a row that is there.
+    /// Whether no type changes the column in an existing row.
     pub(crate) fn is_settled(&self, table: TableId, column: ColumnIndex) -> bool {
         self.facts(table).updaters[column.index()].is_empty()
     }
 
-    /// Whether the column may be another one day in the row of that key: some type changes it, or the row goes and
-    /// comes again.
+    /// Whether the column's value under a key may change: some type updates it, or a row may be deleted and
+    /// inserted again.
     pub(crate) fn may_be_another(&self, table: TableId, column: ColumnIndex) -> bool {
         !self.is_settled(table, column) || self.facts(table).rows_come_again
     }
 
-    /// Whether the plan has an UPDATE evaluated by the row's owner at commit. One that is read first
-    /// only where nobody changes what it returns of the row: else that would have to be ordered.
+    /// Whether the plan defers an UPDATE to the row's owner. An UPDATE that returns columns is deferred only if no
+    /// type changes these columns: else reading them would have to be ordered.
     pub(crate) fn is_deferred(&self, deferral: Deferral, access: &TableAccess) -> bool {
         match deferral {
             Deferral::None => false,
@@ -229,8 +229,8 @@ impl<'a> Footprint<'a> {
         }
     }
 
-    /// Whether an INSERT may put a row where another of the same key was: the key is not new, and some
-    /// type takes rows away or changes their keys.
+    /// Whether an INSERT may reuse the key of an earlier row: the key is not generated, and some type deletes rows
+    /// or changes their keys.
     pub(crate) fn may_replace(&self, insert: &Action) -> bool {
         let table = insert.access.table;
         let key = &self.table(table).primary_key;
@@ -241,14 +241,14 @@ impl<'a> Footprint<'a> {
                 || key.iter().any(|c| !self.is_settled(table, *c)))
     }
 
-    /// `table.column`, for people.
+    /// The column as `table.column`.
     pub(crate) fn column_name(&self, table: TableId, column: ColumnIndex) -> String {
         let table = self.table(table);
         format!("{}.{}", table.name, table.columns[column.index()].name)
     }
 
-    /// Whether an UPDATE changes what another computes a column of the same row from: what the owner of
-    /// the row makes of it then is not what was checked.
+    /// Whether an UPDATE changes a column from which another computes `column` of the same row: the owner then
+    /// computes another value than the one that was checked.
     pub(crate) fn feeds(&self, action: &Action, column: ColumnIndex) -> bool {
         let computed = |a: &Action| {
             a.write(column)
@@ -262,7 +262,7 @@ impl<'a> Footprint<'a> {
             })
     }
 
-    /// What is known of the sign of a term of `owner`.
+    /// The sign of a term of `owner`, as far as it is known.
     pub(crate) fn sign(&self, owner: usize, term: &Term) -> Sign {
         self.signs.of(owner, self.types[owner].summary, term)
     }
@@ -282,8 +282,8 @@ impl<'a> Footprint<'a> {
         &self.types[owner].summary.name
     }
 
-    /// The UPDATE of `owner` that increments `column` in statement `statement`, with the step; none
-    /// where the step is not a constant.
+    /// The UPDATE of `owner` that increments `column` in statement `statement`, with the step; `None` if the step
+    /// is not a constant.
     pub(crate) fn increment(
         &self,
         owner: usize,
@@ -342,7 +342,7 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
             };
             let first = actions.len();
             actions.push(action);
-            // Of anything, what follows from a deletion is a part.
+            // Cascades are part of what such a type may do anyway.
             if !summary.does_anything {
                 let deleted = actions.last().expect("it was just pushed");
                 let cascades = cascades_of(catalog, deleted);
@@ -356,8 +356,8 @@ fn actions_of(catalog: &Catalog, owner: usize, summary: &TransactionSummary) -> 
     actions
 }
 
-/// What rows take along whose primary key an UPDATE changes. To whoever merges they are new rows: what others have done
-/// meanwhile to those that they were is lost.
+/// The columns that an UPDATE of the primary key writes implicitly. Merging treats the moved rows as new ones:
+/// concurrent changes of the old rows are lost.
 fn carried(catalog: &Catalog, update: &Action) -> Option<Action> {
     let table = catalog.schema.table(update.access.table);
     let is_key = |column: &ColumnIndex| table.primary_key.contains(column);
@@ -388,7 +388,7 @@ fn carried(catalog: &Catalog, update: &Action) -> Option<Action> {
     })
 }
 
-/// How a statement's result is used: a row of it that another statement names is used at least.
+/// How a statement's result is used: as *used* if another statement refers to its rows.
 fn result_use(summary: &TransactionSummary, statement: &StatementSummary) -> ResultUse {
     let of_it = |term: &Term| {
         matches!(term, Term::Column { statement: s, .. } | Term::Aggregate { statement: s, .. }
@@ -424,8 +424,8 @@ fn is_known(catalog: &Catalog, access: &TableAccess) -> bool {
         && access.conditions.iter().all(|c| fits(c.column))
 }
 
-/// Follows a column that was read to what the reading statement demands it to equal, through joins:
-/// of all that it equals, the term that says most.
+/// Follows a column that was read through the equalities of the reading statement, joins included, and returns the
+/// most informative of the terms that it equals.
 fn resolve(summary: &TransactionSummary, term: &Term) -> Term {
     let mut equal = vec![term.clone()];
     let mut next = 0;
@@ -445,14 +445,14 @@ fn resolve(summary: &TransactionSummary, term: &Term) -> Term {
         for condition in conditions {
             let equals = condition.column == column && condition.comparison == Comparison::Equal;
             if equals && !equal.contains(&condition.term) && equal.len() < STEPS_MAX {
-                // Columns stand before what they lead to, so that all of them are followed.
+                // Columns come before the terms that they lead to, so that all of them are followed.
                 let is_column = matches!(condition.term, Term::Column { .. });
                 let place = if is_column { next } else { equal.len() };
                 equal.insert(place, condition.term.clone());
             }
         }
     }
-    // Of columns that are equal the one that is read first: so two ways to one value are told alike.
+    // Among equal columns the one that is read first, so that two ways to one value resolve alike.
     let first = |term: &Term| match term {
         Term::Column {
             statement, access, ..
@@ -465,7 +465,7 @@ fn resolve(summary: &TransactionSummary, term: &Term) -> Term {
         .unwrap_or_else(|| term.clone())
 }
 
-/// How much a term says, from the most.
+/// How informative a term is: 0 is best.
 fn telling(term: &Term) -> u8 {
     match term {
         Term::Parameter(_) => 0,
@@ -478,8 +478,8 @@ fn telling(term: &Term) -> u8 {
     }
 }
 
-/// The deletions and updates that foreign keys add to a deletion or to a change of keys, through
-/// all levels. Rows of one table that are reached in two ways satisfy only what both ways demand.
+/// The deletions and updates that foreign keys add to a deletion or to a change of keys, through all levels. Rows
+/// of one table that are reached in two ways satisfy only the conditions of both.
 fn cascades_of(catalog: &Catalog, action: &Action) -> Vec<Action> {
     let mut found: Vec<Action> = Vec::new();
     let mut pending = vec![action.clone()];
@@ -517,7 +517,7 @@ fn cascades_of(catalog: &Catalog, action: &Action) -> Vec<Action> {
     found
 }
 
-/// What a foreign key of `child` adds to what is done to its parent.
+/// The action of a foreign key of `child` on a write to its parent.
 fn cascade(parent: &Action, child: TableId, key: &ForeignKey) -> Option<Action> {
     let columns = || key.columns.iter().zip(&key.parent_columns);
     let all = |class: WriteClass| -> Vec<ColumnWrite> {
@@ -540,7 +540,7 @@ fn cascade(parent: &Action, child: TableId, key: &ForeignKey) -> Option<Action> 
         ReferentialAction::NoAction | ReferentialAction::Restrict => return None,
         ReferentialAction::Cascade if gone => (Role::Delete, Vec::new()),
         ReferentialAction::Cascade => {
-            // The columns follow those of the parent that change.
+            // The child's columns follow the parent's columns that change.
             let follow = |(column, of_parent): (&ColumnIndex, &ColumnIndex)| {
                 let class = match &parent.write(*of_parent)?.class {
                     WriteClass::Assign(term) => WriteClass::Assign(term.clone()),

@@ -1,8 +1,8 @@
-//! From what has to be ordered to the guards of each type.
+//! Turns requirements into the guards of each type.
 //!
-//! Types that are ordered for the same invariant on the same item must name it alike, so its key is
-//! what all of them know of it: fewer columns make a coarser guard, never a hole. What a type needs
-//! on the same item by the same key, for several invariants, is one guard.
+//! Types that are ordered for the same invariant on the same item must name it alike, so the guard's key has only
+//! the columns that all of them know: fewer columns make a coarser guard, never a hole. Requirements of one type on
+//! the same item by the same key, for several invariants, become one guard.
 
 use anabranch_sql::summary::Term;
 use anabranch_types::ColumnIndex;
@@ -13,10 +13,10 @@ use crate::plan::{Guard, GuardKeeping, GuardKey};
 use crate::rule::Need;
 use crate::term::describe;
 
-/// A guard of one type, with what the plan does not show.
+/// A guard of one type, with the terms of its key.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
-    /// It as the plan shows it.
+    /// The guard as it is in the plan.
     pub(crate) guard: Guard,
     /// The values of its key, in order.
     pub(crate) terms: Vec<Term>,
@@ -59,7 +59,7 @@ pub(crate) fn guards(footprint: &Footprint<'_>, wanted: &[Wanted]) -> Vec<Vec<He
     held
 }
 
-/// A guard on a row covers those on its columns that are held like it: one is enough.
+/// Merges guards on columns into a guard on their row that is kept in the same way.
 fn join_rows(guards: &mut Vec<Held>) {
     let covers = |row: &Held, column: &Held| {
         row.item().is_none()
@@ -122,7 +122,7 @@ impl Held {
         Held { guard, terms }
     }
 
-    /// The item's name if it is a column.
+    /// The item's name, if it is a column.
     fn item(&self) -> Option<String> {
         self.guard
             .item
@@ -130,7 +130,7 @@ impl Held {
             .then(|| self.guard.item.clone())
     }
 
-    /// Takes the invariants and the statements of another.
+    /// Adds the invariants and statements of another guard.
     pub(crate) fn take_over(&mut self, other: &Held) {
         let (mine, theirs) = (&mut self.guard, &other.guard);
         mine.invariants.extend(&theirs.invariants);

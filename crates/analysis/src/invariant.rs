@@ -1,9 +1,8 @@
-//! The invariants of an application, collected from its catalog in a fixed order.
+//! Collects the invariants of an application from its catalog, in a fixed order.
 //!
-//! Assertions come first, since they are what its author cares about most; then what its tables
-//! declare: NOT NULL (one invariant a table), CHECK, keys, foreign keys, indexes; then, for each
-//! table that some type changes, isolation. Views are computed when they are read and need no
-//! invariant.
+//! Assertions come first, since authors care about them most. Then what tables declare: NOT NULL (one invariant for
+//! each table), CHECK, keys, foreign keys, indexes. Then, for each table that some type changes, isolation. Views
+//! are computed when they are read and need no invariant.
 
 use anabranch_sql::catalog::{Catalog, ForeignKey};
 use anabranch_types::{ColumnIndex, TableId, TableSchema};
@@ -15,16 +14,16 @@ use crate::assertion::{
 use crate::footprint::Footprint;
 use crate::plan::{Invariant, InvariantKind};
 
-/// An invariant with what the rules need to know of it.
+/// An invariant with its content, for the rules.
 #[derive(Clone, Debug)]
 pub(crate) struct Declared {
-    /// It as the plan shows it.
+    /// The invariant as it is in the plan.
     pub(crate) invariant: Invariant,
-    /// What it says.
+    /// Its content.
     pub(crate) content: Content,
 }
 
-/// What an invariant says.
+/// The content of an invariant.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     /// None of the columns is NULL.
@@ -32,13 +31,13 @@ pub(crate) enum Content {
         table: TableId,
         columns: Vec<ColumnIndex>,
     },
-    /// Each row satisfies these: the conjuncts of a condition.
+    /// Each row satisfies the conjuncts of a condition.
     Row {
         table: TableId,
         atoms: Vec<Atom>,
         condition: Box<Expr>,
     },
-    /// No two rows agree on the columns.
+    /// No two rows have equal values in the columns.
     Unique {
         table: TableId,
         columns: Vec<ColumnIndex>,
@@ -52,7 +51,7 @@ pub(crate) enum Content {
     },
     /// An assertion.
     Assertion(Formula),
-    /// Updates are not lost, and what was checked is still so.
+    /// Updates are not lost, and what a transaction checked still holds when it commits.
     Isolation { table: TableId },
 }
 
@@ -143,7 +142,7 @@ fn declared(name: String, kind: InvariantKind, description: String, content: Con
     }
 }
 
-/// The name of the invariant that a table's NOT NULL columns make together.
+/// The name of the invariant that a table's NOT NULL columns form together.
 pub(crate) fn not_null_name(table: &str) -> String {
     format!("{table}_not_null")
 }
@@ -214,7 +213,7 @@ fn keys(table: &TableSchema, primary: Option<&str>, found: &mut Vec<Declared>) {
     }
 }
 
-/// The names of some columns, with commas.
+/// The names of columns, separated by commas.
 pub(crate) fn names(table: &TableSchema, columns: &[ColumnIndex]) -> String {
     let names: Vec<&str> = columns
         .iter()
@@ -236,7 +235,7 @@ fn kind_of_row(atoms: &[Atom]) -> InvariantKind {
     }
 }
 
-/// The kind of a formula is that of its first clause that is not plain.
+/// The kind of a formula is that of its first clause, unless a later one is sequential or not recognised.
 fn describe_formula(catalog: &Catalog, formula: &Formula) -> (InvariantKind, String) {
     let mut kind = None;
     let mut words = Vec::new();
@@ -323,7 +322,7 @@ fn facet(catalog: &Catalog, facet: &Facet) -> String {
     }
 }
 
-/// Parts on both sides of an equality sign, without constants.
+/// An equation of the parts, without constants.
 fn equation(catalog: &Catalog, parts: &[Part]) -> String {
     let (left, right): (Vec<Part>, Vec<Part>) =
         parts.iter().cloned().partition(|p| p.factor >= 0.0);

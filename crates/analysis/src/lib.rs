@@ -1,35 +1,31 @@
 //! Catalog in, plan out: which transaction types need coordination, on what, and why.
 //!
-//! The paper followed is "Coordination Avoidance in Database Systems" (§4 to §6), with routing
-//! after "operation partitioning" §3.1. [`analyze`] goes this way:
+//! The analysis follows "Coordination Avoidance in Database Systems" (§4 to §6), with routing after "operation
+//! partitioning" §3.1. [`analyze`] runs these steps:
 //!
-//! 1. `footprint`: what each transaction type does to each table, from the statements' summaries;
-//!    cascades added, terms followed back to parameters (`term`).
-//! 2. `invariant`: everything that must hold, declared or asserted; conditions are recognised by
-//!    their shape (`assertion`).
-//! 3. [`rule`]: for each invariant, one family of the paper's Table 2 says of each type whether the
-//!    invariant survives without coordination, by which rule, because of whom, and what would have
-//!    to be ordered otherwise. Analysis is closed-world: all types are looked at together.
-//!    What they do not decide of CHECK constraints goes to a solver ([`solve`]) as a question for an invalid
-//!    merge (`proof`).
-//! 4. `conflict`: what guards order already, nobody else needs to.
-//! 5. `guard`: what has to be ordered becomes the guards of each type, and `covered` leaves out those that order
-//!    nothing that others do not; [`partition`] chooses the
-//!    parameters by which types are routed, `placement` and `routing` let guards fall on one partition
-//!    where a parameter allows it; `merge` says how each column is merged.
-//! 6. `rsiw`: whose reads are serializable under RAMP although nothing orders them.
-//! 7. [`repair`]: changes of the application under which less is ordered, each analysed like this again.
+//! 1. `footprint`: what each transaction type does to each table, from the statements' summaries; adds cascades and
+//!    follows terms back to parameters (`term`).
+//! 2. `invariant`: every declared or asserted invariant; `assertion` recognises conditions by their shape.
+//! 3. [`rule`]: for each invariant, one family of the paper's Table 2 decides for each type whether the invariant
+//!    is confluent, by which rule, because of which types, and what would have to be ordered otherwise. Analysis is
+//!    closed-world: a rule looks at all types together. CHECK constraints that no rule decides go to a solver
+//!    ([`solve`]), which looks for an invalid merge (`proof`).
+//! 4. `conflict`: drops requirements for pairs that guards order already.
+//! 5. `guard`: turns requirements into the guards of each type, and `covered` drops redundant ones. [`partition`]
+//!    chooses the parameters by which types are routed; `placement` and `routing` place tables so that guards fall
+//!    on one partition where a parameter allows it; `merge` chooses how each column is merged.
+//! 6. `rsiw`: finds read-only types whose reads are serializable under RAMP although nothing orders them.
+//! 7. [`repair`]: proposes changes of the application under which less is ordered, each analysed like this again.
 //! 8. [`report`]: the plan as text for people and as JSON for programs.
 //!
-//! *Serializable* is not another analysis: it is the largest choice of guards (everything read or
-//! written), sent through the same steps 5 and 6. There the conflicts are those of "operation partitioning",
-//! and the plan has its classes besides ([`Partitioning`]).
+//! *Serializable* is not another analysis: it is the largest set of guards (everything read or written), sent
+//! through the same steps 5 and 6. Its conflicts are those of "operation partitioning", and its plan also has the
+//! paper's classes ([`Partitioning`]).
 //!
-//! What the analysis relies on: summaries count every statement of every branch; a transaction that
-//! commits leaves what satisfies the invariants where it ran (constraints are checked where rows are
-//! written; assertions are evaluated before it commits, unless what the type does shows that it keeps
-//! them, or its author says so); and whatever no rule decides is unknown, which counts as needing
-//! coordination.
+//! Assumptions: summaries count every statement of every branch. A transaction that commits leaves a state that
+//! satisfies the invariants where it ran: constraints are checked where rows are written; assertions are evaluated
+//! before it commits, unless its statements are shown to keep them, or its author declares so. An invariant that no
+//! rule decides is unknown, which counts as needing coordination.
 
 mod anything;
 mod assertion;
@@ -80,22 +76,22 @@ pub enum Topology {
     Partitioned,
 }
 
-/// What transactions are promised.
+/// What the plan guarantees to transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Guarantee {
     /// No declared invariant is violated and no update is lost.
     #[default]
     Invariants,
-    /// Beyond that, transactions are as if they ran one after another.
+    /// Beyond that, transactions are serializable.
     Serializable,
 }
 
-/// How much an analysis may look at.
+/// Limits of an analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Choices of routing parameters that are compared one by one ([`partition`]).
+    /// The most choices of routing parameters that are compared one by one ([`partition`]).
     pub choices_max: usize,
-    /// Pairs of accesses whose conditions are looked at for conflicts. Types whose pairs come beyond it count as
+    /// The most pairs of accesses whose conditions are examined for conflicts. Types with pairs beyond it count as
     /// conflicting.
     pub conditions_max: usize,
 }
@@ -109,29 +105,29 @@ impl Default for Limits {
     }
 }
 
-/// What an analysis is asked for.
+/// Options of an analysis.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Where copies of the data are.
     pub topology: Topology,
-    /// What transactions are promised.
+    /// What the plan guarantees to transactions.
     pub guarantee: Guarantee,
-    /// How often each type is called beside the others, by name: 1 for those without an entry.
+    /// How often each type is called, relative to the others, by name. Types without an entry weigh 1.
     pub weights: BTreeMap<String, u64>,
-    /// How much it may look at.
+    /// How much work the analysis may do.
     pub limits: Limits,
-    /// Who decides what no rule does.
+    /// Decides invariants that no rule decides.
     pub solver: Solver,
-    /// Of how many servers the partitioning of operations is to tell what calls come to there.
+    /// The number of sites for which the operation partitioning estimates the share of local calls.
     pub sites: Option<u32>,
 }
 
-/// The most that a type may weigh.
+/// The largest weight of a type.
 pub const WEIGHT_MAX: u64 = 1_000_000_000;
 
-/// Analyses an application: the plan under which its transaction types keep the promise.
+/// Analyses an application: returns the plan under which its transaction types keep the guarantee.
 ///
-/// Never fails: what is not understood is ordered.
+/// Never fails: what was not analysed is ordered.
 pub fn analyze(
     catalog: &Catalog,
     summaries: &[TransactionSummary],
@@ -146,7 +142,7 @@ pub fn analyze(
     analyze_with(catalog, summaries, &options)
 }
 
-/// The same with weights and limits.
+/// Analyses an application with weights, limits, a solver and a number of sites.
 pub fn analyze_with(
     catalog: &Catalog,
     summaries: &[TransactionSummary],
@@ -231,14 +227,14 @@ pub fn analyze_with(
         .map(|(owner, (checks, trusted))| {
             let parameter = layout.routing[owner].map(|(parameter, _)| parameter);
             let summary = footprint.types[owner].summary;
-            // Who writes nothing keeps all invariants, whatever it reads.
+            // A type that writes nothing keeps all invariants, whatever it reads.
             let harmless = !serializable && summary.only_reads;
             let class = match summary.unknown {
-                // What is not known cannot be called safe, nor of one partition.
+                // A type that was not analysed cannot be called safe, nor local to a partition.
                 Some(_) if !harmless => CoordinationClass::Global,
                 _ => routing::class(&layout.placements, &held[owner], parameter),
             };
-            // Who may do anything counts as breaking every invariant, which is said once.
+            // A type that may do anything breaks every invariant; the report says so once.
             let (verdicts, guards) = match summary.does_anything {
                 true => (Vec::new(), &[][..]),
                 false => (verdicts_of(&footprint, &findings, owner), &held[owner][..]),
@@ -275,7 +271,7 @@ pub fn analyze_with(
     }
 }
 
-/// What the rules and the solver find of each invariant, after what guards order already is taken off.
+/// Runs the rules and the solver on each invariant, and drops what other guards order already.
 fn find<'a>(
     footprint: &'a Footprint<'a>,
     declared: &'a [Declared],
@@ -315,7 +311,7 @@ fn find<'a>(
     findings
 }
 
-/// The counters whose numbers some assertion wants without gaps.
+/// The counters whose numbers some assertion requires to be without gaps.
 fn sequenced(footprint: &Footprint<'_>, declared: &[Declared]) -> Vec<(TableId, ColumnIndex)> {
     declared
         .iter()
@@ -331,7 +327,7 @@ fn sequenced(footprint: &Footprint<'_>, declared: &[Declared]) -> Vec<(TableId, 
         .collect()
 }
 
-/// What has to be ordered, by those findings that pass a test.
+/// The requirements of those findings that pass a test.
 fn wanted(findings: &[Vec<Finding>], test: fn(&Finding) -> bool) -> Vec<Wanted> {
     let mut wanted = Vec::new();
     for (invariant, of_invariant) in findings.iter().enumerate() {
@@ -346,7 +342,7 @@ fn wanted(findings: &[Vec<Finding>], test: fn(&Finding) -> bool) -> Vec<Wanted> 
     wanted
 }
 
-/// Everything that is read or written and that some type writes, each row by itself.
+/// A requirement for each row that is read or written and that some type writes.
 fn everything(footprint: &Footprint<'_>) -> Vec<Wanted> {
     footprint
         .actions()
@@ -421,7 +417,7 @@ fn entry(
         protocol: if serializable { "locking" } else { "ramp-fast" },
         verdicts,
         serializable,
-        // Where there are no tables, what is not known does nothing to any.
+        // Without tables, a type that was not analysed changes none.
         read_only: (of.unknown.is_none() || of.only_reads)
             && !of.does_anything
             && of
@@ -432,7 +428,7 @@ fn entry(
     }
 }
 
-/// The assertions that a type could break alone, and those of them that its author says it keeps.
+/// The assertions that a type could break alone; separately those of them that its author declares it keeps.
 fn checks(
     summary: &TransactionSummary,
     declared: &[Declared],
@@ -460,8 +456,7 @@ fn checks(
     (checks, trusted)
 }
 
-/// The class of a type that evaluates assertions before it commits: what it reads for that, it is
-/// ordered on.
+/// The class of a type that evaluates assertions before it commits: it is ordered on what it reads for that.
 fn class_with_checks(
     class: CoordinationClass,
     checks: &[AssertionCheck],
@@ -481,8 +476,8 @@ fn class_with_checks(
     })
 }
 
-/// The columns that are computed from what was read, whose writers are therefore ordered. What its owner
-/// computes from the row itself is not among them, whatever else its writer is ordered for.
+/// The columns that are computed from data that was read, so that their writers are ordered. Columns that the row's
+/// owner computes from the row itself are not among them.
 fn lossy(
     footprint: &Footprint<'_>,
     findings: &[Vec<Finding>],

@@ -1,4 +1,4 @@
-//! How concurrent writes to each column are merged, and what merging does at all.
+//! How concurrent writes to each column are merged, and what the rules may assume of merging.
 
 use anabranch_sql::summary::{Role, WriteClass};
 use anabranch_types::{ColumnIndex, TableId};
@@ -7,16 +7,16 @@ use crate::Topology;
 use crate::footprint::Footprint;
 use crate::plan::{ColumnMerge, MergePolicy};
 
-/// What the rules may rely on when states are merged.
+/// What the rules may assume of merging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MergeModel {
-    /// Whether a child that was inserted beside a cascading deletion of its parent goes with it in
-    /// every read. This store does not do that.
+    /// Whether merging deletes a child that was inserted concurrently with a cascading deletion of its parent. This
+    /// store does not do that.
     pub(crate) cascades: bool,
 }
 
-/// One entry for each column that some type writes, in order of tables and columns. `lossy` are
-/// columns whose writers compute new values from data that they have read.
+/// One entry for each column that some type writes, in order of tables and columns. `guarded` are columns whose
+/// writers compute new values from data that they have read.
 pub(crate) fn policies(
     footprint: &Footprint<'_>,
     topology: Topology,

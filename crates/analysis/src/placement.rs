@@ -1,14 +1,14 @@
-//! Where each table's rows live, and which parameter routes each type.
+//! Chooses where each table's rows live, and which parameter routes each type.
 //!
-//! Parameters are chosen by operation partitioning's Algorithm 1 ([`crate::partition`]): first of all, what
-//! conflicts is to meet on one server. Its conflicts are the guards that confluence leaves, or all there are
-//! where everything is ordered. Among parameters that are equally good for that, those are taken by which most
-//! guards, and then most accesses, fall on the partition that the routing parameter chooses (a statement that
-//! writes counts twice: its partition takes part in the commit; types count by their weights). A column places
-//! a table's rows; a parameter routes a type to the partition of rows whose placing column it fixes.
+//! Operation partitioning's Algorithm 1 ([`crate::partition`]) chooses the parameters: first, conflicting
+//! operations should run on one server. The conflicts are the guards that confluence leaves, or all conflicts where
+//! everything is ordered. Among equally good parameters, those win by which most guards, and then most accesses,
+//! fall on the partition that the routing parameter chooses. A statement that writes counts twice, since its
+//! partition takes part in the commit; types count by their weights. A column places a table's rows; a parameter
+//! routes a type to the partition of rows whose placing column it fixes.
 //!
-//! For a given choice of parameters each table's best column follows by itself. One column and one parameter
-//! are used here even where several would do; [`crate::partition`] adds parameters.
+//! For given parameters, each table's best column follows by itself. This module uses one column and one parameter
+//! even where several would do; [`crate::partition`] adds parameters.
 
 use std::collections::BTreeMap;
 
@@ -27,16 +27,16 @@ pub(crate) struct Layout {
     pub(crate) placements: Vec<Placement>,
     /// Why, one entry a table.
     pub(crate) reasons: Vec<String>,
-    /// One entry a type: the parameter that routes it, and the table that it finds best.
+    /// One entry a type: the parameter that routes it, and the table with most of its accesses by that parameter.
     pub(crate) routing: Vec<Option<(usize, TableId)>>,
-    /// One entry a type: where no parameter routes it, the array whose elements do, and the table that they
-    /// find best.
+    /// One entry a type: if no parameter routes it, the array whose elements do, and the table with most of its
+    /// accesses by them.
     pub(crate) arrays: Vec<Option<(usize, TableId)>>,
     /// One entry a type: the parameter chosen for its conflicts, whether or not it finds rows where they live.
     pub(crate) parameters: Vec<Option<usize>>,
-    /// What the conflicts cost that these leave.
+    /// The cost of the conflicts that remain.
     pub(crate) cost: u64,
-    /// Whether no other choice is better.
+    /// Whether the search has excluded every better choice.
     pub(crate) is_exhaustive: bool,
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn lay_out(
     let found = problem.search(starts, choices_max);
     let choice = found.choice;
     let columns = problem.columns_for(&choice);
-    // A parameter that finds nothing where the tables now live routes nothing.
+    // A parameter that finds no rows where tables are placed now routes nothing.
     let found_by = |owner: usize, choice: usize| {
         let by_table = &problem.scores[owner][choice];
         let mut best: Option<(Score, usize)> = None;
@@ -122,7 +122,7 @@ pub(crate) fn lay_out(
     layout
 }
 
-/// Adds the parameters that some conflict demands to be equal to a key.
+/// Adds the parameters that some conflict requires to equal a key.
 fn add_keys(conflicts: &[Conflict], parameters: &mut [Vec<usize>]) {
     for conflict in conflicts {
         let (a, b) = conflict.types;
@@ -139,8 +139,8 @@ fn add_keys(conflicts: &[Conflict], parameters: &mut [Vec<usize>]) {
     parameters.iter_mut().for_each(|p| p.sort_unstable());
 }
 
-/// The columns that may place a table: of the primary key and of every unique index, so that their
-/// owner sees all duplicates. Any column of a table without keys.
+/// The columns that may place a table: those in the primary key and in every unique index, so that the owner sees
+/// all duplicates. Any column of a table without keys.
 fn candidates(footprint: &Footprint<'_>, table: TableId) -> Vec<ColumnIndex> {
     let schema = footprint.table(table);
     if !footprint.facts(table).is_written() {
@@ -197,7 +197,7 @@ fn parameters(
     found
 }
 
-/// The array parameter of a type whose elements find most rows where they are placed, and the table of most of
+/// The array parameter of a type whose elements find most rows where they are placed, and the table with most of
 /// those.
 fn array(
     footprint: &Footprint<'_>,
@@ -222,7 +222,7 @@ fn array(
     Some((parameter, table))
 }
 
-/// The array parameter whose elements `column` has in the rows that an action finds, or puts there.
+/// The array parameter whose elements are the values of `column` in the rows that an action finds or inserts.
 fn element(action: &Action, column: ColumnIndex) -> Option<usize> {
     match action.fixed(column) {
         Some(Term::Element(parameter)) => Some(*parameter),
@@ -283,10 +283,10 @@ fn score(
     by_parameter.into_iter().map(listed).collect()
 }
 
-/// Choices from which a search by turns begins: the tables placed as most parameters alone would have them, and
-/// one table after the other placed otherwise; then for each type the parameter that finds most.
+/// Choices from which hill climbing starts: the tables placed as most parameters alone would have them, and each
+/// table in turn placed otherwise; then for each type the parameter that finds most.
 fn starts(problem: &Problem) -> impl Iterator<Item = Vec<usize>> {
-    // What each place would score if each type were routed for it alone.
+    // The score of each column if each type were routed for it alone.
     let mut alone: Vec<Vec<Score>> = problem.columns.iter().map(|n| vec![(0, 0); *n]).collect();
     for of_type in &problem.scores {
         let mut best: BTreeMap<(usize, usize), Score> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The coordination class of each type, from its guards and where they fall.
+//! The coordination class of each type, from its guards and their placement.
 
 use anabranch_sql::summary::Term;
 use anabranch_types::Placement;
@@ -6,7 +6,7 @@ use anabranch_types::Placement;
 use crate::guard::Held;
 use crate::plan::CoordinationClass;
 
-/// How far a type with these guards must coordinate, if `routing` is its parameter.
+/// The class of a type with these guards, if `routing` is its parameter.
 pub(crate) fn class(
     placements: &[Placement],
     held: &[Held],

@@ -1,21 +1,21 @@
-//! Who reads a subset of what is written together (ramp.txt, §3.4): read-only types that are serializable
-//! under RAMP although nothing orders them.
+//! Read-subset-items-written (ramp.txt, §3.4): read-only types that are serializable under RAMP although nothing
+//! orders them.
 //!
-//! Theorem 3.29 is about histories of transactions that only read or only write. One that reads has the
-//! property if whoever wrote a version that it reads has written all that it reads. Here both are told
-//! from the statements, before anything runs, and only where they are certain:
+//! Theorem 3.29 is about histories of transactions that only read or only write. A reader has the property if the
+//! writer of each version that it reads has written everything that it reads. This module decides both from the
+//! statements, before anything runs, and only where they are certain:
 //!
-//! * A type *only writes* if it finds rows by their key alone and replaces every column of them that
-//!   anybody changes by values that it has not read. A row that is updated must be there for good or never
-//!   (its table is neither inserted into nor deleted from), and one that is inserted stays as it is: else
-//!   a writer may leave out a row that another has written.
-//! * A type reads a subset if each row that it reads is found by its key, from parameters and constants; and
-//!   wherever a statement of a writer may meet one of these rows, its parameters say that the same call
-//!   writes all the others.
-//! * The theorem needs it of all: so everybody is looked at who shares a table with the reader, or with
-//!   somebody who does.
+//! * A type *only writes* if it finds rows by their key alone and replaces every column of them that any type
+//!   changes by values that it has not read. An updated row must exist for good or never (no type inserts into its
+//!   table or deletes from it), and an inserted row never changes: else a writer may omit a row that another has
+//!   written.
+//! * A type reads a subset if it finds each row by its key, from parameters and constants; and wherever a statement
+//!   of a writer may access one of these rows, the writer's parameters imply that the same call writes all the
+//!   others.
+//! * The theorem requires it of all transactions: so the module examines every type that shares a table with the
+//!   reader, directly or through other types.
 //!
-//! What it does not see: arrays of keys, ranges, rows that are found by what was read.
+//! It does not handle arrays of keys, ranges, or rows that are found by values read.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ use crate::footprint::{Action, Footprint};
 use crate::partition::condition::Kind;
 use crate::plan::ReadSubset;
 
-/// What each type's reads are a subset of, if anything.
+/// For each type, the read subset that it has, if any.
 pub(crate) fn read_subsets(footprint: &Footprint<'_>) -> Vec<Option<ReadSubset>> {
     let count = footprint.types.len();
     let writes_only: Vec<bool> = (0..count).map(|t| writes_only(footprint, t)).collect();
@@ -47,7 +47,7 @@ pub(crate) fn read_subsets(footprint: &Footprint<'_>) -> Vec<Option<ReadSubset>>
     (0..count).map(subset_of).collect()
 }
 
-/// The tables of a type that anybody writes.
+/// The tables of a type that some type writes.
 fn touched(footprint: &Footprint<'_>, owner: usize) -> Vec<TableId> {
     let actions = footprint.types[owner].actions.iter();
     let tables = actions.map(|action| action.access.table);
@@ -59,7 +59,7 @@ fn touched(footprint: &Footprint<'_>, owner: usize) -> Vec<TableId> {
     written
 }
 
-/// Everybody who shares a table with this type, or with somebody who does.
+/// The types that share a table with this type, directly or through other types.
 fn met_by(footprint: &Footprint<'_>, reader: usize) -> Vec<usize> {
     let mut tables = touched(footprint, reader);
     let mut met = vec![reader];
@@ -76,7 +76,7 @@ fn met_by(footprint: &Footprint<'_>, reader: usize) -> Vec<usize> {
     }
 }
 
-/// Whether a type writes and does not read, certainly.
+/// Whether a type certainly writes and does not read.
 fn writes_only(footprint: &Footprint<'_>, owner: usize) -> bool {
     let mut actions = footprint.types[owner].actions.iter();
     actions.all(|action| {
@@ -85,11 +85,10 @@ fn writes_only(footprint: &Footprint<'_>, owner: usize) -> bool {
     })
 }
 
-/// Whether what it does to a table that is written replaces whole rows, whatever they were.
+/// Whether an action on a table that is written replaces whole rows, independent of their old values.
 ///
-/// Each action is looked at by itself, and [`read_subsets`] asks for all of a table's: whoever inserts
-/// beside an update is refused here, and so is whoever deletes, so the rows that are updated are there for
-/// good or never.
+/// Each action is examined by itself, and [`read_subsets`] requires the result of all actions on a table: an INSERT
+/// beside an UPDATE is refused here, and so is a DELETE, so that updated rows exist for good or never.
 fn replaces(footprint: &Footprint<'_>, action: &Action) -> bool {
     let access = &action.access;
     let (table, facts) = (footprint.table(access.table), footprint.facts(access.table));
@@ -140,7 +139,7 @@ fn is_known(term: &Term) -> bool {
     )
 }
 
-/// Whether a type reads a subset of what each of its writers writes, certainly.
+/// Whether a type certainly reads a subset of what each of its writers writes.
 fn reads_subset(footprint: &Footprint<'_>, reader: usize, writes_only: &[bool]) -> bool {
     let actions = &footprint.types[reader].actions;
     let written = |action: &&Action| footprint.facts(action.access.table).is_written();
@@ -156,7 +155,7 @@ fn reads_subset(footprint: &Footprint<'_>, reader: usize, writes_only: &[bool]) 
     })
 }
 
-/// The key of the one row that an action finds, from parameters and constants.
+/// The key of the one row that an action finds, if it consists of parameters and constants.
 fn key_of<'a>(footprint: &Footprint<'_>, action: &'a Action) -> Option<Vec<&'a Term>> {
     let table = footprint.table(action.access.table);
     let term = |column: &ColumnIndex| {
@@ -169,13 +168,13 @@ fn key_of<'a>(footprint: &Footprint<'_>, action: &'a Action) -> Option<Vec<&'a T
     found.filter(|key| !key.is_empty())
 }
 
-/// Whether a call that writes this row of the reader's writes all its rows.
+/// Whether a call that writes this row of the reader's writes all rows of the reader.
 fn covers(footprint: &Footprint<'_>, write: &Action, read: &Action, reads: &[&Action]) -> bool {
     let keys = (key_of(footprint, write), key_of(footprint, read));
     let (Some(of_write), Some(of_read)) = keys else {
         return false;
     };
-    // What the writer's parameters are where the two meet, in the reader's words.
+    // The writer's parameters if the two access one row, as terms of the reader.
     let mut parameters: BTreeMap<usize, &Term> = BTreeMap::new();
     for (of_write, of_read) in of_write.into_iter().zip(of_read) {
         match (of_write, of_read) {
@@ -212,7 +211,7 @@ fn covers(footprint: &Footprint<'_>, write: &Action, read: &Action, reads: &[&Ac
     })
 }
 
-/// Whether each call that commits has run this.
+/// Whether each committed call has run this action.
 fn always_runs(footprint: &Footprint<'_>, action: &Action) -> bool {
     let statement = footprint.statement(action.owner, action.statement);
     !footprint.types[action.owner].summary.may_end_early

@@ -1,9 +1,8 @@
 //! What is known of the sign of an amount.
 //!
-//! Whether an increment moves towards a bound depends on its sign. A constant has one; a column
-//! whose CHECK keeps it at or above zero has one in every committed state; a parameter has one if
-//! the procedure refuses the others: `IF p_amount <= 0 THEN RAISE EXCEPTION …` before anything can
-//! return. Otherwise both signs are possible.
+//! Whether an increment moves towards a bound depends on its sign. A constant has one. A column whose CHECK keeps
+//! it at or above zero has one in every committed state. A parameter has one if the procedure refuses other values:
+//! `IF p_amount <= 0 THEN RAISE EXCEPTION …` before anything can return. Otherwise both signs are possible.
 
 use anabranch_sql::catalog::{Catalog, Procedure, Statement};
 use anabranch_sql::source::Span;
@@ -13,19 +12,19 @@ use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value as Literal};
 
 use crate::assertion::RowScope;
 
-/// What is known of the sign of a number.
+/// The sign of a number, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
     /// Zero or more.
     Positive,
     /// Zero or less.
     Negative,
-    /// Nothing.
+    /// Not known.
     Either,
 }
 
 impl Sign {
-    /// The sign of the number with its sign turned.
+    /// The sign of the negated number.
     pub(crate) fn turned(self) -> Sign {
         match self {
             Sign::Positive => Sign::Negative,
@@ -34,7 +33,7 @@ impl Sign {
         }
     }
 
-    /// This sign, turned if `negated`.
+    /// The sign of the number, negated if `negated`.
     pub(crate) fn turned_if(self, negated: bool) -> Sign {
         if negated { self.turned() } else { self }
     }
@@ -64,7 +63,7 @@ pub(crate) struct Signs {
 }
 
 impl Signs {
-    /// What the declarations say.
+    /// Collects the signs that the declarations imply.
     pub(crate) fn new(catalog: &Catalog, summaries: &[TransactionSummary]) -> Signs {
         let columns = catalog
             .schema
@@ -127,7 +126,7 @@ impl Signs {
     }
 }
 
-/// Notes the columns that a CHECK keeps on one side of zero.
+/// Records the columns that a CHECK keeps on one side of zero.
 fn bounded(table: &TableSchema, check: &Expr, signs: &mut [Sign]) {
     let scope = RowScope { table };
     let column = |e: &Expr| match e {
@@ -167,7 +166,7 @@ fn bounded(table: &TableSchema, check: &Expr, signs: &mut [Sign]) {
     }
 }
 
-/// Notes what `x op constant` says of the sign of x.
+/// Records what `x op constant` says of the sign of x.
 fn note(sign: &mut Sign, constant: &Expr, op: &BinaryOperator) {
     let Some(n) = number(constant) else { return };
     match op {
@@ -218,7 +217,7 @@ fn number(e: &Expr) -> Option<f64> {
     }
 }
 
-/// Notes the parameters that the procedure refuses before it can return.
+/// Records the parameter values that the procedure refuses before it can return.
 fn refusals(statements: &[(Statement, Span)], summary: &TransactionSummary, signs: &mut [Sign]) {
     for (statement, _) in statements {
         match statement {
@@ -238,7 +237,7 @@ fn refusals(statements: &[(Statement, Span)], summary: &TransactionSummary, sign
                     refused(condition, summary, signs);
                     continue;
                 }
-                // What stands in a branch may return.
+                // A statement in a branch may return.
                 return;
             }
             Statement::Sql { .. }
@@ -254,7 +253,7 @@ fn refusals(statements: &[(Statement, Span)], summary: &TransactionSummary, sign
     }
 }
 
-/// Where `condition` holds the call ends: so each of its alternatives is false.
+/// If `condition` holds the call ends: so each of its alternatives is false afterwards.
 fn refused(condition: &Expr, summary: &TransactionSummary, signs: &mut [Sign]) {
     let parameter = |e: &Expr| match e {
         Expr::Identifier(name) => {

@@ -5,9 +5,8 @@ use anabranch_types::{ColumnIndex, Value};
 
 use crate::footprint::Footprint;
 
-/// Whether two terms of one call surely have different values for some inputs: distinct parameters
-/// or distinct constants. Terms that are not understood are given the benefit of the doubt: a
-/// transaction type is taken to be right when it runs alone.
+/// Whether two terms of one call surely have different values for some inputs: distinct parameters or distinct
+/// constants. Unknown terms count as equal: a transaction type is assumed to be right when it runs alone.
 pub(crate) fn surely_differ(a: &Term, b: &Term) -> bool {
     match (a, b) {
         (Term::Parameter(a), Term::Parameter(b)) | (Term::Element(a), Term::Element(b)) => a != b,
@@ -20,8 +19,7 @@ pub(crate) fn surely_differ(a: &Term, b: &Term) -> bool {
     }
 }
 
-/// Whether two terms of one call surely have the same value. Elements of one array do not: each
-/// row has its own.
+/// Whether two terms of one call surely have the same value. Elements of one array do not: each row has its own.
 pub(crate) fn surely_equal(a: &Term, b: &Term) -> bool {
     match a {
         Term::Parameter(_) | Term::Constant(_) | Term::Column { .. } | Term::Incremented { .. } => {

@@ -1,8 +1,8 @@
-//! Cases by chance: rows that satisfy what is declared, and calls with arguments that meet them.
+//! Random cases: rows that satisfy what is declared, and calls with arguments that refer to them.
 //!
-//! Values come from a small pool, so that rows and calls meet: the numbers 0 to 3, two letters, and
-//! the constants of the application's own text. Rows are put in one after the other, parents first;
-//! what violates an assertion is changed or taken out until nothing does.
+//! Values come from a small pool, so that rows and calls meet: the numbers 0 to 3, two letters, and the constants
+//! of the application's own text. Rows are inserted one after the other, parents first; rows that violate an
+//! assertion are changed or removed until none does.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,34 +20,34 @@ use super::state::{self, Attempt, Log, State};
 use super::validity::violated;
 use super::{Effort, World};
 
-/// Rows a table, at most.
+/// The most rows of a table.
 const ROWS_MAX: u64 = 3;
 
-/// Rows tried in each table where there are to be many.
+/// Rows tried in each table of a dense state.
 const ROWS_DENSE: u64 = 6;
 
 /// Changes tried to make some rows satisfy the assertions.
 const REPAIRS_MAX: u32 = 40;
 
-/// Rows tried in a table where states grow.
+/// Rows tried in a table of a state that grows row by row.
 const GROWTHS_MAX: u32 = 24;
 
-/// The longest array that a CHECK condition's number makes worth trying.
+/// The longest array that is tried because a CHECK condition names its length.
 const ELEMENTS_MAX: usize = 16;
 
-/// So many calls of a case have numbers that others may choose.
+/// How many calls of a case have reserved numbers that other calls may choose.
 const CHOSEN_MAX: u64 = 8;
 
-/// States from which replicas diverge, each used many times.
+/// Ancestor states, each used many times.
 const ANCESTORS: usize = 48;
 
-/// So many of them to begin with.
+/// How many of them there are at first.
 const ANCESTORS_FIRST: usize = 6;
 
-/// So many cases are tried before there is one more.
+/// How many cases are tried before one more ancestor state is made.
 const CASES_A_STATE: usize = 12;
 
-/// Numbers from a seed.
+/// A pseudo-random number generator.
 #[derive(Clone, Debug)]
 pub(super) struct Random(SplitMix64);
 
@@ -65,7 +65,7 @@ impl Random {
     }
 }
 
-/// A table as rows are put into it.
+/// How rows are inserted into a table.
 #[derive(Clone)]
 struct Loader {
     table: TableId,
@@ -82,21 +82,20 @@ pub(super) struct Source<'w> {
     loaders: Vec<Loader>,
     integers: Vec<i64>,
     texts: Vec<String>,
-    /// What CHECK conditions name, by column.
+    /// The constants that CHECK conditions name, by column.
     named: BTreeMap<(TableId, ColumnIndex), Named>,
-    /// How many elements an array may have to have.
+    /// The array lengths that are tried.
     pub(super) lengths: Vec<usize>,
-    /// Whether states grow row by row where no other is found, and numbers are chosen that are given out.
+    /// Whether states grow row by row if no other is found, and calls choose numbers that identity columns assign.
     thorough: bool,
     /// Whether there are identity columns whose numbers calls then choose.
     gives_numbers: bool,
-    /// By the tables that have rows: states from which replicas diverge, each used many times; none
-    /// where no state was found that satisfies everything.
+    /// Ancestor states, by the tables that have rows; `None` where no state was found that satisfies everything.
     ancestors: RefCell<BTreeMap<Vec<TableId>, Vec<Option<State>>>>,
 }
 
 impl<'w> Source<'w> {
-    /// What comes of a seed.
+    /// A source with this seed.
     pub(super) fn new(world: &'w World<'w>, seed: u64) -> Source<'w> {
         let (integers, texts) = constants::constants(world);
         Source {
@@ -113,9 +112,9 @@ impl<'w> Source<'w> {
         }
     }
 
-    /// The same, looked for harder: an application of many assertions has rows at all, calls that have to meet
-    /// many keys meet them, and choose numbers that identity columns are given by others. Nodes give out other
-    /// numbers.
+    /// The same with more effort: an application with many assertions gets rows at all, calls that use many keys
+    /// find them, and calls choose numbers that identity columns assigned in other calls. (Nodes assign other
+    /// numbers.)
     pub(super) fn thorough(mut self) -> Source<'w> {
         self.thorough = true;
         self.named = constants::of_columns(self.world);
@@ -133,7 +132,7 @@ impl<'w> Source<'w> {
         self
     }
 
-    /// One of the states that have rows in these tables: the same for all who ask.
+    /// One of the states that have rows in these tables: the same for every caller.
     fn ancestor(&self, reach: &Reach, number: usize) -> Option<State> {
         let mut all = self.ancestors.borrow_mut();
         let made = all.entry(reach.tables.clone()).or_default();
@@ -161,14 +160,14 @@ impl<'w> Source<'w> {
 struct Reach {
     /// All of them, in order.
     tables: Vec<TableId>,
-    /// How they are filled, parents before children: the loader, and whether there has to be a row because
-    /// others refer to it.
+    /// How they are filled, parents before children: the loader, and whether a row is required because others refer
+    /// to it.
     loaders: Vec<(usize, bool)>,
 }
 
 impl Reach {
-    /// What calls of these types meet: the tables that they name, what assertions say of them or want to
-    /// have rows anyway, and what all of these refer to.
+    /// Computes the tables: those that these types name, those that assertions relate to them or require rows of,
+    /// and all that these refer to.
     fn of(source: &Source<'_>, types: &[usize]) -> Reach {
         let world = source.world;
         let summaries = world.application.summaries();
@@ -209,29 +208,29 @@ pub(super) struct Generator<'s> {
     pub(super) source: &'s Source<'s>,
     pub(super) random: Random,
     reach: Reach,
-    /// Cases so far.
+    /// How many cases were made.
     tried: usize,
-    /// Whether the numbers of this case are ones, mostly: so many keys have to be met at once.
+    /// Whether most numbers of this case are 1, so that calls use the same keys.
     narrow: bool,
-    /// Types that are called before replicas diverge alone: they make rows that the others need.
+    /// Types that are called only before replicas diverge: they make rows that the others need.
     makers: Vec<usize>,
-    /// What calls of this case were given, and have put into rows.
+    /// The arguments of this case's calls, and the values that they put into rows.
     pub(super) seen: Vec<Value>,
 }
 
-/// A case that was made: every call has succeeded where it ran.
+/// A case in which every call has succeeded where it ran.
 pub(super) struct Tried {
-    /// Before any call.
+    /// The state before any call.
     start: State,
     before: Vec<Call>,
-    /// Where replicas diverge.
+    /// The state from which replicas diverge.
     pub(super) ancestor: State,
-    /// What they run, in the order of timestamps, and what that has done.
+    /// The calls in the order of timestamps, with their logs.
     pub(super) calls: Vec<(Call, Log)>,
 }
 
 impl Tried {
-    /// It as rows and calls.
+    /// Converts it to rows and calls.
     pub(super) fn case(&self, world: &World<'_>) -> Case {
         let calls = self.before.iter();
         let calls = calls.chain(self.calls.iter().map(|(call, _)| call));
@@ -256,7 +255,7 @@ impl<'s> Generator<'s> {
         }
     }
 
-    /// The same, where these types, too, may be called before replicas diverge.
+    /// The same, where these types may also be called before replicas diverge.
     pub(super) fn after(mut self, types: &[usize], makers: Vec<usize>) -> Generator<'s> {
         let all: Vec<usize> = types.iter().chain(&makers).copied().collect();
         self.reach = Reach::of(self.source, &all);
@@ -264,16 +263,16 @@ impl<'s> Generator<'s> {
         self
     }
 
-    /// Some state that satisfies everything; one without rows where none was found.
+    /// A state that satisfies everything; one without rows if none was found.
     pub(super) fn any_ancestor(&mut self) -> State {
         let number = self.random.below(ANCESTORS as u64) as usize;
         let found = self.source.ancestor(&self.reach, number);
         found.unwrap_or_default()
     }
 
-    /// A case of these types in which every call succeeds where it runs; none where none did.
+    /// A case of these types in which every call succeeds where it runs; `None` if none was found.
     pub(super) fn case(&mut self, types: &[usize], planned: bool, effort: Effort) -> Option<Tried> {
-        // A few states first: most that breaks does so soon, and a state costs more than a case.
+        // A few states first: most violations appear soon, and a state costs more than a case.
         let known = ANCESTORS.min(ANCESTORS_FIRST + self.tried / CASES_A_STATE);
         self.tried += 1;
         self.narrow = self.source.thorough && self.random.one_in(2);
@@ -373,7 +372,7 @@ impl<'s> Generator<'s> {
         values
     }
 
-    /// A uuid of a row that is there, mostly.
+    /// The uuid of an existing row, mostly.
     fn uuid(&mut self, state: &State) -> Value {
         let rows = state.rows(self.source.world.schema());
         let values = rows.into_iter().flat_map(|(_, values)| values);
@@ -437,11 +436,11 @@ impl<'s> Generator<'s> {
     /// A state that satisfies everything, perhaps without rows.
     fn state(&mut self) -> State {
         let mut state = State::default();
-        // Two calls that each need a row in several tables have them only where there are many.
+        // Two calls that each need a row in several tables find them only in dense states.
         let is_dense = self.source.thorough && self.random.one_in(3);
         for (place, is_referred_to) in self.reach.loaders.clone() {
-            // Few rows and none make assertions easy to satisfy; many make calls meet. Without a parent
-            // there is no child, and so none of all that follows.
+            // Few rows make assertions easy to satisfy; many make calls meet. Without a parent there is no child,
+            // and so nothing below it.
             let most = match self.random.below(4) {
                 _ if is_dense => ROWS_DENSE,
                 0 if is_referred_to && !self.random.one_in(4) => 1,
@@ -456,7 +455,7 @@ impl<'s> Generator<'s> {
         self.repaired(state)
     }
 
-    /// The state with one more row, if that can be.
+    /// The state with one more row, if such a row is possible.
     fn with_row(&mut self, place: usize, state: &State) -> Option<State> {
         let table = self.source.loaders[place].table;
         let values = self.row(table, state);
@@ -469,7 +468,7 @@ impl<'s> Generator<'s> {
         Some(attempt.into_parts().0)
     }
 
-    /// Values for a row; those of a foreign key are some parent's.
+    /// Values for a row; foreign key columns have some parent's.
     pub(super) fn row(&mut self, table: TableId, state: &State) -> Vec<Value> {
         let world = self.source.world;
         let schema = world.schema().table(table);
@@ -518,8 +517,8 @@ impl<'s> Generator<'s> {
         values
     }
 
-    /// Puts what CHECK conditions name into a row's values, and zero in the place of numbers that a column has no
-    /// room for.
+    /// Puts constants of CHECK conditions into a row's values, and zero in the place of numbers that do not fit
+    /// their column.
     fn fit(&mut self, table: TableId, values: &mut [Value]) {
         let columns = &self.source.world.schema().table(table).columns;
         for ((value, column), place) in values.iter_mut().zip(columns).zip(0..) {
@@ -545,7 +544,7 @@ impl<'s> Generator<'s> {
         }
     }
 
-    /// Changes values and takes rows out until nothing is violated.
+    /// Changes values and removes rows until nothing is violated.
     fn repaired(&mut self, mut state: State) -> State {
         let world = self.source.world;
         let schema = world.schema();
@@ -593,7 +592,7 @@ impl<'s> Generator<'s> {
         }
     }
 
-    /// A state that grows row by row, each of which is left out unless it leaves what satisfies everything.
+    /// A state that grows row by row: a row is kept if the state then satisfies everything.
     fn grown(&mut self) -> State {
         let world = self.source.world;
         let mut state = State::default();
@@ -633,8 +632,8 @@ impl<'s> Generator<'s> {
     }
 }
 
-/// How rows are put into each table, parents before children. A table that cannot be filled from
-/// outside stays empty.
+/// How rows are inserted into each table, parents before children. A table that cannot be filled from outside stays
+/// empty.
 fn loaders(world: &World<'_>) -> Vec<Loader> {
     let catalog = world.catalog();
     let mut loaders = Vec::new();
@@ -684,7 +683,7 @@ pub(crate) fn quoted(name: &str) -> String {
     }
 }
 
-/// What PostgreSQL takes for a name in quotes alone, in order.
+/// The words that PostgreSQL accepts as names only in quotes, sorted.
 const RESERVED: [&str; 101] = [
     "all",
     "analyse",
@@ -789,7 +788,7 @@ const RESERVED: [&str; 101] = [
     "with",
 ];
 
-/// The tables, parents before children; circles in order of declaration.
+/// The tables, parents before children; tables of a cycle in order of declaration.
 pub(super) fn in_order(catalog: &Catalog) -> Vec<TableId> {
     let tables = &catalog.tables;
     let mut waits: Vec<bool> = vec![true; tables.len()];
@@ -805,7 +804,7 @@ pub(super) fn in_order(catalog: &Catalog) -> Vec<TableId> {
                 order.push(table.id);
             }
         }
-        // A circle: who is declared first goes first.
+        // A cycle: the table that is declared first goes first.
         if order.len() == before
             && let Some(first) = tables.iter().find(|t| waits[t.id.index()])
         {

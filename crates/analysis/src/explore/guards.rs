@@ -1,9 +1,9 @@
-//! Whether a guard is needed: what goes wrong once one type does without one of its guards.
+//! Whether a guard is needed: what breaks if one type does without one of its guards.
 //!
-//! Safe plans may still order too much. So each guard is taken away by itself: a case counts that the plan
-//! orders, and the plan without the guard does not, in which an invariant breaks or an update is lost. Whether it
-//! orders two calls is told by the keys that they have met where they ran ([`super::keys`]), and what one of them
-//! breaks by itself does not count. That nothing is found proves nothing.
+//! Safe plans may still order too much. So each guard is removed by itself, and the search looks for a case that
+//! the full plan orders and the reduced plan does not, in which an invariant breaks or an update is lost. The keys
+//! that two calls used where they ran decide whether a plan orders them ([`super::keys`]). What one call breaks by
+//! itself does not count. A search without a result proves nothing.
 
 use anabranch_sql::summary::Role;
 
@@ -15,29 +15,29 @@ use super::state::Log;
 use super::{Effort, Explorer, OTHERS_MAX, World, minimal};
 use crate::plan::{GuardKeeping, InvariantKind, Plan};
 
-/// What a guard is there for.
+/// What a guard is for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Purpose {
-    /// The invariant of this case breaks without it. The case can do without none of its rows and calls, where that
-    /// could be tried.
+    /// This case's invariant breaks without it. No row and no call of the case can be left out, as far as that was
+    /// tried.
     Keeps(Box<Counterexample>),
-    /// The type is not understood: nobody can call it.
+    /// The type was not analysed and cannot be called.
     DoesNotRun,
-    /// No calls were met that it alone orders: other guards order them, too, or may, where not even the log of a
-    /// call tells a key.
+    /// No calls were found that only this guard orders: others order them, too, or may, where the log of a call
+    /// does not determine a key.
     OrdersNothingAlone,
-    /// No calls were met that it may order.
+    /// No calls were found that it may order.
     NotMet,
-    /// Calls were met that it alone orders, and nothing broke.
+    /// Calls were found that only this guard orders, and nothing broke.
     NotFound,
 }
 
-/// What of calls and their merge is broken, if anything.
+/// Returns the invariant that calls and their merge break, if any.
 type Breaks<'b> = dyn Fn(Met, &[&Call]) -> Option<String> + 'b;
 
 impl Explorer<'_> {
-    /// What breaks where a type (`entry`) does without its guard with this number. The same seed looks at the
-    /// same cases.
+    /// Looks for what breaks if a type (`entry`) does without its guard with this number. The same seed examines
+    /// the same cases.
     pub fn purpose(&self, entry: usize, guard: usize, seed: u64, effort: Effort) -> Purpose {
         let application = self.world.application;
         let plan = self.world.plan;
@@ -45,7 +45,7 @@ impl Explorer<'_> {
             return Purpose::DoesNotRun;
         }
         let less = plan.without_guard(application.summaries(), entry, guard);
-        // What one call breaks by itself no guard is for.
+        // No guard is for what one call breaks by itself.
         let [whole, world] = [plan, &less].map(|plan| World {
             strict: true,
             ..World::new(application, plan)
@@ -55,7 +55,7 @@ impl Explorer<'_> {
         let makers = makers(whole, entry, guard);
         let source = Source::new(&world, seed).thorough();
         let mut met = (false, false);
-        // Cases that the guard may order, and nothing else does, up to the first in which something breaks.
+        // Cases that only this guard may order, up to the first in which something breaks.
         let mut look = |planned: bool, effort: Effort, breaks: &Breaks<'_>| -> Option<Purpose> {
             let generator = Generator::new(&source, &types);
             let mut generator = generator.after(&types, makers.clone());
@@ -84,14 +84,14 @@ impl Explorer<'_> {
             }
             None
         };
-        // Constraints and assertions, where everything else of the plan is kept.
+        // Constraints and assertions, where the rest of the plan is kept.
         let violated = look(true, effort, &|merged, _| {
             merged.violated(&world).into_iter().next()
         });
         if let Some(keeps) = violated {
             return keeps;
         }
-        // Isolation: two calls that come to what neither order of them comes to.
+        // Isolation: two calls that lead to a state that neither order of them leads to.
         let invariants = whole.plan.entries[entry].guards[guard].invariants.iter();
         let isolation: Vec<&str> = invariants
             .map(|i| &whole.plan.invariants[*i])
@@ -123,7 +123,7 @@ impl Explorer<'_> {
     }
 }
 
-/// A case in which an invariant breaks without a guard, as small as it gets.
+/// Minimises a case in which an invariant breaks without a guard.
 fn shown(
     whole: &World<'_>,
     less: &World<'_>,
@@ -131,7 +131,7 @@ fn shown(
     invariant: &str,
     planned: bool,
 ) -> Option<Counterexample> {
-    // What two calls come to is told by the whole plan; what holds with a guard less, by that plan.
+    // The whole plan decides what two calls merge into; the reduced plan decides what holds.
     let of = if planned { less } else { whole };
     let still = |case: &Case| {
         case.breaks(of, invariant, planned) && (planned || case.is_apart(of, less, planned))
@@ -144,12 +144,12 @@ fn shown(
     show::counterexample(of, &least, invariant, planned)
 }
 
-/// Whether the guard is an owner's, who gives a number at commit.
+/// Whether the guard is a counter whose owner draws numbers at commit.
 fn gives(plan: &Plan, entry: usize, guard: usize) -> bool {
     plan.entries[entry].guards[guard].keeping == GuardKeeping::AtCommit
 }
 
-/// The types that put rows into the table of which the guard speaks.
+/// The types that insert rows into the guard's table.
 fn makers(world: &World<'_>, entry: usize, guard: usize) -> Vec<usize> {
     let table = world.plan.entries[entry].guards[guard].table;
     let summaries = world.application.summaries().iter().enumerate();
@@ -162,7 +162,7 @@ fn makers(world: &World<'_>, entry: usize, guard: usize) -> Vec<usize> {
     owners.take(OTHERS_MAX).collect()
 }
 
-/// The type, and those that the guard may order it against, as far as they are understood.
+/// The type, and those analysed types that the guard may order it against.
 fn meeting(world: &World<'_>, entry: usize, guard: usize) -> Vec<usize> {
     let plan = world.plan;
     let taken = &plan.entries[entry].guards[guard];

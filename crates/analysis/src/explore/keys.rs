@@ -1,9 +1,9 @@
 //! Which items calls name: whether a plan orders two of them.
 //!
-//! Two calls are ordered where both hold a guard on one item for one invariant, by keys that may be the same.
-//! Parameters and constants are known before a call runs. What it finds out in its course is known once it has
-//! run: the log says which rows a statement was given to read, and which it wrote. Where the log does not tell,
-//! a key may be any, so that a guard that would order two calls is never taken for one that does not.
+//! Two calls are ordered if both hold a guard on one item for one invariant, by keys that may be equal. Parameters
+//! and constants are known before a call runs. Values that it reads are known once it has run: the log has the rows
+//! that each statement read and wrote. A key that the log does not determine may have any value, so that a guard
+//! that would order two calls is never taken for one that does not.
 
 use std::cmp::Ordering;
 
@@ -16,8 +16,8 @@ use super::state::Log;
 use crate::plan::{Guard, GuardKeeping, GuardKey};
 
 impl World<'_> {
-    /// Whether the plan orders two calls: both hold a guard on one item, for one invariant, by keys
-    /// that are the same or are not known.
+    /// Whether the plan orders two calls: both hold a guard on one item, for one invariant, by keys that are equal
+    /// or not known.
     pub(super) fn orders(&self, a: Ran<'_>, b: Ran<'_>) -> bool {
         let guards = |ran: Ran<'_>| {
             let entry = &self.plan.entries[ran.call.procedure];
@@ -45,7 +45,7 @@ impl World<'_> {
             };
             match (self.known(x, kx, a), self.known(y, ky, b)) {
                 (Some(these), Some(those)) => these.iter().any(|v| {
-                    // What has no value is an item, too: a group of those that have none.
+                    // NULL names an item, too: the group of rows without a value.
                     let none = |w: &Value| *v == Value::Null && *w == Value::Null;
                     let equal = |w: &&Value| v.compare(w) == Some(Ordering::Equal) || none(w);
                     those.iter().any(|w| equal(&w))
@@ -55,7 +55,7 @@ impl World<'_> {
         })
     }
 
-    /// All values that a column of a guard's key may have in a call; nothing where that is not known.
+    /// All values that a column of a guard's key may have in a call; `None` if they are not known.
     fn known(&self, guard: &Guard, key: &GuardKey, ran: Ran<'_>) -> Option<Vec<Value>> {
         let argument = |p: &usize| ran.call.arguments.get(*p);
         match &key.term {
@@ -80,8 +80,8 @@ impl World<'_> {
         }
     }
 
-    /// The values of a column in all rows of a table that a statement was given or wrote. Nothing where these are
-    /// none: it may not have run.
+    /// The values of a column in all rows of a table that a statement read or wrote. `None` if there are none: the
+    /// statement may not have run.
     fn met(
         &self,
         log: &Log,
@@ -106,8 +106,8 @@ impl World<'_> {
         (!values.is_empty()).then_some(values)
     }
 
-    /// The values of a column in all rows that a call has put into a table. Nothing where these are none, or an
-    /// owner gives a number at commit.
+    /// The values of a column in all rows that a call has inserted into a table. `None` if there are none, or if an
+    /// owner draws a number at commit.
     fn generated(&self, log: &Log, table: TableId, column: ColumnIndex) -> Option<Vec<Value>> {
         let layout = &self.schema().table(table).layout;
         let mut values = Vec::new();

@@ -1,9 +1,9 @@
-//! Merging what two replicas have done, as the plan says that columns are merged.
+//! Merges the effects of two replicas, by the merge policies of the plan.
 //!
-//! The calls are taken in the order of their timestamps, which keeps the order of each replica.
-//! What one inserted is there, what one deleted is gone, and each column of an updated row follows
-//! its [`MergePolicy`]: amounts are added, whole values are kept from the highest timestamp, and
-//! what a row's owner computes is computed again from the row as it then is.
+//! Calls are applied in the order of their timestamps, which keeps the order of each replica. Inserted rows are
+//! added, deleted rows are removed, and each column of an updated row follows its [`MergePolicy`]: amounts are
+//! added, assigned values are kept from the highest timestamp, and what a row's owner computes is computed again
+//! from the row as it then is.
 
 use std::collections::btree_map::Entry;
 
@@ -13,16 +13,16 @@ use super::World;
 use super::state::{Done, Log, State, key_of, patched};
 use crate::plan::MergePolicy;
 
-/// What merging came to.
+/// The result of a merge.
 pub(super) enum Merged {
-    /// A state; with the invariant that showed broken on the way, where a key was inserted twice or
-    /// an owner could not evaluate an update.
+    /// A state; with the invariant that the merge found violated, if a key was inserted twice or an owner could not
+    /// evaluate an update.
     State(State, Option<String>),
-    /// A call could not have committed so: nothing is learnt.
+    /// A call could not have committed so: the case says nothing.
     Impossible,
 }
 
-/// The ancestor with the calls' effects, in the order of `logs`.
+/// Applies the calls' effects to the ancestor, in the order of `logs`.
 pub(super) fn merge(world: &World<'_>, ancestor: &State, logs: &[&Log]) -> Merged {
     let mut state = ancestor.clone();
     let mut broken = None;
@@ -59,10 +59,10 @@ fn apply(
                 return Ok(None);
             }
             if !patches.is_empty() {
-                // Its number was given by an owner, who would have refused this key.
+                // An owner drew its number, and would have refused this key.
                 return Err(());
             }
-            // Both rows are kept, so that they can be shown.
+            // Both rows are kept, so that the counterexample lists both.
             beside.push_bytes(&[u8::MAX]);
             rows.insert(beside, row);
             Ok(Some(world.primary_key_name(table.id)))
@@ -92,12 +92,12 @@ fn apply(
                     .apply(*program, &row, arguments, ColumnSet::EMPTY)
                 {
                     Ok(applied) => computed = Some(applied),
-                    // It has been told that it is done: what it adds is added all the same.
+                    // The call was already acknowledged: what it adds is added all the same.
                     Err(error) => refused = Some(world.refused(table.id, &error).ok_or(())?),
                 }
             }
             if let (true, Some(applied)) = (unknown, &computed) {
-                // What it left as it was where it ran it may change here.
+                // A column that it left unchanged where it ran may change here.
                 let all = (0..table.columns.len()).map(|c| ColumnIndex(c as u16));
                 let differs = |c: &ColumnIndex| {
                     row.get(&table.layout, *c) != applied.row.get(&table.layout, *c)
@@ -126,7 +126,7 @@ fn apply(
                     return Err(());
                 }
                 let value = match (policy, &computed) {
-                    // The policy says that it never changes: who reads it sees what was inserted.
+                    // By the policy it never changes: readers see the inserted value.
                     (MergePolicy::Immutable, _) => now,
                     (MergePolicy::Counter, _) => {
                         moved(table, column, &now, &before, &after).ok_or(())?
@@ -155,7 +155,7 @@ fn put(
     Some(())
 }
 
-/// The value moved as far as another row's was; none beyond the type's domain.
+/// The value changed by the difference between two other values; `None` beyond the type's domain.
 fn moved(
     table: &TableSchema,
     column: ColumnIndex,
@@ -187,7 +187,7 @@ fn moved(
             }
         }
         (Value::Float(n), Value::Float(b), Value::Float(a)) => Value::Float(n + (a - b)),
-        // To add NULL makes NULL of it, and of NULL nothing else is made.
+        // Adding NULL gives NULL, and adding to NULL gives NULL.
         (Value::Null, ..) | (_, _, Value::Null) => Value::Null,
         _ => after.clone(),
     })

@@ -1,4 +1,4 @@
-//! Making a case small: no row and no call of it can be left out; and easy to read.
+//! Minimises a case: no row and no call of it can be left out, and its values are easy to read.
 
 use anabranch_types::Value;
 
@@ -6,14 +6,14 @@ use super::World;
 use super::call::Side;
 use super::case::Case;
 
-/// So many times another value is tried in the place of one: numbers are for the eye.
+/// How many times another value is tried in the place of one: small numbers only help readers.
 const SMALLER_MAX: u32 = 200;
 
-/// Two rows at once are tried without where there are no more than these.
+/// The most rows of a case for which leaving out each two at once is tried.
 const PAIRED_ROWS_MAX: usize = 16;
 
-/// The case without what it can do without, and with smaller numbers where they do as well: as long as `still`
-/// holds of it.
+/// Leaves out every part that is not needed, and uses smaller numbers where possible, as long as `still` holds of
+/// the case.
 pub(super) fn minimal(
     world: &World<'_>,
     case: &Case,
@@ -51,7 +51,7 @@ pub(super) fn minimal(
     left_first(least, still)
 }
 
-/// Exchanges the replicas where the second one would run the first call.
+/// Exchanges the replicas if the second one would run the first call.
 fn left_first(case: Case, still: impl Fn(&Case) -> bool) -> Case {
     let mut apart = case.calls.iter().filter(|call| call.side != Side::Before);
     if apart.next().is_none_or(|call| call.side == Side::Left) {
@@ -68,7 +68,7 @@ fn left_first(case: Case, still: impl Fn(&Case) -> bool) -> Case {
     if still(&exchanged) { exchanged } else { case }
 }
 
-/// Short names in the place of texts, wherever they stand at once: what was equal stays equal.
+/// Replaces texts by short names, all equal ones at once, so that they stay equal.
 fn renamed(mut case: Case, still: impl Fn(&Case) -> bool) -> Case {
     let mut texts: Vec<String> = Vec::new();
     for value in values(&mut case) {
@@ -127,7 +127,7 @@ fn without(
     case
 }
 
-/// Leaves out two rows at once, where each is there for the other.
+/// Leaves out two rows at once, if each is there only for the other.
 fn without_pairs(mut case: Case, still: impl Fn(&Case) -> bool) -> Case {
     let mut second = case.rows.len();
     if second > PAIRED_ROWS_MAX {
@@ -193,7 +193,7 @@ fn places(counts: impl Iterator<Item = usize>) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Values to be tried in the place of one, simplest first; never one that is as simple.
+/// Values to try in the place of one, simplest first; never one that is as simple.
 fn simpler(value: &Value) -> Vec<Value> {
     match value {
         Value::Int(n) => [0, 1]

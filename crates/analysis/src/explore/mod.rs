@@ -1,26 +1,23 @@
-//! Small states, explored: what breaks where replicas diverge, and whether what is called safe is.
+//! Explores small states: what breaks where replicas diverge, and whether plans are safe.
 //!
-//! Invariant confluence (coordination-avoidance.txt, Definition 6) says that two states that were
-//! reached apart from one valid ancestor merge into a valid one. Here that is tried: a few rows, a
-//! few calls on each of two replicas, merged as the plan says that columns are merged. The calls
-//! run the compiled procedures that the engine runs, and the invariants are evaluated by the same
-//! SQL, so that nothing here knows the rules.
+//! Invariant confluence (coordination-avoidance.txt, Definition 6) says that two states that were reached
+//! independently from one valid ancestor merge into a valid one. This module tries that: a few rows, a few calls on
+//! each of two replicas, merged by the plan's merge policies. The calls run the compiled procedures that the engine
+//! runs, and the same SQL evaluates the invariants, so that nothing here depends on the rules.
 //!
-//! * [`Explorer::attack`] keeps the plan's guards: calls that hold the same guard do not run apart, and
-//!   only those assertions are evaluated before a call commits that the plan has evaluated. Whatever
-//!   breaks then is a hole in the plan, and so in a rule. Tests do this to thousands of
-//!   applications.
-//! * [`Explorer::counterexamples`] takes the guards away, and looks for each verdict that is not
-//!   `yes` for the least that goes wrong without them.
+//! * [`Explorer::attack`] keeps the plan's guards: calls that hold the same guard do not run concurrently, and only
+//!   the assertions that the plan checks are evaluated before a call commits. Whatever breaks then is a hole in the
+//!   plan, and so in a rule. Tests do this to thousands of applications.
+//! * [`Explorer::counterexamples`] removes the guards, and looks for the smallest counterexample of each verdict
+//!   that is not `yes`.
+//! * [`Explorer::purpose`] removes one guard of one type, and looks for what breaks then.
 //!
-//! * [`Explorer::purpose`] takes one guard of one type away, and looks for what breaks then.
+//! If random search finds no counterexample for a verdict in [`Explorer::counterexamples`], and the solver has an
+//! invalid merge, the search goes on among calls from the solver's model.
 //!
-//! What chance does not find in [`Explorer::counterexamples`], and the solver has an invalid merge of, is looked for
-//! once more among the calls that the solver's model tells.
-//!
-//! What it does not do: it samples, so that nothing found proves nothing; a replica sees a whole
-//! state, never a part of one; and isolation is tried by outcomes alone (two calls that come to what
-//! neither order of them comes to; where the plan does not order the two for it, in a column that both write).
+//! Limits: it samples, so that a search without a result proves nothing; a replica sees a whole state, never a part
+//! of one; and isolation is tested by outcomes alone (two calls that lead to a state that neither order of them
+//! leads to; if the plan does not order the two for it, in a column that both write).
 
 mod call;
 mod case;
@@ -64,29 +61,29 @@ pub use committed::{Committed, MergedRows, StoredRow};
 pub use guards::Purpose;
 pub use show::{Counterexample, ReplicaCall};
 
-/// The most cases that are tried of one application: where many verdicts ask for them, each gets fewer.
+/// The most cases tried for one application: with many verdicts, each gets fewer.
 const CASES_MAX: usize = 50_000;
 
-/// The least that a verdict gets; where that is too much for all of them, some get none.
+/// The fewest cases that a verdict gets; if that is too much for all verdicts, some get none.
 const CASES_MIN: u32 = 50;
 
-/// The most types that are called beside the one that is to be shown.
+/// The most types that are called beside the type under test.
 const OTHERS_MAX: usize = 16;
 
-/// How hard to look.
+/// How much a search tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
     /// Cases tried for each verdict.
     pub cases: u32,
-    /// Calls that run before replicas diverge, at most.
+    /// The most calls before replicas diverge.
     pub before_max: u32,
-    /// Calls on each replica, at most.
+    /// The most calls on each replica.
     pub calls_max: u32,
 }
 
 impl Effort {
-    /// As hard as is looked for what a guard is for: there are fewer guards than verdicts, and of each less is left to
-    /// be found.
+    /// The effort for the purpose of a guard: there are fewer guards than verdicts, and a reduced plan leaves less
+    /// to find.
     pub const OF_GUARDS: Effort = Effort {
         cases: 6_000,
         before_max: 2,
@@ -104,21 +101,21 @@ impl Default for Effort {
     }
 }
 
-/// An application and its plan, to be explored.
+/// Explores an application under its plan.
 pub struct Explorer<'a> {
     world: World<'a>,
 }
 
 impl<'a> Explorer<'a> {
-    /// An explorer of this plan of this application.
+    /// An explorer for this plan of this application.
     pub fn new(application: &'a Application, plan: &'a Plan) -> Explorer<'a> {
         Explorer {
             world: World::new(application, plan),
         }
     }
 
-    /// Looks for a case in which an invariant breaks though every guard of the plan is kept; made as
-    /// small as it gets. The same seed looks at the same cases.
+    /// Looks for a case in which an invariant breaks although every guard of the plan is kept, and minimises it.
+    /// The same seed examines the same cases.
     pub fn attack(&self, seed: u64, effort: Effort) -> Option<Counterexample> {
         let everybody: Vec<usize> = (0..self.world.application.procedures.len()).collect();
         let source = Source::new(&self.world, seed);
@@ -160,7 +157,7 @@ impl<'a> Explorer<'a> {
     /// then of types; one case that shows several types is listed once.
     pub fn search(&self, seed: u64, effort: Effort) -> Search {
         let plan = self.world.plan;
-        // What is not understood does not run.
+        // Types that were not analysed cannot be called.
         let procedures = self.world.application.procedures.len();
         let mut asked: Vec<(usize, usize)> = Vec::new();
         for (owner, entry) in plan.entries.iter().enumerate().take(procedures) {
@@ -178,7 +175,7 @@ impl<'a> Explorer<'a> {
         };
         let affordable = CASES_MAX / CASES_MIN as usize;
         if asked.len() > affordable {
-            // Every invariant comes first once, then every one a second time.
+            // Each invariant gets a first turn before any gets a second.
             let mut turns: BTreeMap<usize, usize> = BTreeMap::new();
             let mut ranked: Vec<(usize, (usize, usize))> = asked
                 .iter()
@@ -249,8 +246,8 @@ impl<'a> Explorer<'a> {
         search
     }
 
-    /// The smallest case in which a type breaks an invariant that the solver has an invalid merge of; nothing where
-    /// it has none, or is not asked.
+    /// The smallest case in which a type breaks an invariant, from the solver's invalid merges; `None` if it has
+    /// none, or is not asked.
     fn solved<'f>(
         &self,
         source: &Source<'_>,
@@ -331,7 +328,7 @@ impl<'a> Explorer<'a> {
             };
             let least =
                 minimal::minimal(world, &case, false, |case| case.breaks(world, name, false));
-            // What is left may do without the type that it was to show.
+            // The minimised case may do without the type under test.
             if least.involves(owner) {
                 return show::counterexample(world, &least, name, false);
             }
@@ -340,61 +337,61 @@ impl<'a> Explorer<'a> {
     }
 }
 
-/// What was looked for, and found.
+/// The result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
-    /// What was found.
+    /// The counterexamples.
     pub found: Vec<Counterexample>,
-    /// Verdicts that are not yes.
+    /// How many verdicts are not `yes`.
     pub asked: usize,
-    /// Those of them of which a counterexample was looked for.
+    /// For how many of them a counterexample was searched.
     pub searched: usize,
-    /// The most cases that were tried of each.
+    /// The most cases tried for one verdict.
     pub cases: u32,
-    /// The invariants of which none was looked for.
+    /// The invariants for which no search was made.
     pub unsearched: Vec<String>,
-    /// The invariants of which the solver has an invalid merge, and no calls were found that make it.
+    /// The invariants for which the solver has an invalid merge, but no calls were found that lead to it.
     pub unconfirmed: Vec<String>,
 }
 
-/// What cases run in.
+/// The environment that cases run in: application, plan and compiled invariants.
 pub(crate) struct World<'a> {
     application: &'a Application,
     plan: &'a Plan,
     programs: Arc<dyn RowPrograms>,
     policies: BTreeMap<(u16, u16), MergePolicy>,
     statements: BTreeMap<StatementId, Site>,
-    /// The coordination graph: two types, the lower first, and the invariant that joins them.
+    /// The coordination graph: two types, the lower first, and the invariant of the edge.
     edges: BTreeSet<(usize, usize, &'a str)>,
-    /// The edges that are there for isolation, whatever the table.
+    /// The edges for isolation, of any table.
     isolating: BTreeSet<(usize, usize)>,
     /// The tables, parents before children.
     order: Vec<TableId>,
-    /// What is known of the application's assertions, in their order.
+    /// The application's assertions, in order.
     assertions: Vec<KnownAssertion>,
-    /// Whether nobody is trusted to keep an assertion: a call that leaves what violates one aborts, be it looked for
-    /// by the plan or not.
+    /// Whether `keeps` directives are ignored: a call that violates an assertion aborts, whether or not the plan
+    /// checks for it.
     strict: bool,
 }
 
-/// What is known of an assertion.
+/// An assertion.
 #[derive(Clone, Debug)]
 struct KnownAssertion {
-    /// The tables that it is about.
+    /// The tables that it reads.
     tables: Vec<TableId>,
-    /// Whether it holds where they are empty.
+    /// Whether it holds if these are empty.
     holds_empty: bool,
 }
 
-/// What is known of a statement.
+/// A statement.
 #[derive(Clone, Debug, Default)]
 struct Site {
     deferred: bool,
-    /// Whether its result is a number given at commit.
+    /// Whether its result is a number that an owner draws at commit.
     numbers: bool,
     /// The columns that it updates.
     updates: Vec<(TableId, Vec<ColumnIndex>)>,
-    /// Those of them that it computes from the row that it finds.
+    /// Those of them that it computes from the row that it reads.
     computed: Vec<(TableId, ColumnIndex)>,
 }
 
@@ -481,25 +478,24 @@ impl<'a> World<'a> {
         self.application.catalog()
     }
 
-    /// Whether an UPDATE is left to the row's owner. Without the plan's guards nobody gives numbers
-    /// out at commit.
+    /// Whether an UPDATE is deferred to the row's owner. Without the plan's guards no owner draws numbers at
+    /// commit.
     fn defers(&self, statement: StatementId, planned: bool) -> bool {
         self.statements
             .get(&statement)
             .is_some_and(|site| site.deferred && (planned || !site.numbers))
     }
 
-    /// Whether a statement has computed a column from the row where it ran, so that what it writes is right
-    /// for that row alone: it is not left to the owner, and a node refuses it once the row is another.
+    /// Whether a statement computed a column from the row where it ran, so that the value fits that row alone: the
+    /// update is not deferred, and a node refuses it once the row has changed.
     fn is_of_the_row_found(&self, done: &Done, table: TableId, column: ColumnIndex) -> bool {
         self.statements
             .get(&done.statement)
             .is_some_and(|site| !site.deferred && site.computed.contains(&(table, column)))
     }
 
-    /// Whether a row's owner computes a column by this program. It does so where the policy says it; and a
-    /// column that some type writes from data that it has read is computed all the same by who computes it
-    /// from the row.
+    /// Whether a row's owner computes a column by this program: where the policy says so, and for an update that
+    /// computes from the row a column that other types write from data they have read.
     fn is_owned(&self, program: ProgramId, table: TableId, column: ColumnIndex) -> bool {
         match self.policy(table, column) {
             MergePolicy::OwnerOrder => true,
@@ -515,7 +511,7 @@ impl<'a> World<'a> {
             .unwrap_or(MergePolicy::LastWriter)
     }
 
-    /// Whether a call aborts that leaves what violates this: constraints are checked where rows are
+    /// Whether a call aborts that leaves a state that violates this: constraints are checked where rows are
     /// written, assertions if the plan says so.
     fn is_looked_for(&self, procedure: usize, invariant: &str) -> bool {
         let mut assertions = self.application.assertions().iter();
@@ -527,7 +523,7 @@ impl<'a> World<'a> {
                 .any(|check| self.plan.invariants[check.invariant].name == invariant)
     }
 
-    /// The columns of its row that an effect has written.
+    /// The columns that an effect has written.
     fn written(&self, done: &Done, table: &TableSchema) -> Vec<ColumnIndex> {
         let declared = self
             .statements
@@ -541,12 +537,12 @@ impl<'a> World<'a> {
         if let Effect::Update { program, .. } = &done.effect
             && table.columns.len() <= usize::from(ColumnSet::EXACT_MAX)
         {
-            // Where nobody says which statement it was, its program does.
+            // If its statement is not known, the program says what it assigns.
             let assigned = self.programs.assigned(*program);
             columns.extend(all().filter(|c| assigned.contains(*c)));
         }
         if let (Some(before), Some(after)) = (&done.before, &done.after) {
-            // What a foreign key's action writes stands in no statement.
+            // Writes of a foreign key's action are in no statement.
             columns.extend(
                 all().filter(|c| before.get(&table.layout, *c) != after.get(&table.layout, *c)),
             );
@@ -578,7 +574,7 @@ impl<'a> World<'a> {
         }) == Some(true)
     }
 
-    /// The invariant for whose sake an owner refuses an update; none where it is another error.
+    /// The invariant for which an owner refuses an update; `None` for another error.
     fn refused(&self, table: TableId, error: &EffectError) -> Option<String> {
         match error.code {
             "23502" => Some(not_null_name(&self.schema().table(table).name)),

@@ -1,7 +1,7 @@
-//! Arguments that meet: those that name rows which are there, and those that another call has been given or has made.
+//! Arguments that refer to something: to existing rows, or to what another call was given or has made.
 //!
-//! What calls name by chance they hardly ever name alike where a key has several parts, or where a call succeeds
-//! only if it finds a row in each of several tables.
+//! Random arguments hardly ever agree if a key has several columns, or if a call succeeds only if it finds a row in
+//! each of several tables.
 
 use anabranch_sql::summary::{Comparison, Term};
 use anabranch_types::{DataType, Decimal, Value};
@@ -11,7 +11,7 @@ use super::generate::Generator;
 use super::state::{Log, State};
 
 impl Generator<'_> {
-    /// Arguments for a call on this state, most of which meet something.
+    /// Arguments for a call on this state, most of which refer to something.
     pub(super) fn meeting_arguments(&mut self, procedure: usize, state: &State) -> Vec<Value> {
         let any = self.arguments(procedure, state);
         let parameters = self.source.world.application.procedures[procedure].parameters();
@@ -21,7 +21,7 @@ impl Generator<'_> {
             false => self.naming(procedure, state, &types),
         };
         let in_step = named.iter().flatten().any(|v| matches!(v, Value::Array(_)));
-        // What counts an array's elements may have to be a number that a CHECK condition names.
+        // The number of an array's elements may have to be a number that a CHECK condition names.
         let counted = self.random.one_in(2);
         let length = counted.then(|| self.random.pick(&self.source.lengths));
         let length = length.flatten().copied();
@@ -41,7 +41,7 @@ impl Generator<'_> {
         each.collect()
     }
 
-    /// Values for parameters that name rows: of each table some row that agrees with what is named already.
+    /// Values for parameters that name rows: of each table, a row that agrees with the parameters chosen so far.
     fn naming(
         &mut self,
         procedure: usize,
@@ -95,7 +95,7 @@ impl Generator<'_> {
         self.random.pick(&fitting).cloned()
     }
 
-    /// Remembers what a call was given and what it has put into rows.
+    /// Records the arguments of a call and the values that it has put into rows.
     pub(super) fn remember(&mut self, arguments: &[Value], log: &Log) {
         let schema = self.source.world.schema();
         for value in arguments {
@@ -112,7 +112,7 @@ impl Generator<'_> {
         }
     }
 
-    /// An amount, now and then one to be taken away.
+    /// An amount, sometimes negated.
     fn moved(&mut self, value: Value) -> Value {
         match value {
             Value::Int(n) if self.random.one_in(8) => Value::Int(-n),

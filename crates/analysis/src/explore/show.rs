@@ -9,8 +9,8 @@ use super::case::Case;
 use super::generate::quoted;
 use super::state::{Log, State};
 
-/// The least that goes wrong: initial rows, what each of two replicas runs, what merging them
-/// comes to, and what that violates. Nothing of it can be left out.
+/// A minimal failure: initial rows, the calls of each of two replicas, the merged rows, and the invariant that
+/// these violate. Nothing of it can be left out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counterexample {
     /// The violated invariant's name.
@@ -19,17 +19,17 @@ pub struct Counterexample {
     pub transactions: Vec<String>,
     /// The initial rows, as INSERTs, parents first.
     pub initial: Vec<String>,
-    /// What each replica runs, as calls. A value that is generated is told behind the call.
+    /// The calls of each replica. A value that a call generated follows it as a comment.
     pub replicas: [Vec<String>; 2],
-    /// All calls in the order of their timestamps: the replica (0 or 1) of each.
+    /// The replica (0 or 1) of each call, in the order of timestamps.
     pub order: Vec<usize>,
     /// All rows of the merged state, as INSERTs, parents first.
     pub merged: Vec<String>,
-    /// Tables that have no row in the merged state, and had some.
+    /// Tables that have initial rows and no row in the merged state.
     pub emptied: Vec<String>,
-    /// The initial rows, with a value for each column: what `initial` says as SQL.
+    /// The initial rows, with a value for each column: `initial` as data.
     pub rows: Vec<(TableId, Vec<Value>)>,
-    /// What replicas run, in the order of timestamps: what `replicas` and `order` say as SQL.
+    /// The calls in the order of timestamps: `replicas` and `order` as data.
     pub calls: Vec<ReplicaCall>,
 }
 
@@ -38,24 +38,24 @@ pub struct Counterexample {
 pub struct ReplicaCall {
     /// Which replica: 0 or 1.
     pub replica: usize,
-    /// The procedure's place in the application's list, and the transaction type's in the plan.
+    /// The index of the procedure in the application's list, and of the transaction type in the plan.
     pub procedure: usize,
     /// Its arguments, in order.
     pub arguments: Vec<Value>,
-    /// The rows that it has inserted where the search ran it, in this order. Keys that it has generated are others
-    /// elsewhere: whoever runs the call there finds by these rows what another call means that names one.
+    /// The rows that it inserted where the search ran it, in order. Generated keys differ in another run: a caller
+    /// finds by these rows which key another call's argument refers to.
     pub inserted: Vec<(TableId, Vec<Value>)>,
 }
 
 impl Counterexample {
-    /// What tells it from the application's others, and stays the same while what it shows is the same:
-    /// the invariant's name, and those of the transaction types.
+    /// An identifier that stays the same while the counterexample has the same invariant and transaction types:
+    /// their names.
     pub fn id(&self) -> String {
         format!("{}/{}", self.invariant, self.transactions.join("+"))
     }
 }
 
-/// A case as SQL; none if it does not run.
+/// Writes a case as SQL; `None` if it does not run.
 pub(super) fn counterexample(
     world: &World<'_>,
     case: &Case,
@@ -138,7 +138,7 @@ fn call(world: &World<'_>, call: &Call) -> String {
         .iter()
         .zip(&call.arguments)
         .map(|((name, of), value)| {
-            // PostgreSQL finds no routine with a smallint for what it reads as an integer.
+            // PostgreSQL reads the literal as integer, and then finds no routine with a smallint.
             let cast = match (of, value) {
                 (DataType::Int2, Value::Int(_)) => "::smallint",
                 _ => "",

@@ -1,8 +1,7 @@
 //! Small database states, and transactions that run on them.
 //!
-//! A [`State`] is a few rows a table. An [`Attempt`] runs one call on it, through the compiled
-//! procedure that also runs in the engine, and keeps a log of what the call has done: that log is
-//! what is merged elsewhere ([`super::merge`]).
+//! A [`State`] has a few rows in each table. An [`Attempt`] runs one call on it, through the compiled procedure
+//! that the engine also runs, and logs the call's effects: [`super::merge`] merges that log elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -20,10 +19,10 @@ use super::World;
 /// The rows of a table, by primary key.
 pub(super) type Rows = BTreeMap<Key, Row>;
 
-/// The rows of every table. A copy shares what it does not change.
+/// The rows of every table. A copy shares the tables that it does not change.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
-    /// In order; a table that is not there has no rows.
+    /// In order of tables; a table that is missing here has no rows.
     tables: Vec<(TableId, Rc<Rows>)>,
 }
 
@@ -40,8 +39,8 @@ impl State {
         tables.filter(|(_, rows)| !rows.is_empty())
     }
 
-    /// The tables whose rows are not shared with another state, in order: what has been changed since the two
-    /// were one is among them.
+    /// The tables whose rows are not shared with another state, in order: they include all that changed since one
+    /// was copied from the other.
     pub(super) fn unlike(&self, other: &State) -> Vec<TableId> {
         let shares = |(table, rows): &&(TableId, Rc<Rows>)| {
             let place = other.tables.binary_search_by_key(table, |(of, _)| *of);
@@ -68,7 +67,7 @@ impl State {
         }
     }
 
-    /// The same, to be changed.
+    /// The rows of a table, mutably.
     pub(super) fn of_table_mut(&mut self, table: TableId) -> &mut Rows {
         let place = match self.tables.binary_search_by_key(&table, |(of, _)| *of) {
             Ok(place) => place,
@@ -80,7 +79,7 @@ impl State {
         Rc::make_mut(&mut self.tables[place].1)
     }
 
-    /// These rows; none if a value does not fit its column or two rows have one key.
+    /// A state of these rows; `None` if a value does not fit its column or two rows have one key.
     pub(super) fn of(schema: &Schema, rows: &[(TableId, Vec<Value>)]) -> Option<State> {
         let mut state = State::default();
         for (place, (table, values)) in rows.iter().enumerate() {
@@ -146,12 +145,12 @@ fn is_within(range: &KeyRange, entry: &Key) -> bool {
     range.contains(entry)
 }
 
-/// The primary key of a row; none for a table without one.
+/// The primary key of a row; `None` for a table without one.
 pub(super) fn key_of(table: &TableSchema, row: &Row) -> Option<Key> {
     (!table.primary_key.is_empty()).then(|| entry_of(table, &table.primary_key, row, &Key::empty()))
 }
 
-/// An index's entry for a row: the columns' values and the primary key.
+/// A row's index entry: the columns' values and the primary key.
 pub(super) fn entry_of(table: &TableSchema, columns: &[ColumnIndex], row: &Row, key: &Key) -> Key {
     let mut entry = Key::empty();
     for column in columns {
@@ -163,7 +162,7 @@ pub(super) fn entry_of(table: &TableSchema, columns: &[ColumnIndex], row: &Row, 
     entry
 }
 
-/// The row with the values that slots hold put into it.
+/// The row with the values of slots put into it.
 pub(super) fn patched(
     table: &TableSchema,
     row: &Row,
@@ -182,7 +181,7 @@ pub(super) fn patched(
     Some(row)
 }
 
-/// One effect of a call, with the row that it found and the one that it left where it ran.
+/// One effect of a call, with the row before and after it where the call ran.
 #[derive(Clone, Debug)]
 pub(super) struct Done {
     pub(super) statement: StatementId,
@@ -191,7 +190,7 @@ pub(super) struct Done {
     pub(super) after: Option<Row>,
 }
 
-/// What a call has done.
+/// The log of a call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log {
     pub(super) effects: Vec<Done>,
@@ -199,7 +198,7 @@ pub(super) struct Log {
     pub(super) slots: usize,
 }
 
-/// Rows of a table that a statement has been given to read.
+/// Rows of a table that a statement has read.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) statement: StatementId,
@@ -207,13 +206,13 @@ pub(super) struct Seen {
     pub(super) rows: Vec<Row>,
 }
 
-/// One call under way.
+/// One running call.
 pub(super) struct Attempt<'w> {
     world: &'w World<'w>,
     pub(super) state: State,
-    /// Different in every call of a case: where generated values come from.
+    /// Different in every call of a case; generated values are derived from it.
     number: u64,
-    /// Whether UPDATEs are left to the rows' owners as the plan has it.
+    /// Whether UPDATEs are deferred as in the plan.
     planned: bool,
     drawn: u64,
     slots: Vec<Value>,
@@ -221,14 +220,14 @@ pub(super) struct Attempt<'w> {
     pub(super) log: Log,
 }
 
-/// A part of each sequence that no other call gets numbers from.
+/// A part of each sequence from which no other call draws numbers.
 #[derive(Debug)]
 struct OwnPart {
     first: i64,
     given: std::cell::Cell<i64>,
 }
 
-/// The first number that the call with this number is given for an identity column.
+/// The first number that the call with this number draws for an identity column.
 pub(super) fn number_given(call: u64) -> i64 {
     100 * (call as i64 + 1) + 1
 }
@@ -259,7 +258,7 @@ impl<'w> Attempt<'w> {
         }
     }
 
-    /// The state that it leaves, and its log.
+    /// Returns the state that the call leaves, and its log.
     pub(super) fn into_parts(mut self) -> (State, Log) {
         self.log.slots = self.slots.len();
         (self.state, self.log)
@@ -365,7 +364,7 @@ impl Transaction for Attempt<'_> {
                     .apply(*program, row, arguments, ColumnSet::EMPTY)
                     .map_err(TransactionError::Failed)?;
                 if let Some(first) = outputs {
-                    // Effects that were committed elsewhere have slots that nobody has asked for here.
+                    // Effects that were committed elsewhere have slots that were not allocated here.
                     let end = first.index() + applied.outputs.len();
                     self.slots.resize(self.slots.len().max(end), Value::Null);
                     for (place, value) in applied.outputs.into_iter().enumerate() {
@@ -411,7 +410,7 @@ impl Transaction for Attempt<'_> {
     }
 }
 
-/// A look at a state: for assertions.
+/// A read-only view of a state, to evaluate assertions.
 pub(super) struct Look<'w> {
     pub(super) schema: &'w Schema,
     pub(super) state: &'w State,

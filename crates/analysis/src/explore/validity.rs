@@ -1,4 +1,4 @@
-//! Whether a state satisfies everything that is declared.
+//! Whether a state satisfies every declared invariant.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ pub(super) fn violated(world: &World<'_>, state: &State) -> Vec<String> {
     found(world, state, None)
 }
 
-/// The same of a state that comes of one that violates nothing: what it has not changed is not looked at.
+/// The same for a state that derives from one that violates nothing: what has not changed is not evaluated.
 pub(super) fn violated_since(world: &World<'_>, state: &State, valid: &State) -> Vec<String> {
     found(world, state, Some(&state.unlike(valid)))
 }
@@ -60,7 +60,7 @@ fn found(world: &World<'_>, state: &State, changed: Option<&[TableId]>) -> Vec<S
     found
 }
 
-/// What the rows of a table violate whatever others there are: NOT NULL, CHECK, keys.
+/// Evaluates the invariants that concern one table's rows alone: NOT NULL, CHECK, keys.
 fn by_itself(world: &World<'_>, table: &TableSchema, rows: &Rows, found: &mut Vec<String>) {
     for row in rows.values() {
         let null = |c: usize| {

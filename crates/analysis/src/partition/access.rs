@@ -1,9 +1,9 @@
 //! Read sets and write sets: which columns of which rows a type may read and write, in any execution.
 //!
-//! A statement's own accesses are told by its summary, what foreign keys' actions add by the footprint.
-//! Here the reads are added that the database makes by itself: of unique keys, of the rows that foreign keys
-//! refer to or are referred by, of the columns that a CHECK compares with what is written, and of the tables of
-//! assertions that are evaluated before the transaction commits.
+//! A statement's summary lists its own accesses; the footprint adds the actions of foreign keys. This module adds
+//! the database's own reads: of unique keys, of rows that foreign keys refer to or are referred to by, of columns
+//! that a CHECK compares with written ones, and of the tables of assertions that are evaluated before the
+//! transaction commits.
 
 use anabranch_sql::catalog::{ForeignKey, ReferentialAction};
 use anabranch_sql::summary::{Comparison, Role, StatementId, Term, WriteClass};
@@ -15,10 +15,10 @@ use crate::footprint::{Action, Footprint};
 use crate::guard::Held;
 use crate::invariant::{Content, Declared};
 
-/// What of its rows an access is about.
+/// The part of its rows that an access concerns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Touched {
-    /// Columns of rows, and (or) which rows there are.
+    /// Columns of rows, whether rows exist, or both.
     Of {
         columns: Vec<ColumnIndex>,
         rows: bool,
@@ -31,19 +31,19 @@ pub(super) enum Touched {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Access {
     pub(super) owner: usize,
-    /// The statement that stores generated values, where one does.
+    /// The statement that stores generated values, if any.
     pub(super) statement: Option<StatementId>,
-    /// The statement and its access that find the row, where its own columns are compared.
+    /// The statement and its access that find the row, if conditions on its own columns find it.
     pub(super) found_by: Option<(StatementId, usize)>,
     pub(super) table: TableId,
     pub(super) writes: bool,
-    /// Whether it puts new rows there: two that do meet on keys alone, which both look up.
+    /// Whether it inserts rows: two inserts meet on keys alone, which both look up.
     pub(super) inserts: bool,
     pub(super) touched: Touched,
     pub(super) demands: Vec<Demand>,
 }
 
-/// Everything that every type reads and writes. `evaluated`: per type, the invariants that it evaluates before
+/// Everything that every type reads and writes. `evaluated` lists per type the invariants that it evaluates before
 /// it commits.
 pub(crate) fn all(
     footprint: &Footprint<'_>,
@@ -86,7 +86,7 @@ pub(crate) fn all(
             }));
         }
     }
-    // Many statements of a type touch the same in the same way.
+    // Many statements of a type access the same in the same way.
     let mut once: Vec<Access> = Vec::new();
     let mut first = 0;
     for access in found {
@@ -100,7 +100,7 @@ pub(crate) fn all(
     once
 }
 
-/// The guards that types hold, as accesses that conflict where their names are the same.
+/// The guards of types as accesses that conflict if their names are equal.
 pub(crate) fn guards(held: &[Vec<Held>]) -> Vec<Access> {
     let of = |(owner, held): (usize, &Vec<Held>)| {
         let access = |held: &Held| Access {
@@ -133,7 +133,7 @@ fn columns(footprint: &Footprint<'_>, table: TableId) -> Vec<ColumnIndex> {
     (0..count).map(|c| ColumnIndex(c as u16)).collect()
 }
 
-/// The accesses of one action.
+/// Collects the accesses of one action.
 struct Of<'a> {
     footprint: &'a Footprint<'a>,
     action: &'a Action,
@@ -141,7 +141,7 @@ struct Of<'a> {
 }
 
 impl Of<'_> {
-    /// An access to rows that satisfy these.
+    /// Adds an access to rows that satisfy these demands.
     fn push(&mut self, table: TableId, writes: bool, touched: Touched, demands: Vec<Demand>) {
         let generates = demands.iter().any(|d| d.term == Term::Generated);
         self.found.push(Access {
@@ -156,11 +156,11 @@ impl Of<'_> {
         });
     }
 
-    /// An access to the rows that the statement finds.
+    /// Adds an access to the rows that the statement finds.
     fn push_found(&mut self, writes: bool, touched: Touched) {
         let (statement, place) = (self.action.statement, self.action.place);
         let demands = self.found_by();
-        // What a row is compared with may be a column of its own.
+        // A row may be compared with a column of its own.
         let own = demands.iter().any(|demand| {
             matches!(demand.term, Term::Column { statement: s, access: a, .. }
                 if s == statement && a == place)
@@ -171,7 +171,7 @@ impl Of<'_> {
         }
     }
 
-    /// What the WHERE clause demands.
+    /// The demands of the WHERE clause.
     fn found_by(&self) -> Vec<Demand> {
         let conditions = self.action.access.conditions.iter();
         let demand = |c: &anabranch_sql::summary::Condition| Demand {
@@ -182,7 +182,7 @@ impl Of<'_> {
         conditions.map(demand).collect()
     }
 
-    /// Columns that are read to find the rows, and what else is read of them.
+    /// Columns that are read to find the rows, and those read for other uses.
     fn columns_read(&self) -> Vec<ColumnIndex> {
         let access = &self.action.access;
         let mut columns = access.columns_read.clone();
@@ -248,7 +248,7 @@ impl Of<'_> {
         self.children(None);
     }
 
-    /// What a column of the row is afterwards, where that is told.
+    /// The value of a column after the write, if it is known.
     fn stored(&self, column: ColumnIndex) -> Option<Demand> {
         match self.action.write(column) {
             Some(write) => match &write.class {
@@ -267,7 +267,7 @@ impl Of<'_> {
         }
     }
 
-    /// Whether another row has the key: looked up for each key that is written.
+    /// Looks up each key that is written: another row may have it.
     fn keys(&mut self, written: &[ColumnIndex]) {
         let table = self.action.access.table;
         let schema = self.footprint.table(table);
@@ -286,7 +286,7 @@ impl Of<'_> {
         }
     }
 
-    /// The rows that what is written refers to.
+    /// Reads the rows that written columns refer to.
     fn parents(&mut self, written: &[ColumnIndex]) {
         let table = self.action.access.table;
         let footprint = self.footprint;
@@ -303,7 +303,7 @@ impl Of<'_> {
             let demands = stored.into_iter().zip(&key.parent_columns);
             let demands = demands.filter_map(|(demand, column)| {
                 let term = demand?.term;
-                let told = term != Term::Generated; // Which one, its own column tells.
+                let told = term != Term::Generated; // Its own column says which one.
                 told.then_some(Demand {
                     column: *column,
                     comparison: Some(Comparison::Equal),
@@ -319,8 +319,8 @@ impl Of<'_> {
         }
     }
 
-    /// The rows that refer to what is deleted, or to the keys that are written; whoever is changed by a
-    /// foreign key's action is an action of its own.
+    /// Reads the rows that refer to deleted rows, or to written keys. A change by a foreign key's action is an
+    /// action of its own.
     fn children(&mut self, written: Option<&[ColumnIndex]>) {
         let table = self.action.access.table;
         let footprint = self.footprint;
@@ -360,7 +360,7 @@ impl Of<'_> {
     }
 }
 
-/// The columns that CHECK conditions of the table compare with those written.
+/// The columns that CHECK conditions of the table compare with written ones.
 fn compared_with(
     declared: &[Declared],
     table: TableId,

@@ -1,15 +1,13 @@
 //! §3.2's classes for given parameters, and several parameters for a type (§3.1).
 //!
-//! A type's operations are *local* if nothing that they write is read or written by an operation of another
-//! server: if each clause about something that the type writes demands that a key of its own equals a key
-//! of the other (so both run on one server). That they read what global operations write does no harm, for it
-//! is applied everywhere.
+//! A type's operations are *local* if no operation of another server reads or writes what they write: each clause
+//! about something that the type writes requires that a key of its own equals a key of the other, so that both run
+//! on one server. A local operation may read what global operations write, for that is applied everywhere.
 //!
-//! A type that is global by one parameter may be local by several: each keeps other clauses on one server. All
-//! such types are given all their parameters; those that stay global all the same get their one parameter
-//! back, until nothing changes (the parameters of one may be what makes another local). Then parameters that
-//! make no difference are taken away. Whoever was local with one parameter a type stays so: the first
-//! parameters are kept.
+//! A type that is global by one parameter may be local by several, since each keeps other clauses on one server.
+//! All such types get all their parameters; those that stay global get their one parameter back, until nothing
+//! changes (the parameters of one may make another local). Then parameters that make no difference are removed. A
+//! type that was local with one parameter stays local, since the first parameters are kept.
 
 use anabranch_sql::summary::{Role, Term};
 use anabranch_types::{ColumnIndex, TableId};
@@ -19,21 +17,21 @@ use super::conflict::Conflicts;
 use super::{Clause, Conflict, Held, Key, OperationClass, PartitionedType, Partitioning, keys};
 use crate::footprint::{Action, Footprint};
 
-/// How many parameters route one type.
+/// The most parameters that route one type.
 const PARAMETERS_MAX: usize = 4;
 
-/// What is chosen, to be classified.
+/// The parameters that the search chose.
 pub(crate) struct Chosen<'a> {
-    /// Per type, its one parameter.
+    /// Per type, its parameter.
     pub(crate) parameters: Vec<Option<usize>>,
     pub(crate) weights: &'a [u64],
     pub(crate) cost: u64,
     pub(crate) is_exhaustive: bool,
-    /// Of how many servers is to be told.
+    /// The number of servers that reports estimate for, if requested.
     pub(crate) sites: Option<u32>,
 }
 
-/// Classes for the parameters chosen, with more of them where that helps.
+/// Classifies types by the chosen parameters, and adds parameters that make a type local.
 pub(crate) fn classify(
     footprint: &Footprint<'_>,
     accesses: &[Access],
@@ -108,7 +106,7 @@ pub(crate) fn classify(
 struct Judge<'a> {
     pairs: &'a [Conflict],
     of_types: &'a [Vec<usize>],
-    /// Whether all that a type does is known.
+    /// Whether each type's accesses are known completely.
     knowns: &'a [bool],
 }
 
@@ -136,8 +134,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether what `owner` writes by this clause, of which it is the first or the second, is met on its own
-    /// server alone, where its parameters agree.
+    /// Whether what `owner` writes by this clause, in which it is the first or the second type, is accessed on its
+    /// own server alone, where its parameters agree.
     fn stays(
         &self,
         clause: &Clause,
@@ -155,7 +153,7 @@ impl Judge<'_> {
             false => clause.is_kept(theirs, &mine),
         };
         let theirs = &parameters[other];
-        // Where the other's parameters do not agree, it runs where the first one is routed to.
+        // If the other's parameters do not agree, it runs where its first parameter is routed to.
         kept(&keys(theirs)) && kept(&keys(&theirs[..theirs.len().min(1)]))
     }
 
@@ -189,7 +187,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The parameters of a type that some clause demands to be equal to a key, in order.
+    /// The parameters of a type that some clause requires to equal a key, in order.
     fn useful(&self, owner: usize) -> Vec<usize> {
         let mut found = Vec::new();
         for conflict in self.of_types[owner].iter().map(|p| &self.pairs[*p]) {
@@ -207,7 +205,7 @@ impl Judge<'_> {
         found
     }
 
-    /// Takes away parameters, the last first, that keep no clause on one server.
+    /// Removes parameters, the last first, that keep no clause on one server.
     fn drop_parameters(&self, parameters: &mut [Vec<usize>]) {
         for owner in 0..parameters.len() {
             for place in (0..parameters[owner].len()).rev() {
@@ -227,8 +225,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Of each clause of a type's conflicts: whether it is kept on one server where all parameters agree, and
-    /// where those of the first or of the second do not.
+    /// For each clause of a type's conflicts: whether it stays on one server where all parameters agree, and where
+    /// those of the first or of the second do not.
     fn kept(&self, owner: usize, parameters: &[Vec<usize>]) -> Vec<[bool; 3]> {
         let mut found = Vec::new();
         for conflict in self.of_types[owner].iter().map(|p| &self.pairs[*p]) {
@@ -242,7 +240,7 @@ impl Judge<'_> {
         found
     }
 
-    /// Whether a clause is kept on one server by a key alone that the type generates.
+    /// Whether some clause stays on one server only by a key that the type generates.
     fn generates(&self, owner: usize, parameters: &[Vec<usize>]) -> bool {
         self.of_types[owner]
             .iter()
@@ -262,7 +260,7 @@ impl Judge<'_> {
     }
 }
 
-/// Who has a table's rows.
+/// Which servers have a table's rows.
 fn held(
     footprint: &Footprint<'_>,
     accesses: &[Access],
@@ -309,7 +307,7 @@ fn held(
             _ => None,
         };
         let settled = footprint.is_settled(table, column);
-        // Where nothing but generated keys tell, any server's own would do.
+        // If only generated keys fix the row, the rows are those of any server.
         let all = settled.then(|| actions.try_fold(false, |any, a| Some(any | by_parameter(a)?)));
         all.flatten()
     };

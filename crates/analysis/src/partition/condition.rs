@@ -1,14 +1,12 @@
-//! Satisfiability of the conditions under which two operations meet on a row.
+//! Satisfiability of the conditions under which two operations access one row.
 //!
-//! A [`Condition`] is a conjunction over values: columns of the row, the two calls' parameters, keys that
-//! they generate, columns of other rows that they read, constants. Its parts are equalities,
-//! inequalities and tests for NULL. It is *refuted* where congruence (what is equal is one value), constants,
-//! NULL and a closure of the order (over integers with distances: `x > 3 AND x < 4` is refuted) contradict
-//! each other. What is not refuted counts as satisfiable: `x > 3 AND x < 5 AND x <> 4` does. That is the safe
-//! side: a conflict too many.
+//! A [`Condition`] is a conjunction over values: columns of the row, the two calls' parameters, keys that they
+//! generate, columns of other rows that they read, constants. Its parts are equalities, inequalities and tests for
+//! NULL. It is *refuted* if congruence (equal terms have one value), constants, NULL and a closure of the order
+//! (over integers with distances: `x > 3 AND x < 4` is refuted) contradict each other. What is not refuted counts
+//! as satisfiable: `x > 3 AND x < 5 AND x <> 4` does. That is the safe side: one conflict too many.
 //!
-//! Out of what must be equal come the keys by which both calls are routed to one server
-//! ([`Condition::equal_keys`]).
+//! The required equalities yield the keys by which both calls are routed to one server ([`Condition::equal_keys`]).
 
 use anabranch_sql::summary::{Comparison, Role, StatementId, StatementSummary, Term, WriteClass};
 use anabranch_types::{ColumnIndex, DataType, TableId, Value};
@@ -16,13 +14,13 @@ use anabranch_types::{ColumnIndex, DataType, TableId, Value};
 use super::Key;
 use crate::footprint::Footprint;
 
-/// With more values than these the order is not looked at: then less is refuted.
+/// The most values for which the order is examined; with more, less is refuted.
 const ORDERED_MAX: usize = 32;
 
-/// How far a column is followed to what was inserted into it.
+/// The most steps from a column to what was inserted into it.
 const STEPS_MAX: usize = 8;
 
-/// Values that are compared with each other exactly.
+/// Kinds of values that are compared with each other exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Boolean,
@@ -37,7 +35,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The kind of a type's values; none where they are not compared exactly (`'a'` and `'a '` as `char`,
+    /// The kind of a type's values; `None` if they are not compared exactly (`'a'` and `'a '` as `char`,
     /// floating-point numbers) or not at all.
     pub(crate) fn of(data_type: &DataType) -> Option<Kind> {
         Some(match data_type {
@@ -53,7 +51,7 @@ impl Kind {
         })
     }
 
-    /// Whether values that are equal are the same to a routing function.
+    /// Whether equal values are the same to a routing function.
     pub(crate) fn is_exact(self) -> bool {
         self != Kind::Numeric
     }
@@ -72,23 +70,22 @@ impl Kind {
     }
 }
 
-/// One of the two calls that meet.
+/// One of the two calls that access the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     One,
     Other,
 }
 
-/// What a part of a condition speaks of.
+/// A variable of a condition.
 #[derive(Clone, Debug, PartialEq)]
 enum Variable {
-    /// A column of the row on which they meet, which nobody changes: both see the same.
+    /// A column of the common row that no type changes: both calls see the same value.
     Row(ColumnIndex),
-    /// A column of it as one of them sees it.
+    /// A column of the common row as one of the calls sees it.
     Seen(Side, ColumnIndex),
     Parameter(Side, usize),
-    /// A value that the call generates: nobody else does. The number tells those of one call apart
-    /// where that is known.
+    /// A value that only this call generates. The number distinguishes the values of one call, where that is known.
     Generated(Side, u64),
     /// A column of another row, which the call reads.
     Read(Side, StatementId, usize, ColumnIndex),
@@ -99,20 +96,20 @@ enum Variable {
 struct Node {
     variable: Variable,
     kind: Kind,
-    /// Another node of the same value, or itself.
+    /// Another node of the same value, or the node itself.
     same: usize,
     null: bool,
     not_null: bool,
 }
 
-/// How much greater one value is than another at least: by whole steps, and by something beyond them.
+/// The least difference of two values: whole steps, and the number of strict inequalities.
 type Distance = (i128, u32);
 
 /// A condition on a column of the row.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Demand {
     pub(super) column: ColumnIndex,
-    /// None: the column has the value because it is put there, NULL included.
+    /// `None`: the column has the value because it is stored there, NULL included.
     pub(super) comparison: Option<Comparison>,
     pub(super) term: Term,
 }
@@ -128,23 +125,23 @@ pub(super) struct Condition {
     fresh: u64,
 }
 
-/// Who demands what of a row of which table.
+/// A call that states demands on a row of a table.
 #[derive(Clone, Copy)]
 pub(super) struct Caller<'a> {
     pub(super) footprint: &'a Footprint<'a>,
     pub(super) side: Side,
     pub(super) owner: usize,
     pub(super) table: TableId,
-    /// The statement that stores the values, where one does.
+    /// The statement that stores the values, if any.
     pub(super) statement: Option<StatementId>,
     /// The access by which it finds the row: its columns are the row's.
     pub(super) found_by: Option<(StatementId, usize)>,
-    /// The row is a guard: its columns are a name, which means the same to all.
+    /// Whether the row is a guard: its columns are a name, which means the same to both calls.
     pub(super) is_name: bool,
 }
 
 impl<'a> Caller<'a> {
-    /// A column of the row: both callers see the same value where nobody changes it.
+    /// A column of the row: both calls see the same value if no type changes it.
     fn of_row(&self, column: ColumnIndex) -> Variable {
         match self.is_name || self.footprint.is_settled(self.table, column) {
             true => Variable::Row(column),
@@ -152,7 +149,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// The statement, if a call runs it once at most.
+    /// The statement, if a call runs it at most once.
     fn runs_once(&self, statement: StatementId) -> Option<&'a StatementSummary> {
         let found = self.footprint.statement(self.owner, statement);
         found.filter(|s| !s.in_loop)
@@ -160,7 +157,7 @@ impl<'a> Caller<'a> {
 }
 
 impl Condition {
-    /// Adds what a caller demands of a column of the row.
+    /// Adds a demand of a caller on a column of the row.
     pub(super) fn demand(&mut self, caller: Caller<'_>, demand: &Demand) {
         let table = caller.footprint.table(caller.table);
         let data_type = &table.columns[demand.column.index()].data_type;
@@ -182,7 +179,7 @@ impl Condition {
                 }
             }
             None => {
-                // Values are changed where they do not fit: blanks beyond the length go, digits are rounded.
+                // Values are changed to fit: blanks beyond the length are dropped, digits are rounded.
                 let kept = kind.is_exact() && !matches!(data_type, DataType::Varchar(Some(_)));
                 if matches!(demand.term, Term::Constant(Value::Null)) {
                     self.nodes[column].null = true;
@@ -221,7 +218,7 @@ impl Condition {
         })
     }
 
-    /// The node of a term that is compared with, or put into, `column`; none where nothing is known of it.
+    /// The node of a term that is compared with, or stored in, `column`; `None` if nothing is known of it.
     fn term(
         &mut self,
         caller: Caller<'_>,
@@ -249,7 +246,7 @@ impl Condition {
                     let number = match once {
                         Some(s) => u64::from(s.id.0) << 16 | u64::from(column.0),
                         None => {
-                            // One of several: which is not known.
+                            // One of several values, not known which.
                             self.fresh += 1;
                             u64::MAX - self.fresh
                         }
@@ -273,7 +270,7 @@ impl Condition {
                     }
                     let stored = found.writes.iter().find(|w| w.column == *of);
                     match stored.map(|w| &w.class) {
-                        // What an INSERT returns is what it inserts, unless that is changed to fit.
+                        // INSERT returns the value it inserts, unless that is changed to fit.
                         Some(WriteClass::Assign(inserted))
                             if found.role == Role::Insert
                                 && kind.is_exact()
@@ -282,7 +279,7 @@ impl Condition {
                             (term, column, statement) = (inserted, *of, Some(*read));
                         }
                         _ => {
-                            // Of several rows that it reads, it is not known which is meant.
+                            // Of several rows that it reads, it is not known which one is meant.
                             caller.runs_once(*read)?;
                             let read = Variable::Read(side, *read, *access, *of);
                             return Some(self.node(read, kind));
@@ -307,7 +304,7 @@ impl Condition {
         self.nodes[a.max(b)].same = a.min(b);
     }
 
-    /// Whether it may hold. Values that the order makes equal are equal afterwards.
+    /// Whether the condition may hold. Joins values that the order makes equal.
     pub(super) fn is_satisfiable(&mut self) -> bool {
         if self.never {
             return false;
@@ -324,7 +321,7 @@ impl Condition {
         }
     }
 
-    /// Whether values that are one cannot be.
+    /// Whether joined values contradict each other.
     fn contradicts(&self) -> bool {
         let roots: Vec<usize> = (0..self.nodes.len()).map(|n| self.root(n)).collect();
         let alike = |a: &usize, b: &usize| roots[*a] == roots[*b];
@@ -339,7 +336,7 @@ impl Condition {
                     (Variable::Constant(x), Variable::Constant(y)) => {
                         x.compare(y).is_some_and(|order| order.is_ne())
                     }
-                    // What one call generates no other call does.
+                    // No two calls generate the same value.
                     (Variable::Generated(x, _), Variable::Generated(y, _)) => x != y,
                     _ => false,
                 };
@@ -352,8 +349,8 @@ impl Condition {
         false
     }
 
-    /// Closes the order: none where a value would be less than itself; otherwise whether values were found to
-    /// be equal.
+    /// Closes the order. `None` if a value would be less than itself; otherwise whether values were found to be
+    /// equal.
     fn order(&mut self) -> Option<bool> {
         if self.less.is_empty() {
             return Some(false);
@@ -429,7 +426,7 @@ impl Condition {
         Some(found)
     }
 
-    /// The keys of both calls that are equal wherever it holds.
+    /// The keys of both calls that are equal whenever the condition holds.
     pub(super) fn equal_keys(&self) -> Vec<(Key, Key)> {
         let key = |node: &Node| {
             if !node.kind.is_exact() {
@@ -460,7 +457,7 @@ impl Condition {
 }
 
 impl Node {
-    /// Whether its value is surely not NULL.
+    /// Whether the value is surely not NULL.
     fn is_there(&self) -> bool {
         matches!(
             self.variable,

@@ -12,17 +12,17 @@ use crate::footprint::Footprint;
 /// The conflicts of an application.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conflicts {
-    /// In order of types; none is kept yet.
+    /// In order of types; [`Conflict::is_kept`] is not set yet.
     pub(crate) pairs: Vec<Conflict>,
-    /// Types of which some were not looked at.
+    /// Types with pairs that were not examined.
     pub(crate) unexamined: BTreeSet<usize>,
 }
 
-/// Two types' clauses while they are gathered.
+/// The clauses of each pair of types, while they are collected.
 type Gathered = BTreeMap<(usize, usize), Vec<Clause>>;
 
-/// Looks at all pairs of accesses to one table of which one writes, tables with few of them first, until
-/// `conditions_max` conditions have been looked at.
+/// Examines all pairs of accesses to one table of which one writes, tables with few pairs first, until
+/// `conditions_max` conditions have been examined.
 pub(crate) fn detect(
     footprint: &Footprint<'_>,
     accesses: &[Access],
@@ -78,7 +78,7 @@ fn meet(footprint: &Footprint<'_>, accesses: &[&Access], gathered: &mut Gathered
     }
 }
 
-/// Notes the clause of two accesses, if two calls may meet by them.
+/// Adds the clause of two accesses, if two calls may meet by them.
 fn together(footprint: &Footprint<'_>, one: &Access, other: &Access, gathered: &mut Gathered) {
     let (one, other) = match one.owner <= other.owner {
         true => (one, other),
@@ -140,7 +140,7 @@ fn note(
     }
 }
 
-/// The columns that both are about, empty where it is which rows there are; none where they have nothing in
+/// The columns that both accesses concern, empty if they concern which rows exist; `None` if they have nothing in
 /// common.
 fn common(one: &Touched, other: &Touched) -> Option<Vec<ColumnIndex>> {
     match (one, other) {
@@ -165,7 +165,7 @@ fn common(one: &Touched, other: &Touched) -> Option<Vec<ColumnIndex>> {
     }
 }
 
-/// The keys that are equal wherever two calls meet by these accesses; none where they cannot.
+/// The keys that are equal whenever two calls meet by these accesses; `None` if they cannot meet.
 fn equal(footprint: &Footprint<'_>, one: &Access, other: &Access) -> Option<Vec<(Key, Key)>> {
     let mut condition = Condition::default();
     for (side, access) in [(Side::One, one), (Side::Other, other)] {

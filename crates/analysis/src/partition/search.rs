@@ -1,51 +1,51 @@
 //! The search for parameters: Algorithm 1, lines 11 to 20.
 //!
-//! A choice gives each type one parameter or none. It is better than another if its conflicts cost less (line
-//! 20); among equals, if less has to be ordered among all servers; among these, if more guards, then more accesses
-//! fall where the operation runs, once each table is placed by its best column.
+//! A choice gives each type one parameter or none. Choices are compared by the cost of their conflicts (line 20),
+//! then by how much has to be ordered among all servers, then by how many guards, then accesses, fall where the
+//! operation runs, once each table is placed by its best column.
 //!
-//! A choice of one type beside which another is as good in every respect is never taken. All others are compared,
-//! by going through the types one by one; what cannot become better than the best one
-//! known, whatever the remaining types are given, is left out. Where there are more than `choices_max` choices,
-//! a good one is found first by turns: from several starts the parameter of one type after the other is
-//! changed as long as something improves. If more than `choices_max` beginnings have then to be looked at,
-//! the best of those that were is taken, and the result is not called exhaustive.
+//! A choice of one type that another choice dominates in every respect is never taken. The search goes through the
+//! types one by one (branch and bound): it drops a prefix that cannot become better than the best known choice,
+//! whatever the remaining types are given. Where there are more than `choices_max` choices, hill climbing finds a
+//! good one first: from several starts, it changes the parameter of one type after the other as long as something
+//! improves. If more than `choices_max` prefixes then have to be examined, the search returns the best choice so
+//! far, and the result is not called exhaustive.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::{Conflict, Key};
 
-/// What falls on the right partition: guards before accesses.
+/// How much falls on the right partition: guards before accesses.
 pub(crate) type Score = (u64, u64);
 
-/// How often the types are gone through in one climb.
+/// The most passes over the types in one climb.
 const ROUNDS_MAX: usize = 30;
 
-/// How many climbs are made.
+/// The most climbs.
 const STARTS_MAX: usize = 32;
 
 /// How good a choice is: the least is the best.
 pub(crate) type Worth = (u64, u64, Reverse<Score>);
 
-/// What a type scores with one choice: of each table and placing column that has something, in order.
+/// The scores of a type with one choice: of each table and placing column with a score, in order.
 pub(crate) type Scored = Vec<(usize, usize, Score)>;
 
-/// What is to be decided.
+/// The problem.
 pub(crate) struct Problem {
-    /// Per type, what it scores with each of its choices; the last choice is no parameter.
+    /// Per type, the scores of each of its choices; the last choice is no parameter.
     pub(crate) scores: Vec<Vec<Scored>>,
-    /// Per table, how many columns may place it.
+    /// Per table, the number of columns that may place it.
     pub(crate) columns: Vec<usize>,
-    /// Per type, the choices that no other of its choices makes needless, in order.
+    /// Per type, the choices that no other of its choices dominates, in order.
     worthwhile: Vec<Vec<usize>>,
     weights: Vec<u64>,
     pairs: Vec<Pair>,
-    /// Per type, the pairs that it has part in.
+    /// Per type, its pairs.
     of_type: Vec<Vec<usize>>,
 }
 
-/// What becomes of a conflict by the choices of its two types.
+/// The cost of a conflict by the choices of its two types.
 struct Pair {
     one: usize,
     other: usize,
@@ -57,16 +57,16 @@ struct Pair {
 
 #[derive(Clone, Copy, Default)]
 struct Outcome {
-    /// It costs.
+    /// Whether it costs.
     crosses: bool,
-    /// What the first (the second) writes matters on another server.
+    /// Whether what the first (the second) writes matters on another server.
     by_one: bool,
     by_other: bool,
 }
 
-/// What was found.
+/// The result.
 pub(crate) struct Found {
-    /// For each type the place of its choice.
+    /// For each type the index of its choice.
     pub(crate) choice: Vec<usize>,
     pub(crate) worth: Worth,
     pub(crate) is_exhaustive: bool,
@@ -129,8 +129,8 @@ impl Problem {
         problem
     }
 
-    /// The choices of a type but those beside which another is as good in every respect, whatever the other
-    /// types' choices are; of equal ones the first.
+    /// The choices of a type that no other dominates, whatever the other types' choices are; of equal ones the
+    /// first.
     fn worthwhile(&self, owner: usize) -> Vec<usize> {
         let mut kept: Vec<usize> = Vec::new();
         for place in 0..self.scores[owner].len() {
@@ -143,7 +143,7 @@ impl Problem {
         kept
     }
 
-    /// Whether one choice of a type is as good as another in every respect.
+    /// Whether one choice of a type is at least as good as another in every respect.
     fn covers(&self, owner: usize, good: usize, place: usize) -> bool {
         let scores = |(table, column, score): &(usize, usize, Score)| {
             let same = |s: &&(usize, usize, Score)| s.0 == *table && s.1 == *column;
@@ -192,7 +192,7 @@ impl Problem {
         self.columns.iter().map(|n| vec![(0, 0); *n]).collect()
     }
 
-    /// What a whole choice is worth.
+    /// The worth of a whole choice.
     pub(crate) fn worth(&self, choice: &[usize]) -> Worth {
         let mut cost = 0u64;
         let mut ordered = vec![false; choice.len()];
@@ -211,7 +211,7 @@ impl Problem {
         (cost, ordered, Reverse(score))
     }
 
-    /// The best choice. With `starts` from elsewhere, choices that are good for something.
+    /// The best choice. `starts` are further choices to climb from.
     pub(crate) fn search(
         &self,
         starts: impl Iterator<Item = Vec<usize>>,
@@ -231,7 +231,7 @@ impl Problem {
                 }
             }
         }
-        // Beginnings of few choices are no more than twice as many.
+        // Prefixes of few choices are at most twice as many.
         let left = if few { choices_max * 2 } else { choices_max };
         let mut walk = Walk::new(self, known, left);
         walk.run();
@@ -249,7 +249,7 @@ impl Problem {
 
     /// Changes one type's choice after the other as long as something improves.
     fn climb(&self, mut choice: Vec<usize>) -> (Worth, Vec<usize>) {
-        // In how many pairs what a type writes matters on another server.
+        // For each type, the number of pairs in which what it writes matters on another server.
         let mut crossings = vec![0usize; choice.len()];
         let mut totals = self.no_totals();
         for (owner, place) in choice.iter().enumerate() {
@@ -288,7 +288,7 @@ impl Problem {
         (self.worth(&choice), choice)
     }
 
-    /// What the part of the worth comes to that a type's choice has a say in. `totals` are without it.
+    /// The part of the worth that depends on a type's choice. `totals` are without the type.
     fn around(
         &self,
         owner: usize,
@@ -359,15 +359,15 @@ struct Walk<'p> {
     problem: &'p Problem,
     best: Option<(Worth, Vec<usize>)>,
     choice: Vec<usize>,
-    /// What the conflicts of the types decided upon cost, and the least that the others do beside them.
+    /// The cost of conflicts among decided types, and the least that the others add.
     cost: u64,
     rest: u64,
-    /// For each type that is not decided upon, what each of its choices costs beside those that are.
+    /// For each undecided type, the cost of each of its choices beside the decided ones.
     beside: Vec<Vec<u64>>,
     crossings: Vec<usize>,
     ordered: u64,
     totals: Vec<Vec<Score>>,
-    /// The most that each type can add to each total, and that all that are not decided upon can.
+    /// The most that each type can add to each total, and that all undecided types can.
     most: Vec<Scored>,
     open: Vec<Vec<Score>>,
     left: usize,
@@ -493,7 +493,7 @@ impl<'p> Walk<'p> {
         }
     }
 
-    /// What a type writes matters on another server, in one pair more or (backward) less.
+    /// Counts one pair more or (backward) less in which what a type writes matters on another server.
     fn note(&mut self, of: usize, crosses: bool, forward: bool) {
         let (crossings, weight) = (&mut self.crossings[of], self.problem.weights[of]);
         match (crosses, forward) {
@@ -513,7 +513,7 @@ impl<'p> Walk<'p> {
         }
     }
 
-    /// What the best of all that begins like this is worth at most; its worth, where everything is decided.
+    /// An upper bound on the worth of all choices with this prefix; the worth itself, where everything is decided.
     fn bound(&self) -> Worth {
         let tables = self.totals.iter().zip(&self.open);
         let score = tables
@@ -523,7 +523,7 @@ impl<'p> Walk<'p> {
     }
 }
 
-/// The least that a choice costs which is worth while.
+/// The least cost of a choice that is not dominated.
 fn least(costs: &[u64], worthwhile: &[usize]) -> u64 {
     let costs = worthwhile.iter().map(|place| costs[*place]);
     costs.min().unwrap_or(0)

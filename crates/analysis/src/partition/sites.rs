@@ -1,21 +1,21 @@
-//! What operations come to on so many servers.
+//! Estimates for an operation partitioning on a number of servers.
 
 use super::{OperationClass, PartitionedType, Partitioning};
 
-/// What calls come to on so many servers, if they are spread evenly and weigh what they are said to.
+/// The work of calls on a number of servers, if calls are spread evenly and as frequent as their weights say.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sites {
     /// How many servers there are.
     pub count: u32,
-    /// The share of calls that run at once on one server: from 0 to 1.
+    /// The share of calls that run on one server without the others: from 0 to 1.
     pub at_once: f64,
-    /// How many times the calls of one server all of them take at most, if to apply what a global call has written costs
-    /// as much as to run it: from 1 to `count`.
+    /// The throughput of all servers, as a multiple of one server's, if applying a global call's writes costs as
+    /// much as running it: from 1 to `count`.
     pub capacity: f64,
 }
 
 impl PartitionedType {
-    /// The share of its calls that run at once on one of so many servers.
+    /// The share of its calls that run on one of so many servers without the others.
     pub fn at_once(&self, sites: u32) -> f64 {
         match self.class {
             OperationClass::Commutative | OperationClass::Local => 1.0,
@@ -30,7 +30,7 @@ impl PartitionedType {
 }
 
 impl Partitioning {
-    /// What calls come to on so many servers; what nobody calls counts as nothing.
+    /// Estimates the work on a number of servers; types with weight 0 do not count.
     pub fn on(&self, sites: u32) -> Sites {
         let count = sites.max(1);
         let weights: f64 = self.types.iter().map(|of| of.weight as f64).sum();
@@ -41,7 +41,7 @@ impl Partitioning {
         } else {
             1.0
         };
-        // Each server runs its part of what runs at once, and all of the rest.
+        // Each server runs its share of the local calls, and all others.
         let work = at_once / f64::from(count) + (1.0 - at_once);
         Sites {
             count,

@@ -6,11 +6,12 @@ use anabranch_sql::summary::TransactionSummary;
 
 use crate::WEIGHT_MAX;
 
-/// Reads a JSON object of names of transaction types and whole numbers: `{"new_order": 45, "payment": 43}`. Types
-/// that it does not name weigh 1.
+/// Reads a JSON object of transaction type names and whole numbers: `{"new_order": 45, "payment": 43}`. Types that
+/// it does not name weigh 1.
 ///
 /// # Errors
-/// In words: what is no such object, names no type, or no weight from 0 to [`WEIGHT_MAX`].
+/// A message, if the text is not such an object, names an unknown type, or has a weight outside of 0 to
+/// [`WEIGHT_MAX`].
 pub fn weights(
     text: &str,
     summaries: &[TransactionSummary],

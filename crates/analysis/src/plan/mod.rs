@@ -19,11 +19,11 @@ pub struct Plan {
     pub entries: Vec<PlanEntry>,
     /// Where each table's rows live, indexed by table.
     pub placements: Vec<Placement>,
-    /// Why, indexed by table.
+    /// The reason for each placement, indexed by table.
     pub placement_reasons: Vec<String>,
     /// How concurrent writes to each written column are merged.
     pub columns: Vec<ColumnMerge>,
-    /// Every invariant that was considered, in a fixed order.
+    /// Every invariant that the analysis considered, in a fixed order.
     pub invariants: Vec<Invariant>,
     /// How operations are partitioned, where everything is ordered (serializability).
     pub partitioning: Option<Partitioning>,
@@ -48,8 +48,8 @@ impl Plan {
         self.entries.iter().find(|e| e.name == name)
     }
 
-    /// The same without coordination: nobody is ordered against anybody, and no owner gives numbers out
-    /// at commit. What a transaction could violate alone is evaluated all the same, where it runs.
+    /// The same plan without coordination: no type is ordered against another, and no owner draws numbers at
+    /// commit. Assertions that a transaction could violate alone are still evaluated, where it runs.
     #[must_use]
     pub fn without_guards(&self, summaries: &[TransactionSummary]) -> Plan {
         let mut plan = self.clone();
@@ -72,8 +72,8 @@ impl Plan {
         plan
     }
 
-    /// The same with one guard of one type less: what was read for it alone is not validated, what was written for
-    /// it alone is not held, and where an owner gives numbers for it, nobody does.
+    /// The same plan without one guard of one type: what was read for it alone is not validated, what was written
+    /// for it alone is not a write intent, and no owner draws numbers for it.
     ///
     /// # Panics
     /// When there is no such guard.
@@ -115,8 +115,8 @@ impl Plan {
         plan
     }
 
-    /// What tells a type's guard from the plan's others, and stays the same while the type is ordered on this: the
-    /// type's name, the item and the columns by which items are told apart; of several such its number.
+    /// An identifier of a type's guard that stays the same while the type is ordered on this item: the type's name,
+    /// the item and the columns of the key; for several such guards also a number.
     ///
     /// # Panics
     /// When there is no such guard.
@@ -150,7 +150,7 @@ impl Plan {
                 let place = |name: &String| places.get(name.as_str()).copied();
                 let mut others: Vec<usize> = verdict.because.iter().filter_map(place).collect();
                 if others.is_empty() {
-                    // Nobody else is needed to break it.
+                    // The type breaks it by itself.
                     others.push(at);
                 }
                 for other in others {
@@ -168,24 +168,23 @@ impl Plan {
     }
 }
 
-/// Whether the result of an UPDATE that its row's owner evaluates is known at commit alone: a number that
-/// the owner gives.
+/// Whether the result of a deferred UPDATE is known only at commit: a number that the row's owner draws.
 pub(crate) fn gives_numbers(statement: &StatementSummary) -> bool {
     statement.result != ResultUse::Unused && statement.deferral != Deferral::AfterReading
 }
 
-/// Two transaction types that have to be ordered against each other, or calls of one: an edge of the
-/// coordination graph.
+/// An edge of the coordination graph: two transaction types that have to be ordered against each other, or calls of
+/// one type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
     /// Indexes into [`Plan::entries`], the lower first.
     pub ends: (usize, usize),
-    /// The invariants that need it (indexes into [`Plan::invariants`]), each with the rules that say so.
+    /// The invariants that need the edge (indexes into [`Plan::invariants`]), each with the rules that say so.
     pub invariants: BTreeMap<usize, BTreeSet<&'static str>>,
 }
 
 impl PlanEntry {
-    /// What is said of the invariant with this index, if the transaction type can affect it.
+    /// The verdict on the invariant with this index, if the transaction type can affect it.
     pub fn verdict(&self, invariant: usize) -> Option<&Verdict> {
         self.verdicts.iter().find(|v| v.invariant == invariant)
     }
@@ -198,63 +197,62 @@ pub struct PlanEntry {
     pub name: String,
     /// Whether, and how far, it must coordinate.
     pub class: CoordinationClass,
-    /// Input parameters (indexes) that choose the partition on which the transaction's guards, or,
-    /// without guards, most of its accesses fall. Empty: [`PlanEntry::routing_array`] chooses.
+    /// Input parameters (indexes) that choose the partition on which the transaction's guards fall, or, without
+    /// guards, most of its accesses. If empty, [`PlanEntry::routing_array`] chooses.
     pub routing: Vec<usize>,
-    /// Where no such parameter is: the array parameter (its index) by whose elements most rows are found. The
-    /// transaction belongs on the partition that has most of them. `None` beside an empty
-    /// [`PlanEntry::routing`]: any node may run it.
+    /// Without such a parameter: the array parameter (its index) by whose elements most rows are found. The
+    /// transaction belongs on the partition that has most of them. `None` beside an empty [`PlanEntry::routing`]:
+    /// any node may run it.
     pub routing_array: Option<usize>,
-    /// The table whose rows the routing parameter, or array, finds: the partition of its rows whose placing
-    /// column has the parameter's value is where the transaction belongs. `None` without one.
+    /// The table whose rows the routing parameter, or array, finds: the transaction belongs on the partition of its
+    /// rows whose placing column has the parameter's value. `None` without one.
     pub routed_to: Option<TableId>,
     /// The items on which it must be ordered against others.
     pub guards: Vec<Guard>,
-    /// UPDATE statements that the owner of the row evaluates at commit.
+    /// UPDATE statements that are deferred: the owner of the row evaluates them at commit.
     pub deferred: Vec<StatementId>,
     /// Statements whose reads are guards: they are validated (or locked) until commit.
     pub guarded_reads: Vec<StatementId>,
-    /// Statements whose writes are guards: no other transaction may hold the row between this
+    /// Statements whose writes are guards: no other transaction may have a write intent on the row between this
     /// one's prepare and commit.
     pub guarded_writes: Vec<StatementId>,
-    /// Assertions that it could break although nobody else runs: they are evaluated before it
-    /// commits.
+    /// Assertions that it could break even if no other transaction runs: they are evaluated before it commits.
     pub checks: Vec<AssertionCheck>,
-    /// Assertions that its author says it keeps when it runs alone (`-- anabranch: keeps NAME`), and that
-    /// are therefore not evaluated: indexes into [`Plan::invariants`].
+    /// Assertions that its author declares it keeps when it runs alone (`-- anabranch: keeps NAME`), so that they
+    /// are not evaluated: indexes into [`Plan::invariants`].
     pub trusted: Vec<usize>,
-    /// The cheapest protocol that is right for it: its name on the command line.
+    /// The cheapest sufficient protocol: its name on the command line.
     pub protocol: &'static str,
-    /// One verdict an invariant that the transaction type touches.
+    /// One verdict for each invariant that the transaction type can affect.
     pub verdicts: Vec<Verdict>,
-    /// True when every read and write is a guard (no plan, or `--guarantee serializable`).
+    /// Whether every read and write is a guard (no plan, or `--guarantee serializable`).
     pub serializable: bool,
-    /// What of it is not understood: it counts as doing the most that it may do.
+    /// Why it was not analysed, if so: it counts as doing the most that it may do.
     pub unknown: Option<String>,
-    /// Whether it may do anything to every table, since it is not understood. Then it counts as breaking every
-    /// invariant, and nothing else is told of it: it has neither guards nor verdicts. Verdicts of others name the
-    /// first such type for all.
+    /// Whether it may do anything to every table, since it was not analysed. Then it counts as breaking every
+    /// invariant, and has neither guards nor verdicts. Verdicts of other types name the first such type for all.
     pub does_anything: bool,
-    /// True when no statement writes.
+    /// Whether no statement writes.
     pub read_only: bool,
-    /// What it reads is a subset of what is written together, if that is certain.
+    /// Whether its reads are a subset of what each writer writes together, if that is certain.
     pub read_subset: Option<ReadSubset>,
 }
 
-/// A type that reads, and reads of each version's writer nothing that this one has not written: the
-/// read-subset-items-written property (ramp.txt, Definition 3.28).
+/// The read-subset-items-written property (ramp.txt, Definition 3.28): the writer of each version
+/// that a transaction of the type reads has written everything that the transaction reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadSubset {
-    /// So does everybody whom it meets, or writes only: serializable under RAMP (Theorem 3.29).
+    /// Each type that shares tables with it, directly or through others, has the property or only writes:
+    /// serializable under RAMP (Theorem 3.29).
     Serializable,
-    /// This type, with which it shares tables or writers, reads otherwise.
+    /// This type, which shares tables or writers with it, does not have the property.
     Beside(String),
 }
 
 /// An assertion that is evaluated before a transaction commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AssertionCheck {
-    /// Which: an index into [`Plan::invariants`].
+    /// The assertion: an index into [`Plan::invariants`].
     pub invariant: usize,
     /// Whether what the evaluation reads is a guard. It need not be where the invariant is confluent.
     pub guarded: bool,
@@ -274,23 +272,23 @@ pub enum CoordinationClass {
 /// A named item on which transactions are ordered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guard {
-    /// The item's name to people, such as `district.d_next_o_id` or `new_order`.
+    /// The item's name for people, such as `district.d_next_o_id` or `new_order`.
     pub item: String,
-    /// The table it stands for.
+    /// The item's table.
     pub table: TableId,
-    /// The key columns that tell one such item from another, with where each value comes from.
+    /// The key columns that distinguish such items, with the source of each value.
     pub key: Vec<GuardKey>,
     /// The invariants that need it (indexes into [`Plan::invariants`]).
     pub invariants: Vec<usize>,
-    /// How it is kept.
+    /// How the guard is kept.
     pub keeping: GuardKeeping,
     /// Statements whose reads are validated for it.
     pub reads: Vec<StatementId>,
-    /// Statements whose writes are held for it.
+    /// Statements whose writes become write intents for it.
     pub writes: Vec<StatementId>,
 }
 
-/// What a type is ordered on, in a line.
+/// Writes the guard on one line, as reports do.
 impl fmt::Display for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key: Vec<String> = self
@@ -321,19 +319,19 @@ pub struct GuardKey {
     pub column: ColumnIndex,
     /// Its name.
     pub name: String,
-    /// Where the value comes from, for people: `p_w_id`.
+    /// The source of the value, for people: `p_w_id`.
     pub from: String,
-    /// Where the value comes from.
+    /// The source of the value.
     pub term: Term,
 }
 
 /// How a guard is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardKeeping {
-    /// Decided by the owner at commit: an increment whose result is carried into keys (the nested
-    /// atomic transaction of coordination-avoidance.txt §6.1). Nothing waits.
+    /// Decided by the owner at commit: an increment whose result becomes part of keys (the nested atomic
+    /// transaction of coordination-avoidance.txt §6.1). Nothing waits.
     AtCommit,
-    /// Validated at prepare and held to commit.
+    /// Validated at prepare and kept until commit.
     Validated,
 }
 
@@ -346,14 +344,14 @@ pub struct ColumnMerge {
     pub column: ColumnIndex,
     /// The policy.
     pub policy: MergePolicy,
-    /// Why this one.
+    /// Why this policy.
     pub reason: String,
 }
 
 /// A merge policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergePolicy {
-    /// Only ever inserted with the row.
+    /// Written only when the row is inserted.
     Immutable,
     /// Increments add up.
     Counter,
@@ -361,8 +359,7 @@ pub enum MergePolicy {
     LastWriter,
     /// A function of the row, applied once by its one owner, in the order of commits.
     OwnerOrder,
-    /// A register written from data that was read: last writer wins would lose updates, so its
-    /// writers are guarded.
+    /// A register written from data that was read: last writer wins would lose updates, so its writers are guarded.
     Guarded,
 }
 
@@ -371,11 +368,11 @@ pub enum MergePolicy {
 pub struct Invariant {
     /// Its name: the constraint's or assertion's.
     pub name: String,
-    /// What kind it is, in the terms of the paper's Table 2 and 3.
+    /// Its kind, in the terms of the paper's Tables 2 and 3.
     pub kind: InvariantKind,
-    /// It in words.
+    /// A description for people.
     pub description: String,
-    /// Of an assertion, its condition as SQL.
+    /// The condition of an assertion as SQL.
     pub condition: Option<String>,
 }
 
@@ -383,7 +380,7 @@ pub struct Invariant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvariantKind {
-    /// A condition on one row that forbids or demands values (NOT NULL, CHECK without an order).
+    /// A condition on one row that forbids or requires values (NOT NULL, CHECK without an order).
     RowEquality,
     /// A CHECK that bounds a column from below.
     LowerBound,
@@ -413,19 +410,19 @@ pub enum InvariantKind {
     Other,
 }
 
-/// What the analysis says of one transaction type and one invariant.
+/// The result for one transaction type and one invariant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// Which (index into [`Plan::invariants`]).
+    /// The invariant (an index into [`Plan::invariants`]).
     pub invariant: usize,
-    /// Whether it holds without coordination.
+    /// Whether the invariant holds without coordination.
     pub confluent: Confluence,
-    /// The rule that decided, a stable code.
+    /// The stable code of the rule that decided.
     pub rule: &'static str,
-    /// Why, in words.
+    /// Why, for people.
     pub explanation: String,
-    /// Names of the transaction types that, together with this one, decide it (its opponents, when
-    /// it is not confluent).
+    /// Names of the transaction types that decide it together with this one (its opponents, if it is not
+    /// confluent).
     pub because: Vec<String>,
 }
 

@@ -14,14 +14,14 @@ pub enum Key {
 /// How far the operations of a type have to be coordinated (§3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OperationClass {
-    /// They conflict with no operation: any server runs them, and nobody is told.
+    /// They conflict with no operation: any server runs them, and no other server needs their writes.
     Commutative,
-    /// They run on the server that their parameter is routed to (any, without one), at once: no operation of
-    /// another server depends on what they do.
+    /// They run on the server that their parameter is routed to (any, without one), without the others: no
+    /// operation of another server depends on what they do.
     Local,
-    /// Local where all parameters are routed to one server, global otherwise: known when the operation comes.
+    /// Local if all parameters are routed to one server, global otherwise: known when the operation arrives.
     LocalOrGlobal,
-    /// They are ordered among all servers, and what they write is applied on all.
+    /// They are ordered among all servers, and their writes are applied on all.
     Global,
 }
 
@@ -41,13 +41,13 @@ pub enum ConflictKind {
 /// One way in which two operations conflict: a clause of the pair's condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clause {
-    /// How.
+    /// The kind of conflict.
     pub kind: ConflictKind,
-    /// On rows of this table.
+    /// The table of the rows.
     pub table: TableId,
-    /// The columns that both touch; empty where it is about which rows there are.
+    /// The columns that both access; empty if the conflict concerns which rows exist.
     pub columns: Vec<ColumnIndex>,
-    /// Keys of the first and of the second that are equal wherever it holds.
+    /// Keys of the first and of the second that are equal whenever the clause holds.
     pub equal: Vec<(Key, Key)>,
 }
 
@@ -58,26 +58,26 @@ pub struct Conflict {
     pub types: (usize, usize),
     /// Its clauses.
     pub clauses: Vec<Clause>,
-    /// Whether the chosen parameters keep every clause on one server (of types with several parameters: where
-    /// these are routed to one). What is not kept costs the weights of both.
+    /// Whether the chosen parameters keep every clause on one server (for types with several parameters: if these
+    /// are routed to one). Otherwise the conflict costs the weights of both types.
     pub is_kept: bool,
 }
 
-/// What is found for one transaction type.
+/// The result for one transaction type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionedType {
     /// Its class.
     pub class: OperationClass,
-    /// The parameters that route it, the first first. Empty: any server runs it.
+    /// The parameters that route it, the first one first. If empty, any server runs it.
     pub parameters: Vec<usize>,
-    /// Whether other operations find it by keys that it generates: these have to be routed to the server
-    /// that it runs on.
+    /// Whether other operations find its rows by keys that it generates: these have to be routed to the server that
+    /// it runs on.
     pub generates: bool,
-    /// How much it weighs: how often it is called, beside the others.
+    /// Its weight: how often it is called, relative to the others.
     pub weight: u64,
-    /// Algorithm 1's cost of the conflicts that it has part in and that are not kept on one server.
+    /// Algorithm 1's cost of its conflicts that are not kept on one server.
     pub cost: u64,
-    /// Whether some of its conflicts were not looked at, for there are more than
+    /// Whether some of its conflicts were not examined, because there are more than
     /// [`crate::Limits::conditions_max`]: then it counts as conflicting.
     pub unexamined: bool,
 }
@@ -85,35 +85,35 @@ pub struct PartitionedType {
 /// How operations are partitioned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partitioning {
-    /// One a transaction type, in the order of [`crate::Plan::entries`].
+    /// One entry for each transaction type, in the order of [`crate::Plan::entries`].
     pub types: Vec<PartitionedType>,
     /// Every pair of types that conflict, in order.
     pub conflicts: Vec<Conflict>,
-    /// Algorithm 1's cost of the parameters chosen, one a type.
+    /// Algorithm 1's cost of the chosen parameters, one for each type.
     pub cost: u64,
-    /// Whether no other choice of one parameter a type costs less: all were compared, or excluded together
+    /// Whether no other choice of one parameter for each type costs less: all were compared, or excluded together
     /// because they cannot be better.
     pub is_exhaustive: bool,
-    /// Where the tables' rows are, indexed by table.
+    /// Which servers have each table's rows, indexed by table.
     pub tables: Vec<Held>,
-    /// Of how many servers reports tell, where that is asked for.
+    /// The number of servers that reports estimate for, if requested.
     pub sites: Option<u32>,
 }
 
-/// Which servers have a table's rows, as they are.
+/// Which servers have a table's rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// Nobody writes it: all have it.
+    /// No type writes it: every server has it.
     Immutable,
-    /// It is written by types alone that conflict with nobody: each server has what was written there.
+    /// Only types write it that conflict with none: each server has what was written there.
     Anywhere,
-    /// Each server has the rows whose column is routed to it: what local operations write stays there.
+    /// Each server has the rows whose column is routed to it: local operations write them there.
     By(ColumnIndex),
-    /// Each server has the rows that its operations wrote, which no single column tells.
+    /// Each server has the rows that its operations wrote, and no single column determines which.
     Apart,
-    /// All have it: global operations write it, and what they write is applied everywhere.
+    /// Every server has it: global operations write it, and their writes are applied everywhere.
     Everywhere,
-    /// Local operations write some of its columns or rows and global ones others: what the global ones write is
+    /// Local operations write some of its columns or rows and global ones others: writes of the global ones are
     /// applied everywhere.
     Mixed,
 }
@@ -124,13 +124,13 @@ impl Partitioning {
         self.types.iter().filter(|t| t.class == class).count()
     }
 
-    /// What the types of a class weigh together.
+    /// The total weight of the types of a class.
     pub fn weight(&self, class: OperationClass) -> u64 {
         let of = self.types.iter().filter(|t| t.class == class);
         of.fold(0, |sum, t| sum.saturating_add(t.weight))
     }
 
-    /// The conflicts that a type has part in.
+    /// The conflicts of a type.
     pub fn of_type(&self, owner: usize) -> impl Iterator<Item = &Conflict> {
         let has_part = move |c: &&Conflict| c.types.0 == owner || c.types.1 == owner;
         self.conflicts.iter().filter(has_part)
@@ -138,7 +138,7 @@ impl Partitioning {
 }
 
 impl Clause {
-    /// Whether it is about something that the first (or the second) of the two writes.
+    /// Whether the first (or the second) of the two writes what the clause concerns.
     pub fn is_written_by(&self, first: bool) -> bool {
         match self.kind {
             ConflictKind::ReadsFrom => !first,
@@ -147,14 +147,14 @@ impl Clause {
         }
     }
 
-    /// Whether operations routed by these keys meet on one server alone.
+    /// Whether operations routed by these keys can meet on one server only.
     pub fn is_kept(&self, by_one: &[Key], by_other: &[Key]) -> bool {
         let both = |(one, other): &(Key, Key)| by_one.contains(one) && by_other.contains(other);
         self.equal.iter().any(both)
     }
 }
 
-/// The keys that operations with these parameters are routed by: what they generate goes where they run.
+/// The keys of operations with these parameters: generated keys are routed to where the operations run.
 pub(crate) fn keys(parameters: &[usize]) -> Vec<Key> {
     let parameters = parameters.iter().map(|p| Key::Parameter(*p));
     parameters.chain([Key::Generated]).collect()

@@ -1,12 +1,11 @@
 //! CHECK conditions as formulas over the cells of a row.
 //!
-//! SQL's conditions are true, false or NULL; so each becomes two formulas: where it is true, and where it is
-//! false. A CHECK is violated where it is false.
+//! SQL's conditions are true, false or NULL; so each becomes two formulas: one for true, and one for false. A CHECK
+//! is violated where it is false.
 //!
-//! What is looked into: `and`, `or`, `not`, comparisons of sums of numbers, equality of texts, comparisons of
-//! dates and times of one type, flags, IN, BETWEEN, IS NULL and its kin. Anything else that names columns and
-//! nothing besides is a test that is not looked into: of two rows that agree on its columns it says the same, and
-//! no more is known of it.
+//! Interpreted are: `and`, `or`, `not`, comparisons of sums of numbers, equality of texts, comparisons of dates and
+//! times of one type, flags, IN, BETWEEN, IS NULL and its kin. Any other condition on columns alone is an opaque
+//! test: it gives the same result for two rows that agree on its columns, and nothing else is known of it.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +19,9 @@ use crate::solve::{Formula, Linear, Problem, Rational, Relation};
 /// The value of a column in one of the rows.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
-    /// A number, or a number that stands for the value: equal where the values are.
+    /// A number, or a code for another value: equal values have equal codes.
     pub(super) value: Linear,
-    /// Whether it is NULL; then the value says nothing.
+    /// Whether the cell is NULL; then the value means nothing.
     pub(super) null: Formula,
 }
 
@@ -39,10 +38,10 @@ impl Cell {
     }
 }
 
-/// The cells of a row that matter.
+/// The cells of a row that a question uses.
 pub(super) type Cells = BTreeMap<ColumnIndex, Cell>;
 
-/// What values of a type are to the solver.
+/// How the solver represents values of a type.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     /// Numbers; whole ones or fractions.
@@ -53,11 +52,11 @@ pub(super) enum Kind {
     Flag,
     /// Points in time of one type, in their order.
     Time(DataType),
-    /// Values of which only is known whether they are the same.
+    /// Values that are only equal or not.
     Other,
 }
 
-/// What values of a type are to the solver.
+/// Returns how the solver represents values of a type.
 pub(super) fn kind(data_type: &DataType) -> Kind {
     match data_type {
         DataType::Int2 | DataType::Int4 | DataType::Int8 => Kind::Number { whole: true },
@@ -122,13 +121,13 @@ struct Scalar {
     cell: Cell,
 }
 
-/// A test that is not looked into, of each row of which it has been asked.
+/// An opaque test, with each row that it was applied to.
 struct Test {
     columns: Vec<ColumnIndex>,
     rows: Vec<(Cells, Truth)>,
 }
 
-/// Reads conditions on rows of one table.
+/// Translates conditions on rows of one table.
 pub(super) struct Reader<'a> {
     scope: RowScope<'a>,
     texts: BTreeMap<String, i128>,
@@ -144,13 +143,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The number that stands for a text.
+    /// The number that represents a text.
     pub(super) fn text(&mut self, text: &str) -> Rational {
         let next = self.texts.len() as i128;
         Rational::whole(*self.texts.entry(text.to_owned()).or_insert(next))
     }
 
-    /// A text for a number that stands for one: the text that it stands for, or one that no other number does.
+    /// The text that a number represents, or a text that no other number does.
     pub(super) fn text_of(&self, code: Rational) -> String {
         let of = |known: &i128| Rational::whole(*known) == code;
         let found = self.texts.iter().find(|(_, known)| of(known));
@@ -166,7 +165,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The condition, of a row.
+    /// The condition, applied to a row.
     pub(super) fn truth(
         &mut self,
         problem: &mut Problem,
@@ -441,7 +440,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A test that is not looked into.
+    /// An opaque test.
     fn test(
         &mut self,
         problem: &mut Problem,
@@ -454,7 +453,7 @@ impl<'a> Reader<'a> {
         for column in &columns {
             cell(row, *column)?;
             if self.kind(*column) == (Kind::Number { whole: false }) {
-                // 1.0 and 1.00 are equal, yet not in every respect.
+                // 1.0 and 1.00 are equal, but not in every respect.
                 return Err(Stop::new(format!("{condition} is not looked into")));
             }
         }
@@ -498,7 +497,7 @@ fn cell(row: &Cells, column: ColumnIndex) -> Result<&Cell, Stop> {
         .ok_or_else(|| Stop::new("it names a column that was not expected"))
 }
 
-/// A decimal number as it is.
+/// Converts a decimal number exactly.
 pub(super) fn number(decimal: Decimal) -> Result<Rational, Stop> {
     let mut denominator: i128 = 1;
     for _ in 0..decimal.scale() {

@@ -1,15 +1,14 @@
-//! Invalid merges that the solver has found, as far as they tell what to run.
+//! Invalid merges that the solver has found, converted to a row and calls that can be run.
 //!
-//! A model of the question says what the row has before replicas diverge, what each of them adds and assigns, and that
-//! the merged row violates the constraint. The question leaves out much ([`super::merge`]), so that a model is
-//! no counterexample: here it becomes a row and calls, and whoever runs them
-//! ([`crate::explore`]) sees whether the constraint breaks. Nothing is proved here, so that more may be asked of a model
-//! than the question does: that numbers fit into their types, or that they go beyond some number that the procedures
-//! compare with.
+//! A model of the question has the row before replicas diverge, what each of them adds and assigns, and a merged
+//! row that violates the constraint. The question omits much ([`super::merge`]), so a model is no counterexample.
+//! Here it becomes a row and calls; [`crate::explore`] runs them and sees whether the constraint breaks. Since
+//! nothing is proved here, a model may have to satisfy more than the question: that numbers fit into their types,
+//! or that they exceed some number that the procedures compare with.
 //!
-//! *Why each statement runs at most once on a replica.* Take calls that merge into something invalid, and of them as
-//! few as will. Without the last one on the left, and without the last one on the right, they merge into something
-//! valid: let replicas diverge where both are left out, and each of the two has one call to run.
+//! *Why each statement runs at most once on a replica.* Take a smallest set of calls that merge into an invalid
+//! state. Without the last one on the left, and without the last one on the right, they merge into a valid state:
+//! let replicas diverge there, and each of them has one call to run.
 
 use anabranch_sql::summary::{Comparison, Term, WriteClass};
 use anabranch_types::{ColumnIndex, DataType, Decimal, TableId, Value};
@@ -20,7 +19,7 @@ use super::{Check, Proof, Question, Stop};
 use crate::footprint::{Action, Footprint};
 use crate::solve::{Answer, Assigned, Formula, Linear, Rational, Relation, Solver, Sort};
 
-/// The most numbers of the procedures' text that models are asked to go beyond.
+/// The most constants of the procedures' text that models are asked to exceed.
 const NUMBERS_MAX: usize = 6;
 
 /// A row, and calls that may merge into an invalid one.
@@ -28,57 +27,57 @@ const NUMBERS_MAX: usize = 6;
 pub(crate) struct InvalidMerge {
     /// The row's table.
     pub(crate) table: TableId,
-    /// What it has before replicas diverge, in the columns that matter.
+    /// Its values before replicas diverge, in the columns that the question uses.
     pub(crate) row: Vec<(ColumnIndex, Value)>,
     /// The calls.
     pub(crate) calls: Vec<ModelCall>,
-    /// Whole numbers of the model, for what nothing is known of.
+    /// Whole numbers of the model, for values of which nothing is known.
     pub(crate) numbers: Vec<i64>,
 }
 
-/// A call, as far as a model tells it.
+/// A call, as far as the model determines it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ModelCall {
     /// Whether the left replica runs it.
     pub(crate) on_left: bool,
     /// Its type.
     pub(crate) owner: usize,
-    /// What its parameters are.
+    /// Its parameters, by index, with their values.
     pub(crate) arguments: Vec<(usize, Value)>,
-    /// The parameters that have what the row has in a column.
+    /// The parameters that equal the row's value in a column.
     pub(crate) of_row: Vec<(ColumnIndex, usize)>,
-    /// What it writes to columns, or adds to them, where it is not known from which parameter.
+    /// Values that it writes or adds to columns without a known parameter.
     pub(crate) written: Vec<Value>,
-    /// Whether it can only be guessed that it runs.
+    /// Whether it is only a guess that the model's call runs.
     pub(crate) guessed: bool,
 }
 
-/// What a model is asked for besides.
+/// Further requirements on a model.
 #[derive(Clone, Copy, Debug)]
 struct Wish {
     /// Whether fractions are whole numbers.
     whole: bool,
-    /// Whether what one parameter adds in two places is one number.
+    /// Whether a parameter that is added in two places is one number there.
     tied: bool,
-    /// What goes beyond a number.
+    /// Which numbers exceed a bound.
     beyond: Option<(Beyond, i64)>,
 }
 
-/// What of a model goes beyond a number, or stays below it.
+/// Which numbers of a model exceed a bound, or stay below it.
 #[derive(Clone, Copy, Debug)]
 enum Beyond {
-    /// Whatever is added, if anything is.
+    /// Every amount that is added, if any.
     Added,
     /// The numbers of the row before replicas diverge.
     Ancestor,
-    /// Those of the replicas.
+    /// The numbers of the replicas.
     Replicas,
-    /// Those of the replicas are at most so much.
+    /// The numbers of the replicas are at most the bound.
     ReplicasAtMost,
 }
 
-/// Finds invalid merges in which a type runs beside any others, until `enough` says so of one. Whether there
-/// are any as far as the solver knows.
+/// Finds invalid merges in which a type runs beside others, until `enough` accepts one. Returns whether there are
+/// any, as far as the solver knows.
 pub(crate) fn invalid_merges<'a>(
     footprint: &'a Footprint<'a>,
     check: &Check<'a>,
@@ -90,7 +89,7 @@ pub(crate) fn invalid_merges<'a>(
     let Ok(proof) = Proof::new(footprint, &solver, check) else {
         return false;
     };
-    // Without a call on the right the merged row is the left one, which is valid; unless a column is computed, of
+    // Without a call on the right, the merged row is the left one, which is valid; unless a column is computed, of
     // which the question says nothing.
     let is_owner = |of: usize| of == owner;
     if !matches!(proof.refute(&is_owner), Ok(Answer::Satisfiable(_))) {
@@ -112,7 +111,7 @@ pub(crate) fn invalid_merges<'a>(
     true
 }
 
-/// What models are asked for, one after the other: the easiest to run first.
+/// The requirements that models are asked for, one after the other: those that are easiest to run first.
 fn wishes(numbers: &[i64]) -> Vec<Wish> {
     let easy = Wish {
         whole: true,
@@ -141,7 +140,7 @@ fn wishes(numbers: &[i64]) -> Vec<Wish> {
 }
 
 impl<'a> Proof<'a, '_> {
-    /// An invalid merge as it is wished for.
+    /// Asks for an invalid merge that meets these requirements.
     fn invalid_merge(
         &self,
         free: &dyn Fn(usize) -> bool,
@@ -159,7 +158,7 @@ impl<'a> Proof<'a, '_> {
         &self.footprint.table(self.table).columns[column.index()].data_type
     }
 
-    // --- What is asked for besides -----------------------------------------------------------
+    // --- Further requirements ----------------------------------------------------------------
 
     fn ask_for(&self, question: &mut Question<'_>, wish: Wish) -> Result<(), Stop> {
         let rows = &question.rows;
@@ -172,7 +171,7 @@ impl<'a> Proof<'a, '_> {
             );
         }
         let mut asked = Vec::new();
-        // What a parameter has added altogether on a side, by who runs and which parameter.
+        // The sum that a parameter has added on a side, by type and parameter.
         let mut sums: Vec<(usize, usize, &Term, Linear)> = Vec::new();
         for step in &rows.steps {
             let action = self.updates[step.update];
@@ -275,7 +274,7 @@ impl<'a> Proof<'a, '_> {
         Ok(asked)
     }
 
-    // --- What a model tells ------------------------------------------------------------------
+    // --- Reading a model ---------------------------------------------------------------------
 
     fn told(&self, question: &Question<'_>, model: &[Assigned]) -> Result<InvalidMerge, Stop> {
         let rows = &question.rows;
@@ -405,7 +404,7 @@ impl<'a> Proof<'a, '_> {
     }
 }
 
-/// What a parameter has that a replica has computed a column from, as far as can be guessed.
+/// A guess of the parameter from which a replica has computed a column.
 fn computed(
     action: &Action,
     column: ColumnIndex,
@@ -423,7 +422,7 @@ fn computed(
     Ok(cell)
 }
 
-/// The parameters that have what the row has in a column.
+/// The parameters that equal the row's value in a column.
 fn places(action: &Action) -> impl Iterator<Item = (ColumnIndex, usize)> + '_ {
     let equal = |c: &&anabranch_sql::summary::Condition| c.comparison == Comparison::Equal;
     let conditions = action.access.conditions.iter().filter(equal);
@@ -433,7 +432,7 @@ fn places(action: &Action) -> impl Iterator<Item = (ColumnIndex, usize)> + '_ {
     })
 }
 
-/// The most that a value of a type of numbers is, where there is such a number.
+/// The largest value of a number type, if there is one.
 fn most(data_type: &DataType) -> Option<i128> {
     match data_type {
         DataType::Int2 => Some(i128::from(i16::MAX)),
@@ -447,8 +446,8 @@ fn most(data_type: &DataType) -> Option<i128> {
     }
 }
 
-/// What a cell has in a model, as a value of a type; of an array, as its only element. Nothing where the model does
-/// not tell.
+/// The value of a cell in a model, as a value of a type; for an array, its only element. `None` if the model does
+/// not determine it.
 fn value_of(
     question: &Question<'_>,
     model: &[Assigned],
@@ -471,7 +470,7 @@ fn value_of(
     })
 }
 
-/// A number as a value of a type.
+/// Converts a number to a value of a type.
 fn number(of: Rational, data_type: &DataType) -> Option<Value> {
     let whole = of.is_whole().then(|| of.numerator());
     Some(match data_type {

@@ -1,22 +1,22 @@
 //! Two replicas that have diverged, and the row that they merge into, as formulas.
 //!
-//! A row of the ancestor, of each of two replicas and of their merge is a cell for each column. What lies between
-//! them is told by how the column is written:
+//! A row of the ancestor, of each of two replicas and of their merge is a cell for each column. The way a column is
+//! written relates the four cells:
 //!
-//! * nobody updates it: it is the same in all four;
-//! * every update adds to it: each replica's cell is the ancestor's and what was added there, the merged one's is
-//!   the ancestor's and what both have added. Each statement contributes what it adds, any number of times:
-//!   a constant so many times, a parameter's values with their sum's sign. What one statement adds to two columns
-//!   is one number, where nothing is rounded;
+//! * no type updates it: the four are equal;
+//! * every update adds to it: each replica's cell is the ancestor's plus what was added there, and the merged cell
+//!   is the ancestor's plus what both have added. Each statement adds any number of times: a constant so many
+//!   times, or values of a parameter with the sum's sign. What one statement adds to two columns is one number, if
+//!   nothing is rounded;
 //! * every update assigns it: each replica has the ancestor's value or one that was assigned there, and the merge
-//!   has the value of one of the replicas, of the only one that has assigned if only one has. Columns that are
-//!   assigned by the same statements come from the same replica, and from the same statement;
-//! * anything else may be anything.
+//!   has the value of one of the replicas; if only one has assigned, of that one. Columns that the same statements
+//!   assign come from the same replica, and from the same statement;
+//! * otherwise it may be anything.
 //!
-//! So whatever two replicas come to by any number of calls is among what the formulas allow, and also whatever one
-//! more call comes to that runs beside any others: nothing depends on the order of calls, or on where they ran. What is
-//! left out makes more possible, never less: conditions of statements, how often one runs beside
-//! another, the ranges of types.
+//! So the formulas allow every state that two replicas reach by any number of calls, and also every state that one
+//! more call beside any others reaches: nothing depends on the order of calls, or on where they ran. The omissions
+//! (conditions of statements, how often one runs relative to another, the ranges of types) only allow more, never
+//! less.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub(super) struct Rows {
 pub(super) struct Step {
     /// The left replica, or the right one.
     pub(super) side: usize,
-    /// Which of the updates.
+    /// The index of the update.
     pub(super) update: usize,
     /// What it has done.
     pub(super) deed: Deed,
@@ -55,14 +55,14 @@ pub(super) struct Step {
 pub(super) enum Deed {
     /// It has run so many times, adding constants.
     Ran(Linear),
-    /// It has added this to a column altogether, before it is negated.
+    /// The sum of what it has added to a column, before negation.
     Added { column: ColumnIndex, sum: Linear },
-    /// It was the last to assign these columns, if so.
+    /// Whether it was the last to assign these columns.
     Assigned {
         columns: Vec<ColumnIndex>,
         last: Formula,
     },
-    /// It has computed the column, perhaps.
+    /// It may have computed the column.
     Computed(ColumnIndex),
 }
 
@@ -75,11 +75,11 @@ pub(super) enum Way {
     Added,
     /// By assigning it.
     Assigned,
-    /// In other ways.
+    /// In another way, or in several.
     Computed,
 }
 
-/// How a column is written by these updates.
+/// Returns how these updates write a column.
 pub(super) fn way(table: &TableSchema, updates: &[&Action], column: ColumnIndex) -> Way {
     let classes: Vec<&WriteClass> = updates
         .iter()
@@ -100,7 +100,7 @@ pub(super) fn way(table: &TableSchema, updates: &[&Action], column: ColumnIndex)
     }
 }
 
-/// Makes the rows.
+/// Builds the rows.
 pub(super) struct Merge<'a, 'r> {
     footprint: &'a Footprint<'a>,
     table: &'a TableSchema,
@@ -116,8 +116,8 @@ pub(super) struct Merge<'a, 'r> {
 const SIDES: [&str; 2] = ["on the left", "on the right"];
 
 impl<'a, 'r> Merge<'a, 'r> {
-    /// Of rows of this table, where the left replica runs every update and the right one only those of the types that
-    /// `free` admits.
+    /// For rows of this table, where the left replica runs every update and the right one only those of the types
+    /// that `free` admits.
     pub(super) fn new(
         footprint: &'a Footprint<'a>,
         table: TableId,
@@ -139,7 +139,7 @@ impl<'a, 'r> Merge<'a, 'r> {
         }
     }
 
-    /// The rows, as far as these columns go.
+    /// The rows, restricted to these columns.
     pub(super) fn rows(mut self, columns: &[ColumnIndex]) -> Result<Rows, Stop> {
         let mut rows = Rows {
             ancestor: Cells::new(),
@@ -194,7 +194,7 @@ impl<'a, 'r> Merge<'a, 'r> {
         &self.table.columns[column.index()].data_type
     }
 
-    /// A cell of which nothing is known but its type.
+    /// A cell of which only the type is known.
     fn cell(&mut self, column: ColumnIndex, name: &str) -> Result<Cell, Stop> {
         let declared = &self.table.columns[column.index()];
         let name = format!("{} {name}", declared.name);
@@ -217,7 +217,7 @@ impl<'a, 'r> Merge<'a, 'r> {
         Ok(Cell { value, null })
     }
 
-    // --- What is added -----------------------------------------------------------------------
+    // --- Additions ---------------------------------------------------------------------------
 
     fn add(&mut self, columns: &[ColumnIndex], rows: &mut Rows) -> Result<(), Stop> {
         for column in columns {
@@ -238,7 +238,7 @@ impl<'a, 'r> Merge<'a, 'r> {
         Ok(())
     }
 
-    /// What one statement has added on one side.
+    /// The sums that one statement has added on one side.
     fn add_by(
         &mut self,
         update: usize,
@@ -249,7 +249,7 @@ impl<'a, 'r> Merge<'a, 'r> {
     ) -> Result<(), Stop> {
         let action = self.updates[update];
         let mut times = None;
-        // What was added of one value, by columns that it is added to as it is.
+        // The sum that was added of one value, if columns store it without rounding.
         let mut sums: Vec<(&Term, Linear)> = Vec::new();
         for column in columns {
             let Some(WriteClass::Add { term, negated }) = action.write(*column).map(|w| &w.class)
@@ -310,7 +310,7 @@ impl<'a, 'r> Merge<'a, 'r> {
                 true => sum.times(Rational::whole(-1))?,
                 false => sum,
             };
-            // Whoever adds NULL makes it NULL for good.
+            // Adding NULL makes a column NULL for good.
             let null = match term {
                 Term::Constant(value) if *value != Value::Null => Formula::Constant(false),
                 _ if !self.table.columns[column.index()].nullable => Formula::Constant(false),
@@ -349,7 +349,7 @@ impl<'a, 'r> Merge<'a, 'r> {
         })
     }
 
-    /// Whether a value comes into a column as it is: nothing is rounded.
+    /// Whether a column stores a value without rounding.
     fn is_exact(&self, action: &Action, term: &Term, column: ColumnIndex) -> bool {
         let into = self.data_type(column);
         let (whole, scale) = match into {
@@ -387,9 +387,9 @@ impl<'a, 'r> Merge<'a, 'r> {
         }
     }
 
-    // --- What is assigned --------------------------------------------------------------------
+    // --- Assignments -------------------------------------------------------------------------
 
-    /// Columns that the same statements assign.
+    /// Relates columns that the same statements assign.
     fn assign(
         &mut self,
         writers: &[usize],
@@ -467,7 +467,7 @@ impl<'a, 'r> Merge<'a, 'r> {
         Ok(())
     }
 
-    /// What a row has in these columns if a statement was the last to assign them.
+    /// The row's values in these columns if a statement was the last to assign them.
     fn assigned_by(
         &mut self,
         update: usize,
@@ -520,7 +520,7 @@ impl<'a, 'r> Merge<'a, 'r> {
         Ok(Formula::all(known))
     }
 
-    /// The number that stands for a constant in a column, where that is known.
+    /// The number that represents a constant in a column, if known.
     fn code(
         &mut self,
         value: &Value,
@@ -541,7 +541,7 @@ impl<'a, 'r> Merge<'a, 'r> {
     }
 }
 
-/// What updates one of these columns.
+/// The updates of these columns.
 pub(super) fn updates<'a>(
     footprint: &'a Footprint<'a>,
     table: TableId,

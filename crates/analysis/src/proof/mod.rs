@@ -1,30 +1,30 @@
-//! What no rule decides of CHECK constraints, and of assertions that say the same, proved by a solver where it can be.
+//! Proves, with a solver, CHECK constraints that no rule decides, and assertions that are equivalent to one.
 //!
-//! Asked for is an invalid merge: a row that satisfies the table's CHECKs, two replicas that each come from it
-//! by any number of the types' updates and satisfy them too, and a merged row that violates one
-//! ([`merge`]). Where there is none the constraint needs no coordination (`solver`).
+//! The question is for an invalid merge: a row that satisfies the table's CHECKs, two replicas that each derive
+//! from it by any number of the types' updates and satisfy them too, and a merged row that violates one
+//! ([`merge`]). If there is none, the constraint needs no coordination (`solver`).
 //!
-//! *Why one call at a time is enough.* Take all calls in an order in which each comes behind those that it
-//! has seen. Say that what the calls so far come to together is valid. The next call ran on what it had seen, which is
-//! valid, and left what is valid: that is the right replica; the left one is all calls so far, from the same
-//! ancestor. The formulas do not ask where a call ran, so their merge is what the calls come to together with the
+//! *Why one call at a time is enough.* Take all calls in an order in which each follows those that it has seen.
+//! Suppose that the merge of the calls so far is valid. The next call ran on what it had seen, which is valid, and
+//! left a valid state: that is the right replica. The left one is the merge of all calls so far, from the same
+//! ancestor. The formulas do not depend on where a call ran, so their merge is the merge of these calls with the
 //! next one, and it is valid.
 //!
-//! *Some types only.* If not every type can go without, those that can are told apart: the left replica runs any
-//! type's calls, the right one only those of types that are to be free. Types that are ordered on the row have
-//! seen each other's calls, so that what one of them has not seen are calls of free types: that is the same
-//! formula with its sides exchanged.
+//! *Some types only.* If not every type can do without guards, the types that can are separated: the left replica
+//! runs any type's calls, the right one only calls of the types that are to be free. Types that are ordered on the
+//! row have seen each other's calls, so that the calls which one of them has not seen are of free types: that is
+//! the same formula with its sides exchanged.
 //!
 //! *Assertions.* `NOT EXISTS (SELECT … FROM t WHERE c)` says of each row what `CHECK (c IS NOT TRUE)` says
-//! ([`crate::assertion::EveryRow`]), and a row is whole where it is read. What differs is who sees to it that each
-//! replica is valid. Constraints are checked where a row is written. An assertion is evaluated before a call commits, on
-//! what that call has seen and written: by every type that some rule finds to write the columns or to insert rows, unless what it does keeps
-//! the assertion whatever it finds, or its author says so. A proof changes nothing of that: a type that may break it alone
-//! still has it evaluated, with or without an order.
+//! ([`crate::assertion::EveryRow`]), and a row is read as a whole. What differs is how each replica stays valid.
+//! Constraints are checked where a row is written. An assertion is evaluated before a call commits, on what that
+//! call has seen and written: by every type that some rule finds to write the columns or to insert rows, unless its
+//! statements are shown to keep the assertion, or its author declares so. A proof does not change that: a type that
+//! may break the assertion alone still has it evaluated, with or without an order.
 //!
-//! Numbers are whole, or fractions, without end: what is beyond its type is an error of the update that makes
-//! it, as it is to the rules. Rows that may come and go under one key, keys that change and transactions that
-//! are not understood are not looked into.
+//! Numbers are whole or rational, and unbounded: an update whose result is beyond its type fails, and the rules
+//! assume so, too. Rows that may be deleted and inserted again under one key, keys that change, and transactions
+//! that were not analysed are not examined.
 
 mod condition;
 mod invalid;
@@ -49,10 +49,10 @@ use crate::solve::{Answer, Overflow, Problem, Solver};
 use condition::Reader;
 use merge::{Merge, Rows, Way, updates, way};
 
-/// The most types among which those are looked for that can be free though others cannot.
+/// The most types among which the search looks for those that can be free though others cannot.
 const TYPES_MAX: usize = 16;
 
-/// Rules that find what may go wrong, and know of no case in which it must.
+/// Rules that find what may go wrong, without knowing a case in which it must.
 const SUSPICIONS: [&str; 3] = ["row-mixed", "eq-counter", "bound-computed"];
 
 /// Why nothing is proved.
@@ -77,16 +77,16 @@ impl From<Overflow> for Stop {
     }
 }
 
-/// A CHECK constraint to be proved, or an assertion that says what one could.
+/// A CHECK constraint to prove, or an assertion that is equivalent to one.
 pub(crate) struct Check<'a> {
     /// Its table.
     pub(crate) table: TableId,
-    /// What it says.
+    /// Its condition.
     pub(crate) condition: &'a Expr,
 }
 
 impl<'a> Check<'a> {
-    /// What an invariant says, where it is a condition that each row of a table satisfies by itself.
+    /// Returns the check, if an invariant is a condition that each row of a table satisfies by itself.
     pub(crate) fn of(content: &'a Content) -> Option<Check<'a>> {
         match content {
             Content::Row {
@@ -104,7 +104,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What is proved of a CHECK constraint beyond what rules find.
+/// Proves what it can of a CHECK constraint beyond the rules' findings.
 pub(crate) fn judge<'a>(
     footprint: &'a Footprint<'a>,
     solver: &Solver,
@@ -145,7 +145,7 @@ pub(crate) fn judge<'a>(
             proved.breaks_alone = finding.breaks_alone;
             *finding = proved;
         } else if guarded.contains(&finding.owner) && !free.is_empty() {
-            // Those that are left are all ordered on the row.
+            // The remaining types are all ordered on the row.
             let mine = proof.updates.iter().filter(|a| a.owner == finding.owner);
             finding
                 .needs
@@ -156,7 +156,7 @@ pub(crate) fn judge<'a>(
     findings
 }
 
-/// The findings, with why the solver does not decide what rules only suspect.
+/// The findings, with the reason why the solver does not decide what rules only suspect.
 fn undecided(mut findings: Vec<Finding>, reason: &str) -> Vec<Finding> {
     for finding in findings.iter_mut().filter(|f| SUSPICIONS.contains(&f.rule)) {
         finding.explanation += &format!("; the solver does not decide it ({reason})");
@@ -164,14 +164,14 @@ fn undecided(mut findings: Vec<Finding>, reason: &str) -> Vec<Finding> {
     findings
 }
 
-/// What a solver is asked: for an invalid merge.
+/// A question to the solver: whether there is an invalid merge.
 struct Question<'a> {
     problem: Problem,
     rows: Rows,
     reader: Reader<'a>,
 }
 
-/// A constraint as it is put to the solver.
+/// The proof of one constraint.
 struct Proof<'a, 's> {
     footprint: &'a Footprint<'a>,
     solver: &'s Solver,
@@ -214,12 +214,12 @@ impl<'a, 's> Proof<'a, 's> {
         })
     }
 
-    /// Whether there is an invalid merge where the right replica runs only calls of free types.
+    /// Whether there is an invalid merge in which the right replica runs only calls of free types.
     fn refute(&self, free: &dyn Fn(usize) -> bool) -> Result<Answer, Stop> {
         Ok(self.solver.decide(&self.put(free)?.problem))
     }
 
-    /// The question for it.
+    /// Builds the question.
     fn put(&self, free: &dyn Fn(usize) -> bool) -> Result<Question<'a>, Stop> {
         let mut problem = Problem::default();
         let mut reader = Reader::new(self.footprint.table(self.table));
@@ -248,8 +248,8 @@ impl<'a, 's> Proof<'a, 's> {
         })
     }
 
-    /// What every valid row satisfies, as far as it is about no other columns: the condition itself, which no CHECK
-    /// of the table says where it is an assertion's, and the CHECKs.
+    /// What every valid row satisfies, as far as it concerns these columns alone: the condition itself, which is no
+    /// CHECK of the table if it is an assertion's, and the CHECKs.
     fn known(&self) -> impl Iterator<Item = &'a Expr> {
         let table = self.footprint.table(self.table);
         let declared = &self.footprint.catalog.table(self.table).checks;
@@ -263,7 +263,7 @@ impl<'a, 's> Proof<'a, 's> {
         declared.chain([self.condition])
     }
 
-    /// Those of the types that need no order as long as the rest of them is ordered.
+    /// The types that need no order as long as the other types are ordered.
     fn free_beside(&self, needing: &BTreeSet<usize>) -> BTreeSet<usize> {
         let mut free = BTreeSet::new();
         let holds = |free: &BTreeSet<usize>| {
@@ -282,7 +282,7 @@ impl<'a, 's> Proof<'a, 's> {
         free
     }
 
-    /// How the columns are written, in short.
+    /// Describes how the columns are written.
     fn describe(&self) -> String {
         let table = self.footprint.table(self.table);
         let words: Vec<String> = self

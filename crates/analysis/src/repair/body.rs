@@ -1,5 +1,5 @@
-//! The body of a routine as a list of its statements, with what is known of its variables: what a repair
-//! has to know before it may change a word.
+//! A routine's body as a list of statements, with what is known of its variables: the basis for any change of its
+//! text.
 
 use std::collections::BTreeMap;
 use std::mem::discriminant;
@@ -15,7 +15,7 @@ use super::words::{find, parts};
 use crate::footprint::{Action, Footprint};
 use crate::term::surely_equal;
 
-/// A branch or a loop that statements stand in.
+/// A branch or a loop around statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step {
     number: usize,
@@ -27,7 +27,7 @@ pub(super) struct Node<'a> {
     pub(super) span: Span,
     path: Vec<Step>,
     pub(super) statement: &'a Statement,
-    /// Its words.
+    /// Its tokens.
     pub(super) words: Vec<Lexeme>,
 }
 
@@ -41,15 +41,15 @@ struct Variable<'a> {
     declared: Option<Span>,
     /// The statements that set it.
     set_by: Vec<usize>,
-    /// More sets it, or another hides it.
+    /// Whether a statement that may run never or repeatedly sets it, or another declaration hides it.
     is_unclear: bool,
 }
 
-/// Where a variable has its value from.
+/// The source of a variable's value.
 pub(super) enum Origin {
     /// The caller: nothing sets it.
     Input,
-    /// This statement alone sets it.
+    /// Only this statement sets it.
     Set(usize),
     /// Not known.
     Unclear,
@@ -62,15 +62,15 @@ pub(super) struct Body<'a> {
     pub(super) file: &'a SourceFile,
     footprint: &'a Footprint<'a>,
     pub(super) nodes: Vec<Node<'a>>,
-    /// The words of the whole declaration, without those of a body in quotes.
+    /// The tokens of the whole declaration, without those of a body in quotes.
     pub(super) header: Vec<Lexeme>,
-    /// The words of the body.
+    /// The tokens of the body.
     pub(super) words: Vec<Lexeme>,
     variables: BTreeMap<&'a str, Variable<'a>>,
 }
 
-/// The bodies that repairs may change: of the first `files`, and such as are understood as a whole and call
-/// no other.
+/// The bodies that repairs may change: in the first `files`, analysed completely, and without calls of other
+/// routines.
 pub(super) fn bodies<'a>(footprint: &'a Footprint<'a>, files: usize) -> Vec<Body<'a>> {
     let types = 0..footprint.types.len();
     types
@@ -142,7 +142,7 @@ fn body<'a>(footprint: &'a Footprint<'a>, owner: usize, files: usize) -> Option<
     })
 }
 
-/// What stands between the quotes of a body. None where what is read there is not what is written.
+/// The text between the quotes of a body. `None` if it differs from the source text, because of escapes.
 fn unquoted(file: &SourceFile, span: Span) -> Option<Span> {
     let text = file.slice(span);
     let quote = match text.strip_prefix('$') {
@@ -207,7 +207,7 @@ impl<'a> Gathered<'a> {
         self.statements(statements, &path);
     }
 
-    /// Something that may run otherwise than once sets a variable.
+    /// Records that a statement which may not run exactly once sets a variable.
     fn blur(&mut self, name: &'a str) {
         if let Some(variable) = self.variables.get_mut(name) {
             variable.is_unclear = true;
@@ -245,7 +245,7 @@ impl<'a> Gathered<'a> {
                 self.within(otherwise, path, false);
             }
             Statement::ForRange { variable, body, .. } => {
-                // A variable of its own, which may hide another.
+                // The loop has a variable of its own, which may hide another.
                 self.blur(variable);
                 self.within(body, path, true);
             }
@@ -265,24 +265,24 @@ impl<'a> Gathered<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// Whether this is a routine that the files declare, with a header.
+    /// Whether the files declare the routine with a header.
     pub(super) fn is_routine(&self) -> bool {
         self.header
             .first()
             .is_some_and(|word| word.is_word("create"))
     }
 
-    /// Whether it has variables to put a result into.
+    /// Whether it has variables that can hold a result.
     pub(super) fn speaks_plpgsql(&self) -> bool {
         self.is_routine() && self.words != self.header
     }
 
-    /// Whether a statement runs whenever the routine does.
+    /// Whether a statement runs in every call.
     pub(super) fn runs_first(&self, node: usize) -> bool {
         self.nodes[node].path.is_empty()
     }
 
-    /// What a statement does to tables: nothing that its branches and loops do.
+    /// The summary of a statement, without its branches and loops.
     pub(super) fn summary(&self, node: usize) -> Option<&'a StatementSummary> {
         let node = &self.nodes[node];
         let sql = matches!(
@@ -293,7 +293,7 @@ impl<'a> Body<'a> {
         of_type.find(|s| sql && s.span == node.span)
     }
 
-    /// What it does, with terms followed back.
+    /// The actions of a statement, with terms followed back.
     pub(super) fn actions(&self, node: usize) -> Vec<&'a Action> {
         let Some(summary) = self.summary(node) else {
             return Vec::new();
@@ -302,7 +302,7 @@ impl<'a> Body<'a> {
         actions.filter(|a| a.statement == summary.id).collect()
     }
 
-    /// The one table that a statement touches, if it touches one once.
+    /// The only table access of a statement, if it has one.
     pub(super) fn only(&self, node: usize, role: Role) -> Option<&'a Action> {
         match self.actions(node).as_slice() {
             [action] if action.access.role == role => Some(action),
@@ -310,7 +310,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Where a name has its value from; none if it is no variable.
+    /// The source of a name's value; `None` if it is no variable.
     pub(super) fn origin(&self, name: &str) -> Option<Origin> {
         let variable = self.variables.get(name)?;
         Some(match variable.set_by.as_slice() {
@@ -321,7 +321,7 @@ impl<'a> Body<'a> {
         })
     }
 
-    /// Whether a variable takes the values of a column as they are.
+    /// Whether a variable holds the values of a column without conversion.
     pub(super) fn fits(&self, name: &str, table: TableId, column: ColumnIndex) -> bool {
         let column = &self.footprint.table(table).columns[column.index()].data_type;
         let same = |of: &DataType| discriminant(of) == discriminant(column);
@@ -344,13 +344,13 @@ impl<'a> Body<'a> {
         self.variables.get(name).is_some_and(|v| v.output)
     }
 
-    /// Whether a name means something here.
+    /// Whether the body gives a name a meaning.
     pub(super) fn knows(&self, name: &str) -> bool {
         let words = self.header.iter().chain(&self.words);
         self.variables.contains_key(name) || words.filter_map(Lexeme::name).any(|n| n == name)
     }
 
-    /// Whether one statement has run, once and last, whenever the other runs.
+    /// Whether one statement has run, for the last time, whenever the other runs.
     pub(super) fn runs_before(&self, first: usize, then: usize) -> bool {
         let (one, other) = (&self.nodes[first].path, &self.nodes[then].path);
         first < then
@@ -358,12 +358,12 @@ impl<'a> Body<'a> {
             && !other[one.len()..].iter().any(|step| step.repeats)
     }
 
-    /// Whether one runs exactly when the other does.
+    /// Whether one statement runs exactly when the other does.
     pub(super) fn runs_with(&self, first: usize, then: usize) -> bool {
         self.runs_before(first, then) && self.nodes[first].path == self.nodes[then].path
     }
 
-    /// Whether something between two statements touches the table, or writes to others that are tied to it.
+    /// Whether a statement between two others accesses the table, or writes to others that are tied to it.
     pub(super) fn touched_between(
         &self,
         table: TableId,
@@ -380,7 +380,7 @@ impl<'a> Body<'a> {
             })
     }
 
-    /// What a statement does, its condition or query included where it is a branch or a loop.
+    /// The actions of a statement, including the condition or query of a branch or a loop.
     fn summaries(&self, node: usize) -> impl Iterator<Item = &'a Action> + use<'a> {
         let span = self.nodes[node].span;
         let of_type = &self.footprint.types[self.owner];
@@ -393,7 +393,7 @@ impl<'a> Body<'a> {
         actions.filter(move |action| ids.contains(&action.statement))
     }
 
-    /// Whether two actions touch the same row of one table, found by its whole key.
+    /// Whether two actions access the same row of one table, found by its whole key.
     pub(super) fn same_row(&self, one: &Action, other: &Action) -> bool {
         let key = &self.footprint.table(one.access.table).primary_key;
         let equal = |column: &ColumnIndex| match (one.fixed(*column), other.fixed(*column)) {
@@ -403,13 +403,13 @@ impl<'a> Body<'a> {
         one.access.table == other.access.table && !key.is_empty() && key.iter().all(equal)
     }
 
-    /// Whether the body asks what the last statement came to.
+    /// Whether the body tests the outcome of its last statement (FOUND, ROW_COUNT).
     pub(super) fn asks_for_outcome(&self) -> bool {
         let asks = |word: &Lexeme| word.is_word("found") || word.is_word("row_count");
         self.words.iter().any(asks)
     }
 
-    /// What a SELECT returns: one range of its words for each value.
+    /// The select list of a SELECT: one range of its tokens for each value.
     pub(super) fn selected(&self, node: usize) -> Option<Vec<std::ops::Range<usize>>> {
         let words = &self.nodes[node].words;
         if !words.first()?.is_word("select") {
@@ -422,7 +422,7 @@ impl<'a> Body<'a> {
         (!distinct).then(|| parts(words, 1..end))
     }
 
-    /// The column of the one table of a SELECT that a part of its words names, if it is nothing else.
+    /// The column of the SELECT's only table, if a range of tokens names it and nothing else.
     pub(super) fn column_at(
         &self,
         node: usize,
@@ -449,12 +449,12 @@ impl<'a> Body<'a> {
         self.variables.get(name)?.declared
     }
 
-    /// The text of words.
+    /// The source text of tokens.
     pub(super) fn text(&self, words: &[Lexeme]) -> &'a str {
         super::words::span(words).map_or("", |span| self.file.slice(span))
     }
 
-    /// Whether a variable is named anywhere but in these places.
+    /// Whether a variable is named outside of these places.
     pub(super) fn is_named_outside(&self, name: &str, places: &[Span]) -> bool {
         let inside = |span: Span| {
             places
@@ -466,7 +466,7 @@ impl<'a> Body<'a> {
             .any(|word| word.name() == Some(name) && !inside(word.span))
     }
 
-    /// Removes a statement with its semicolon, and its line where nothing else stands there.
+    /// Removes a statement with its semicolon, and its line if nothing else stands there.
     pub(super) fn removed(&self, span: Span) -> Edit {
         let text = &self.file.text;
         let (mut start, mut end) = (span.start as usize, span.end as usize);
@@ -526,8 +526,8 @@ impl<'a> Body<'a> {
         Some(edits)
     }
 
-    /// Removes what nobody needs any more, when these places have gone: reads into variables that are named
-    /// nowhere else, and the declarations of the latter.
+    /// Removes what is unused once these places are gone: reads into variables that are named nowhere else, and the
+    /// declarations of these variables.
     pub(super) fn unneeded(&self, reads: &[usize], gone: &[Span]) -> Vec<Edit> {
         let mut edits = Vec::new();
         let mut places = gone.to_vec();
@@ -568,7 +568,7 @@ impl<'a> Body<'a> {
         edits
     }
 
-    /// A SELECT into a record of those fields alone that are named outside of these places.
+    /// A SELECT into a record, reduced to the fields that are named outside of these places.
     fn fewer_fields(&self, node: usize, record: &str, besides: &[Span]) -> Option<Vec<Edit>> {
         let inside = |span: Span| {
             let within = |place: &Span| place.start <= span.start && span.end <= place.end;
@@ -579,7 +579,7 @@ impl<'a> Body<'a> {
             if word.name() != Some(record) || inside(word.span) {
                 continue;
             }
-            // The record as a whole is needed, where no field of it is named.
+            // The record is needed as a whole where it is named without a field.
             let dot = self.words.get(at + 1).is_some_and(|dot| dot.is_sign("."));
             let field = self.words.get(at + 2).filter(|_| dot)?;
             let text = self.file.slice(field.span);
@@ -599,7 +599,7 @@ impl<'a> Body<'a> {
         Some(vec![Edit::replace(whole, fields.join(", "))])
     }
 
-    /// DECLARE goes with the last of what it declares.
+    /// Removes DECLARE with the last of its declarations.
     pub(super) fn declares_nothing(&self, edits: &[Edit]) -> Option<Edit> {
         let gone = |span: &Span| {
             let within = |e: &Edit| e.span.start <= span.start && span.end <= e.span.end;

@@ -13,7 +13,7 @@ pub struct Kind {
     pub why: &'static str,
     /// What an application gives up, or has to accept.
     pub gives_up: &'static str,
-    /// Among repairs that save alike: how much it gives up. The least comes first.
+    /// Among repairs that save the same: how much the application gives up. The least comes first.
     pub(super) rank: u8,
 }
 
@@ -22,7 +22,7 @@ pub fn kind_by_code(code: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.code == code)
 }
 
-/// Every kind; those that give up least stand first. What is made of several gives up what each of them does.
+/// Every kind, in order of what the application gives up. A combination gives up what each of its steps does.
 pub const KINDS: &[Kind] = &[
     Kind {
         code: "repair-combination",

@@ -1,4 +1,4 @@
-//! What a repair changes in the plan, and whether that is better.
+//! How a repair changes the plan, and whether the new plan is better.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use anabranch_sql::summary::TransactionSummary;
 
 use crate::plan::{CoordinationClass, GuardKeeping, Plan, PlanEntry};
 
-/// How much a plan coordinates: what comes first counts most, less is better.
+/// How much a plan coordinates: the first field counts most, less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cost {
     global: usize,
     local: usize,
     /// Guards that are held from prepare to commit.
     held: usize,
-    /// Those of them that are not of one row or group.
+    /// Those of them that are not on one row or group.
     whole: usize,
     /// Guards that their owner decides at commit.
     pub(super) at_commit: usize,
@@ -62,38 +62,38 @@ impl Classes {
     }
 }
 
-/// What changes of a plan.
+/// The difference of two plans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanChange {
     /// The classes of its types before.
     pub before: Classes,
-    /// And after.
+    /// The classes of its types after.
     pub after: Classes,
-    /// The types that are planned otherwise, in order of declaration.
+    /// The types whose plan changes, in order of declaration.
     pub types: Vec<TypeChange>,
 }
 
-/// One type that is planned otherwise.
+/// A type whose plan changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeChange {
     /// Its name.
     pub name: String,
-    /// How it is planned.
+    /// Its plan.
     pub before: TypePlan,
-    /// How it would be.
+    /// Its plan with the repair.
     pub after: TypePlan,
 }
 
-/// What a plan says of one type, as the report says it.
+/// The plan of one type, as the report prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypePlan {
     /// Its class.
     pub class: CoordinationClass,
     /// The parameters by which it is routed.
     pub routing: Vec<String>,
-    /// Without any, the array by whose elements it is.
+    /// Without any, the array by whose elements it is routed.
     pub routing_array: Option<String>,
-    /// What it is ordered on, each told once.
+    /// What it is ordered on, without duplicates.
     pub guards: Vec<String>,
     /// Assertions that are evaluated before it commits.
     pub checks: Vec<String>,
@@ -122,7 +122,7 @@ impl TypePlan {
     }
 }
 
-/// A plan with the types that it is of.
+/// A plan with the summaries that it was made from.
 #[derive(Clone, Copy)]
 pub(super) struct Planned<'p> {
     pub(super) plan: &'p Plan,
@@ -139,7 +139,7 @@ impl<'p> Planned<'p> {
     }
 }
 
-/// What is otherwise. None where the types are not the same.
+/// The difference of two plans. `None` if they have different types.
 pub(super) fn change(before: Planned<'_>, after: Planned<'_>) -> Option<PlanChange> {
     let mut new: BTreeMap<&str, TypePlan> = after.types().collect();
     if before.plan.entries.len() != after.plan.entries.len() {

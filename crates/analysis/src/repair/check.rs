@@ -1,13 +1,14 @@
-//! What was read of a row decides whether, or how, the row is changed: decided by the UPDATE instead, from the
-//! row itself (coordination-avoidance.txt §5.2).
+//! A value read from a row decides whether, or how, the row is changed: the UPDATE decides it instead, from the row
+//! itself (coordination-avoidance.txt §5.2).
 //!
-//! `IF had >= 10 THEN UPDATE … SET c = c - 10 …; END IF` is, when the transaction runs alone, the UPDATE that writes
-//! `CASE WHEN c >= 10 THEN c - 10 ELSE c END`: there is one SELECT of that row by its whole key, and nothing between
-//! the two writes to the table. Its owner evaluates the whole of it at commit, so that what was checked is still so.
+//! `IF had >= 10 THEN UPDATE … SET c = c - 10 …; END IF` is equivalent, when the transaction runs alone, to an
+//! UPDATE that assigns `CASE WHEN c >= 10 THEN c - 10 ELSE c END`: one SELECT reads that row by its whole key, and
+//! nothing between the two writes to the table. The row's owner evaluates the whole UPDATE at commit, so that what
+//! was checked still holds.
 //!
-//! Where the check decides anything else, an error above all, the row has to stay as it was read: then it is no
-//! use to lock it when it is read (FOR UPDATE), since what is read and changed is held in any case. That is tried,
-//! too, and told.
+//! If the check decides anything else, above all an error, the row must not change after it was read. Then locking
+//! it when it is read (FOR UPDATE) gains nothing, since what is read and changed is guarded anyway. That is also
+//! tried, and reported.
 
 use std::collections::BTreeSet;
 
@@ -54,15 +55,15 @@ struct Decided {
     edits: Vec<Edit>,
 }
 
-/// One way on from an IF: what it is taken by, and the UPDATE that it leads to.
+/// A branch of an IF: its condition, and the UPDATE in it.
 struct Branch<'b, 'a> {
-    /// None: there is no other way left.
+    /// `None` for ELSE.
     condition: Option<&'b [Lexeme]>,
     node: usize,
     update: &'a Action,
 }
 
-/// The IF at `node`, if each of its branches is one UPDATE of one and the same row.
+/// The IF at `node`, if each of its branches is one UPDATE of the same row.
 fn branches<'b, 'a>(
     footprint: &Footprint<'_>,
     body: &'b Body<'a>,
@@ -120,7 +121,7 @@ fn branches<'b, 'a>(
     Some(found)
 }
 
-/// Whether nothing but the row's whole key tells which row it is.
+/// Whether the row's whole key, and nothing else, selects the row.
 pub(super) fn is_by_key_alone(footprint: &Footprint<'_>, update: &Action) -> bool {
     let access = &update.access;
     let key = &footprint.table(access.table).primary_key;
@@ -128,13 +129,13 @@ pub(super) fn is_by_key_alone(footprint: &Footprint<'_>, update: &Action) -> boo
     of_key && !access.filtered_otherwise
 }
 
-/// What the UPDATE writes where a condition holds, or where no other does.
+/// What the UPDATE assigns if a condition holds, or if no other does.
 struct Arm {
     condition: Option<String>,
     values: Vec<(ColumnIndex, String)>,
 }
 
-/// The IF at `node` as one UPDATE, if what it asks is of the row that it changes.
+/// The IF at `node` as one UPDATE, if its conditions concern the row that it changes.
 fn decided(footprint: &Footprint<'_>, body: &Body<'_>, node: usize) -> Option<Decided> {
     let branches = branches(footprint, body, node)?;
     let first = branches.first()?;
@@ -151,7 +152,7 @@ fn decided(footprint: &Footprint<'_>, body: &Body<'_>, node: usize) -> Option<De
     let arms = arms?;
     let moves = |column: &ColumnIndex| !footprint.is_settled(table, *column);
     if !rewritten.columns_asked.iter().any(moves) {
-        // The row is not asked for what another may change: there is nothing to gain.
+        // The conditions read no column that another transaction may change: nothing to gain.
         return None;
     }
     let assigned = assigned(&body.column_names(table), &arms);
@@ -192,7 +193,7 @@ fn candidate(footprint: &Footprint<'_>, of: &[&Decided]) -> Candidate {
     }
 }
 
-/// What several words were rewritten to need.
+/// What several rewritten expressions need.
 #[derive(Default)]
 struct Rewritten {
     reads: BTreeSet<usize>,
@@ -202,7 +203,7 @@ struct Rewritten {
 }
 
 impl Rewritten {
-    /// One way on from the IF at `node`, whose UPDATE has to begin as the others do.
+    /// A branch of the IF at `node`, whose UPDATE has to begin as the others do.
     fn arm(
         &mut self,
         body: &Body<'_>,
@@ -221,7 +222,7 @@ impl Rewritten {
                 if condition.iter().any(once) {
                     return None;
                 }
-                // It stands outside of the UPDATE so far.
+                // The condition stands outside of the UPDATE so far.
                 let mut rewriting = Rewriting::new(body, branch.update, node);
                 let text = rewriting.rewritten(condition, 1)?;
                 self.columns_asked.append(&mut rewriting.columns);
@@ -252,7 +253,8 @@ impl Rewritten {
     }
 }
 
-/// `c = CASE WHEN … THEN … ELSE … END` for each column that some branch assigns, as it is where none does.
+/// `c = CASE WHEN … THEN … ELSE … END` for each column that some branch assigns; the column itself where a branch
+/// does not assign it.
 fn assigned(names: &[&str], arms: &[Arm]) -> String {
     let values = arms.iter().flat_map(|arm| &arm.values);
     let columns: BTreeSet<ColumnIndex> = values.map(|(column, _)| *column).collect();
@@ -274,7 +276,7 @@ fn assigned(names: &[&str], arms: &[Arm]) -> String {
     all.join(", ")
 }
 
-/// Everything that is read by its whole key and that the type has to hold, locked when it is read.
+/// Locks, when it is read, everything that is read by its whole key and that the type has a guard on.
 fn locked(bodies: &[Body<'_>], plan: &Plan) -> Option<Candidate> {
     let (mut at, mut names) = (Vec::new(), Vec::new());
     for body in bodies {

@@ -1,11 +1,11 @@
-//! Repairs one after the other: the best one is made, and the changed application is repaired again.
+//! Combines repairs: the best one is applied, and the changed application is repaired again.
 //!
-//! What one change leaves may be what another takes away, and a change may make another possible; so the files
-//! are read and analysed anew for each step, as those of an application that nobody has repaired. The best of a
-//! step is kept, whatever the others would have led to: that finds a good combination, not the best.
+//! One change may remove what another needs, or make another possible; so each step reads and analyses the files
+//! anew, as those of an unrepaired application. The search is greedy: it keeps the best repair of each step,
+//! whatever the others would have led to. It finds a good combination, not the best.
 //!
-//! Where no change saves anything by itself, two may: as long as one type computes what it writes and another
-//! checks it, both are ordered. Then what costs nothing is made, and what is better after it.
+//! If no change saves anything by itself, two may: as long as one type computes what it writes and another checks
+//! it, both are ordered. Then a change that costs nothing is applied, and what is better after it.
 
 use std::mem::take;
 
@@ -17,32 +17,32 @@ use super::{Better, Candidate, Found, Kind, Repair, Subject, candidates, kind, p
 use crate::analyze_with;
 use crate::plan::Plan;
 
-/// The most changes that are made one after the other.
+/// The most changes that are applied one after the other.
 pub const STEPS_MAX: usize = 3;
 
-/// The most candidates that are read and analysed for the steps after the first, all together.
+/// The most candidates that are read and analysed for all steps after the first together.
 pub const TRIED_AFTER_MAX: usize = 100;
 
-/// One of several changes that are made together.
+/// One of several changes that form a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// What kind it is.
     pub kind: &'static Kind,
-    /// What it does.
+    /// Its title.
     pub title: String,
 }
 
-/// An application that is repaired in part.
+/// A partly repaired application.
 struct Repaired {
     script: Script,
     plan: Plan,
-    /// What was changed of the files, all of it together.
+    /// All changes of the files so far.
     edits: Vec<Edit>,
     repair: Repair,
 }
 
-/// The best repair with what is best after it, as one; and what is best of two together where none is by itself.
-/// None where one change is all. `found` is what each comes to by itself.
+/// Returns the best repair with the best one after it, as one; or the best pair if none helps by itself. `None` if
+/// a single change is best. `found` are the results of each change by itself.
 pub(super) fn combined(subject: Subject<'_>, found: &Found) -> Option<Repair> {
     let mut left = TRIED_AFTER_MAX;
     let mut repaired = next(subject, None, found, &mut left)?;
@@ -79,7 +79,7 @@ pub(super) fn combined(subject: Subject<'_>, found: &Found) -> Option<Repair> {
     Some(repair)
 }
 
-/// With the best of what was found, or with the first that costs nothing and has something better after it.
+/// Continues with the best change found, or with the first that costs nothing and has a better one after it.
 fn next(
     subject: Subject<'_>,
     from: Option<&Repaired>,
@@ -111,7 +111,7 @@ fn next(
     })
 }
 
-/// The application as it is after `from`, with one change more, which comes to `now`.
+/// The application with one change more than `from`, whose repair is `now`.
 fn made(
     subject: Subject<'_>,
     from: Option<&Repaired>,
@@ -166,7 +166,7 @@ fn made(
 }
 
 impl Repaired {
-    /// What each further change would come to, of as many as are left to be tried.
+    /// Tries each further change, as long as tries are left.
     fn found(&self, subject: Subject<'_>, left: &mut usize) -> Found {
         let now = Subject {
             catalog: self.script.application.catalog(),

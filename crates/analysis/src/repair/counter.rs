@@ -1,9 +1,8 @@
-//! A number that is read, carried into rows, and counted on by an UPDATE of its own: taken by UPDATE …
-//! RETURNING instead. Where nothing is computed from it, the row's owner gives it out at commit
-//! (coordination-avoidance.txt §6.1).
+//! A number that is read, stored in rows, and incremented by an UPDATE of its own: taken by UPDATE … RETURNING
+//! instead. If nothing is computed from it, the row's owner draws it at commit (coordination-avoidance.txt §6.1).
 //!
-//! The UPDATE comes to stand where the number was read, so that what uses the number needs no change. That is
-//! the same when the transaction runs alone if nothing between the two touches the table.
+//! The UPDATE moves to where the number was read, so that the statements that use the number do not change. The
+//! result is the same, when the transaction runs alone, if nothing between the two accesses the table.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +19,14 @@ use super::words::span;
 use super::{Candidate, kind};
 use crate::footprint::Footprint;
 
-/// A number that a body takes.
+/// A number that a body takes from a counter.
 struct Taken {
     counter: (TableId, ColumnIndex),
     at: Span,
     edits: Vec<Edit>,
 }
 
-/// One candidate for each counter, in all bodies that take numbers from it so.
+/// One candidate for each counter, in all bodies that take numbers from it in this way.
 pub(super) fn candidates(footprint: &Footprint<'_>, bodies: &[Body<'_>]) -> Vec<Candidate> {
     let mut counters: BTreeMap<(TableId, ColumnIndex), Vec<Taken>> = BTreeMap::new();
     for body in bodies.iter().filter(|body| !body.asks_for_outcome()) {
@@ -70,7 +69,7 @@ fn taken(body: &Body<'_>, update: usize) -> Option<Taken> {
     };
     let words = &body.nodes[update].words;
     let value = words.get(value.clone())?;
-    // Something and a number: the first is the column, or what has been read of it.
+    // Something and a number: the first is the column, or the variable that it was read into.
     let [one, sign, other] = value else {
         return None;
     };
@@ -107,7 +106,7 @@ fn taken(body: &Body<'_>, update: usize) -> Option<Taken> {
     {
         return None;
     }
-    // It runs where the number is read: what it names has to be known there.
+    // It runs where the number is read: the names in it must be known there.
     let known = |name: &str| match body.origin(name) {
         Some(Origin::Set(node)) => body.runs_before(node, read),
         Some(Origin::Unclear) => false,

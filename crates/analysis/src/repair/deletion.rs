@@ -1,9 +1,9 @@
 //! A row that others refer to and that is deleted (coordination-avoidance.txt Table 2, rows 7 and 8): marked as
-//! deleted instead, or deleted with what refers to it.
+//! deleted instead, or deleted with the rows that refer to it.
 //!
-//! A marked row stays, so that no reference to it dangles. Who reads it leaves it out; who changes it without
-//! looking changes what nobody sees. Where that cannot be had by one more condition in each query (views, outer
-//! joins, assertions that count), there is no such repair.
+//! A marked row stays, so that no reference to it dangles. Queries exclude it; a blind write may change it, which
+//! no query sees. If one more condition in each query cannot do that (views, outer joins, assertions that count),
+//! there is no such repair.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,8 @@ use crate::footprint::{Action, Footprint};
 use crate::invariant::{Content, Declared};
 use crate::plan::Plan;
 
-/// For each table that references keep from being deleted without coordination: marks, and cascades.
+/// For each table from which rows cannot be deleted without coordination because of references: one candidate that
+/// marks, and one that cascades.
 pub(super) fn candidates(
     footprint: &Footprint<'_>,
     bodies: &[Body<'_>],
@@ -100,7 +101,7 @@ fn marking(
         let place = at(&body.words, action.access.span)?;
         match action.access.role {
             Role::Insert => continue,
-            // What nobody sees may be changed.
+            // Changes of marked rows are invisible.
             Role::Update if action.result == ResultUse::Unused => continue,
             Role::Read | Role::Update => {}
             Role::Delete => {
@@ -157,7 +158,7 @@ fn marking(
     })
 }
 
-/// The column that marks.
+/// Declares the column of the mark.
 fn declaration(
     footprint: &Footprint<'_>,
     table: TableId,
@@ -199,7 +200,7 @@ fn marked(body: &Body<'_>, place: usize, mark: &str) -> Option<Vec<Edit>> {
     ])
 }
 
-/// A query, UPDATE or DELETE that leaves out what is marked.
+/// A query, UPDATE or DELETE that excludes marked rows.
 fn unmarked(body: &Body<'_>, place: usize, action: &Action, mark: &str) -> Option<Vec<Edit>> {
     let words = &body.words;
     if action.access.role == Role::Read && returns_everything(words, place) {
@@ -209,7 +210,7 @@ fn unmarked(body: &Body<'_>, place: usize, action: &Action, mark: &str) -> Optio
     demand(words, place, &format!("NOT {table}.{mark}"))
 }
 
-/// Whether the query that names a table at `place` returns all columns, whatever there are.
+/// Whether the query that names a table at `place` returns all columns (`*`).
 fn returns_everything(words: &[Lexeme], place: usize) -> bool {
     let depths = depths(words);
     let own = |at: &usize| depths[*at] == depths[place];
@@ -229,8 +230,8 @@ fn returns_everything(words: &[Lexeme], place: usize) -> bool {
         })
 }
 
-/// Whether assertions and views say nothing of the table that would mean another thing if marked rows counted:
-/// those that forbid something of each of its rows forbid it of marked ones, too.
+/// Whether assertions and views keep their meaning if marked rows count: an assertion that forbids something of
+/// each row also forbids it of marked ones.
 fn is_left_out_of_conditions(footprint: &Footprint<'_>, table: &str) -> bool {
     let catalog = footprint.catalog;
     let words = |span: Span| {
@@ -238,7 +239,7 @@ fn is_left_out_of_conditions(footprint: &Footprint<'_>, table: &str) -> bool {
         file.map_or(Vec::new(), |file| lexemes(file, span))
     };
     let mentions = |words: &[Lexeme]| -> Vec<usize> {
-        // In front of a period it says whose column that is.
+        // In front of a period the name qualifies a column.
         let named = |at: &usize| {
             let column = words.get(at + 1).is_some_and(|next| next.is_sign("."));
             words[*at].name() == Some(table) && !column

@@ -1,17 +1,17 @@
-//! Changes of texts: applied to files, and shown as a unified diff.
+//! Text edits: applied to files, and printed as a unified diff.
 
 use std::fmt::Write;
 use std::ops::Range;
 
 use anabranch_sql::source::{SourceFile, Span};
 
-/// So many lines stand around what changes.
+/// Context lines around a change.
 const CONTEXT: usize = 3;
 
-/// So many pairs of lines are compared to find the fewest that change.
+/// The most pairs of lines that are compared to find the smallest diff.
 const COMPARED_MAX: usize = 250_000;
 
-/// A stretch of a file and what comes in its place. Nothing else of the file changes.
+/// A span of a file and its replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Edit {
     pub(super) span: Span,
@@ -19,19 +19,19 @@ pub(super) struct Edit {
 }
 
 impl Edit {
-    /// In the place of what is there.
+    /// Replaces a span.
     pub(super) fn replace(span: Span, text: impl Into<String>) -> Edit {
         let text = text.into();
         Edit { span, text }
     }
 
-    /// Behind what is there.
+    /// Inserts behind a span.
     pub(super) fn behind(span: Span, text: impl Into<String>) -> Edit {
         let start = span.end;
         Edit::replace(Span { start, ..span }, text)
     }
 
-    /// In front of what is there.
+    /// Inserts in front of a span.
     pub(super) fn before(span: Span, text: impl Into<String>) -> Edit {
         let end = span.start;
         Edit::replace(Span { end, ..span }, text)
@@ -42,7 +42,7 @@ impl Edit {
     }
 }
 
-/// Edits in order of place, each once. None where two of them change the same.
+/// Sorts edits by place and drops duplicates. `None` if two of them change the same text.
 pub(super) fn ordered(edits: &[Edit]) -> Option<Vec<Edit>> {
     let mut edits = edits.to_vec();
     edits.sort_by_key(|edit| (edit.span.file, edit.span.start, edit.span.end));
@@ -54,7 +54,7 @@ pub(super) fn ordered(edits: &[Edit]) -> Option<Vec<Edit>> {
     edits.windows(2).all(apart).then_some(edits)
 }
 
-/// The files with the edits made, which are [`ordered`]. None where one is outside of its file.
+/// Applies edits, which are [`ordered`], to the files. `None` if one is outside of its file.
 pub(super) fn applied(files: &[SourceFile], edits: &[Edit]) -> Option<Vec<SourceFile>> {
     let mut changed = files.to_vec();
     for (number, file) in changed.iter_mut().enumerate() {
@@ -79,7 +79,7 @@ fn in_file(edits: &[Edit], number: usize) -> impl Iterator<Item = &Edit> {
     edits.iter().filter(of_file)
 }
 
-/// A stretch that an edit replaces, in the text before all edits of its file and in the text after them.
+/// A range that an edit replaces, in the text before all edits of its file and in the text after them.
 struct Replaced {
     before: Range<usize>,
     after: Range<usize>,
@@ -91,7 +91,7 @@ impl Replaced {
     }
 }
 
-/// What edits of one file replace, which are [`ordered`].
+/// The ranges that edits of one file replace; the edits are [`ordered`].
 fn replaced(edits: &[Edit], number: usize) -> Vec<Replaced> {
     let mut moved = 0;
     let of_edit = |edit: &Edit| {
@@ -105,8 +105,8 @@ fn replaced(edits: &[Edit], number: usize) -> Vec<Replaced> {
     in_file(edits, number).map(of_edit).collect()
 }
 
-/// The edits of `files` that come to `after`, where `first` and `then`, made one after the other, do: what
-/// touches is one edit. Both are [`ordered`], and so is what comes of them.
+/// Composes edits: returns edits of `files` with the result `after`, which `first` and then `then` have.
+/// Overlapping ones become one. Both are [`ordered`], and so is the result.
 pub(super) fn joined(
     files: &[SourceFile],
     first: &[Edit],
@@ -116,8 +116,8 @@ pub(super) fn joined(
     let mut edits = Vec::new();
     for (number, (file, after)) in files.iter().zip(after).enumerate() {
         let (first, then) = (replaced(first, number), replaced(then, number));
-        // Where both are known: in the text between them. Each with how much longer it makes the text, that of
-        // before towards that between, and that towards the one after.
+        // Ranges of both in the text between them. Each with how much longer it makes the text: from before to
+        // between, and from between to after.
         let of_first = first.iter().map(|r| (r.after.clone(), r.longer(), 0));
         let of_then = then.iter().map(|r| (r.before.clone(), 0, r.longer()));
         let mut all: Vec<(Range<usize>, isize, isize)> = of_first.chain(of_then).collect();
@@ -151,7 +151,7 @@ pub(super) fn joined(
     edits
 }
 
-/// Where something of the changed files began before: the place of the edit where an edit has put it.
+/// Maps a place in changed files back to the unchanged ones: to the place of the edit if an edit inserted it.
 pub(super) fn traced(edits: &[Edit], at: Span) -> Span {
     let place = at.start as usize;
     let mut before = place;
@@ -172,15 +172,15 @@ pub(super) fn traced(edits: &[Edit], at: Span) -> Span {
     }
 }
 
-/// Lines of a file that others take the place of.
+/// Lines of a file and their replacement.
 struct Change<'t> {
-    /// The lines that go, from 0.
+    /// The removed lines, from 0.
     old: Range<usize>,
-    /// The lines that come.
+    /// The added lines.
     new: Vec<&'t str>,
 }
 
-/// Edits, which are [`ordered`], as `diff -u` shows them; `after` is what [`applied`] makes of `files`.
+/// Prints edits, which are [`ordered`], as `diff -u` does; `after` is the result of [`applied`] on `files`.
 pub(super) fn unified(files: &[SourceFile], after: &[SourceFile], edits: &[Edit]) -> String {
     let mut out = String::new();
     for (number, (file, after)) in files.iter().zip(after).enumerate() {
@@ -196,7 +196,7 @@ pub(super) fn unified(files: &[SourceFile], after: &[SourceFile], edits: &[Edit]
     out
 }
 
-/// What changes of a file, line by line.
+/// The changed lines of a file.
 fn changes<'t>(before: &str, lines: &[&str], after: &'t str, edits: &[&Edit]) -> Vec<Change<'t>> {
     let mut starts = vec![0];
     for line in lines {
@@ -206,7 +206,7 @@ fn changes<'t>(before: &str, lines: &[&str], after: &'t str, edits: &[&Edit]) ->
         let at = starts.partition_point(|start| *start <= byte);
         at.saturating_sub(1).min(lines.len().saturating_sub(1))
     };
-    // Whole lines, those of neighbours together, with how much longer the text is behind them.
+    // Whole lines, adjacent ones joined, with how much longer the text behind them becomes.
     let mut wholes: Vec<(Range<usize>, isize)> = Vec::new();
     for edit in edits {
         let range = edit.range();
@@ -242,7 +242,7 @@ fn changes<'t>(before: &str, lines: &[&str], after: &'t str, edits: &[&Edit]) ->
     changes
 }
 
-/// The fewest lines that have to go and to come, where that is not too much to look for.
+/// Adds the smallest set of removed and added lines, if it can be found within [`COMPARED_MAX`].
 fn push_fewest<'t>(
     lines: &[&str],
     old: Range<usize>,
@@ -256,7 +256,7 @@ fn push_fewest<'t>(
         changes.push(Change { old, new });
         return;
     }
-    // How many lines of both, from a place in each on, can stay.
+    // The length of the longest common subsequence from each pair of lines on.
     let mut stay = vec![0_usize; (before.len() + 1) * wide];
     for (i, line) in before.iter().enumerate().rev() {
         for (j, other) in new.iter().enumerate().rev() {
@@ -294,7 +294,7 @@ fn push_fewest<'t>(
 
 fn hunks(lines: &[&str], changes: &[Change<'_>], out: &mut String) {
     let mut done = 0;
-    // How many lines more stand in front of a place afterwards.
+    // By how many lines the new text is ahead.
     let mut moved: isize = 0;
     while done < changes.len() {
         let near = |pair: &[Change<'_>]| pair[1].old.start - pair[0].old.end <= 2 * CONTEXT;
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn a_diff_shows_whole_lines_with_those_around_them() {
         let text = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n";
-        // A line goes, a word changes, a line comes far behind.
+        // A line is removed, a word changes, and a line is added far behind.
         let edits = [
             Edit::replace(span(2, 4), ""),
             Edit::replace(span(6, 7), "four"),
@@ -376,8 +376,8 @@ mod tests {
         );
     }
 
-    /// Two changes after each other are one: beside each other, one in what the other has put there, one that takes
-    /// away what the other has put there, and behind a text that has become longer.
+    /// Composes two edits in all arrangements: adjacent, one inside the other's text, one that removes the other's
+    /// text, and one behind a text that has become longer.
     #[test]
     fn changes_of_what_was_changed_are_one_change() {
         let files = [SourceFile::new("a.sql", "0123456789abcdef")];

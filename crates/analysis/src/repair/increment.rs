@@ -1,8 +1,8 @@
-//! A value that is computed from what was read, and written: computed by the UPDATE instead, from the row
-//! itself (coordination-avoidance.txt §5.2). The row's owner then applies it, and no update is lost.
+//! A value that is computed from what was read, and written: computed by the UPDATE instead, from the row itself
+//! (coordination-avoidance.txt §5.2). The row's owner then applies it, and no update is lost.
 //!
-//! It is the same when the transaction runs alone: the variable has, in every run, the value that the row
-//! still has. That is so if one SELECT of that row by its whole key sets it and nothing between the two
+//! The result is the same when the transaction runs alone: in every run, the variable has the value that the row
+//! still has. That is so if one SELECT of that row by its whole key sets the variable, and nothing between the two
 //! writes to the table.
 
 use std::collections::BTreeSet;
@@ -21,10 +21,10 @@ use super::{Candidate, kind};
 use crate::footprint::{Action, Footprint};
 use crate::rule::isolation::is_computed;
 
-/// How many variables are followed to others.
+/// The most steps from one variable to another.
 const DEPTH_MAX: usize = 8;
 
-/// Words of what may come to something else when it is computed again.
+/// Words of expressions that may give another result when evaluated again.
 pub(super) const COMPUTED_ONCE: [&str; 5] = [
     "select",
     "random",
@@ -33,14 +33,14 @@ pub(super) const COMPUTED_ONCE: [&str; 5] = [
     "clock_timestamp",
 ];
 
-/// The assignments of one body that can be computed by the row.
+/// The assignments of one body that the row can compute.
 struct Converted {
     columns: BTreeSet<(TableId, ColumnIndex)>,
     at: Span,
     edits: Vec<Edit>,
 }
 
-/// One candidate for each column, in all bodies that write it so; and one for each body.
+/// One candidate for each column, in all bodies that write it in this way; and one for each body.
 pub(super) fn candidates(footprint: &Footprint<'_>, bodies: &[Body<'_>]) -> Vec<Candidate> {
     let converted: Vec<(&Body<'_>, Converted)> = bodies
         .iter()
@@ -119,15 +119,15 @@ fn converted(body: &Body<'_>) -> Option<Converted> {
     Some(done)
 }
 
-/// Removes what is not needed any more where values are computed by a row: `reads` of it, and the assignments that
-/// were written out, which are `gone` with what else has gone.
+/// Removes what is unused once a row computes values: `reads` of the row, and the inlined assignments, which are in
+/// `gone` with all other removed text.
 pub(super) fn without_unneeded(
     body: &Body<'_>,
     reads: &BTreeSet<usize>,
     gone: &[Span],
 ) -> Vec<Edit> {
     let mut edits = Vec::new();
-    // What was computed apart is not needed there any more, if nothing else uses it.
+    // An inlined assignment is unused if nothing else reads its variable.
     let apart: Vec<usize> = (0..body.nodes.len())
         .filter(|node| match body.nodes[*node].statement {
             Statement::Assign { target, .. } => {
@@ -164,7 +164,7 @@ pub(super) fn without_unneeded(
     edits
 }
 
-/// `SET column = value`: each column with the words of its value.
+/// `SET column = value`: each column with the tokens of its value.
 pub(super) fn assignments(
     body: &Body<'_>,
     node: usize,
@@ -195,21 +195,21 @@ pub(super) fn assignments(
         .collect()
 }
 
-/// A value that is written, or what decides about it, rewritten for the row's UPDATE.
+/// Rewrites a written value, or a condition on it, for the row's UPDATE.
 pub(super) struct Rewriting<'b, 'a> {
     body: &'b Body<'a>,
     update: &'b Action,
     node: usize,
-    /// SELECTs whose values are not needed for it any more.
+    /// SELECTs whose values the rewritten text no longer uses.
     pub(super) reads: BTreeSet<usize>,
-    /// The columns that take the place of what was read.
+    /// The columns that replace variables.
     pub(super) columns: BTreeSet<ColumnIndex>,
-    /// Assignments that are written out in it.
+    /// Assignments that were inlined.
     pub(super) gone: Vec<Span>,
 }
 
 impl<'b, 'a> Rewriting<'b, 'a> {
-    /// For an UPDATE, as of the statement `node`.
+    /// Rewrites for an UPDATE, as of the statement `node`.
     pub(super) fn new(body: &'b Body<'a>, update: &'b Action, node: usize) -> Rewriting<'b, 'a> {
         Rewriting {
             body,
@@ -221,8 +221,8 @@ impl<'b, 'a> Rewriting<'b, 'a> {
         }
     }
 
-    /// The words with the row's columns in the place of variables that hold them. What stands in an UPDATE has depth
-    /// 0; what stands elsewhere has more, and is refused where a variable would be taken for a column there.
+    /// Returns the tokens with the row's columns in the place of variables that hold them. Text of the UPDATE
+    /// itself has depth 0; inlined text has more, and is refused if a variable would be taken for a column there.
     pub(super) fn rewritten(&mut self, words: &[Lexeme], depth: usize) -> Option<String> {
         let mut text = String::new();
         let mut done = words.first()?.span;
@@ -263,7 +263,7 @@ impl<'b, 'a> Rewriting<'b, 'a> {
         !qualified && !called && words[at].name().is_some_and(|name| names.contains(&name))
     }
 
-    /// How many words from here on something else stands for, and what.
+    /// The replacement of the tokens from here on, and how many it replaces.
     fn replacement(
         &mut self,
         words: &[Lexeme],
@@ -305,7 +305,7 @@ impl<'b, 'a> Rewriting<'b, 'a> {
                 let of = &body.nodes[set].words;
                 let sign = of.iter().position(|w| w.is_sign(":=") || w.is_sign("="))?;
                 let value = of.get(sign + 1..)?;
-                // What may have changed since it was computed, or differs each time, is not computed again.
+                // An expression whose value may have changed since, or differs each time, is not evaluated again.
                 let changes = |word: &Lexeme| {
                     let origin = word.name().and_then(|name| body.origin(name));
                     matches!(origin, Some(Origin::Unclear))
@@ -352,7 +352,7 @@ impl<'b, 'a> Rewriting<'b, 'a> {
         None
     }
 
-    /// Whether the row that is updated is still as this SELECT has read it.
+    /// Whether the row that is updated is unchanged since this SELECT read it.
     fn still_holds(&self, set: usize) -> bool {
         let body = self.body;
         let read = body.only(set, Role::Read);

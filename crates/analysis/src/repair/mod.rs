@@ -1,18 +1,18 @@
 //! Repairs: changes of an application under which less has to be coordinated.
 //!
-//! A repair is a changed text. Nobody says of it what it is good for: the changed files are read by the same
-//! front end and analysed by the same [`analyze_with`], and what is told of the plan is the difference of the two
-//! plans. What does not come out better (`change`) is not offered, and told as tried.
+//! A repair is a changed text. Its benefit is measured, not claimed: the same front end reads the changed files,
+//! the same [`analyze_with`] analyses them, and the difference of the two plans (`change`) is reported. A change
+//! that is not better is not offered, and is listed as tried.
 //!
-//! 1. `body`: the routines as lists of statements, with what is known of their variables.
-//! 2. One file a kind makes candidates, each a list of `edit`s: `increment`, `check`, `counter`,
-//!    `generated`, `deletion`, `routing`, `shares`. [`KINDS`] has them by name.
-//! 3. [`propose`] reads, analyses and compares each by itself, and ranks what is better: by how much
-//!    coordination goes, then by how little the application gives up.
-//! 4. `combined`: the best one is made, and the search begins again on what it has made of the files.
+//! 1. `body`: routines as lists of statements, with what is known of their variables.
+//! 2. One file for each kind makes candidates, each a list of `edit`s: `increment`, `check`, `counter`,
+//!    `generated`, `deletion`, `routing`, `shares`. [`KINDS`] lists them by name.
+//! 3. [`propose`] reads, analyses and compares each candidate by itself, and ranks those that are better: by how
+//!    much coordination they save, then by how little the application gives up.
+//! 4. `combined`: applies the best one, and repeats the search on the changed files.
 //!
-//! Each keeps what the transactions do when they run alone, but for what it says that the application has to
-//! accept. Programs' source is not changed, nor files of invariants: only SQL that is written down as such.
+//! A repair keeps what each transaction does when it runs alone, except for what it lists for the application to
+//! accept. Only files of SQL are changed: neither programs' source nor files of invariants.
 
 mod body;
 mod catalogue;
@@ -50,79 +50,80 @@ use edit::{Edit, applied, ordered, unified};
 /// The most candidates that are read and analysed.
 pub const TRIED_MAX: usize = 100;
 
-/// Reads changed files: the first of the application's, in their order. Says why they are refused.
+/// Reads changed files, which replace the first of the application's files in order. Returns a reason if it refuses
+/// them.
 pub type Reader<'r> = dyn Fn(Vec<SourceFile>) -> Result<Script, String> + 'r;
 
-/// What is to be repaired.
+/// An application to repair.
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
-    /// What is declared.
+    /// Its declarations.
     pub catalog: &'a Catalog,
     /// Its transaction types.
     pub summaries: &'a [TransactionSummary],
     /// Its plan.
     pub plan: &'a Plan,
-    /// What the plan was asked for with.
+    /// The options that the plan was made with.
     pub options: &'a Options,
-    /// So many of the catalog's files are the application's own SQL, and may be changed.
+    /// How many of the catalog's files, from the first, are the application's own SQL and may be changed.
     pub files: usize,
-    /// Who reads them again.
+    /// Reads changed files.
     pub read: &'a Reader<'a>,
 }
 
-/// What was found.
+/// The result of a search for repairs.
 #[derive(Clone, Debug, Default)]
 pub struct Repairs {
-    /// What comes out better, the best first.
+    /// Repairs with a better plan, the best first.
     pub offered: Vec<Repair>,
-    /// What was tried, or comes to mind, and is of no use here.
+    /// Candidates that are not offered.
     pub considered: Vec<Considered>,
-    /// Candidates beyond [`TRIED_MAX`], which were not looked at.
+    /// How many candidates beyond [`TRIED_MAX`] were not tried.
     pub untried: usize,
 }
 
 /// A change under which less is coordinated.
 #[derive(Clone, Debug)]
 pub struct Repair {
-    /// What kind it is.
+    /// Its kind.
     pub kind: &'static Kind,
-    /// What it does, here.
+    /// Its title, with names of this application.
     pub title: String,
-    /// The changes that are made together, in their order. Empty of a single one.
+    /// The changes that it combines, in order; empty for a single change.
     pub steps: Vec<Step>,
-    /// Where: file and line.
+    /// The changed places: file and line.
     pub places: Vec<(String, u32)>,
-    /// The change of the files, as `diff -u` shows it; empty where another guarantee is asked for.
+    /// The change of the files, as `diff -u` prints it; empty if the repair asks for another guarantee.
     pub diff: String,
     /// The change of the plan.
     pub change: PlanChange,
     /// What the application gives up, or has to accept.
     pub accepts: Vec<String>,
-    /// The files, changed.
+    /// The changed files.
     pub files: Vec<SourceFile>,
-    /// What the new plan was asked for with.
+    /// The options of the new plan.
     pub options: Options,
 }
 
 /// A change that is not offered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Considered {
-    /// What kind it is.
+    /// Its kind.
     pub kind: &'static Kind,
-    /// What it would do, here.
+    /// Its title, with names of this application.
     pub title: String,
     /// Why it is not offered.
     pub reason: String,
 }
 
-/// A change that may be one for the better.
+/// A change that may give a better plan.
 struct Candidate {
     kind: &'static Kind,
     title: String,
     at: Vec<Span>,
     edits: Vec<Edit>,
     accepts: Vec<String>,
-    /// What is to be accepted besides if an owner then decides something at commit.
+    /// What has to be accepted, too, if an owner then decides something at commit.
     accepts_at_commit: Option<&'static str>,
     guarantee: Option<Guarantee>,
 }
@@ -135,7 +136,7 @@ fn kind(code: &str) -> &'static Kind {
     found.unwrap_or(&KINDS[0])
 }
 
-/// Looks for repairs, and analyses the application again with each.
+/// Looks for repairs, and analyses the application again with each candidate.
 pub fn propose(subject: Subject<'_>) -> Repairs {
     let mut repairs = Repairs::default();
     if !subject.plan.needs_coordination() {
@@ -147,7 +148,7 @@ pub fn propose(subject: Subject<'_>) -> Repairs {
     let found = search(subject, candidates);
     repairs.offered.extend(combined::combined(subject, &found));
     let Found { better, rest, .. } = found;
-    // What another of the same kind does better, or does as well with less, in the same place.
+    // Another repair of the same kind does better, or as well with less, in the same place.
     let mut done: Vec<(&'static str, Span)> = Vec::new();
     let overlaps = |done: &[(&'static str, Span)], candidate: &Candidate| {
         let mut at = candidate.at.iter();
@@ -175,7 +176,7 @@ pub fn propose(subject: Subject<'_>) -> Repairs {
     let offered: BTreeSet<&str> = alone.chain(steps.map(|step| step.title.as_str())).collect();
     let bounds = shares::considered(subject.plan);
     repairs.considered.extend(bounds);
-    // What is a step of something is of use.
+    // What is a step of a combination is of use.
     repairs
         .considered
         .retain(|of| !offered.contains(of.title.as_str()));
@@ -193,14 +194,14 @@ struct Better {
     repair: Repair,
 }
 
-/// What trying each of some changes by itself has come to.
+/// The results of trying each change by itself.
 struct Found {
     /// The best first.
     better: Vec<Better>,
-    /// What saves nothing, with the reason.
+    /// Changes that save nothing, with the reason.
     rest: Vec<(Candidate, String)>,
-    /// Those of the rest that cost nothing either, the best first, with what they come to: with another they may save
-    /// something.
+    /// Indexes of those of the rest that cost nothing either, the best first, with the repair: with another change
+    /// they may save something.
     even: Vec<(usize, Repair)>,
 }
 
@@ -210,7 +211,7 @@ fn search(subject: Subject<'_>, candidates: Vec<Candidate>) -> Found {
     let (mut better, mut rest, mut even) = (Vec::new(), Vec::new(), Vec::new());
     for candidate in candidates {
         match tried(subject, &candidate) {
-            // A change that no plan shows is none to ask for.
+            // A change that no plan shows is not offered.
             Ok((now, repair)) if now < cost && !repair.change.types.is_empty() => {
                 better.push(Better {
                     cost: now,
@@ -233,21 +234,21 @@ fn search(subject: Subject<'_>, candidates: Vec<Candidate>) -> Found {
     Found { better, rest, even }
 }
 
-/// What tells which of two changes is the better one: the least.
+/// The key by which changes are ranked: the least is the best.
 fn order(cost: Cost, candidate: &Candidate) -> impl Ord + use<> {
     let place = |span: &Span| (span.file, span.start);
     let first = candidate.at.iter().map(place).min();
     (cost, candidate.kind.rank, candidate.edits.len(), first)
 }
 
-/// Where something is: file and line.
+/// The file and line of a place.
 fn place_of(files: &[SourceFile], at: Span) -> Option<(String, u32)> {
     let file = files.get(usize::from(at.file))?;
     let line = file.line_column(at.start).0;
     Some((file.name.clone(), line))
 }
 
-/// All changes that come to mind, each once.
+/// All candidates, each once.
 fn candidates(subject: Subject<'_>) -> Vec<Candidate> {
     let seen = stood_for(subject.catalog, subject.summaries);
     let footprint = Footprint::new(subject.catalog, &seen);
@@ -291,7 +292,7 @@ fn candidates(subject: Subject<'_>) -> Vec<Candidate> {
     all
 }
 
-/// The declared invariants alone, where more is asked for.
+/// A candidate that asks for the declared invariants alone, if the plan guarantees more.
 fn weaker(subject: Subject<'_>) -> Option<Candidate> {
     (subject.options.guarantee == Guarantee::Serializable).then(|| Candidate {
         kind: kind("repair-guarantee"),

@@ -1,7 +1,7 @@
-//! A value that is looked up, and that tells on which partition a transaction's guards lie: known beforehand
-//! instead, as one more parameter (operation-partitioning.txt §3.1).
+//! A value that is read and that determines on which partition a transaction's guards lie: passed as one more
+//! parameter instead (operation-partitioning.txt §3.1).
 //!
-//! The look-up stays, and now asks for the given value besides: who gives a wrong one finds nothing.
+//! The read stays, with a condition on the passed value: with a wrong value it finds nothing.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use super::{Candidate, kind};
 use crate::footprint::Footprint;
 use crate::plan::{CoordinationClass, Plan};
 
-/// One candidate for each value that guards of a type are told apart by and that it looks up.
+/// One candidate for each value that is part of a type's guard keys and that the type reads.
 pub(super) fn candidates(
     footprint: &Footprint<'_>,
     bodies: &[Body<'_>],
@@ -96,7 +96,7 @@ fn candidate(
     })
 }
 
-/// Whether there is one row at most to be found: then asking for its value besides finds no other.
+/// Whether the read finds at most one row: then a condition on its value finds no other.
 fn finds_one(footprint: &Footprint<'_>, read: &TableAccess) -> bool {
     let table = footprint.table(read.table);
     let given = |column: &ColumnIndex| {
@@ -110,7 +110,7 @@ fn finds_one(footprint: &Footprint<'_>, read: &TableAccess) -> bool {
         .any(|key| !key.is_empty() && key.iter().all(given))
 }
 
-/// One more input parameter, behind those that have to be given.
+/// One more input parameter, behind the required ones.
 pub(super) fn one_more(body: &Body<'_>, name: &str, data_type: &str) -> Option<Edit> {
     let list = parameters(body)?;
     let given = body

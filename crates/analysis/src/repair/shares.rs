@@ -1,14 +1,14 @@
-//! A number that moves towards its bound: what is left of it split into shares, of which each site takes from its own
+//! A number that moves towards its bound: what is left of it is split into shares, and each site takes from its own
 //! (escrow; the bounds are those of coordination-avoidance.txt Table 2, row 13).
 //!
-//! In plain SQL: a table of shares with the bound of 0, and one more parameter, the site, by which who takes is
-//! routed. The row keeps its number and its CHECK, and with them what no site has been given; what is left in
-//! all is that and the shares, and is over the bound as long as the row's own part is and no share is below 0.
-//! To move amounts between the row and the shares is the application's.
+//! In plain SQL: a table of shares with the bound of 0, and one more parameter, the site, which routes each call
+//! that takes. The row keeps its number and its CHECK: the part that no site has been given. The total is this part
+//! plus the shares; it is above the bound as long as the row's own part is and no share is below 0. The application
+//! moves amounts between the row and the shares.
 //!
-//! A transaction that runs alone does what it did where its site has all that is left above the bound. That is
-//! certain where rows neither come nor go, each change of the number is an amount added to one row by its key,
-//! and whoever else reads the number lists it: then it is the sum that is listed.
+//! A transaction that runs alone does the same as before if its site has all that is left above the bound. That is
+//! certain if rows are neither inserted nor deleted, each change of the number adds an amount to one row by its
+//! key, and every other read of the number lists it: the repair lists the sum instead.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ use crate::footprint::{Action, Footprint};
 use crate::invariant::{Content, Declared};
 use crate::plan::{Confluence, Plan};
 
-/// The column that tells whose share it is, and the parameter by which it is asked for.
+/// The column that names a share's site, and the parameter by which it is found.
 const SITE: &str = "site";
 const PARAMETER: &str = "p_site";
 
@@ -57,7 +57,7 @@ pub(super) fn candidates(
     candidates
 }
 
-/// Bounds that two changes may break together: why nothing is offered of them, if nothing is.
+/// Bounds that two changes may break together: why no repair is offered for them, if none is.
 pub(super) fn considered(plan: &Plan) -> Vec<Considered> {
     let bounds = broken(plan, &["gt-decrement", "lt-increment"]).into_iter();
     bounds
@@ -101,7 +101,7 @@ struct Shares<'s, 'a> {
 }
 
 impl<'s, 'a> Shares<'s, 'a> {
-    /// None where the number's shares could not be told from anything else.
+    /// `None` if the number's shares could not be distinguished from something else.
     fn new(
         footprint: &'s Footprint<'a>,
         bodies: &'s [Body<'a>],
@@ -146,7 +146,7 @@ impl<'s, 'a> Shares<'s, 'a> {
         })
     }
 
-    /// Whether no other condition is on the number, nor any on its table together with others.
+    /// Whether no other condition concerns the number, and none concerns its table together with others.
     fn is_bound_alone(&self, declared: &[Declared]) -> bool {
         let catalog = self.footprint.catalog;
         let mentions = |span: Span| {
@@ -241,7 +241,7 @@ impl<'s, 'a> Shares<'s, 'a> {
         })
     }
 
-    /// The table of shares, behind the table.
+    /// Declares the table of shares, behind the table.
     fn declared(&self, files: usize) -> Option<Edit> {
         let place = self.footprint.catalog.table(self.table).span;
         if usize::from(place.file) >= files {
@@ -265,7 +265,7 @@ impl<'s, 'a> Shares<'s, 'a> {
         Some(Edit::behind(place, text))
     }
 
-    /// The table's name in a statement, if it is named once and has no other name there.
+    /// The position of the table's name in a statement, if it is named once and without an alias.
     fn named_once(&self, words: &[Lexeme], action: &Action) -> Option<usize> {
         let place = at(words, action.access.span)?;
         let names = words.iter().filter(|word| word.name() == Some(self.of));
@@ -273,7 +273,7 @@ impl<'s, 'a> Shares<'s, 'a> {
         (names.count() == 1 && alias(words, place) == place && !qualified).then_some(place)
     }
 
-    /// An UPDATE that adds an amount to the number of one row, and does nothing else: of the site's share.
+    /// An UPDATE that adds an amount to the number of one row, and does nothing else: applied to the site's share.
     fn taken(&self, body: &Body<'_>, node: usize, action: &Action) -> Option<Vec<Edit>> {
         let of = &body.nodes[node];
         let Statement::Sql { into, .. } = of.statement else {
@@ -299,7 +299,7 @@ impl<'s, 'a> Shares<'s, 'a> {
         Some(edits)
     }
 
-    /// A SELECT that lists the number: of the sum.
+    /// A SELECT that lists the number: it lists the sum.
     fn summed(&self, body: &Body<'_>, node: usize) -> Option<Vec<Edit>> {
         let of = &body.nodes[node];
         let read = body.only(node, Role::Read)?;
@@ -328,7 +328,7 @@ impl<'s, 'a> Shares<'s, 'a> {
             );
             edits.push(Edit::replace(span(&words[part])?, text));
         }
-        // It is named nowhere else.
+        // The number is named nowhere else.
         let names = words.iter().filter(|word| word.name() == Some(self.number));
         (!edits.is_empty() && names.count() == edits.len()).then_some(edits)
     }

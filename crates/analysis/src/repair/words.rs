@@ -1,4 +1,4 @@
-//! Parts of statements, by their words.
+//! Parts of a statement, found by its tokens.
 
 use std::ops::Range;
 
@@ -7,8 +7,8 @@ use anabranch_sql::source::Span;
 
 use super::edit::Edit;
 
-/// Words that end what stands in front of them in a query, outside of brackets; or the query itself, where it
-/// is looped over or decides something.
+/// Words that end a clause of a query, outside of brackets; or the query itself, if a loop or a condition contains
+/// it.
 const ENDS: [&str; 14] = [
     "loop",
     "then",
@@ -26,7 +26,7 @@ const ENDS: [&str; 14] = [
     "returning",
 ];
 
-/// Words that may stand behind a table's name and are no other name for it.
+/// Words that may follow a table's name and are no alias of it.
 const NO_ALIAS: [&str; 22] = [
     "as",
     "on",
@@ -52,7 +52,7 @@ const NO_ALIAS: [&str; 22] = [
     "default",
 ];
 
-/// In how many brackets each word stands.
+/// The number of brackets around each token.
 pub(super) fn depths(words: &[Lexeme]) -> Vec<usize> {
     let mut depth = 0_usize;
     words
@@ -72,7 +72,7 @@ pub(super) fn depths(words: &[Lexeme]) -> Vec<usize> {
         .collect()
 }
 
-/// The first of `from` on that is this word and stands in as many brackets as `words[from.start]`.
+/// The first token of `from` that is this word, at the same bracket depth as `words[from.start]`.
 pub(super) fn find(words: &[Lexeme], from: Range<usize>, word: &str) -> Option<usize> {
     let depths = depths(words);
     let depth = *depths.get(from.start)?;
@@ -80,7 +80,7 @@ pub(super) fn find(words: &[Lexeme], from: Range<usize>, word: &str) -> Option<u
         .find(|at| depths[*at] == depth && words[*at].is_word(word))
 }
 
-/// What commas outside of brackets set apart.
+/// Splits a range at commas outside of brackets.
 pub(super) fn parts(words: &[Lexeme], of: Range<usize>) -> Vec<Range<usize>> {
     let depths = depths(words);
     let mut parts = Vec::new();
@@ -104,12 +104,12 @@ pub(super) fn closing(words: &[Lexeme], open: usize) -> Option<usize> {
     (open + 1..words.len()).find(|at| depths[*at] == depths[open] && words[*at].is_sign(")"))
 }
 
-/// From the first to the last of some words.
+/// The span from the first to the last token.
 pub(super) fn span(words: &[Lexeme]) -> Option<Span> {
     Some(words.first()?.span.to(words.last()?.span))
 }
 
-/// Which of the words is the table's name at this place.
+/// The index of the token that is the table's name at this place.
 pub(super) fn at(words: &[Lexeme], place: Span) -> Option<usize> {
     // A qualified name ends with the table's.
     words
@@ -118,7 +118,7 @@ pub(super) fn at(words: &[Lexeme], place: Span) -> Option<usize> {
         .or_else(|| words.iter().position(|word| word.span.start == place.start))
 }
 
-/// Which of the words is the name by which columns of the table at `place` are told from others'.
+/// The index of the token by which columns of the table at `place` are qualified.
 pub(super) fn alias(words: &[Lexeme], place: usize) -> usize {
     let mut next = place + 1;
     let explicit = words.get(next).is_some_and(|word| word.is_word("as"));
@@ -132,8 +132,8 @@ pub(super) fn alias(words: &[Lexeme], place: usize) -> usize {
     }
 }
 
-/// One more condition for the query, UPDATE or DELETE that names a table at `place`. None where rows of
-/// the table may be missing without being left out (outer joins).
+/// Adds a condition to the query, UPDATE or DELETE that names a table at `place`. `None` if rows of the table may
+/// be missing from the result otherwise than by WHERE (outer joins).
 pub(super) fn demand(words: &[Lexeme], place: usize, condition: &str) -> Option<Vec<Edit>> {
     let depths = depths(words);
     let depth = depths[place];

@@ -1,24 +1,23 @@
-//! What a type keeps when it runs alone, shown from what it does.
+//! Shows from a type's statements which equations it keeps when it runs alone.
 //!
-//! Merging keeps an equation whose amounts cancel out in each call (Table 2, row 10). That a call's
-//! amounts do cancel out is another question: a statement in a branch may not run, one may find no
-//! row or several, a copied key may be NULL. What is shown here to cancel out in every state needs no
-//! look before it commits ([`crate::plan::PlanEntry::checks`]); all else is evaluated. Taken are:
+//! Merging keeps an equation if the amounts of each call cancel out (Table 2, row 10). Whether they do is another
+//! question: a statement in a branch may not run, one may find no row or several, a copied key may be NULL. A type
+//! whose amounts cancel out in every state need not evaluate the equation before it commits
+//! ([`crate::plan::PlanEntry::checks`]); every other type does. Accepted are:
 //!
-//! * statements that run together: of one branch, of a procedure that has no way out before its end;
+//! * statements that run together: of one branch, in a procedure that cannot return before its end;
 //! * inserts of exactly one row, and updates and deletions of a row by its whole key;
 //! * amounts that are the same parameter, constant or value read, in groups that are surely the same;
-//! * an update of a group's own total that finds it if it is there, by nothing but its key (no group
-//!   without that row is asked about), and an update of a summed row that is surely there, because
-//!   the call inserts a row that refers to it, or whose absence leaves the total alone, because
-//!   the total is found by what the update returns.
+//! * an update of a group's own total that finds it whenever it exists, by its key alone (no group without that row
+//!   is compared); and an update of a summed row that surely exists, because the call inserts a row that refers to
+//!   it, or whose absence leaves the total unchanged, because the total is found by what the update returns.
 //!
-//! Terms are taken as they stand in the statements, not followed through conditions: what a row that
-//! was not found would have equalled is NULL.
+//! Terms are taken as they stand in the statements, not followed through conditions: if a row was not found, a
+//! variable read from it is NULL.
 //!
-//! An amount with more decimals than the `numeric` columns that it goes into is rounded in each of them,
-//! and may be rounded differently: beside such columns only values of them, whole numbers and constants
-//! that fit are taken.
+//! An amount with more decimals than the `numeric` columns that store it is rounded in each of them, and possibly
+//! differently. So for such columns only values of these columns, whole numbers and constants that fit are
+//! accepted.
 
 use anabranch_sql::summary::{
     Comparison, Role, StatementSummary, TableAccess, Term, TransactionSummary, WriteClass,
@@ -30,18 +29,18 @@ use crate::assertion::{Aggregate, Clause, Filter, Part, Source, Test};
 use crate::footprint::{Action, Footprint};
 use crate::term::surely_equal;
 
-/// What a statement surely does to one part of an equation, if it finds its row.
+/// What a statement surely adds to one part of an equation, if it finds its row.
 struct Deed<'f> {
     statement: &'f StatementSummary,
     access: &'f TableAccess,
     part: usize,
-    /// What tells the group: a term for each class of linked columns.
+    /// The key of the group: a term for each class of linked columns.
     group: Vec<Term>,
     factor: f64,
     term: Term,
 }
 
-/// Whether the parts of each group add up to as much after every call of the type as before.
+/// Whether each call of the type leaves the sum of the parts of each group unchanged.
 pub(crate) fn keeps_sum(
     footprint: &Footprint<'_>,
     clause: &Clause,
@@ -52,7 +51,7 @@ pub(crate) fn keeps_sum(
     if !is_followed(footprint, clause, parts) {
         return false;
     }
-    // Of a new group all is zero.
+    // All parts of a new group are zero.
     let opens = |c: &&Contribution<'_>| c.kind == Kind::Opens && !clause.constants;
     let deeds: Option<Vec<Deed<'_>>> = mine
         .iter()
@@ -82,8 +81,8 @@ pub(crate) fn keeps_sum(
         .all(|deeds| cancel_out(deeds) && are_found(footprint, parts, owner, deeds))
 }
 
-/// Whether an equation is of the kind that is looked into: aggregates over single tables, and groups
-/// that have one row each of the table whose columns stand beside them.
+/// Whether an equation is of the supported kind: aggregates over single tables, and groups with one row each of the
+/// table whose columns stand beside them.
 fn is_followed(footprint: &Footprint<'_>, clause: &Clause, parts: &[Part]) -> bool {
     let mut tables: Vec<TableId> = Vec::new();
     let mut scales = Vec::new();
@@ -128,7 +127,7 @@ fn is_followed(footprint: &Footprint<'_>, clause: &Clause, parts: &[Part]) -> bo
     of_one_scale && linked
 }
 
-/// What a contribution surely does; none if that depends on more than whether its row is there.
+/// What a contribution surely adds; `None` if that depends on more than whether its row exists.
 fn deed<'f>(
     footprint: &'f Footprint<'_>,
     clause: &Clause,
@@ -161,7 +160,7 @@ fn deed<'f>(
             if !statement.inserts_one || !filters.iter().all(passes) {
                 return None;
             }
-            // A new total is compared with what is there, not with what was: nothing, and zero.
+            // A new total is compared with existing rows, not with an earlier total: nothing, and zero.
             if is_total && clause.constants {
                 return None;
             }
@@ -180,7 +179,7 @@ fn deed<'f>(
                     .conditions
                     .iter()
                     .all(|c| table.primary_key.contains(&c.column));
-            // To add to NULL changes nothing that is summed; a total of NULL is not asked about.
+            // Adding to NULL changes nothing that is summed; a total of NULL is not compared.
             let fits = match is_total {
                 true => by_key_alone,
                 false => filters.is_empty() && !column.is_some_and(nullable),
@@ -233,7 +232,7 @@ fn deed<'f>(
     })
 }
 
-/// Whether an amount is surely stored in a column of this type as it is.
+/// Whether a column of this type surely stores an amount without rounding.
 fn fits(
     footprint: &Footprint<'_>,
     summary: &TransactionSummary,
@@ -284,7 +283,7 @@ fn equals(access: &TableAccess, column: ColumnIndex) -> impl Iterator<Item = &Te
         .map(|c| &c.term)
 }
 
-/// What tells the group that a row belongs to.
+/// The key of the group that a row belongs to.
 fn group(clause: &Clause, statement: &StatementSummary, access: &TableAccess) -> Option<Vec<Term>> {
     let of_class = |class: &Vec<(TableId, ColumnIndex)>| {
         let (_, column) = class.iter().find(|c| c.0 == access.table)?;
@@ -316,7 +315,7 @@ fn same(a: &[Term], b: &[Term]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| surely_equal(a, b))
 }
 
-/// Whether a row that is inserted surely is one of those that a filter leaves.
+/// Whether an inserted row surely passes a filter.
 fn surely_passes(access: &TableAccess, filter: &Filter, nullable: bool) -> bool {
     if access.table != filter.column.0 {
         return false;
@@ -342,7 +341,7 @@ fn cancel_out(deeds: &[&Deed<'_>]) -> bool {
     })
 }
 
-/// Whether those of the rows that go together are found that must be.
+/// Whether all rows that must be found together are found.
 fn are_found(footprint: &Footprint<'_>, parts: &[Part], owner: usize, deeds: &[&Deed<'_>]) -> bool {
     let is_total = |d: &Deed<'_>| matches!(parts[d.part].source, Source::Column(_));
     let finds = |d: &Deed<'_>| d.access.role != Role::Insert && !is_total(d);
@@ -356,7 +355,7 @@ fn are_found(footprint: &Footprint<'_>, parts: &[Part], owner: usize, deeds: &[&
     let one = deeds
         .iter()
         .all(|d| !finds(d) || d.statement.id == anchor.statement.id);
-    // What is not found returns NULL, and no total is found by that.
+    // If the row is not found, RETURNING gives NULL, and no total is found by NULL.
     let followed = one
         && deeds.iter().all(|d| {
             d.statement.id == anchor.statement.id
@@ -372,7 +371,7 @@ fn are_found(footprint: &Footprint<'_>, parts: &[Part], owner: usize, deeds: &[&
             .all(|d| is_there(footprint, owner, d))
 }
 
-/// Whether a call that updates a row surely finds it: it inserts a row that must refer to it.
+/// Whether a call surely finds the row that it updates: it inserts a row that must refer to it.
 fn is_there(footprint: &Footprint<'_>, owner: usize, deed: &Deed<'_>) -> bool {
     let (table, summary) = (
         footprint.table(deed.access.table),

@@ -1,17 +1,17 @@
-//! The rules by name.
+//! The catalogue of rules.
 
 /// A rule that decides confluence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Its code, which reports name and which never changes.
     pub code: &'static str,
-    /// Whether what it finds is confluent: `yes`, `no` or `unknown`.
+    /// The verdict that it gives: `yes`, `no` or `unknown`.
     pub verdict: &'static str,
-    /// What it is about.
+    /// Its title.
     pub title: &'static str,
-    /// Where it comes from: coordination-avoidance.txt unless said otherwise.
+    /// Its source: coordination-avoidance.txt unless stated otherwise.
     pub source: &'static str,
-    /// Why it is so, in a sentence.
+    /// Its proof, in a sentence.
     pub proof: &'static str,
     /// What a developer can do about it; empty where nothing needs to be done.
     pub remedy: &'static str,

@@ -17,26 +17,26 @@ pub(crate) struct Contribution<'f> {
     pub(crate) kind: Kind,
 }
 
-/// How.
+/// The kind of a contribution.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
-    /// It adds: by a new row, or (`existing`) to a row that is there. The amount, where it is
-    /// known and one row is touched.
+    /// It adds an amount: by a new row, or (`existing`) to an existing row. The amount is `Some` if it is known and
+    /// one row is accessed.
     Adds {
         amount: Option<(f64, Term)>,
         existing: bool,
     },
-    /// It moves rows that are there into the sum or out of it.
+    /// It moves existing rows into the sum or out of it.
     Moves,
-    /// It puts the group's own row there, where rows of the group may be already.
+    /// It inserts the group's own row, while the group may already have rows.
     Founds,
-    /// It puts a group's row there where no row of the group can be yet.
+    /// It inserts a group's row before the group can have any rows.
     Opens,
     /// It replaces a value.
     Overwrites,
 }
 
-/// Everything that `owner` does to the parts.
+/// All contributions of `owner` to the parts.
 pub(crate) fn contributions<'f>(
     footprint: &'f Footprint<'_>,
     owner: usize,
@@ -95,7 +95,7 @@ pub(crate) fn contributions<'f>(
     found
 }
 
-/// Whether the statement touches one row at most.
+/// Whether the statement accesses at most one row.
 fn touches_one_row(footprint: &Footprint<'_>, action: &Action) -> bool {
     let elementwise = action.access.writes.iter().any(|w| {
         matches!(
@@ -144,20 +144,20 @@ fn amount(
     })
 }
 
-/// What tells groups apart.
+/// The parts of an equation, and the links that form its groups.
 pub(crate) struct Groups<'a> {
     pub(crate) parts: &'a [Part],
     pub(crate) links: &'a Links,
 }
 
 impl Groups<'_> {
-    /// What is done to the groups by an action on a table that only says which there are.
+    /// The effect on the groups of an action on a table that only determines which groups exist.
     pub(crate) fn on_beside(&self, footprint: &Footprint<'_>, action: &Action) -> Option<Kind> {
         let regroups = |c: &ColumnIndex| action.write(*c).is_some();
         match action.access.role {
             Role::Insert if self.may_be_there(footprint, action) => Some(Kind::Founds),
             Role::Insert => Some(Kind::Opens),
-            // Which rows it brings, and which columns tell that, is not followed.
+            // Which rows the update adds, and which columns determine that, is not followed.
             Role::Update => {
                 let linked = self.links.columns_of(action.access.table);
                 (linked.is_empty() || linked.iter().any(regroups)).then_some(Kind::Overwrites)
@@ -166,8 +166,8 @@ impl Groups<'_> {
         }
     }
 
-    /// Whether an inserted row of a group may meet rows that are in the group already: none can be
-    /// where they must refer to the row, or where its key is new.
+    /// Whether an inserted row of a group may meet rows that are in the group already. Not if they must refer to
+    /// the row, or if its key is new.
     pub(crate) fn may_be_there(&self, footprint: &Footprint<'_>, founding: &Action) -> bool {
         let table = founding.access.table;
         let linked = self.links.columns_of(table);
@@ -211,7 +211,7 @@ fn on_column(
         Role::Update if groups.links.columns_of(table).iter().any(regroups) => {
             Some(Kind::Overwrites)
         }
-        // The equation is about rows that are there: with its row it goes.
+        // The equation concerns existing rows: a deleted row takes its equation along.
         Role::Read | Role::Delete => None,
         Role::Insert => Some(match action.write(column).map(|w| &w.class) {
             Some(WriteClass::Assign(term)) => Kind::Adds {
@@ -228,7 +228,7 @@ fn on_column(
     }
 }
 
-/// What an UPDATE does to a summed column.
+/// The effect of an UPDATE on a summed column.
 fn added(
     footprint: &Footprint<'_>,
     action: &Action,
@@ -314,7 +314,7 @@ fn inserted(
     {
         return None;
     }
-    // A joined table to which the summed one refers brings no rows that were there before it.
+    // A joined table to which the summed one refers adds no rows that existed before it.
     let referred = sum.region.tables.iter().any(|main| {
         *main != table
             && footprint.catalog.tables[main.index()]
@@ -353,8 +353,7 @@ fn surely_fails(action: &Action, filter: &Filter) -> bool {
     let constant = match action.write(filter.column.1).map(|w| &w.class) {
         Some(WriteClass::Assign(Term::Constant(value))) => Some(value),
         Some(_) => None,
-        // A column that an INSERT leaves out is NULL unless it has a default; summaries list all
-        // columns, so that this is not met.
+        // Summaries list all columns of an INSERT, so this does not occur.
         None => None,
     };
     match (&filter.test, constant) {
@@ -369,7 +368,7 @@ fn same_kind(a: &Value, b: &Value) -> bool {
     std::mem::discriminant(a) == std::mem::discriminant(b)
 }
 
-/// Whether contributions of one call surely go to different groups.
+/// Whether two actions of one call surely concern different groups.
 pub(crate) fn in_different_groups(a: &Action, b: &Action, links: &Links) -> bool {
     links.classes().iter().any(|class| {
         let of = |action: &Action| {

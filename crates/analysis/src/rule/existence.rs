@@ -1,5 +1,5 @@
-//! Rows that exist whenever, or exactly when, something else is so (Table 3's FK), and rows that
-//! must exist (Table 2, rows 15 and 16, and the payroll example of §4.1).
+//! Rows that exist whenever, or exactly when, something else holds (Table 3's FK), and rows that must exist (Table
+//! 2, rows 15 and 16, and the payroll example of §4.1).
 
 use anabranch_sql::summary::{Comparison, Condition, Role, Term, WriteClass};
 use anabranch_types::{ColumnIndex, TableId, Value};
@@ -10,18 +10,18 @@ use crate::assertion::{Clause, Facet, Filter, Region};
 use crate::footprint::{Action, Footprint};
 use crate::term::surely_equal;
 
-/// In which direction an action turns a side of an equivalence.
+/// How an action changes a side of an equivalence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
-    /// The row that carries it is new.
+    /// The row that carries the side is new.
     New,
-    /// The way that can be gone once: a NULL is filled, a row goes.
+    /// The direction that can be taken once: a NULL is filled, a row is deleted.
     Forth,
-    /// The other way, or a way that is not known.
+    /// The other direction, or an unknown one.
     Back,
 }
 
-/// For each group all of these are so, or none is.
+/// For each group all of these hold, or none does.
 pub(crate) fn judge_iff(context: &Context<'_>, clause: &Clause, facets: &[Facet]) -> Vec<Finding> {
     let footprint = context.footprint;
     let mut turns: Vec<Vec<(usize, &Action, Turn)>> = vec![Vec::new(); footprint.types.len()];
@@ -47,8 +47,8 @@ pub(crate) fn judge_iff(context: &Context<'_>, clause: &Clause, facets: &[Facet]
         .iter()
         .flatten()
         .any(|(_, a, _)| a.access.role != Role::Insert);
-    // Rows that are only ever put beside each other meet what they refer to; those that refer to nothing
-    // may come from both sides.
+    // If rows are only ever inserted, they meet the rows that they refer to; rows that refer to nothing may come
+    // from both replicas.
     let refers = |a: TableId, b: TableId| refers(footprint, clause, a, b);
     let met = tables.iter().enumerate().all(|(i, a)| {
         let mut before = tables[..i].iter();
@@ -94,7 +94,7 @@ fn turn(
     let regroups = |c: &ColumnIndex| action.write(*c).is_some();
     let links = clause.links.columns_of(action.access.table);
     if action.access.role == Role::Update && links.iter().any(regroups) {
-        // It turns with its new group, whatever its own column says.
+        // The column changes with its new group, whatever is written to it.
         return Some(Turn::Back);
     }
     if let Facet::Null((_, column)) | Facet::True((_, column)) = facet
@@ -105,12 +105,13 @@ fn turn(
     match (facet, action.access.role) {
         (_, Role::Read) => None,
         (_, Role::Insert) => Some(Turn::New),
-        // One of several rows leaves the others: it turns nothing, and the last one all.
+        // Deleting one of several rows leaves the others: it does not change the side, and deleting the last one
+        // does.
         (Facet::Row(_), Role::Delete) => Some(match takes_all(footprint, clause, action) {
             true => Turn::Forth,
             false => Turn::Back,
         }),
-        // The row that carries the column goes, and the question with it.
+        // The row that carries the column is deleted, and the condition with it.
         (Facet::Null(_) | Facet::True(_), Role::Delete) => Some(Turn::Back),
         (Facet::Row(_), Role::Update) => None,
         (Facet::Null((_, column)), Role::Update) => Some(match &action.write(*column)?.class {
@@ -133,7 +134,7 @@ fn turn(
     }
 }
 
-/// Whether a DELETE takes all rows of a group: there is but one, or nothing but the group is asked for.
+/// Whether a DELETE takes all rows of a group: there is only one, or its condition is the group alone.
 fn takes_all(footprint: &Footprint<'_>, clause: &Clause, delete: &Action) -> bool {
     let table = footprint.table(delete.access.table);
     let linked = clause.links.columns_of(table.id);
@@ -147,7 +148,7 @@ fn takes_all(footprint: &Footprint<'_>, clause: &Clause, delete: &Action) -> boo
     one || all
 }
 
-/// Whether rows of `a` refer, by a foreign key on what links the clause's tables, to rows of `b`.
+/// Whether rows of `a` refer to rows of `b`, by a foreign key on the columns that link the clause's tables.
 fn refers(footprint: &Footprint<'_>, clause: &Clause, a: TableId, b: TableId) -> bool {
     let keys = &footprint.catalog.tables[a.index()].foreign_keys;
     keys.iter().any(|key| {
@@ -157,9 +158,8 @@ fn refers(footprint: &Footprint<'_>, clause: &Clause, a: TableId, b: TableId) ->
     })
 }
 
-/// Rows are new together only where the type inserts on every side, with keys that are surely the
-/// same, and nothing of the group can be there before; a row put beside what is there already turns
-/// that side.
+/// Rows are new together only if the type inserts on every side, with keys that are surely the same, and the group
+/// cannot have rows before. A row inserted into an existing group changes that side.
 fn settle_new(
     footprint: &Footprint<'_>,
     clause: &Clause,
@@ -186,8 +186,8 @@ fn settle_new(
     }
 }
 
-/// Whether the row that an action inserts is surely the first of its group, in all tables: its group's
-/// key is new, or the others of the group have to refer to it.
+/// Whether an inserted row is surely the first of its group, in all tables: its group's key is new, or the other
+/// rows of the group have to refer to it.
 fn founds(footprint: &Footprint<'_>, clause: &Clause, insert: &Action, tables: &[TableId]) -> bool {
     let table = insert.access.table;
     let linked = clause.links.columns_of(table);
@@ -202,7 +202,7 @@ fn founds(footprint: &Footprint<'_>, clause: &Clause, insert: &Action, tables: &
                 .all(|of| refers(footprint, clause, *of, table))
 }
 
-/// Whether two actions of one call surely fall on one group.
+/// Whether two actions of one call surely concern one group.
 fn same_group(clause: &Clause, a: &Action, b: &Action) -> bool {
     let linked = |class: &[(TableId, ColumnIndex)], action: &Action| {
         class
@@ -221,7 +221,7 @@ fn same_group(clause: &Clause, a: &Action, b: &Action) -> bool {
         })
 }
 
-/// Why the type visibly turns one side only; none if it may turn all.
+/// Why the type visibly changes one side only; `None` if it may change all.
 fn one_sided(clause: &Clause, mine: &[(usize, &Action, Turn)]) -> Option<&'static str> {
     let turned: Vec<_> = mine
         .iter()
@@ -238,13 +238,13 @@ fn one_sided(clause: &Clause, mine: &[(usize, &Action, Turn)]) -> Option<&'stati
         }
     }
     let first = turned.first()?;
-    // A row that is put beside what is there turns its side, too.
+    // A row inserted into an existing group changes its side, too.
     let put = |(p, _, turn): &&(usize, &Action, Turn)| *p != first.0 && *turn == Turn::Back;
     let one = turned.iter().all(|(p, _, _)| *p == first.0) && !mine.iter().any(|m| put(&m));
     one.then_some("it turns one side only: it would break the equivalence even alone")
 }
 
-/// Wherever there is a row of `child`, there is one of `parent`.
+/// For each row of `child` there is a row of `parent`.
 pub(crate) fn judge_inclusion(
     context: &Context<'_>,
     clause: &Clause,
@@ -285,7 +285,7 @@ pub(crate) fn judge_inclusion(
         })
         .collect();
     let owners = |actions: &[&Action]| actions.iter().map(|a| a.owner).collect::<Vec<_>>();
-    // What merging makes of a row's columns, none of those who changed them may have seen.
+    // No transaction that changed columns of a row may have seen the combination that merging makes of them.
     let told = |table: TableId, filters: &[Filter]| -> Vec<ColumnIndex> {
         let of_table = filters.iter().filter(|f| f.column.0 == table);
         let mut told = clause.links.columns_of(table);
@@ -301,7 +301,7 @@ pub(crate) fn judge_inclusion(
             let write = action.write(*c);
             write.is_some_and(|w| matches!(w.class, WriteClass::Assign(_)))
         };
-        // Others compute one of them at commit from what it changes.
+        // Others compute one of them at commit from what this action changes.
         let feeds = |c: &ColumnIndex| footprint.feeds(action, *c);
         action.access.role == Role::Update
             && (!columns.iter().all(assigns) || columns.iter().any(feeds))
@@ -327,7 +327,7 @@ pub(crate) fn judge_inclusion(
                 "no transaction takes away the rows that it demands",
             )
         } else {
-            // The demanded row is known by the columns that are linked with it.
+            // The linked columns identify the required row.
             let mut need = Need::of_group(clause, parent.tables[0], action);
             need.writes.clear();
             Finding::no(
@@ -339,7 +339,7 @@ pub(crate) fn judge_inclusion(
             .needing(vec![need])
         });
     }
-    // Where several rows may satisfy the demand, one that goes leaves it to the others.
+    // If several rows may satisfy the requirement, deleting one leaves it to the others.
     let named = footprint.table(parent.tables[0]);
     let linked = clause.links.columns_of(named.id);
     let tells = |key: &[ColumnIndex]| !key.is_empty() && key.iter().all(|c| linked.contains(c));
@@ -447,7 +447,7 @@ fn filters(region: &Region, action: &Action, column: ColumnIndex) -> bool {
 /// The whole table, with everything that the type reads of it.
 fn group(footprint: &Footprint<'_>, region: &Region, action: &Action) -> Need {
     let mut need = Need::keyed(action, &[]).reading(action);
-    // All who take something away from it name the same table.
+    // All types that delete from the region name the same table.
     need.table = region.tables[0];
     for other in footprint.on(action.owner, action.access.table) {
         if other.access.role == Role::Read && !need.reads.contains(&other.statement) {

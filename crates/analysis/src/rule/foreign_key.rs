@@ -1,9 +1,9 @@
 //! FOREIGN KEY (Table 2, rows 6 to 8).
 //!
-//! A reference dangles only where its parent goes. So references may be made freely while no type
-//! deletes parents (or changes their keys). A cascade helps only if merging cascades too: a child
-//! that was inserted beside the deletion is not there when the deletion looks for children (trap:
-//! it must go, or the parent return, in every read). See [`crate::merge::MergeModel`].
+//! A reference dangles only if its parent is deleted. So references may be inserted freely while no type deletes
+//! parents (or changes their keys). A cascade helps only if merging cascades, too: the deletion does not see a
+//! child that is inserted concurrently (trap: the child must go, or the parent return, in every read). See
+//! [`crate::merge::MergeModel`].
 
 use anabranch_sql::catalog::{ForeignKey, ReferentialAction};
 use anabranch_sql::summary::{Role, Term, WriteClass};
@@ -20,7 +20,7 @@ pub(crate) fn judge(context: &Context<'_>, child: TableId, key: &ForeignKey) -> 
     let enders = endings(footprint, key.parent, &key.parent_columns);
     let mut findings = judge_reference(context, child, key, &makers, &enders);
     if key.columns.len() > 1 {
-        // Two halves of references need not be a reference.
+        // Merging columns of two valid references need not give a valid one.
         findings.extend(several(context, child, &key.columns));
     }
     worst(findings)
@@ -49,7 +49,7 @@ fn references<'f>(
         .collect()
 }
 
-/// Actions after which a row of `table` is not found by `columns` any more.
+/// Actions after which a row of `table` is no longer found by `columns`.
 fn endings<'f>(
     footprint: &'f Footprint<'_>,
     table: TableId,
@@ -138,7 +138,7 @@ fn cascade(owner: usize) -> Finding {
     )
 }
 
-/// The parent row, as the one who refers to it knows it.
+/// The parent row, with the key that the referring type knows.
 fn parent_need(key: &ForeignKey, maker: &Action) -> Need {
     let mut need = Need::keyed(maker, &[]);
     need.table = key.parent;
@@ -150,7 +150,7 @@ fn parent_need(key: &ForeignKey, maker: &Action) -> Need {
         .filter_map(|(column, of_parent)| {
             let term = match &maker.write(*column)?.class {
                 WriteClass::Assign(term) => term.clone(),
-                // The reference that the row has, as far as it is told which row that is.
+                // The reference of the row, as far as the condition fixes it.
                 _ if maker.carried => maker.fixed(*column)?.clone(),
                 _ => return None,
             };

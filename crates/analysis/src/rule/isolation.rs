@@ -1,21 +1,18 @@
-//! Isolation beside invariants: no update may be lost, and what was checked must still be so.
+//! Isolation beside invariants: no update may be lost, and what a transaction checked must still hold.
 //!
-//! Table 2 says nothing of a register that is written from its own old value, yet last-writer-wins
-//! would lose one of two such updates; nor of a transaction that reads a row, decides, and changes
-//! what it has read (trap: isolation is asked for besides invariants). So each table that some type
-//! changes has an invariant of this kind:
+//! Table 2 does not cover a register that is written from its own old value, yet last-writer-wins would lose one of
+//! two such updates; nor a transaction that reads a row, decides, and changes what it has read (trap: isolation is
+//! required besides invariants). So each table that some type changes has an invariant of this kind:
 //!
-//! * amounts added to a counter commute; a value that does not depend on data may be the last one
-//!   written; a function of the row itself is applied once by the row's one owner, in the order of
-//!   commits: none of these needs a guard;
-//! * a value computed from data that was read, where some type changes what was read, needs one
-//!   (`lost-update`);
-//! * so does a change to what the same type has read and uses (`read-check-write`), for the type
-//!   itself and for every other that changes it. Taking the least number and deleting its row is
-//!   such a check; appending greater ones beside it does not disturb it (`append-behind`).
+//! * amounts added to a counter commute; of values that do not depend on data the last one may win; the row's owner
+//!   applies a function of the row itself once, in the order of commits: none of these needs a guard;
+//! * a value computed from data that was read, where some type changes what was read, needs one (`lost-update`);
+//! * so does a change to what the same type has read and uses (`read-check-write`), for the type itself and for
+//!   every other type that changes it. Taking the least number and deleting its row is such a check; appending
+//!   greater ones does not disturb it (`append-behind`).
 //!
-//! Reads that only go to the client, and decisions about data that the transaction does not change,
-//! are not guarded: whoever relies on them declares the invariant, or asks for serializability.
+//! Reads that only go to the client, and decisions about data that the transaction does not change, are not
+//! guarded: an application that relies on them declares the invariant, or uses serializability.
 
 use anabranch_sql::summary::{Deferral, ResultUse, Role, StatementId, Term, WriteClass};
 use anabranch_types::{ColumnIndex, TableId};
@@ -24,16 +21,16 @@ use super::unique::counter_of;
 use super::{Context, Finding, Need, worst};
 use crate::footprint::{Action, Footprint};
 
-/// Something about the rows of a table that types can change.
+/// A part of a table that types can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Aspect {
-    /// Which rows there are.
+    /// Which rows exist.
     Rows,
     /// The value of a column.
     Column(ColumnIndex),
 }
 
-/// A type that changes what it has checked.
+/// A type's check: it changes what it has read.
 struct Check<'f> {
     owner: usize,
     reads: Vec<&'f Action>,
@@ -52,7 +49,7 @@ pub(crate) fn judge(context: &Context<'_>, table: TableId) -> Vec<Finding> {
         let against: Vec<&Check<'_>> = checks
             .iter()
             .filter(|c| {
-                // Who deletes what it has looked at takes the values away that it has seen.
+                // A DELETE removes the values that the transaction has read.
                 let own = c.owner == action.owner && action.access.role == Role::Delete;
                 own || c.aspects.iter().any(|aspect| changed.contains(aspect))
             })
@@ -77,8 +74,8 @@ pub(crate) fn judge(context: &Context<'_>, table: TableId) -> Vec<Finding> {
     findings
 }
 
-/// Names what is ordered by the columns that all who are ordered know: those of the primary key if they know it
-/// whole, else columns besides that no type changes. A row that two of them touch has one value there.
+/// Keys the guards by columns that all ordered types know: those of the primary key if they know it whole, else
+/// also columns that no type changes. Two types that access one row have the same values there.
 fn tell_apart(footprint: &Footprint<'_>, table: TableId, findings: &mut [Finding]) {
     let needs = || findings.iter().flat_map(|f| &f.needs);
     let known = |c: &ColumnIndex| needs().all(|n| n.key.iter().any(|(k, _)| k == c));
@@ -92,7 +89,7 @@ fn tell_apart(footprint: &Footprint<'_>, table: TableId, findings: &mut [Finding
     }
 }
 
-/// The columns by which rows may be told apart: those of the primary key, and those that no type changes.
+/// The columns that can identify rows: those of the primary key, and those that no type changes.
 fn naming(footprint: &Footprint<'_>, table: TableId) -> Vec<ColumnIndex> {
     let schema = footprint.table(table);
     let mut columns = schema.primary_key.clone();
@@ -102,7 +99,7 @@ fn naming(footprint: &Footprint<'_>, table: TableId) -> Vec<ColumnIndex> {
     columns
 }
 
-/// What a write changes.
+/// The aspects that a write changes.
 fn changed(action: &Action) -> Vec<Aspect> {
     match action.access.role {
         Role::Read => Vec::new(),
@@ -116,7 +113,7 @@ fn changed(action: &Action) -> Vec<Aspect> {
     }
 }
 
-/// What `owner` reads of the table, uses, and changes itself; none if there is no such thing.
+/// What `owner` reads of the table, uses, and changes itself; `None` if there is nothing.
 fn check<'f>(footprint: &'f Footprint<'_>, owner: usize, table: TableId) -> Option<Check<'f>> {
     let mine: Vec<&Action> = footprint.on(owner, table).collect();
     let written: Vec<Aspect> = mine
@@ -125,7 +122,7 @@ fn check<'f>(footprint: &'f Footprint<'_>, owner: usize, table: TableId) -> Opti
         .flat_map(|a| {
             let mut aspects = changed(a);
             if a.access.role == Role::Delete {
-                // With its row goes every value that the row had.
+                // A deleted row takes all its values along.
                 let columns = 0..footprint.table(table).columns.len();
                 aspects.extend(columns.map(|c| Aspect::Column(ColumnIndex(c as u16))));
             }
@@ -151,7 +148,7 @@ fn check<'f>(footprint: &'f Footprint<'_>, owner: usize, table: TableId) -> Opti
     })
 }
 
-/// What of the rows an action sees, and the transaction uses, may be changed by some type.
+/// The aspects that an action reads, the transaction uses, and some type may change.
 fn relied_on(footprint: &Footprint<'_>, action: &Action) -> Vec<Aspect> {
     let table = action.access.table;
     let facts = footprint.facts(table);
@@ -166,7 +163,7 @@ fn relied_on(footprint: &Footprint<'_>, action: &Action) -> Vec<Aspect> {
     let used = action.result == ResultUse::Used;
     match action.access.role {
         Role::Insert => Vec::new(),
-        // A read inside a statement that writes goes into what is written.
+        // A read inside a statement that writes is used for what is written.
         Role::Read if used || action.writing || feeds_a_choice(footprint, action) => {
             let mut seen = moving(&mut read.iter().copied());
             if rows_change {
@@ -175,21 +172,21 @@ fn relied_on(footprint: &Footprint<'_>, action: &Action) -> Vec<Aspect> {
             seen
         }
         Role::Read => Vec::new(),
-        // What is deleted twice is gone all the same, unless somebody asks whether it was there.
+        // Two deletions have the same effect as one, unless one uses whether the row existed.
         Role::Delete => {
             let mut seen = moving(&mut action.access.conditions.iter().map(|c| c.column));
             if action.access.filtered_otherwise && !action.cascaded {
                 seen.extend(moving(&mut read.iter().copied()));
             }
-            // Whether it was there decides what becomes of what was in it.
+            // The existence of the row decides what becomes of its contents.
             if action.result != ResultUse::Unused {
                 seen.extend(moving(&mut read.iter().copied()));
                 seen.push(Aspect::Rows);
             }
             seen
         }
-        // The owner of the row evaluates it as a whole. What is returned of it does not change, and it
-        // fails if the row has gone; whether there is a row may decide whether one is put there.
+        // The row's owner evaluates the UPDATE as a whole. The columns that it returns do not change, and it fails
+        // if the row is gone; the existence of a row may decide whether another is inserted.
         Role::Update if footprint.is_deferred(action.deferral, &action.access) => {
             match action.deferral {
                 Deferral::AfterReading if rows_change => vec![Aspect::Rows],
@@ -241,7 +238,7 @@ fn source_of(term: &Term) -> Option<StatementId> {
     }
 }
 
-/// Whether a written value may be computed from what was read: two such writes lose one of them.
+/// Whether a written value may be computed from what was read: of two such writes one is lost.
 pub(crate) fn is_computed(class: &WriteClass) -> bool {
     match class {
         WriteClass::OfData => true,
@@ -250,7 +247,7 @@ pub(crate) fn is_computed(class: &WriteClass) -> bool {
     }
 }
 
-/// Whether a term may hold what was read.
+/// Whether a term may contain data that was read.
 fn is_data(term: &Term) -> bool {
     matches!(
         term,
@@ -258,7 +255,7 @@ fn is_data(term: &Term) -> bool {
     )
 }
 
-/// Whether `insert` puts numbers behind those that a check takes the least of.
+/// Whether `insert` appends numbers above those of which a check takes the least.
 fn appends_behind(footprint: &Footprint<'_>, insert: &Action, check: &Check<'_>) -> bool {
     if insert.access.role != Role::Insert || check.aspects != [Aspect::Rows] {
         return false;
@@ -270,7 +267,7 @@ fn appends_behind(footprint: &Footprint<'_>, insert: &Action, check: &Check<'_>)
     let ascends = footprint
         .increment(insert.owner, counter.action.statement, counter.column)
         .is_some_and(|(_, step)| step > 0);
-    // Every read of the check is of the least number, or of the row that has it.
+    // Every read of the check is of the least number, or of its row.
     ascends
         && check.reads.iter().all(|read| match read.access.role {
             Role::Read => footprint.types[check.owner].actions.iter().any(|a| {
@@ -284,9 +281,9 @@ fn appends_behind(footprint: &Footprint<'_>, insert: &Action, check: &Check<'_>)
         })
 }
 
-/// Whether the least number that a check takes stays the least while its row is there, since all
-/// that is inserted is appended behind it. Then holding the row is enough: the range in which it is
-/// the least need not be validated, and those who append are not disturbed.
+/// Whether the least number that a check takes stays the least while its row exists, because all inserts append
+/// above it. Then a guard on the row is enough: the range in which it is the least need not be validated, and
+/// appending types are not disturbed.
 fn stays_least(footprint: &Footprint<'_>, check: &Check<'_>, table: TableId) -> bool {
     let inserts = || {
         footprint
@@ -296,7 +293,7 @@ fn stays_least(footprint: &Footprint<'_>, check: &Check<'_>, table: TableId) -> 
     inserts().next().is_some() && inserts().all(|a| appends_behind(footprint, a, check))
 }
 
-/// The finding for a change that no check looks at.
+/// The finding for a change that no check reads.
 fn unchecked(footprint: &Footprint<'_>, action: &Action) -> Finding {
     let owner = action.owner;
     let any = |test: fn(&WriteClass) -> bool| action.access.writes.iter().any(|w| test(&w.class));

@@ -1,11 +1,10 @@
-//! The rules that decide confluence: one file a family of coordination-avoidance.txt's Table 2.
+//! The rules that decide confluence: one file for each family of coordination-avoidance.txt's Table 2.
 //!
-//! Each rule has a stable code, its source, the sentence that proves it and what to do about it
-//! ([`RULES`], also in docs/analysis.md). A family looks at one invariant and at *all* transaction
-//! types (trap: one new type can take confluence from all others) and says for each type that can
-//! affect the invariant what holds, by which rule, because of whom, and what would have to be
-//! ordered. It reasons about what each statement does to the merged state, so about any number of
-//! calls on either side, never about single pairs of calls.
+//! Each rule has a stable code, its source, the sentence that proves it and a remedy ([`RULES`], also in
+//! docs/analysis.md). A family examines one invariant and *all* transaction types (trap: one new type can make all
+//! others non-confluent). For each type that can affect the invariant it decides whether the invariant holds, by
+//! which rule, because of which types, and what would have to be ordered. It reasons about the effect of each
+//! statement on the merged state, so about any number of calls on either side, never about single pairs of calls.
 
 pub(crate) mod alone;
 mod catalogue;
@@ -29,7 +28,7 @@ use crate::invariant::{Content, Declared};
 use crate::merge::MergeModel;
 use crate::plan::{Confluence, GuardKeeping};
 
-/// What one family of rules says of one transaction type and one invariant.
+/// The result of one family of rules for one transaction type and one invariant.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
     /// The type.
@@ -38,22 +37,21 @@ pub(crate) struct Finding {
     pub(crate) confluent: Confluence,
     /// The code of the rule that decided.
     pub(crate) rule: &'static str,
-    /// Why, in words.
+    /// Why, for people.
     pub(crate) explanation: String,
-    /// The types that, with this one, decide it.
+    /// The types that decide it together with this one.
     pub(crate) because: Vec<usize>,
-    /// What has to be ordered. Beside a `Yes`, what it relies on: some other finding asks for the
-    /// same.
+    /// What has to be ordered. For a `Yes`, what it relies on: another finding requires the same.
     pub(crate) needs: Vec<Need>,
-    /// Pairs of actions (type, index): if guards that others need order every pair, then the
-    /// invariant holds after all and `needs` are void.
+    /// Pairs of actions (type, index): if guards that other findings need order every pair, the invariant holds
+    /// after all and `needs` are void.
     pub(crate) unless_ordered: Vec<(ActionRef, ActionRef)>,
-    /// Whether a transaction of the type that runs alone may break the invariant, where that is an
-    /// assertion: it may, unless what it does shows that it cannot.
+    /// Whether a transaction of the type that runs alone may break the invariant, if that is an assertion: it may,
+    /// unless its statements show that it cannot.
     pub(crate) breaks_alone: bool,
 }
 
-/// An action, by its type and its place in the type.
+/// An action, by its type and its index in the type.
 pub(crate) type ActionRef = (usize, usize);
 
 impl Finding {
@@ -98,7 +96,7 @@ impl Finding {
         }
     }
 
-    /// With the types that decide it.
+    /// Sets the types that decide it.
     pub(crate) fn because(mut self, mut types: Vec<usize>) -> Finding {
         types.sort_unstable();
         types.dedup();
@@ -106,44 +104,44 @@ impl Finding {
         self
     }
 
-    /// What a transaction of the type does keeps the invariant, whatever it finds, if it runs alone.
+    /// Records that the statements of the type keep the invariant when it runs alone, whatever they read.
     pub(crate) fn kept_alone(mut self) -> Finding {
         self.breaks_alone = false;
         self
     }
 
-    /// With what has to be ordered.
+    /// Sets what has to be ordered.
     pub(crate) fn needing(mut self, needs: Vec<Need>) -> Finding {
         self.needs = needs;
         self
     }
 }
 
-/// Something that a transaction type must be ordered on.
+/// An item that a transaction type must be ordered on.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Need {
     /// The table.
     pub(crate) table: TableId,
-    /// The column, where one column of it is meant.
+    /// The column, if the item is one column.
     pub(crate) column: Option<ColumnIndex>,
-    /// The columns that tell one item from another, with their values where they are known.
+    /// The columns that identify the item, with their values if they are known.
     pub(crate) key: Vec<(ColumnIndex, Term)>,
-    /// How it is kept.
+    /// How the guard is kept.
     pub(crate) keeping: GuardKeeping,
     /// Statements whose reads are validated.
     pub(crate) reads: Vec<StatementId>,
-    /// Statements whose writes are held from prepare to commit.
+    /// Statements whose writes become write intents.
     pub(crate) writes: Vec<StatementId>,
 }
 
 impl Need {
-    /// The row that an action touches, or as much of its key as is fixed.
+    /// The row that an action accesses, or as much of its key as is fixed.
     pub(crate) fn row(footprint: &Footprint<'_>, action: &Action) -> Need {
         let key = footprint.table(action.access.table).primary_key.clone();
         Need::keyed(action, &key)
     }
 
-    /// The rows that an action touches, told apart by those of `columns` that it fixes.
+    /// The rows that an action accesses, identified by those of `columns` that it fixes.
     pub(crate) fn keyed(action: &Action, columns: &[ColumnIndex]) -> Need {
         let key = columns
             .iter()
@@ -165,8 +163,8 @@ impl Need {
         }
     }
 
-    /// The group of a clause that an action touches. All who are ordered because of the clause name
-    /// the same table: `named`, by those of its linked columns whose values the action tells.
+    /// The group of a clause that an action accesses. All types that are ordered because of the clause name the
+    /// same table, `named`, by its linked columns whose values the action fixes.
     pub(crate) fn of_group(clause: &Clause, named: TableId, action: &Action) -> Need {
         let mut need = Need::keyed(action, &[]).reading(action);
         need.table = named;
@@ -177,7 +175,7 @@ impl Need {
                 .iter()
                 .filter(|c| c.0 == action.access.table)
                 .find(|c| {
-                    // A column that the action changes tells one group of two.
+                    // A column that the action changes does not identify one group.
                     action.access.role == Role::Insert || action.write(c.1).is_none()
                 });
             if let (Some((_, column)), Some((_, known))) = (of_named, of_action)
@@ -192,13 +190,13 @@ impl Need {
         need
     }
 
-    /// With one column as what is meant.
+    /// Restricts the item to one column.
     pub(crate) fn of(mut self, column: ColumnIndex) -> Need {
         self.column = Some(column);
         self
     }
 
-    /// With the statement's reads validated too.
+    /// Adds the statement's reads to those that are validated.
     pub(crate) fn reading(mut self, action: &Action) -> Need {
         if !self.reads.contains(&action.statement) {
             self.reads.push(action.statement);
@@ -207,17 +205,17 @@ impl Need {
     }
 }
 
-/// What families need to know beside the footprint.
+/// What rules need besides the invariant.
 pub(crate) struct Context<'a> {
-    /// What the types do.
+    /// The accesses of all types.
     pub(crate) footprint: &'a Footprint<'a>,
     /// What merging does.
     pub(crate) merge: MergeModel,
-    /// Counters that a declared invariant puts under a guard.
+    /// Counters that a declared invariant puts a guard on.
     pub(crate) sequenced: Vec<(TableId, ColumnIndex)>,
 }
 
-/// What the rules say of one invariant: one finding a type that can affect it, in order of types.
+/// Applies the rules to one invariant: one finding for each type that can affect it, in order of types.
 pub(crate) fn judge(context: &Context<'_>, declared: &Declared) -> Vec<Finding> {
     match &declared.content {
         Content::NotNull { table, columns } => row::judge_not_null(context, *table, columns),
@@ -230,7 +228,7 @@ pub(crate) fn judge(context: &Context<'_>, declared: &Declared) -> Vec<Finding> 
     }
 }
 
-/// A formula's clauses must all hold: each type gets its worst finding, with the needs of all.
+/// All clauses of a formula must hold: each type gets its worst finding, with the needs of all.
 fn judge_formula(context: &Context<'_>, formula: &Formula) -> Vec<Finding> {
     let mut findings = Vec::new();
     for clause in &formula.clauses {
@@ -266,7 +264,7 @@ fn judge_formula(context: &Context<'_>, formula: &Formula) -> Vec<Finding> {
     worst(findings)
 }
 
-/// Merges the findings of each type into one.
+/// Merges the findings of each type into the worst.
 pub(crate) fn worst(findings: Vec<Finding>) -> Vec<Finding> {
     let severity = |f: &Finding| match f.confluent {
         Confluence::Yes => 0,
@@ -283,7 +281,7 @@ pub(crate) fn worst(findings: Vec<Finding>) -> Vec<Finding> {
         needs.extend(finding.needs.iter().cloned());
         let mut because = std::mem::take(&mut seen.because);
         because.extend(&finding.because);
-        // A finding that some order could void must not void another that stands without it.
+        // A finding that other guards may void must not void one that stands without it.
         let both = |f: &Finding| f.confluent == Confluence::Yes || !f.unless_ordered.is_empty();
         let voidable = both(seen) && both(&finding);
         let breaks_alone = seen.breaks_alone || finding.breaks_alone;
@@ -302,7 +300,7 @@ pub(crate) fn worst(findings: Vec<Finding>) -> Vec<Finding> {
     merged
 }
 
-/// Everything that touches the tables, and what of them it may look at, is ordered on them as wholes.
+/// Orders every access to the tables, as far as the formula may read what it writes, on whole tables.
 fn judge_unrecognised(
     context: &Context<'_>,
     formula: &Formula,
@@ -339,7 +337,7 @@ fn judge_unrecognised(
                     tables.contains(&a.access.table) && footprint.facts(a.access.table).is_written()
                 })
                 .map(|a| {
-                    // All who touch it name the same table.
+                    // All accesses name the same table.
                     let mut need = Need::keyed(a, &[]).reading(a);
                     need.table = named;
                     need

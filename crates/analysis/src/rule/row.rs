@@ -1,9 +1,8 @@
-//! Invariants of single rows: NOT NULL, CHECK, secondary indexes (Table 2, rows 1, 2, 9 and 11 to
-//! 14).
+//! Invariants of single rows: NOT NULL, CHECK, secondary indexes (Table 2, rows 1, 2, 9 and 11 to 14).
 //!
-//! A row that some replica holds was checked there, and merging takes whole values of columns: so
-//! any test of one column that is only ever assigned survives. It is different where values add up
-//! (counters), and where several columns, merged one by one, must fit together.
+//! Each row of a replica was checked there, and merging takes whole values of columns: so any test of one column
+//! that is only ever assigned survives. It is different if values add up (counters), and if several columns, merged
+//! one by one, must fit together.
 
 use anabranch_sql::summary::{Role, WriteClass};
 use anabranch_types::{ColumnIndex, TableId};
@@ -32,7 +31,7 @@ pub(crate) fn judge_not_null(
         })
         .collect();
     for column in columns {
-        // Columns that nobody updates decide once and for all.
+        // Columns that no type updates are decided once and for all.
         let moving = |c: &ColumnIndex| footprint.may_be_another(table, *c);
         let computes = |a: &Action| {
             a.write(*column)
@@ -54,7 +53,7 @@ pub(crate) fn judge_not_null(
         for action in footprint.on_table(table).filter(|a| {
             let changes = match a.access.role {
                 Role::Update => a.write(*column).is_some(),
-                // The row is another then.
+                // The row then is another one.
                 Role::Insert => footprint.may_replace(a),
                 Role::Read | Role::Delete => false,
             };
@@ -119,8 +118,7 @@ pub(crate) fn judge(context: &Context<'_>, table: TableId, atoms: &[Atom]) -> Ve
     worst(findings)
 }
 
-/// The codes for moving away from a bound and towards it; a bound that increments endanger is an
-/// upper one.
+/// The codes for moving away from a bound and towards it; a bound that increments endanger is an upper one.
 fn codes(dangerous: Sign) -> (&'static str, &'static str) {
     match dangerous {
         Sign::Negative => ("gt-increment", "gt-decrement"),
@@ -198,8 +196,8 @@ fn bound(
     oppose(context, findings, &assigners, column, unsafe_)
 }
 
-/// Where some type must be ordered because of a bound, an assignment that comes between its check
-/// and its commit must be ordered too.
+/// If some type must be ordered because of a bound, an assignment that may come between its check and its commit
+/// must be ordered, too.
 fn oppose(
     context: &Context<'_>,
     mut findings: Vec<Finding>,
@@ -293,8 +291,8 @@ pub(super) fn several(
         Role::Read | Role::Delete => false,
     };
     let updates: Vec<&Action> = footprint.on_table(table).filter(touches).collect();
-    // Columns that nobody updates stay as they were checked, so only the others need to go together. In a row that
-    // comes again they may be others.
+    // Columns that no type updates stay as they were checked, so only the others need to be ordered. In a row that
+    // is inserted again they may differ.
     let moving: Vec<ColumnIndex> = columns
         .iter()
         .copied()

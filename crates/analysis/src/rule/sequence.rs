@@ -1,10 +1,10 @@
-//! Ids without gaps, and remembered extremes (Table 2, row 5; Table 3's sequential ids).
+//! Ids without gaps, and stored extremes (Table 2, row 5; Table 3's sequential ids).
 //!
-//! A clause with a greatest or least value says that ids follow one another. Two replicas that
-//! append would take the same next id, so appending is ordered; where the id is the number that the
-//! same call has just taken from a counter, the counter alone is ordered, and its owner may decide
-//! the number at commit (coordination-avoidance.txt §6.1). Taking ids away at the low end commutes
-//! with appending at the high end, but not with itself: two would take the same.
+//! A clause with a greatest or least value says that ids are consecutive. Two replicas that append would take the
+//! same next id, so appending is ordered. If the id is the number that the same call has just taken from a counter,
+//! only the counter is ordered, and its owner may draw the number at commit (coordination-avoidance.txt §6.1).
+//! Taking ids away at the low end commutes with appending at the high end, but not with itself: two calls would
+//! take the same id.
 
 use anabranch_sql::summary::{Role, Term, WriteClass};
 use anabranch_types::{ColumnIndex, TableId};
@@ -16,15 +16,15 @@ use super::{Context, Finding, Need, worst};
 use crate::assertion::{Aggregate, Clause, Part, Source, TableColumn};
 use crate::footprint::{Action, Footprint};
 
-/// What a clause about extremes names.
+/// The columns and tables of a clause about extremes.
 struct Sequence {
     /// The columns whose extremes it names: the ids.
     ids: Vec<TableColumn>,
-    /// Tables whose rows it counts or sums beside.
+    /// Tables whose rows it counts or sums, too.
     counted: Vec<TableId>,
-    /// Plain columns: counters, or remembered extremes.
+    /// Plain columns: counters, or stored extremes.
     remembered: Vec<TableColumn>,
-    /// Columns that tell which rows it looks at.
+    /// Columns that filter its rows.
     filters: Vec<TableColumn>,
 }
 
@@ -54,7 +54,7 @@ impl Sequence {
         sequence
     }
 
-    /// The id column of a table; none for a table that is only counted, or not named.
+    /// The id column of a table; `None` for a table that is only counted, or not named.
     fn id_of(&self, table: TableId) -> Option<ColumnIndex> {
         self.ids.iter().find(|c| c.0 == table).map(|c| c.1)
     }
@@ -64,7 +64,7 @@ impl Sequence {
     }
 }
 
-/// The counters that a clause about extremes puts under a guard: those that number its rows.
+/// The counters that a clause about extremes puts a guard on: those that number its rows.
 pub(crate) fn counters(footprint: &Footprint<'_>, parts: &[Part]) -> Vec<TableColumn> {
     let sequence = Sequence::new(parts);
     let mut counters = Vec::new();
@@ -83,7 +83,7 @@ pub(crate) fn counters(footprint: &Footprint<'_>, parts: &[Part]) -> Vec<TableCo
     counters
 }
 
-/// The counter that gives the ids of a table; of a table that is only counted, any column's.
+/// The counter that numbers the rows of a table; of a table that is only counted, any column's.
 fn numbered<'f>(
     footprint: &'f Footprint<'_>,
     sequence: &Sequence,
@@ -105,7 +105,7 @@ pub(crate) fn judge(context: &Context<'_>, clause: &Clause, parts: &[Part]) -> V
         let table = action.access.table;
         match action.access.role {
             Role::Insert if sequence.names(table) => roles.inserts.push(action),
-            // A group's row, put where rows of the group may be already.
+            // A group's row, inserted while the group may already have rows.
             Role::Insert
                 if sequence.remembered.iter().any(|c| c.0 == table) || beside.contains(&table) =>
             {
@@ -152,7 +152,7 @@ pub(crate) fn judge(context: &Context<'_>, clause: &Clause, parts: &[Part]) -> V
         }
     }
     let loose = roles.loose(footprint, &sequence);
-    // Where anything may go anywhere, all who touch a group name it alike.
+    // If anything may be inserted or deleted anywhere, all types that access a group name it alike.
     let named = named(parts);
     let mut findings = Vec::new();
     for action in &roles.inserts {
@@ -217,7 +217,7 @@ pub(crate) fn judge(context: &Context<'_>, clause: &Clause, parts: &[Part]) -> V
     worst(findings)
 }
 
-/// Who does what to a sequence.
+/// Which types do what to a sequence.
 #[derive(Default)]
 struct Roles<'f> {
     inserts: Vec<&'f Action>,
@@ -239,8 +239,8 @@ impl Roles<'_> {
         lists.iter().flat_map(|l| owners(l)).collect()
     }
 
-    /// Whether something takes ids elsewhere than at the low end, or inserts them elsewhere than
-    /// at the high end: then both must be ordered with each other.
+    /// Whether some type deletes ids elsewhere than at the low end, or inserts them elsewhere than at the high end:
+    /// then both must be ordered with each other.
     fn loose(&self, footprint: &Footprint<'_>, sequence: &Sequence) -> bool {
         !self.renumbers.is_empty()
             || !self.founds.is_empty()
@@ -314,8 +314,8 @@ fn appended(
         .needing(needs)
 }
 
-/// The rows of one group: the columns that tell groups apart, without the id. The row with the least
-/// id stays the one with the least while it is there, so that holding it is enough.
+/// The rows of one group: the columns that identify groups, without the id. The row with the least id stays the
+/// least while it exists, so that a guard on it is enough.
 fn group_need(clause: &Clause, sequence: &Sequence, action: &Action) -> Need {
     let table = action.access.table;
     let id = sequence.id_of(table);
@@ -324,7 +324,7 @@ fn group_need(clause: &Clause, sequence: &Sequence, action: &Action) -> Need {
     Need::keyed(action, &columns).reading(action)
 }
 
-/// A group in which anything may go anywhere, with what the type reads of the table.
+/// A group in which rows may be inserted or deleted anywhere, with what the type reads of the table.
 fn loose_need(footprint: &Footprint<'_>, clause: &Clause, named: TableId, action: &Action) -> Need {
     let mut need = Need::of_group(clause, named, action);
     for other in footprint.on(action.owner, action.access.table) {
@@ -336,7 +336,7 @@ fn loose_need(footprint: &Footprint<'_>, clause: &Clause, named: TableId, action
     need
 }
 
-/// A type that changes the counter, or the remembered extremum.
+/// The finding for a type that changes the counter, or the stored extremum.
 fn counted(
     footprint: &Footprint<'_>,
     sequence: &Sequence,
@@ -345,7 +345,7 @@ fn counted(
 ) -> Option<Finding> {
     let numbers = roles.numbers(footprint, sequence, action);
     if numbers {
-        // The insertion that takes the number speaks for it.
+        // The finding of the INSERT that takes the number covers it.
         return None;
     }
     let column = sequence

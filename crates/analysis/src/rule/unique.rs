@@ -1,10 +1,10 @@
 //! PRIMARY KEY and UNIQUE (Table 2, rows 3 to 5).
 //!
-//! What matters is where a key comes from. A generated value cannot be chosen twice; a key that
-//! holds the number just taken from a counter, with the counter's own key beside it, is as unique
-//! as the number; a key that holds the key of a row that the same call inserts is as unique as that
-//! one. Everything else is chosen, and two replicas may choose alike. All types that insert into a
-//! table must go by the same source: otherwise the one's choice may meet the other's.
+//! What matters is the source of a key. A generated value cannot be chosen twice. A key that has the number just
+//! taken from a counter, beside the counter's own key, is as unique as the number. A key that has the key of a row
+//! that the same call inserts is as unique as that one. Every other key is chosen, and two replicas may choose the
+//! same. All types that insert into a table must use the same source: otherwise the choice of one may equal the
+//! other's.
 
 use anabranch_sql::summary::{Deferral, ResultUse, Role, Term, WriteClass};
 use anabranch_types::{ColumnIndex, TableId};
@@ -14,7 +14,7 @@ use crate::footprint::{Action, Footprint};
 use crate::plan::GuardKeeping;
 use crate::term::surely_equal;
 
-/// Where the keys of inserted rows come from.
+/// The source of the keys of inserted rows.
 #[derive(Clone, Debug, PartialEq)]
 enum Origin {
     Generated(ColumnIndex),
@@ -41,8 +41,7 @@ pub(crate) struct CounterUse<'f> {
 }
 
 impl CounterUse<'_> {
-    /// The counter as something to be ordered on: decided by its owner at commit where the
-    /// statement allows it.
+    /// The counter as an item to be ordered on: decided by its owner at commit if the statement can be deferred.
     pub(crate) fn need(&self, footprint: &Footprint<'_>) -> Need {
         let mut need = Need::row(footprint, self.action).of(self.column);
         if self.action.deferral == Deferral::Unread && self.action.result == ResultUse::Carried {
@@ -130,14 +129,14 @@ fn origin(footprint: &Footprint<'_>, insert: &Action, columns: &[ColumnIndex]) -
     parent_of(footprint, insert, columns).map_or(Origin::Chosen, Origin::Parent)
 }
 
-/// A table whose row, inserted by the same type, lends these rows its key.
+/// A table of which the same type inserts a row whose key these rows copy.
 fn parent_of(
     footprint: &Footprint<'_>,
     insert: &Action,
     columns: &[ColumnIndex],
 ) -> Option<TableId> {
     let keys = &footprint.catalog.tables[insert.access.table.index()].foreign_keys;
-    // A parent that is there already lends its key to anybody.
+    // Any call can copy the key of an existing parent.
     let surely_new = |parent: &Action| {
         let of = |action: &Action| footprint.statement(action.owner, action.statement);
         match (of(parent), of(insert)) {
@@ -164,7 +163,7 @@ fn parent_of(
         .map(|key| key.parent)
 }
 
-/// Whether a value is what an INSERT returns of a column of the row that it puts there.
+/// Whether a value is the result of an INSERT's RETURNING of a column of the row that it inserts.
 fn returns(insert: &Action, column: ColumnIndex, term: &Term) -> bool {
     matches!(term, Term::Column { statement, access, column: of }
         if (*statement, *access, *of) == (insert.statement, insert.place, column))
@@ -228,10 +227,9 @@ pub(crate) fn judge(
     super::worst(findings)
 }
 
-/// The new key of the rows whose key an UPDATE changes, as far as it tells it: columns that nobody changes
-/// are what its condition says. One that is changed becomes what is assigned; of several, each might come
-/// from another UPDATE. Where a row's primary key may change, too, two UPDATEs make two rows of one, and then all
-/// are ordered.
+/// The new key of the rows whose key an UPDATE changes, as far as it is known. Columns that no type changes have
+/// the value of its condition. One changed column gets the assigned value; of several, each might come from another
+/// UPDATE. If a row's primary key may change, too, two UPDATEs make two rows of one, and then all are ordered.
 fn rekeyed(footprint: &Footprint<'_>, action: &Action, columns: &[ColumnIndex]) -> Need {
     let is_settled = |column: ColumnIndex| !footprint.may_be_another(action.access.table, column);
     let changing = columns.iter().filter(|c| !is_settled(**c)).count();
@@ -272,8 +270,7 @@ fn chosen(insert: &Action, columns: &[ColumnIndex], owners: &[usize], why: &str)
     });
     let mut need = Need::keyed(insert, columns);
     match highest {
-        // The number is not known before the highest one is read: the rest of the key tells one
-        // such item from another.
+        // The number is known only when the highest one is read: the rest of the key identifies the item.
         Some((column, statement)) => {
             need.key.retain(|(c, _)| *c != column);
             need.reads.push(statement);
@@ -289,7 +286,7 @@ fn chosen(insert: &Action, columns: &[ColumnIndex], owners: &[usize], why: &str)
     .needing(vec![need])
 }
 
-/// The finding where all types that insert take keys from the same origin.
+/// The finding if all types that insert take keys from the same source.
 fn accept(
     context: &Context<'_>,
     insert: &Action,

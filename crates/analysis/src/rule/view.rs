@@ -1,16 +1,14 @@
-//! Sums that must agree: materialized views, and bounds on sums and counts (Table 2, rows 10 and
-//! 17; Table 3's MV).
+//! Sums that must agree: materialized views, and bounds on sums and counts (Table 2, rows 10 and 17; Table 3's MV).
 //!
-//! A clause says that for each group some columns and aggregates add up to a constant. If every
-//! change is an amount added (to a counter, or by inserting a row), then each side's amounts add up
-//! to nothing, and so do both sides' together: the clause survives merging. That fails where a
-//! value is overwritten (one side's amounts are lost), and where one row can be moved into or out
-//! of a sum by two transactions at once (it moves once, what goes with it is added twice). The
-//! latter is repaired by any guard that orders those who move the same row.
+//! A clause says that for each group some columns and aggregates add up to a constant. If every change adds an
+//! amount (to a counter, or by inserting a row), then the amounts of each side cancel out, and so do those of both
+//! sides together: the clause survives merging. That fails if a value is overwritten (one side's amounts are lost),
+//! and if two transactions can move one row into or out of a sum concurrently (it moves once, and what goes with it
+//! is added twice). Any guard that orders those who move the same row repairs the latter.
 //!
-//! That a type is right when it runs alone is shown ([`super::alone`]) or looked for before it commits.
-//! Where it visibly is not, because it changes one side only or amounts that differ, the verdict is
-//! unknown (`mv-unmaintained`): no coordination mends it.
+//! That a type keeps the equation when it runs alone is shown ([`super::alone`]) or checked before it commits. If
+//! it visibly does not, because it changes one side only or amounts that differ, the verdict is unknown
+//! (`mv-unmaintained`): coordination does not help.
 
 use anabranch_sql::summary::{Role, Term, WriteClass};
 use anabranch_types::{ColumnIndex, TableId, Value};
@@ -23,7 +21,7 @@ use crate::footprint::{Action, Footprint};
 use crate::plan::Confluence;
 use crate::sign::Sign;
 
-/// The parts of a sum that must stay as it is.
+/// A sum that must stay constant.
 pub(crate) fn judge_balance(
     context: &Context<'_>,
     clause: &Clause,
@@ -81,7 +79,7 @@ pub(crate) fn judge_balance(
         .flatten()
         .filter(|c| matches!(c.kind, Kind::Adds { existing: true, .. }) && !is_column(parts, c))
         .collect();
-    // What is to be said of it where no side is overwritten, and no group founded.
+    // The finding if no type overwrites a side or founds a group.
     let by_itself = |owner: usize, mine: &[Contribution<'_>]| -> Finding {
         if let Some(why) = unmaintained(mine, parts, &clause.links) {
             Finding::unknown(owner, "mv-unmaintained", why)
@@ -96,7 +94,7 @@ pub(crate) fn judge_balance(
             .because(touching.clone())
             .needing(group_needs(mine))
         } else if let Some(mut others) = regrouped(&all, mine) {
-            // Two at once may move one row, besides.
+            // Two calls may also move one row concurrently.
             others.extend(moved(footprint, owner, mine, &moving, &existing).because);
             Finding::no(
                 owner,
@@ -113,7 +111,7 @@ pub(crate) fn judge_balance(
     for owner in &touching {
         let mine = &all[*owner];
         let own = by_itself(*owner, mine);
-        // Those that upset the sum for all, and whom it is ordered against for its own sake.
+        // The types that break the sum for all, and those that this type is ordered against for its own sake.
         let against = |upsetting: &Vec<usize>| -> Vec<usize> {
             if upsetting.contains(owner) {
                 return touching.clone();
@@ -156,7 +154,8 @@ pub(crate) fn judge_balance(
         let mine = &all[finding.owner];
         finding.breaks_alone = !keeps_sum(footprint, clause, parts, finding.owner, mine);
     }
-    // Who is ordered on the group meets who is ordered on a row only if the latter names the group too.
+    // A type that is ordered on the group is ordered against one that is ordered on a row only if the latter names
+    // the group, too.
     let by_group = |f: &Finding| f.confluent != Confluence::Yes && f.unless_ordered.is_empty();
     if findings.iter().any(by_group) {
         for finding in findings.iter_mut().filter(|f| !f.unless_ordered.is_empty()) {
@@ -166,11 +165,11 @@ pub(crate) fn judge_balance(
     worst(findings)
 }
 
-/// Why those who count are ordered.
+/// Why types that increment such an amount are ordered.
 const LATE: &str = "it counts up a number that is an amount, and is decided at commit: what was checked was another";
 
-/// Those who change a column of which a call checks an amount that the row's owner decides at commit: it is what was
-/// checked only where they are ordered on that row.
+/// Findings for types that change a column of which a call checks an amount that the row's owner decides at commit:
+/// the amount is the checked one only if they are ordered on that row.
 fn counting(
     footprint: &Footprint<'_>,
     all: &[Vec<Contribution<'_>>],
@@ -208,7 +207,7 @@ fn counting(
     actions.iter().map(needs).collect()
 }
 
-/// Whether an amount is what an UPDATE of the same call makes of a column, which the row's owner decides.
+/// Whether an amount is the result of an UPDATE of the same call, which the row's owner decides.
 fn is_late(contribution: &Contribution<'_>, parts: &[Part]) -> bool {
     let is_summed = |column: ColumnIndex| {
         let of = (contribution.action.access.table, column);
@@ -226,7 +225,7 @@ fn is_late(contribution: &Contribution<'_>, parts: &[Part]) -> bool {
     })
 }
 
-/// The table that names a group: that of the group's own row, or the one that is summed.
+/// The table that names a group: that of the group's own row, or the summed one.
 pub(crate) fn named(parts: &[Part]) -> TableId {
     let columns = parts.iter().filter_map(|p| match &p.source {
         Source::Column((table, _)) => Some(*table),
@@ -239,9 +238,8 @@ pub(crate) fn named(parts: &[Part]) -> TableId {
     columns.chain(regions).next().unwrap_or(TableId(0))
 }
 
-/// The types that move rows of one of these parts by changing a table that they are joined with,
-/// where this type touches the part by another table; none where there are none. The two never meet
-/// on a row, so that no guard on a row orders them.
+/// The types that move rows of one of these parts by changing a joined table, if this type accesses the part by
+/// another table; `None` if there are none. The two never access one row, so no guard on a row orders them.
 fn regrouped(all: &[Vec<Contribution<'_>>], mine: &[Contribution<'_>]) -> Option<Vec<usize>> {
     let mut others = Vec::new();
     for contribution in mine {
@@ -249,7 +247,7 @@ fn regrouped(all: &[Vec<Contribution<'_>>], mine: &[Contribution<'_>]) -> Option
             let apart = other.part == contribution.part
                 && other.action.access.table != contribution.action.access.table;
             let moves = |c: &Contribution<'_>| c.kind == Kind::Moves;
-            // Rows that do not refer to each other may come from both sides, and meet only when they are merged.
+            // Rows that do not refer to each other may come from both replicas, and meet only in the merge.
             let comes = |c: &Contribution<'_>| c.action.access.role == Role::Insert;
             let meet = comes(other) && comes(contribution);
             if apart && (moves(other) || moves(contribution) || meet) {
@@ -319,7 +317,7 @@ fn needs_of(footprint: &Footprint<'_>, contributions: &[Contribution<'_>]) -> Ve
         .collect()
 }
 
-/// Why the type visibly does not keep the equation when it runs alone; none if it may.
+/// Why the type visibly does not keep the equation when it runs alone; `None` if it may.
 fn unmaintained(mine: &[Contribution<'_>], parts: &[Part], links: &Links) -> Option<String> {
     let opens = |c: &Contribution<'_>| c.kind == Kind::Opens;
     if mine.iter().all(opens) || cancels_in_each_group(mine, links) {
@@ -352,8 +350,8 @@ fn unmaintained(mine: &[Contribution<'_>], parts: &[Part], links: &Links) -> Opt
         .then(|| "it changes one side of the equation only: it would break it even alone".into())
 }
 
-/// Whether the amounts of each group that is touched cancel out, as where something is moved from
-/// one group to another: it does not matter then whether two of them are the same.
+/// Whether the amounts cancel out in each group that is changed, as in a transfer between groups: then it does not
+/// matter whether two of the groups are the same.
 fn cancels_in_each_group(mine: &[Contribution<'_>], links: &Links) -> bool {
     let group = |c: &Contribution<'_>| -> Option<Vec<Term>> {
         let of_class = |class: &Vec<TableColumn>| {
@@ -375,7 +373,7 @@ fn cancels_in_each_group(mine: &[Contribution<'_>], links: &Links) -> bool {
         })
 }
 
-/// What contributions add up to, by term; and whether that is all that they do.
+/// The sums of contributions, by term; and whether they contribute nothing else.
 fn totals<'c>(
     contributions: impl Iterator<Item = &'c Contribution<'c>>,
 ) -> (Vec<(f64, &'c Term)>, bool) {
@@ -396,7 +394,7 @@ fn totals<'c>(
     (totals, exact)
 }
 
-/// The parts of a sum that must stay at most, or at least, a constant.
+/// A sum that must stay at most, or at least, a constant.
 pub(crate) fn judge_bound(
     context: &Context<'_>,
     clause: &Clause,
@@ -417,7 +415,7 @@ pub(crate) fn judge_bound(
     let all: Vec<Vec<Contribution<'_>>> = (0..footprint.types.len())
         .map(|owner| contributions(footprint, owner, clause, parts))
         .collect();
-    // Whether all rows of a part may go, so that nothing is demanded of it for a while.
+    // Whether a part may lose all its rows, so that the clause requires nothing of it meanwhile.
     let may_be_empty = |part: usize| {
         let is_nullable = match &parts[part].source {
             Source::Aggregate { columns, .. } => columns
@@ -428,7 +426,7 @@ pub(crate) fn judge_bound(
         let mut others = all.iter().flatten();
         parts[part].null_of_nothing
             && others.any(|c| {
-                // A number that becomes NULL is as good as gone.
+                // A number that becomes NULL counts like a deleted row.
                 let voids = is_nullable && c.action.access.role == Role::Update;
                 c.part == part && (c.kind == Kind::Moves || voids)
             })
@@ -451,8 +449,8 @@ pub(crate) fn judge_bound(
                     .needing(vec![Need::of_group(clause, named(parts), c.action)])
             } else if sign != Sign::Either && sign != dangerous {
                 let finding = Finding::yes(owner, safe, "it only moves the sum away from its bound");
-                // A row that comes may be the first of its group: what was NULL, or not there, has a
-                // value then, and that may be beyond the bound. A count is there before.
+                // An inserted row may be the first of its group: then a sum that was NULL gets a value, and that
+                // may be beyond the bound. A count is never NULL.
                 match c.action.access.role {
                     Role::Insert if counted(&parts[c.part]) == Sign::Either => finding,
                     _ => finding.kept_alone(),
@@ -508,10 +506,10 @@ fn direction(footprint: &Footprint<'_>, c: &Contribution<'_>, part: &Part) -> Si
             plain: true,
             ..
         } if columns.len() == 1 && columns[0].0 == c.action.access.table => columns[0].1,
-        // What an action on a joined table does to the sum is not said by its own columns.
+        // The columns of an action on a joined table do not determine its effect on the sum.
         Source::Aggregate { .. } => return Sign::Either,
     };
-    // Whatever is added of which nothing is known but its sign may be NULL, and then so is the sum of both.
+    // An amount of which only the sign is known may be NULL, and then so is the sum.
     let is_known = |term: &Term| matches!(term, Term::Constant(value) if *value != Value::Null);
     let nullable = footprint.table(c.action.access.table).columns[column.index()].nullable;
     let sign = match c.action.write(column).map(|w| &w.class) {

@@ -1,8 +1,8 @@
-//! What is asked: conditions on numbers and flags, by which a [`Problem`] is put.
+//! Questions to a solver: conditions on numbers and flags, collected in a [`Problem`].
 
 use super::rational::{Overflow, Rational};
 
-/// What a variable stands for.
+/// The sort of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// True or false.
@@ -18,7 +18,7 @@ pub enum Sort {
 pub struct Variable(pub(super) u32);
 
 impl Variable {
-    /// Its place among the problem's variables.
+    /// Its index among the problem's variables.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -33,7 +33,7 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// A number.
+    /// A constant sum.
     pub fn constant(number: Rational) -> Linear {
         Linear {
             terms: Vec::new(),
@@ -41,7 +41,7 @@ impl Linear {
         }
     }
 
-    /// A variable.
+    /// The sum of one variable.
     pub fn variable(variable: Variable) -> Linear {
         Linear {
             terms: vec![(variable, Rational::ONE)],
@@ -54,10 +54,10 @@ impl Linear {
         &self.terms
     }
 
-    /// What it comes to in a model; nothing where that has a flag in the place of a number.
+    /// The value in a model; `None` if the model has a flag in the place of a number.
     ///
     /// # Errors
-    /// Where a number on the way does not fit.
+    /// If an intermediate number overflows.
     pub fn value(&self, model: &[Assigned]) -> Result<Option<Rational>, Overflow> {
         let mut sum = self.constant;
         for (variable, factor) in &self.terms {
@@ -69,12 +69,12 @@ impl Linear {
         Ok(Some(sum))
     }
 
-    /// What is added to them.
+    /// The constant that is added to the variables.
     pub fn offset(&self) -> Rational {
         self.constant
     }
 
-    /// The number that it is, where it has no variable.
+    /// The number, if the sum has no variable.
     pub fn as_number(&self) -> Option<Rational> {
         self.terms.is_empty().then_some(self.constant)
     }
@@ -82,7 +82,7 @@ impl Linear {
     /// The sum.
     ///
     /// # Errors
-    /// Where a factor does not fit.
+    /// If a factor overflows.
     pub fn plus(&self, other: &Linear) -> Result<Linear, Overflow> {
         let mut terms = self.terms.clone();
         for (variable, factor) in &other.terms {
@@ -105,7 +105,7 @@ impl Linear {
     /// The difference.
     ///
     /// # Errors
-    /// Where a factor does not fit.
+    /// If a factor overflows.
     pub fn minus(&self, other: &Linear) -> Result<Linear, Overflow> {
         self.plus(&other.times(Rational::whole(-1))?)
     }
@@ -113,7 +113,7 @@ impl Linear {
     /// The product with a number.
     ///
     /// # Errors
-    /// Where a factor does not fit.
+    /// If a factor overflows.
     pub fn times(&self, factor: Rational) -> Result<Linear, Overflow> {
         if factor.is_zero() {
             return Ok(Linear::constant(Rational::ZERO));
@@ -143,30 +143,30 @@ pub enum Relation {
 /// A condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Formula {
-    /// Always so, or never.
+    /// Always true, or always false.
     Constant(bool),
     /// A flag is set.
     Flag(Variable),
     /// A sum compares with 0.
     Compare(Linear, Relation),
-    /// It is not so.
+    /// The negation.
     Not(Box<Formula>),
     /// All of these.
     And(Vec<Formula>),
-    /// One of these at least.
+    /// At least one of these.
     Or(Vec<Formula>),
 }
 
 impl Formula {
-    /// Whether it is true in a model of its problem.
+    /// Whether the formula is true in a model of its problem.
     ///
     /// # Errors
-    /// Where a number on the way does not fit.
+    /// If an intermediate number overflows.
     pub fn is_true(&self, model: &[Assigned]) -> Result<bool, Overflow> {
         evaluate(self, model)
     }
 
-    /// Not this.
+    /// The negation.
     pub fn negated(self) -> Formula {
         match self {
             Formula::Constant(truth) => Formula::Constant(!truth),
@@ -175,7 +175,7 @@ impl Formula {
         }
     }
 
-    /// All of these; what is always so is left out.
+    /// The conjunction, without parts that are always true.
     pub fn all(parts: impl IntoIterator<Item = Formula>) -> Formula {
         let mut kept = Vec::new();
         for part in parts {
@@ -192,7 +192,7 @@ impl Formula {
         }
     }
 
-    /// One of these at least.
+    /// The disjunction.
     pub fn any(parts: impl IntoIterator<Item = Formula>) -> Formula {
         let negated = parts.into_iter().map(Formula::negated);
         match Formula::all(negated) {
@@ -201,12 +201,12 @@ impl Formula {
         }
     }
 
-    /// The second wherever the first.
+    /// The implication.
     pub fn implies(self, other: Formula) -> Formula {
         Formula::any([self.negated(), other])
     }
 
-    /// Both or neither.
+    /// The equivalence.
     pub fn equals(self, other: Formula) -> Formula {
         Formula::all([self.clone().implies(other.clone()), other.implies(self)])
     }
@@ -214,7 +214,7 @@ impl Formula {
     /// `left = right`.
     ///
     /// # Errors
-    /// Where a factor does not fit.
+    /// If a factor overflows.
     pub fn equal(left: &Linear, right: &Linear) -> Result<Formula, Overflow> {
         Formula::compare(left, Relation::Equal, right)
     }
@@ -222,7 +222,7 @@ impl Formula {
     /// `left <= right`, or as the relation says.
     ///
     /// # Errors
-    /// Where a factor does not fit.
+    /// If a factor overflows.
     pub fn compare(left: &Linear, relation: Relation, right: &Linear) -> Result<Formula, Overflow> {
         let difference = left.minus(right)?;
         Ok(match difference.as_number() {
@@ -240,16 +240,16 @@ fn holds(number: Rational, relation: Relation) -> bool {
     }
 }
 
-/// What a variable is in a model.
+/// The value of a variable in a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assigned {
-    /// Of a flag.
+    /// A flag's.
     Flag(bool),
-    /// Of a number.
+    /// A number's.
     Number(Rational),
 }
 
-/// Variables, and what has to hold of them together.
+/// Variables, and the formulas that they must satisfy.
 #[derive(Clone, Debug, Default)]
 pub struct Problem {
     variables: Vec<(String, Sort)>,
@@ -257,18 +257,18 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A new variable. Names are for those who read the problem.
+    /// Adds a variable. Names are for people.
     pub fn variable(&mut self, name: impl Into<String>, sort: Sort) -> Variable {
         self.variables.push((name.into(), sort));
         Variable(self.variables.len() as u32 - 1)
     }
 
-    /// A new flag.
+    /// Adds a flag.
     pub fn flag(&mut self, name: impl Into<String>) -> Formula {
         Formula::Flag(self.variable(name, Sort::Flag))
     }
 
-    /// Demands this besides.
+    /// Adds a formula that must hold.
     pub fn assert(&mut self, formula: Formula) {
         match formula {
             Formula::Constant(true) => {}
@@ -282,20 +282,20 @@ impl Problem {
         &self.variables
     }
 
-    /// What has to hold.
+    /// The formulas that must hold.
     pub fn asserted(&self) -> &[Formula] {
         &self.asserted
     }
 
-    /// What the variable stands for.
+    /// The sort of a variable.
     pub fn sort(&self, variable: Variable) -> Sort {
         self.variables[variable.index()].1
     }
 
-    /// Whether a model satisfies all that has to hold: each number of its sort, each formula true.
+    /// Whether a model satisfies the problem: each number is of its sort, each formula is true.
     ///
     /// # Errors
-    /// Where a number on the way does not fit.
+    /// If an intermediate number overflows.
     pub fn is_satisfied(&self, model: &[Assigned]) -> Result<bool, Overflow> {
         let fits = |(assigned, (_, sort)): (&Assigned, &(String, Sort))| match (assigned, sort) {
             (Assigned::Flag(_), Sort::Flag) | (Assigned::Number(_), Sort::Fraction) => true,

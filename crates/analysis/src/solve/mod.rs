@@ -1,14 +1,14 @@
-//! What no rule decides, asked of a solver: whether numbers and flags can satisfy some conditions.
+//! A solver for what no rule decides: whether numbers and flags can satisfy some conditions.
 //!
-//! A [`Problem`] holds linear conditions on whole numbers and fractions, and flags, joined by and, or, not. It is
-//! decided by the built-in procedure, or by whoever else is given ([`Decide`]): a program that reads SMT-LIB 2
-//! ([`smtlib`]), say. *Unsatisfiable* is a proof: no values at all satisfy it. *Satisfiable* comes with a model
-//! that has been put in and found right, where the built-in procedure says it. Whatever else happens (a number that
-//! does not fit into 128 bits, too many steps, a program that does not answer) is *unknown*.
+//! A [`Problem`] has linear conditions on whole and rational numbers, and flags, joined by and, or, not. The
+//! built-in procedure decides it, or another implementation of [`Decide`], such as a program that reads SMT-LIB 2
+//! ([`smtlib`]). *Unsatisfiable* is a proof: no values satisfy it. *Satisfiable* comes with a model; the built-in
+//! procedure has verified its models by evaluation. Any other outcome (a number that does not fit into 128 bits,
+//! too many steps, a program that does not answer) is *unknown*.
 //!
-//! The procedure is the usual one (DPLL(T)): clauses are learnt from conflicts, and a simplex over exact
-//! fractions decides which bounds go together. Problems here are small, tens of variables; nothing is done
-//! for large ones. Tests hold it against a naive twin that tries every value, and against Z3.
+//! The procedure is DPLL(T): it learns clauses from conflicts, and a simplex over exact fractions decides which
+//! bounds are compatible. Problems here are small, with tens of variables; nothing is optimised for large ones.
+//! Tests compare it with a naive twin that tries every value, and with Z3.
 
 mod formula;
 mod rational;
@@ -22,23 +22,23 @@ use std::sync::Arc;
 pub use formula::{Assigned, Formula, Linear, Problem, Relation, Sort, Variable};
 pub use rational::{Overflow, Rational};
 
-/// What is known of a problem.
+/// The answer to a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Some values satisfy it: these, where they are told.
+    /// Some values satisfy it: these, if the solver returns them.
     Satisfiable(Option<Vec<Assigned>>),
-    /// None do.
+    /// No values satisfy it.
     Unsatisfiable,
-    /// It is not known, for this reason.
+    /// Not known, for this reason.
     Unknown(String),
 }
 
-/// How hard the built-in procedure tries.
+/// Limits of the built-in procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// Conflicts, after which it gives up.
+    /// The most conflicts before it gives up.
     pub conflicts_max: u32,
-    /// Times that it splits the range of a whole number, for each choice of conditions.
+    /// The most splits of a whole number's range, for each choice of conditions.
     pub splits_max: u32,
 }
 
@@ -51,18 +51,18 @@ impl Default for Effort {
     }
 }
 
-/// Someone who decides problems.
+/// A procedure that decides problems.
 pub trait Decide: fmt::Debug {
-    /// What is known of a problem. A wrong *unsatisfiable* makes unsafe what is called proved.
+    /// Decides a problem. A wrong *unsatisfiable* makes a proved verdict unsafe.
     fn decide(&self, problem: &Problem) -> Answer;
 }
 
-/// Who decides.
+/// The solver that an analysis uses.
 #[derive(Clone, Debug)]
 pub enum Solver {
     /// The built-in procedure.
     Builtin(Effort),
-    /// Somebody else.
+    /// Another procedure.
     Other(Arc<dyn Decide>),
 }
 

@@ -1,4 +1,4 @@
-//! Exact fractions. What does not fit into 128 bits is an error, never a wrong number.
+//! Exact fractions. A result that does not fit into 128 bits is an error, never a wrong number.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -40,7 +40,7 @@ impl Rational {
     /// `numerator / denominator`.
     ///
     /// # Errors
-    /// Where the denominator is 0, or either does not fit.
+    /// If the denominator is 0, or either overflows.
     pub fn new(numerator: i128, denominator: i128) -> Result<Rational, Overflow> {
         if denominator == 0 || numerator == i128::MIN || denominator == i128::MIN {
             return Err(Overflow);
@@ -87,7 +87,7 @@ impl Rational {
         Rational::whole(self.numerator.div_euclid(self.denominator))
     }
 
-    /// With its sign turned.
+    /// The negated number.
     pub fn negated(self) -> Rational {
         Rational {
             numerator: -self.numerator,
@@ -98,7 +98,7 @@ impl Rational {
     /// The sum.
     ///
     /// # Errors
-    /// Where it does not fit.
+    /// If it overflows.
     pub fn plus(self, other: Rational) -> Result<Rational, Overflow> {
         let divisor = common_divisor(self.denominator, other.denominator);
         let (mine, theirs) = (self.denominator / divisor, other.denominator / divisor);
@@ -111,7 +111,7 @@ impl Rational {
     /// The difference.
     ///
     /// # Errors
-    /// Where it does not fit.
+    /// If it overflows.
     pub fn minus(self, other: Rational) -> Result<Rational, Overflow> {
         self.plus(other.negated())
     }
@@ -119,9 +119,9 @@ impl Rational {
     /// The product.
     ///
     /// # Errors
-    /// Where it does not fit.
+    /// If it overflows.
     pub fn times(self, other: Rational) -> Result<Rational, Overflow> {
-        // Crosswise first, so that no product is larger than it has to be.
+        // Divides crosswise first, so that no product is larger than necessary.
         let one = Rational::new(self.numerator, other.denominator)?;
         let two = Rational::new(other.numerator, self.denominator)?;
         let numerator = one.numerator.checked_mul(two.numerator).ok_or(Overflow)?;
@@ -132,7 +132,7 @@ impl Rational {
     /// The quotient.
     ///
     /// # Errors
-    /// Where it does not fit, or the divisor is 0.
+    /// If it overflows, or the divisor is 0.
     pub fn over(self, other: Rational) -> Result<Rational, Overflow> {
         self.times(Rational::new(other.denominator, other.numerator)?)
     }
@@ -145,7 +145,7 @@ impl PartialOrd for Rational {
 }
 
 impl Ord for Rational {
-    /// By continued fractions, which need no product that might not fit.
+    /// Compares by continued fractions, which need no product that might overflow.
     fn cmp(&self, other: &Rational) -> Ordering {
         let (mut a, mut b) = (
             (self.numerator, self.denominator),
@@ -179,7 +179,7 @@ impl fmt::Display for Rational {
     }
 }
 
-/// The greatest common divisor: positive, unless both are 0. Neither is the least number.
+/// The greatest common divisor: positive, unless both are 0. Neither number is the least of its type.
 pub(super) fn common_divisor(a: i128, b: i128) -> i128 {
     let (mut a, mut b) = (a.abs(), b.abs());
     while b != 0 {

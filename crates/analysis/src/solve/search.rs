@@ -1,10 +1,9 @@
-//! The built-in decision procedure: clauses with learning, over [`Simplex`].
+//! The built-in decision procedure: CDCL over [`Simplex`].
 //!
-//! Formulas become clauses (Tseitin's way, one direction, since nothing stands under a negation any more),
-//! comparisons become bounds on sums. Then it goes on as in any CDCL solver: what a clause forces is set, the
-//! bounds of what is set are looked at, a conflict of either kind becomes a clause that is learnt at its first
-//! unique implication point, and everything back to where that clause forces something is taken back.
-//! Everything is deterministic, and limited by counts, never by a clock.
+//! Formulas become clauses (Tseitin's transformation in one direction, since negations have been pushed down to
+//! literals), and comparisons become bounds on sums. The search is that of a CDCL solver: it propagates clauses,
+//! asserts the bounds of what is set, learns from each conflict a clause at its first unique implication point, and
+//! jumps back to where that clause forces a literal. It is deterministic, and limited by counts, never by a clock.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +23,7 @@ fn proposition(literal: Literal) -> usize {
     (literal >> 1) as usize
 }
 
-/// What a formula came to.
+/// The translation of a formula.
 #[derive(Clone, Copy)]
 enum Node {
     Constant(bool),
@@ -65,11 +64,11 @@ struct Search<'p> {
     problem: &'p Problem,
     effort: Effort,
     simplex: Simplex,
-    /// By [`Variable`]: its variable of the simplex, or its proposition where it is a flag.
+    /// By [`Variable`]: its variable of the simplex, or its proposition if it is a flag.
     places: Vec<usize>,
     sums: BTreeMap<Vec<(Variable, Rational)>, usize>,
     atoms: BTreeMap<usize, Atom>,
-    /// Propositions by what they bound, and how.
+    /// Propositions by the bound that they state.
     bounded: BTreeMap<(usize, Near), usize>,
     clauses: Vec<Vec<Literal>>,
     /// By literal: the clauses that watch it.
@@ -79,7 +78,7 @@ struct Search<'p> {
     reasons: Vec<Option<usize>>,
     activity: Vec<u64>,
     trail: Vec<Literal>,
-    /// How much of the trail has been looked at, by clauses and by bounds.
+    /// How much of the trail has been propagated, by clauses and by bounds.
     looked_at: usize,
     bounded_up_to: usize,
     /// Where each level begins on the trail, and the simplex's mark there.
@@ -158,7 +157,7 @@ impl<'p> Search<'p> {
         Ok(())
     }
 
-    /// A literal from which the formula (or, where `wanted` is false, its negation) follows.
+    /// A literal that implies the formula (or, if `wanted` is false, its negation).
     fn node(&mut self, formula: &Formula, wanted: bool) -> Result<Node, Overflow> {
         match formula {
             Formula::Constant(truth) => Ok(Node::Constant(*truth == wanted)),
@@ -173,7 +172,7 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// A literal from which all of the parts follow, or (`all` false) one of them at least.
+    /// A literal that implies all of the parts, or (`all` false) at least one of them.
     fn several(&mut self, parts: &[Formula], wanted: bool, all: bool) -> Result<Node, Overflow> {
         let mut nodes = Vec::new();
         for part in parts {
@@ -219,13 +218,13 @@ impl<'p> Search<'p> {
             return self.atom(linear, relation == Relation::Below, wanted);
         }
         let turned = linear.times(Rational::whole(-1))?;
-        // Equal is both, unequal is below or above.
+        // Equal is both at most and at least; unequal is below or above.
         let one = self.atom(linear, !wanted, true)?;
         let other = self.atom(&turned, !wanted, true)?;
         Ok(self.join(vec![one, other], wanted))
     }
 
-    /// A literal for `linear <= 0`, or `linear < 0`, or not so.
+    /// A literal for `linear <= 0`, or `linear < 0`, or the negation.
     fn atom(&mut self, linear: &Linear, strict: bool, wanted: bool) -> Result<Node, Overflow> {
         let Some((_, first)) = linear.terms().first() else {
             let truth = match strict {
@@ -237,7 +236,7 @@ impl<'p> Search<'p> {
         let whole =
             |(variable, _): &(Variable, Rational)| self.problem.sort(*variable) == Sort::Whole;
         let all_whole = linear.terms().iter().all(whole);
-        // Factors without a common part, the first positive: so that one sum has one name.
+        // Divides by the common factor and makes the first factor positive, so that equal sums have one variable.
         let mut divisor = 0;
         let mut multiple: i128 = 1;
         for (_, factor) in linear.terms() {
@@ -305,7 +304,7 @@ impl<'p> Search<'p> {
         sum
     }
 
-    /// What is at most something is at most what is more.
+    /// Adds the implications between bounds of one variable: a lower upper bound implies a higher one.
     fn order_bounds(&mut self) {
         let ordered: Vec<(usize, usize)> = self
             .bounded
@@ -390,7 +389,8 @@ impl<'p> Search<'p> {
                             Found::Numbers => return self.model(),
                             Found::Conflict(reasons) => reasons.into_iter().map(opposite).collect(),
                             Found::GaveUp => {
-                                // Nothing is known of this choice: go on without it, and never say none.
+                                // The theory gave up on this assignment: exclude it, and never answer
+                                // unsatisfiable.
                                 gave_up = true;
                                 self.simplex.restore(mark);
                                 let decided = self.trail.iter().filter(|literal| {
@@ -421,7 +421,7 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// Sets what clauses force; a clause that nothing satisfies any more.
+    /// Propagates clauses; returns a clause that is violated.
     fn propagate(&mut self) -> Option<usize> {
         while let Some(literal) = self.trail.get(self.looked_at).copied() {
             self.looked_at += 1;
@@ -470,7 +470,7 @@ impl<'p> Search<'p> {
         None
     }
 
-    /// Sets the bounds of what has been set; a clause that they contradict.
+    /// Asserts the bounds of what has been set; returns a clause that they contradict.
     fn look_at_bounds(&mut self) -> Result<Option<Vec<Literal>>, Overflow> {
         let mut is_new = false;
         while let Some(literal) = self.trail.get(self.bounded_up_to).copied() {
@@ -494,14 +494,14 @@ impl<'p> Search<'p> {
         Ok(reasons.map(|reasons| reasons.into_iter().map(opposite).collect()))
     }
 
-    /// What to try next: what conflicts have been about lately, not so.
+    /// The next decision: the proposition most active in recent conflicts, negated.
     fn next(&self) -> Option<Literal> {
         let open = (0..self.values.len()).filter(|of| self.values[*of].is_none());
         let best = open.max_by_key(|of| (self.activity[*of], std::cmp::Reverse(*of)));
         best.map(|of| 2 * of as Literal + 1)
     }
 
-    /// Learns from a clause that nothing satisfies; false where that is the end.
+    /// Learns from a violated clause; returns false if the problem is unsatisfiable.
     fn learn(&mut self, conflict: Vec<Literal>) -> bool {
         let level_of =
             |search: &Search<'_>, literal: &Literal| search.levels[proposition(*literal)];
@@ -546,7 +546,7 @@ impl<'p> Search<'p> {
         };
         let back = learnt.iter().map(|literal| level_of(self, literal)).max();
         let back = back.unwrap_or(0);
-        // The one that is taken back last is watched beside the one that is forced.
+        // The literal that is unset last is watched beside the forced one.
         if let Some(latest) = learnt.iter().position(|l| level_of(self, l) == back) {
             learnt.swap(0, latest);
         }
@@ -557,7 +557,7 @@ impl<'p> Search<'p> {
         true
     }
 
-    /// Takes back everything beyond a level.
+    /// Unsets everything beyond a level.
     fn back_to(&mut self, level: usize) {
         let Some((start, mark)) = self.starts.get(level).copied() else {
             return;

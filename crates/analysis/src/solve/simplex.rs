@@ -1,11 +1,10 @@
-//! Bounds on sums, decided exactly.
+//! Decides exactly whether bounds on sums are compatible.
 //!
-//! After Dutertre and de Moura, *A Fast Linear-Arithmetic Solver for DPLL(T)* (CAV 2006): each sum that is
-//! compared has a variable of its own and a row that defines it; what is asserted are bounds on variables.
-//! Variables outside of the rows keep their bounds at all times, and [`Simplex::check`] exchanges them with
-//! others until all do, or a row shows that they cannot. Strict bounds are those of numbers with an
-//! infinitely small part. Whole numbers are found by splitting: where one has a fraction, it is below or
-//! above it.
+//! After Dutertre and de Moura, *A Fast Linear-Arithmetic Solver for DPLL(T)* (CAV 2006): each compared sum has a
+//! variable of its own and a row that defines it; bounds on variables are asserted. Variables without rows keep
+//! their bounds at all times, and [`Simplex::check`] exchanges them with others until all variables do, or a row
+//! shows that they cannot. Strict bounds have an infinitesimal part. Whole numbers are found by branching: a
+//! variable with a fraction is at most its floor or at least its ceiling.
 //!
 //! A conflict is the set of reasons for which no numbers satisfy the bounds.
 
@@ -19,11 +18,11 @@ pub(super) type Reason = u32;
 /// Reasons from here on are splits.
 const SPLITS: Reason = 1 << 31;
 
-/// A number with an infinitely small part.
+/// A number with an infinitesimal part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Near {
     pub(super) number: Rational,
-    /// How many infinitely small parts are added.
+    /// The factor of the infinitesimal.
     pub(super) small: Rational,
 }
 
@@ -36,7 +35,7 @@ impl Near {
         }
     }
 
-    /// Just above the number (1), or just below it (-1).
+    /// The number plus (1) or minus (-1) an infinitesimal.
     pub(super) fn beside(number: Rational, side: i128) -> Near {
         Near {
             number,
@@ -72,14 +71,14 @@ pub(super) enum End {
 
 type Bound = Option<(Near, Reason)>;
 
-/// What came of looking for numbers.
+/// The result of a search for numbers.
 #[derive(Debug)]
 pub(super) enum Found {
     /// There are some: [`Simplex::numbers`].
     Numbers,
     /// For these reasons there are none.
     Conflict(Vec<Reason>),
-    /// It took too long to tell.
+    /// The limit was reached.
     GaveUp,
 }
 
@@ -105,19 +104,19 @@ impl Simplex {
         self.values.len() - 1
     }
 
-    /// A new variable that is this sum of variables without rows. To be called before any bound is set.
+    /// A new variable that equals this sum of variables without rows. Must be called before any bound is set.
     pub(super) fn sum(&mut self, terms: &[(usize, Rational)], whole: bool) -> usize {
         let variable = self.variable(whole);
         self.rows.insert(variable, terms.iter().copied().collect());
         variable
     }
 
-    /// How far bounds have been set: for [`Simplex::restore`].
+    /// The number of bounds set so far, for [`Simplex::restore`].
     pub(super) fn mark(&self) -> usize {
         self.trail.len()
     }
 
-    /// Takes back the bounds that were set since.
+    /// Removes the bounds that were set since the mark.
     pub(super) fn restore(&mut self, mark: usize) {
         while self.trail.len() > mark {
             if let Some((variable, end, bound)) = self.trail.pop() {
@@ -129,7 +128,7 @@ impl Simplex {
         }
     }
 
-    /// Sets a bound; the reasons where another bound contradicts it at once.
+    /// Sets a bound; returns the reasons if another bound contradicts it.
     pub(super) fn bound(
         &mut self,
         variable: usize,
@@ -164,7 +163,7 @@ impl Simplex {
         Ok(None)
     }
 
-    /// Gives a variable without a row another value, and those that depend on it.
+    /// Sets the value of a variable without a row, and updates those that depend on it.
     fn change(&mut self, variable: usize, value: Near) -> Result<(), Overflow> {
         let moved = value.minus(self.values[variable])?;
         for (of, row) in &self.rows {
@@ -176,11 +175,11 @@ impl Simplex {
         Ok(())
     }
 
-    /// Looks for numbers within all bounds, fractions allowed; the reasons where there are none.
+    /// Searches numbers within all bounds, fractions allowed; returns the reasons if there are none.
     pub(super) fn check(&mut self) -> Result<Option<Vec<Reason>>, Overflow> {
         loop {
-            // The first that is out of its bounds, and the first that can make up for it: so no state is met
-            // twice (Bland's rule).
+            // The first variable out of its bounds, and the first that can compensate: so no state repeats (Bland's
+            // rule).
             let out = self.rows.keys().find_map(|variable| {
                 let value = self.values[*variable];
                 match (self.lower[*variable], self.upper[*variable]) {
@@ -228,7 +227,7 @@ impl Simplex {
         }
     }
 
-    /// Lets `leaving`, which has a row, and `entering`, which is in it, change places.
+    /// Exchanges `leaving`, which has a row, and `entering`, which is in it.
     fn exchange(&mut self, leaving: usize, entering: usize) -> Result<(), Overflow> {
         let Some(mut row) = self.rows.remove(&leaving) else {
             return Ok(());
@@ -259,7 +258,7 @@ impl Simplex {
         Ok(())
     }
 
-    /// Looks for numbers within all bounds, whole ones where they have to be, by at most `splits` splits.
+    /// Searches numbers within all bounds, whole ones where required, by at most `splits` splits.
     pub(super) fn check_whole(&mut self, splits: &mut u32) -> Result<Found, Overflow> {
         if let Some(reasons) = self.check()? {
             return Ok(Found::Conflict(reasons));
@@ -314,7 +313,7 @@ impl Simplex {
         Ok(Found::Conflict(reasons))
     }
 
-    /// The numbers that were found, the infinitely small part made a small one.
+    /// The numbers that were found, with a small number for the infinitesimal.
     pub(super) fn numbers(&self) -> Result<Vec<Rational>, Overflow> {
         let mut small = Rational::ONE;
         for (variable, value) in self.values.iter().enumerate() {

@@ -5,10 +5,10 @@ use std::fmt::Write;
 use super::formula::{Formula, Linear, Problem, Relation, Sort, Variable};
 use super::rational::{Overflow, Rational};
 
-/// The problem as a script that ends with `(check-sat)`. What each variable stands for is a comment.
+/// The problem as a script that ends with `(check-sat)`. Comments have the names of the variables.
 ///
 /// # Errors
-/// Where a factor does not fit.
+/// If a factor overflows.
 pub fn print(problem: &Problem) -> Result<String, Overflow> {
     let sorts = || problem.variables().iter().map(|(_, sort)| *sort);
     let logic = match (
@@ -86,7 +86,7 @@ fn write_several(
     Ok(())
 }
 
-/// The sum and what it is compared with. Factors of whole numbers are made whole.
+/// Writes the sum and its comparison. Factors of whole numbers are made whole.
 fn write_sum(out: &mut String, problem: &Problem, linear: &Linear) -> Result<(), Overflow> {
     let is_whole = |(variable, _): &(Variable, Rational)| problem.sort(*variable) == Sort::Whole;
     let whole = linear.terms().iter().all(is_whole);
