@@ -5,7 +5,7 @@
 //! too: rows in place of the commits that made them, and what was under way. The page
 //! `docs/protocols/durability.md` has the table and the reasons.
 
-use anabranch_storage::{ChangeImage, CommitSequence, ItemImage, Staged, Store};
+use anabranch_storage::{CheckpointItem, CommitSequence, LoggedChange, Staged, Store};
 use anabranch_types::{HybridClock, NodeId, TableId, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub enum Record {
         /// The table.
         table: TableId,
         /// Its items, or some of them.
-        items: Vec<ItemImage>,
+        items: Vec<CheckpointItem>,
     },
     /// Of a checkpoint: all items have come.
     Store {
@@ -92,7 +92,7 @@ const AHEAD_MICROS: u64 = 1_000_000;
 pub(crate) struct Journal {
     records: Vec<Record>,
     /// What the installation that came last has come to, until its record is made.
-    changes: Option<Vec<ChangeImage>>,
+    changes: Option<Vec<LoggedChange>>,
     /// Up to where timestamps may be issued and seen.
     bound: u64,
 }
@@ -106,11 +106,11 @@ impl Journal {
     /// Takes note of what is about to be installed.
     pub(crate) fn note(&mut self, staged: &Staged) {
         debug_assert!(self.changes.is_none(), "each installation has its record");
-        self.changes = Some(staged.images());
+        self.changes = Some(staged.logged_changes());
     }
 
     /// What was installed, for its record; none if nothing was.
-    pub(crate) fn take_changes(&mut self) -> Option<Vec<ChangeImage>> {
+    pub(crate) fn take_changes(&mut self) -> Option<Vec<LoggedChange>> {
         self.changes.take()
     }
 

@@ -258,7 +258,7 @@ impl Bench {
         };
         let mut slots = SlotValues::default();
         if !self.snapshots {
-            self.store.forget_past(Timestamp::MAX);
+            self.store.discard_history(Timestamp::MAX);
         }
         let committed = self
             .store

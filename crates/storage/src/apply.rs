@@ -135,7 +135,7 @@ impl Store {
         let staged = match self.stage(timestamp, effects, slots, programs) {
             Ok(staged) => staged,
             Err(error) => {
-                self.collector.trim.past_forgotten = None;
+                self.collector.trim.history_discarded = None;
                 return Err(error);
             }
         };
@@ -208,7 +208,7 @@ impl Store {
         for change in staged.changes {
             self.install_change(change, timestamp);
         }
-        self.collector.trim.past_forgotten = None;
+        self.collector.trim.history_discarded = None;
         self.last
     }
 
@@ -222,7 +222,7 @@ impl Store {
         effects: &[Effect],
         programs: &dyn RowPrograms,
     ) -> Result<(), ApplyError> {
-        self.rehearse(timestamp, effects, programs).map(|_| ())
+        self.prestage(timestamp, effects, programs).map(|_| ())
     }
 
     /// [`Store::check`], with what it came to: to be installed later if it [is still
@@ -231,7 +231,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::apply`].
-    pub fn rehearse(
+    pub fn prestage(
         &self,
         timestamp: Timestamp,
         effects: &[Effect],
@@ -346,14 +346,17 @@ impl Store {
         let (Ok(place) | Err(place)) = change.place;
         let due = if let Some(item) = found {
             let trim = &mut self.collector.trim;
-            let late = |late| match change.contested {
+            let late = |late| match change.late_writes_possible {
                 true => late,
                 false => Timestamp::MAX,
             };
-            let past_forgotten = trim.past_forgotten.filter(|_| !table.keeps_past).map(late);
+            let history_discarded = trim
+                .history_discarded
+                .filter(|_| !table.retains_history)
+                .map(late);
             let same_entries =
-                past_forgotten.is_some() && indexed_alike(&table.schema, &item.head, &version);
-            if let Some(late) = past_forgotten
+                history_discarded.is_some() && indexed_alike(&table.schema, &item.head, &version);
+            if let Some(late) = history_discarded
                 && same_entries
                 && replaceable(item, &version, late)
             {
@@ -407,7 +410,7 @@ impl Store {
                 key: change.key,
                 position: Some(place),
             };
-            self.collector.put(table.keeps_past, queued);
+            self.collector.put(table.retains_history, queued);
         }
     }
 }
@@ -458,11 +461,11 @@ impl Staged {
     }
 
     /// Says for which items a transaction with a lower timestamp than theirs may still come, as far as
-    /// [`Store::forget_past`] allows it. Of the others nothing is kept that would decide between the two. Whoever
+    /// [`Store::discard_history`] allows it. Of the others nothing is kept that would decide between the two. Whoever
     /// says nothing says that it may for all.
-    pub fn contest(&mut self, is_contested: impl Fn(&Change) -> bool) {
+    pub fn expect_late_writes(&mut self, is_contested: impl Fn(&Change) -> bool) {
         for change in &mut self.changes {
-            change.contested = is_contested(change);
+            change.late_writes_possible = is_contested(change);
         }
     }
 }
@@ -477,8 +480,8 @@ pub struct Change {
     pub(crate) replaces: Option<ColumnSet>,
     /// Whether nothing is left of what was there before, except for what is in the key.
     pub(crate) overwrites: bool,
-    /// See [`Staged::contest`].
-    pub(crate) contested: bool,
+    /// See [`Staged::expect_late_writes`].
+    pub(crate) late_writes_possible: bool,
     /// Where the item was found, or about where it would go.
     pub(crate) place: Result<Position, Position>,
 }
@@ -596,7 +599,7 @@ impl<'s> Staging<'s> {
                 assigned,
                 replaces: None,
                 overwrites: false,
-                contested: true,
+                late_writes_possible: true,
                 place,
             },
         );
@@ -659,7 +662,7 @@ impl<'s> Staging<'s> {
                 assigned,
                 replaces,
                 overwrites: replaces.is_some_and(|columns| held.is_overwritten(columns)),
-                contested: true,
+                late_writes_possible: true,
                 place: place.ok_or(Position::ANYWHERE),
             },
         );
@@ -696,7 +699,7 @@ impl<'s> Staging<'s> {
                 assigned,
                 replaces: None,
                 overwrites: false,
-                contested: true,
+                late_writes_possible: true,
                 place,
             },
         );

@@ -5,9 +5,9 @@
 //! superseded it becomes the table's floor, below which every read is refused rather than answered
 //! wrongly.
 //!
-//! Where the protocol knows that nobody asks for the past ([`Store::forget_past`]), nothing waits
+//! Where the protocol knows that nobody asks for the past ([`Store::discard_history`]), nothing waits
 //! for the window, and most versions are replaced in place and never get here; except in tables
-//! that somebody does ask for the past of ([`Store::keep_past`]).
+//! that somebody does ask for the past of ([`Store::retain_history`]).
 //!
 //! Two ways lead here: a write shortens the chain of the item that it writes (amortised: the next
 //! attempt comes when the chain has doubled), and [`Store::collect`] works through two queues of
@@ -59,14 +59,14 @@ pub(crate) struct Trim {
     /// The newest commit that the protocol has spoken of in the same sense, for tables whose past
     /// is not kept.
     decided: CommitSequence,
-    /// What was superseded by later commits than this one stays: see [`Store::hold_back`].
+    /// What was superseded by later commits than this one stays: see [`Store::hold_horizon`].
     held: Option<CommitSequence>,
     /// The newest commit of which something has gone that a look at the newest versions would have
     /// shown: an item, or an entry of a secondary index.
-    vanished: CommitSequence,
+    last_removal: CommitSequence,
     /// What the next commit supersedes is read by nobody, and no transaction comes after it with a
-    /// timestamp at or below this one: see [`Store::forget_past`].
-    pub(crate) past_forgotten: Option<Timestamp>,
+    /// timestamp at or below this one: see [`Store::discard_history`].
+    pub(crate) history_discarded: Option<Timestamp>,
     /// Memory of dropped versions, for the next ones.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
     spare: Vec<Box<Version>>,
@@ -77,8 +77,8 @@ const SPARE_MAX: usize = 1 << 14;
 
 impl Trim {
     /// What was superseded up to here may go, of such a table.
-    fn horizon(&self, keeps_past: bool) -> CommitSequence {
-        let old_enough = if keeps_past {
+    fn horizon(&self, retains_history: bool) -> CommitSequence {
+        let old_enough = if retains_history {
             self.window
         } else {
             self.window.max(self.decided)
@@ -92,9 +92,9 @@ impl Trim {
         self.decided = self.decided.max(decided);
     }
 
-    /// See [`Store::forget_snapshots`].
-    pub(crate) fn forget_snapshots(&mut self, last: CommitSequence) {
-        self.vanished = last;
+    /// See [`Store::invalidate_snapshots`].
+    pub(crate) fn invalidate_snapshots(&mut self, last: CommitSequence) {
+        self.last_removal = last;
     }
 
     /// Puts a version into memory of its own.
@@ -133,19 +133,19 @@ impl Collector {
     }
 
     /// Puts an item into the queue of those that wait for the same, of such a table.
-    pub(crate) fn put(&mut self, keeps_past: bool, queued: Queued) {
-        self.queue_mut(keeps_past).push_back(queued);
+    pub(crate) fn put(&mut self, retains_history: bool, queued: Queued) {
+        self.queue_mut(retains_history).push_back(queued);
     }
 
-    fn queue_mut(&mut self, keeps_past: bool) -> &mut VecDeque<Queued> {
-        match keeps_past {
+    fn queue_mut(&mut self, retains_history: bool) -> &mut VecDeque<Queued> {
+        match retains_history {
             true => &mut self.aging,
             false => &mut self.queue,
         }
     }
 
-    fn queue(&self, keeps_past: bool) -> &VecDeque<Queued> {
-        match keeps_past {
+    fn queue(&self, retains_history: bool) -> &VecDeque<Queued> {
+        match retains_history {
             true => &self.aging,
             false => &self.queue,
         }
@@ -203,30 +203,30 @@ impl Store {
     ///
     /// Who reads in an older snapshot nevertheless is refused ([`crate::BelowFloor`]), never
     /// answered wrongly. A `late` that is too high may make registers lose to what is older.
-    pub fn forget_past(&mut self, late: Timestamp) {
+    pub fn discard_history(&mut self, late: Timestamp) {
         let trim = &mut self.collector.trim;
         trim.decide(self.last);
-        trim.past_forgotten = Some(late);
+        trim.history_discarded = Some(late);
     }
 
     /// From now on, a transaction may come with a timestamp below those of what was installed after
     /// this commit (`None`: none may). Whatever its age, no version is dropped that decides between
     /// them.
-    pub fn hold_back(&mut self, after: Option<CommitSequence>) {
+    pub fn hold_horizon(&mut self, after: Option<CommitSequence>) {
         self.collector.trim.held = after;
     }
 
     /// Whether what a table's rows have been is kept for the window, although
-    /// [`Store::forget_past`] says that nobody reads it.
-    pub fn keep_past(&mut self, table: TableId, keep: bool) {
-        self.tables[table.index()].keeps_past = keep;
+    /// [`Store::discard_history`] says that nobody reads it.
+    pub fn retain_history(&mut self, table: TableId, keep: bool) {
+        self.tables[table.index()].retains_history = keep;
     }
 
     /// No item, and no entry of a secondary index, has gone without a trace after this commit: what
     /// has changed since shows in the newest versions.
     #[inline]
-    pub fn vanished(&self) -> CommitSequence {
-        self.collector.trim.vanished
+    pub fn last_removal(&self) -> CommitSequence {
+        self.collector.trim.last_removal
     }
 
     /// Drops what may go: at most `budget` items are looked at. Call it often with a small budget;
@@ -240,12 +240,12 @@ impl Store {
     }
 
     /// Works through one of the queues.
-    fn collect_from(&mut self, keeps_past: bool, budget: usize) -> usize {
-        let horizon = self.collector.trim.horizon(keeps_past);
-        self.warm_queue(keeps_past, horizon, budget);
+    fn collect_from(&mut self, retains_history: bool, budget: usize) -> usize {
+        let horizon = self.collector.trim.horizon(retains_history);
+        self.warm_queue(retains_history, horizon, budget);
         let mut looked_at = 0;
         while looked_at < budget
-            && let queue = self.collector.queue_mut(keeps_past)
+            && let queue = self.collector.queue_mut(retains_history)
             && queue.front().is_some_and(|next| next.sequence <= horizon)
             && let Some(mut queued) = queue.pop_front()
         {
@@ -253,7 +253,7 @@ impl Store {
             let table = &mut self.tables[queued.table.index()];
             if let Some(due) = table.sweep(&queued, &mut self.collector.trim) {
                 queued.sequence = due;
-                self.collector.put(table.keeps_past, queued);
+                self.collector.put(table.retains_history, queued);
             }
         }
         looked_at
@@ -261,8 +261,8 @@ impl Store {
 
     /// Brings what the next items will drop into the processor's caches, the memory accesses of
     /// all of them under way together.
-    fn warm_queue(&self, keeps_past: bool, horizon: CommitSequence, budget: usize) {
-        let due = self.collector.queue(keeps_past).iter();
+    fn warm_queue(&self, retains_history: bool, horizon: CommitSequence, budget: usize) {
+        let due = self.collector.queue(retains_history).iter();
         let due = due.take(budget.min(64));
         let mut sum = 0;
         for queued in due.take_while(|queued| queued.sequence <= horizon) {
@@ -279,7 +279,7 @@ impl Store {
 impl Table {
     /// Drops what may go of one item. Returns the sequence to wait for if something is left.
     fn sweep(&mut self, queued: &Queued, trim: &mut Trim) -> Option<CommitSequence> {
-        let horizon = trim.horizon(self.keeps_past);
+        let horizon = trim.horizon(self.retains_history);
         let key = &queued.key;
         let item = match queued.position {
             Some(position) => self.items.get_mut_at(position, key)?,
@@ -294,12 +294,12 @@ impl Table {
         if let Some((dropped, above)) = dropped {
             self.raise_floor(above);
             if self.forget(key, &dropped) {
-                trim.vanished = trim.vanished.max(above.0);
+                trim.last_removal = trim.last_removal.max(above.0);
             }
             trim.recycle(dropped);
         }
         if gone {
-            trim.vanished = trim.vanished.max(head.0);
+            trim.last_removal = trim.last_removal.max(head.0);
             self.floor_time = self.floor_time.max(head.1);
             // The floor is no lower than the tombstone: what it superseded went before it.
             self.items.remove(key);
@@ -310,14 +310,14 @@ impl Table {
 
     /// Shortens an item's chain to what a snapshot at or above the horizon can see.
     pub(crate) fn truncate(&mut self, key: &Key, trim: &mut Trim) {
-        let horizon = trim.horizon(self.keeps_past);
+        let horizon = trim.horizon(self.retains_history);
         let Some(item) = self.items.get_mut(key) else {
             return;
         };
         if let Some((dropped, above)) = cut(item, horizon) {
             self.raise_floor(above);
             if self.forget(key, &dropped) {
-                trim.vanished = trim.vanished.max(above.0);
+                trim.last_removal = trim.last_removal.max(above.0);
             }
             trim.recycle(dropped);
         }

@@ -17,7 +17,7 @@
 //! * [`version`]: versions, items, the tags that name them.
 //! * [`collection`]: what is dropped when, and the floors below which no snapshot can be read.
 //! * [`recording`]: which versions reads return and what is installed when; off by default.
-//! * [`image`]: changes and items as the log and its checkpoints keep them, and back.
+//! * [`checkpoint`]: changes and items as the log and its checkpoints keep them, and back.
 //! * [`log`]: records made durable in order, checkpoints, recovery.
 //! * [`media`]: where the log's bytes go: a simulated disk, or (in `server`) files.
 //! * `index`, `tree`: secondary index entries, and the ordered map beneath everything.
@@ -25,8 +25,8 @@
 //! There is no protocol, thread or clock here: time comes in as [`anabranch_types::Ticks`].
 
 pub mod apply;
+pub mod checkpoint;
 pub mod collection;
-pub mod image;
 mod index;
 mod invariants;
 pub mod log;
@@ -38,7 +38,7 @@ pub mod version;
 mod writers;
 
 pub use apply::{ApplyError, Change, Commit, SlotValues, Staged};
-pub use image::{ChangeImage, ItemImage, VersionImage};
+pub use checkpoint::{CheckpointItem, CheckpointVersion, LoggedChange};
 pub use log::{Log, LogError, LogOptions, LogPosition, Opened};
 pub use media::{Media, MediaError};
 pub use recording::{Installed, InstalledChange, InstalledKind};

@@ -12,8 +12,8 @@ use anabranch_types::{
 
 use crate::apply::Change;
 use crate::index;
-use crate::store::{Store, View};
-use crate::version::CommitSequence;
+use crate::store::Store;
+use crate::version::{CommitSequence, ReadPoint};
 
 /// A transaction as it was installed at this store.
 #[derive(Clone, Debug)]
@@ -88,11 +88,11 @@ impl Store {
     }
 
     /// [`Store::fetch`], with the versions.
-    pub(crate) fn fetch_recorded(&self, read: &Read, view: View) -> Fetched {
+    pub(crate) fn fetch_recorded(&self, read: &Read, at: ReadPoint) -> Fetched {
         let mut rows = Vec::new();
         let mut versions = Vec::new();
         let held = &self.tables[read.table().index()];
-        self.visit(read, view, &mut |key, item, version| {
+        self.visit(read, at, &mut |key, item, version| {
             if let Some((version, row)) = version.and_then(|v| v.row().map(|row| (v, row))) {
                 rows.push((key.clone(), row.clone()));
                 // Where nobody else knows the order of installation: what the row shows.
@@ -102,7 +102,7 @@ impl Store {
                     false => version.timestamp(),
                 });
             } else if let Read::Point { .. } = read {
-                versions.extend(item.seen(view).map(|deleted| deleted.timestamp()));
+                versions.extend(item.seen(at).map(|deleted| deleted.timestamp()));
             }
         });
         let answer = match read {
@@ -112,10 +112,10 @@ impl Store {
         Fetched::Recorded(Box::new(Recorded {
             answer,
             versions,
-            state: match view {
-                View::Newest => RecordedState::Sequence(self.last.0),
-                View::At(snapshot) => RecordedState::Sequence(snapshot.0),
-                View::UpTo(timestamp) => RecordedState::UpTo(timestamp),
+            state: match at {
+                ReadPoint::Newest => RecordedState::Sequence(self.last.0),
+                ReadPoint::Sequence(snapshot) => RecordedState::Sequence(snapshot.0),
+                ReadPoint::Timestamp(timestamp) => RecordedState::UpTo(timestamp),
             },
         }))
     }

@@ -13,7 +13,7 @@ use crate::collection::{CHAIN_MIN, Collector};
 use crate::index::{self, Index};
 use crate::recording::Installed;
 use crate::tree::{Position, Tree};
-use crate::version::{CommitSequence, Item, Version};
+use crate::version::{CommitSequence, Item, ReadPoint, Version};
 use crate::writers::LastWriters;
 
 /// How a store behaves.
@@ -55,23 +55,6 @@ pub struct BelowTime {
     pub floor: Timestamp,
 }
 
-/// Which of an item's versions a read sees: the newest of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum View {
-    /// All.
-    Newest,
-    /// Those installed up to a commit.
-    At(CommitSequence),
-    /// Those of transactions with timestamps up to this one.
-    UpTo(Timestamp),
-}
-
-impl From<Option<CommitSequence>> for View {
-    fn from(snapshot: Option<CommitSequence>) -> View {
-        snapshot.map_or(View::Newest, View::At)
-    }
-}
-
 /// Why a row cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -99,8 +82,8 @@ pub(crate) struct Table {
     /// Rows, older versions and long keys: what the tree's nodes point to.
     pub(crate) bytes: usize,
     /// Superseded rows are kept for the window, whatever is said of the past: see
-    /// [`Store::keep_past`].
-    pub(crate) keeps_past: bool,
+    /// [`Store::retain_history`].
+    pub(crate) retains_history: bool,
     /// The oldest snapshot that can be read.
     pub(crate) floor: CommitSequence,
     /// The lowest timestamp that can be read up to: of the newest version that something older has
@@ -145,7 +128,7 @@ impl Store {
             indexes: schema.indexes.iter().map(|_| Index::default()).collect(),
             live: 0,
             bytes: 0,
-            keeps_past: false,
+            retains_history: false,
             floor: CommitSequence::LOADED,
             floor_time: Timestamp::ZERO,
             newest_time: Timestamp::ZERO,
@@ -157,6 +140,16 @@ impl Store {
             last: CommitSequence::LOADED,
             collector: Collector::new(settings.window),
             recording: None,
+        }
+    }
+
+    /// From now on keeps who has written each register last, so that transactions may be installed at
+    /// timestamps below those of others, however long those have been there. To be called before
+    /// anything is installed. For rows that neither come nor go: what an insert or a delete does at a
+    /// timestamp below another's rests on the versions that are kept, as ever.
+    pub fn keep_writers(&mut self) {
+        for table in &mut self.tables {
+            table.writers.get_or_insert_default();
         }
     }
 
@@ -205,14 +198,14 @@ impl Store {
     pub(crate) fn visit(
         &self,
         read: &Read,
-        view: View,
+        at: ReadPoint,
         visit: &mut impl FnMut(&Key, &Item, Option<&Version>),
     ) {
         let table = &self.tables[read.table().index()];
         match read {
             Read::Point { key, .. } => {
                 if let Some(item) = table.items.get(key) {
-                    visit(key, item, live(item, view));
+                    visit(key, item, live(item, at));
                 }
             }
             Read::Range {
@@ -222,7 +215,7 @@ impl Store {
                 limit,
                 ..
             } => {
-                table.read_range(*index, range, *reverse, *limit, view, visit);
+                table.read_range(*index, range, *reverse, *limit, at, visit);
             }
         }
     }
@@ -246,9 +239,9 @@ impl Store {
         fetched: &mut Vec<Fetched>,
         touched: &mut SmallVec<[usize; 8]>,
     ) -> Result<(), BelowFloor> {
-        self.fetch_in_view(reads, since, fetched, touched, |table| {
+        self.fetch_points_and_ranges(reads, since, fetched, touched, |table| {
             self.check_floor(table, snapshot)
-                .map(|()| View::from(snapshot))
+                .map(|()| ReadPoint::from(snapshot))
         })
     }
 
@@ -267,24 +260,24 @@ impl Store {
         fetched: &mut Vec<Fetched>,
     ) -> Result<(), BelowTime> {
         let mut touched = SmallVec::new();
-        self.fetch_in_view(reads, None, fetched, &mut touched, |table| {
+        self.fetch_points_and_ranges(reads, None, fetched, &mut touched, |table| {
             let floor = self.tables[table.index()].floor_time;
             let asked = timestamp;
             match asked < floor {
                 true => Err(BelowTime { asked, floor }),
-                false => Ok(View::UpTo(asked)),
+                false => Ok(ReadPoint::Timestamp(asked)),
             }
         })
     }
 
     /// What several reads find in the view that each one's table permits.
-    fn fetch_in_view<'r, E>(
+    fn fetch_points_and_ranges<'r, E>(
         &self,
         reads: impl Iterator<Item = &'r Read>,
         since: Option<CommitSequence>,
         fetched: &mut Vec<Fetched>,
         touched: &mut SmallVec<[usize; 8]>,
-        view_of: impl Fn(TableId) -> Result<View, E>,
+        point_of: impl Fn(TableId) -> Result<ReadPoint, E>,
     ) -> Result<(), E> {
         let mut rest = reads.peekable();
         while let Some(read) = rest.next() {
@@ -298,8 +291,8 @@ impl Store {
                 if since.is_some_and(may_come_of) {
                     touched.push(fetched.len());
                 }
-                let view = view_of(read.table())?;
-                fetched.push(self.fetch_view(read, view));
+                let at = point_of(read.table())?;
+                fetched.push(self.fetch_at(read, at));
                 continue;
             };
             let next_key = || match rest.peek()? {
@@ -311,14 +304,14 @@ impl Store {
             };
             let keys = std::iter::once(key).chain(std::iter::from_fn(next_key));
             let mut found = SmallVec::new();
-            let view = view_of(*table)?;
+            let at = point_of(*table)?;
             self.find_points(*table, keys, &mut found);
             if let Some(since) = since {
                 let places = (fetched.len()..).zip(&found);
                 let changed = places.filter(|(_, item)| is_since(**item, since));
                 touched.extend(changed.map(|(place, _)| place));
             }
-            let row = |item: &Item| live(item, view).and_then(row_of);
+            let row = |item: &Item| live(item, at).and_then(row_of);
             let points = found.iter().map(|item| item.and_then(row));
             fetched.extend(points.map(Fetched::Point));
         }
@@ -362,24 +355,24 @@ impl Store {
         snapshot: Option<CommitSequence>,
     ) -> Result<Fetched, BelowFloor> {
         self.check_floor(read.table(), snapshot)?;
-        Ok(self.fetch_view(read, snapshot.into()))
+        Ok(self.fetch_at(read, snapshot.into()))
     }
 
-    fn fetch_view(&self, read: &Read, view: View) -> Fetched {
+    fn fetch_at(&self, read: &Read, at: ReadPoint) -> Fetched {
         if self.recording.is_some() {
-            return self.fetch_recorded(read, view);
+            return self.fetch_recorded(read, at);
         }
         match read {
             Read::Point { .. } => {
                 let mut row = None;
-                self.visit(read, view, &mut |_, _, version| {
+                self.visit(read, at, &mut |_, _, version| {
                     row = version.and_then(row_of)
                 });
                 Fetched::Point(row)
             }
             Read::Range { .. } => {
                 let mut rows = Vec::new();
-                self.visit(read, view, &mut |key, _, version| {
+                self.visit(read, at, &mut |key, _, version| {
                     rows.extend(version.and_then(row_of).map(|row| (key.clone(), row)));
                 });
                 Fetched::Range(rows)
@@ -464,8 +457,8 @@ fn row_of(version: &Version) -> Option<Row> {
     version.row().cloned()
 }
 
-fn live(item: &Item, view: View) -> Option<&Version> {
-    item.seen(view).filter(|version| version.row.is_some())
+fn live(item: &Item, at: ReadPoint) -> Option<&Version> {
+    item.seen(at).filter(|version| version.row.is_some())
 }
 
 /// The columns of a table that are not in its primary key.
@@ -492,7 +485,7 @@ impl Table {
         range: &KeyRange,
         reverse: bool,
         limit: Option<u32>,
-        view: View,
+        at: ReadPoint,
         visit: &mut impl FnMut(&Key, &Item, Option<&Version>),
     ) {
         let Some(start) = range.start() else { return };
@@ -504,7 +497,7 @@ impl Table {
         }
         match index {
             None => walk(&self.items, bounds, reverse, |key, item| {
-                let version = live(item, view);
+                let version = live(item, at);
                 visit(key, item, version);
                 left -= u32::from(version.is_some());
                 left > 0
@@ -514,7 +507,7 @@ impl Table {
                 walk(entries, bounds, reverse, |entry, offset| {
                     let key = index::primary_key(entry, *offset);
                     let item = self.items.get(&key).expect("an entry's item is kept");
-                    let version = live(item, view)
+                    let version = live(item, at)
                         .filter(|version| self.is_at_entry(index, item, version, &key, entry));
                     visit(&key, item, version);
                     left -= u32::from(version.is_some());

@@ -5,8 +5,6 @@ use std::fmt;
 use anabranch_types::{ColumnSet, Key, Row, TableId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::store::View;
-
 /// The place of a commit in the order of installation at one store. Sequences of different stores
 /// do not compare.
 #[derive(
@@ -22,6 +20,23 @@ impl CommitSequence {
 impl fmt::Display for CommitSequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{}", self.0)
+    }
+}
+
+/// Which of an item's versions a read sees: the newest of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadPoint {
+    /// All.
+    Newest,
+    /// Those installed up to a commit.
+    Sequence(CommitSequence),
+    /// Those of transactions with timestamps up to this one.
+    Timestamp(Timestamp),
+}
+
+impl From<Option<CommitSequence>> for ReadPoint {
+    fn from(snapshot: Option<CommitSequence>) -> ReadPoint {
+        snapshot.map_or(ReadPoint::Newest, ReadPoint::Sequence)
     }
 }
 
@@ -103,11 +118,13 @@ impl Item {
     }
 
     #[inline]
-    pub(crate) fn seen(&self, view: View) -> Option<&Version> {
-        match view {
-            View::Newest => Some(&self.head),
-            View::At(snapshot) => self.versions().find(|version| version.sequence <= snapshot),
-            View::UpTo(time) => self.versions().find(|version| version.timestamp <= time),
+    pub(crate) fn seen(&self, at: ReadPoint) -> Option<&Version> {
+        match at {
+            ReadPoint::Newest => Some(&self.head),
+            ReadPoint::Sequence(snapshot) => {
+                self.versions().find(|version| version.sequence <= snapshot)
+            }
+            ReadPoint::Timestamp(time) => self.versions().find(|version| version.timestamp <= time),
         }
     }
 

@@ -11,8 +11,6 @@ use anabranch_types::{ColumnSet, Key, Timestamp};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::store::Store;
-
 /// Timestamps with the columns that they were the last to assign: no column twice.
 pub(crate) type Writers = SmallVec<[(Timestamp, ColumnSet); 1]>;
 
@@ -60,18 +58,6 @@ impl LastWriters {
     pub(crate) fn restore(&mut self, key: &Key, writers: Writers) {
         if !writers.is_empty() {
             self.0.insert(key.clone(), writers);
-        }
-    }
-}
-
-impl Store {
-    /// From now on keeps who has written each register last, so that transactions may be installed at
-    /// timestamps below those of others, however long those have been there. To be called before
-    /// anything is installed. For rows that neither come nor go: what an insert or a delete does at a
-    /// timestamp below another's rests on the versions that are kept, as ever.
-    pub fn keep_writers(&mut self) {
-        for table in &mut self.tables {
-            table.writers.get_or_insert_default();
         }
     }
 }

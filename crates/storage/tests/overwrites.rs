@@ -141,7 +141,7 @@ fn what_overwrites_a_row_is_current_whoever_came_before() {
         store.load(PAIR, key(), row).unwrap();
         let since = store.last();
         let effects = [update(program, 5)];
-        let (staged, _) = store.rehearse(at(50), &effects, &PairPrograms).unwrap();
+        let (staged, _) = store.prestage(at(50), &effects, &PairPrograms).unwrap();
         for (time, effect) in before.clone() {
             apply(&mut store, time, effect);
         }
@@ -162,7 +162,8 @@ fn what_overwrites_a_row_is_current_whoever_came_before() {
 /// no more than what comes after it. Of others what decides is kept, and a late one loses to whom it has to.
 #[test]
 fn what_decides_nothing_is_replaced() {
-    for (first, contested, kept) in [(LEFT, true, 1), (BOTH, true, 2), (BOTH, false, 1)] {
+    for (first, late_writes_possible, kept) in [(LEFT, true, 1), (BOTH, true, 2), (BOTH, false, 1)]
+    {
         let mut store = Store::new(&pair(), StoreSettings::default());
         let row = pair()
             .table(PAIR)
@@ -170,15 +171,15 @@ fn what_decides_nothing_is_replaced() {
             .encode(&[1, 10, 20].map(Value::Int));
         store.load(PAIR, key(), row.unwrap()).unwrap();
         for (time, program) in [(35, first), (40, first), (50, LEFT)] {
-            let rehearsed = store.rehearse(at(time), &[update(program, 7)], &PairPrograms);
-            let (mut staged, _) = rehearsed.unwrap();
-            staged.contest(|_| contested);
-            store.forget_past(at(20));
+            let prestaged = store.prestage(at(time), &[update(program, 7)], &PairPrograms);
+            let (mut staged, _) = prestaged.unwrap();
+            staged.expect_late_writes(|_| late_writes_possible);
+            store.discard_history(at(20));
             store.install(Ticks(time), at(time), staged);
         }
         let versions = store.item(PAIR, &key()).unwrap().versions().count();
-        assert_eq!(versions, kept, "{first:?}, {contested}");
-        if !contested {
+        assert_eq!(versions, kept, "{first:?}, {late_writes_possible}");
+        if !late_writes_possible {
             continue;
         }
         apply(&mut store, 30, update(BOTH, 3));

@@ -227,16 +227,16 @@ fn the_past_of_one_table_is_kept_alone() {
         table: TABLE,
         key: key(1),
     };
-    store.keep_past(TABLE, true);
+    store.retain_history(TABLE, true);
     for time in 2..20 {
-        store.forget_past(Timestamp::MAX);
+        store.discard_history(Timestamp::MAX);
         commit(&mut store, Ticks(time), time, vec![add(1, 1, None)]).unwrap();
         // Only time can tell that it may go: nobody looks at it until then.
         assert_eq!(store.collect(Ticks(time), 100), 0);
     }
     assert_eq!(total(&store, 1, Some(snapshot)), Some(10));
-    store.keep_past(TABLE, false);
-    store.forget_past(Timestamp::MAX);
+    store.retain_history(TABLE, false);
+    store.discard_history(Timestamp::MAX);
     commit(&mut store, Ticks(20), 20, vec![add(1, 1, None)]).unwrap();
     assert!(store.fetch(&read, Some(snapshot)).is_err());
     store.check_invariants().unwrap();
@@ -353,11 +353,11 @@ fn an_increment_that_comes_late_is_undone_by_who_has_set_the_column_since() {
 fn what_was_staged_is_current_until_its_items_change() {
     let mut store = loaded(&[2, 4]);
     let since = store.last();
-    let rehearse = |store: &Store| {
-        let rehearsed = store.rehearse(at(50), &[add(4, 1, None)], &Programs(schema()));
-        rehearsed.unwrap().0
+    let prestage = |store: &Store| {
+        let prestaged = store.prestage(at(50), &[add(4, 1, None)], &Programs(schema()));
+        prestaged.unwrap().0
     };
-    let staged = rehearse(&store);
+    let staged = prestage(&store);
     commit(
         &mut store,
         Ticks(1),
@@ -370,7 +370,7 @@ fn what_was_staged_is_current_until_its_items_change() {
     assert_eq!(of(store.item_of(&staged.changes()[0])), Timestamp::ZERO);
     commit(&mut store, Ticks(2), 20, vec![add(4, 1, None)]).unwrap();
     assert!(!store.is_current(&staged, since, Some(at(50))));
-    let staged = rehearse(&store);
+    let staged = prestage(&store);
     assert!(store.is_current(&staged, store.last(), Some(at(50))));
 }
 

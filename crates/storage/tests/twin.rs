@@ -44,7 +44,7 @@ enum Change {
     },
 }
 
-/// What is said of the past before a commit ([`Store::forget_past`]).
+/// What is said of the past before a commit ([`Store::discard_history`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Forget {
     /// Nothing.
@@ -287,7 +287,7 @@ struct Run {
     /// Nobody reads below this snapshot.
     forgotten: CommitSequence,
     /// The table's past is kept, whatever is said of it.
-    keeps_past: bool,
+    retains_history: bool,
 }
 
 impl Run {
@@ -303,7 +303,7 @@ impl Run {
             now: Ticks(STEP * 100),
             commits: vec![(Ticks(0), CommitSequence::LOADED)],
             forgotten: CommitSequence::LOADED,
-            keeps_past: false,
+            retains_history: false,
         }
     }
 
@@ -317,26 +317,26 @@ impl Run {
             } => {
                 match forget {
                     Forget::Nothing => {}
-                    Forget::Past => self.forget_past(),
+                    Forget::Past => self.discard_history(),
                     Forget::Rows => {
                         let late = Timestamp::new(self.now.0 / STEP * 10 - 1, NodeId(0));
-                        self.store.hold_back(Some(CommitSequence::LOADED));
-                        self.store.forget_past(late);
+                        self.store.hold_horizon(Some(CommitSequence::LOADED));
+                        self.store.discard_history(late);
                     }
                 }
                 self.commit(number, changes, *jitter)?;
-                self.store.hold_back(None);
+                self.store.hold_horizon(None);
                 if *forget == Forget::Past {
                     // Its timestamp, too, is below all that come.
                     self.now = self.now + Ticks(STEP * JITTER_END);
                 }
-                if *forget != Forget::Nothing && !self.keeps_past {
+                if *forget != Forget::Nothing && !self.retains_history {
                     self.forgotten = self.store.last();
                 }
             }
             Step::KeepPast { keep } => {
-                self.store.keep_past(TABLE, *keep);
-                self.keeps_past = *keep;
+                self.store.retain_history(TABLE, *keep);
+                self.retains_history = *keep;
                 if !keep {
                     // What was said of the past while it was kept holds from now on.
                     self.forgotten = self.store.last();
@@ -352,9 +352,9 @@ impl Run {
     }
 
     /// Every timestamp from now on is above those installed, and nobody holds a snapshot.
-    fn forget_past(&mut self) {
+    fn discard_history(&mut self) {
         self.now = self.now + Ticks(STEP * JITTER_END);
-        self.store.forget_past(Timestamp::MAX);
+        self.store.discard_history(Timestamp::MAX);
     }
 
     fn commit(

@@ -68,7 +68,7 @@ fn run(writes: &[(u64, i32)], checkpoints: bool) -> Store {
             effects: vec![assign],
         };
         // Nobody reads the past.
-        store.forget_past(Timestamp::MAX);
+        store.discard_history(Timestamp::MAX);
         let applied = store.apply(now, commit, &mut SlotValues::default(), &programs);
         applied.expect("an assignment fits");
         if checkpoints && step % 3 == 0 {

@@ -274,7 +274,7 @@ impl Owner {
             return Err(AbortReason::Conflict);
         }
         let vote = context.clock.next(context.now);
-        let rehearse = || self.store.rehearse(vote, &effects, &*self.programs);
+        let rehearse = || self.store.prestage(vote, &effects, &*self.programs);
         let rehearsed = context.probe.within(Activity::Storage, rehearse);
         let (staged, _) = rehearsed?;
         if !self.fits_beside_pending(&effects) {

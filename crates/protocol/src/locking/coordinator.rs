@@ -697,7 +697,7 @@ impl LockingNode {
         let mut changes = None;
         if let Some(owner) = transaction.owner {
             if self.keeps_records() {
-                changes = self.participant.staged_images(owner);
+                changes = self.participant.staged_changes(owner);
             }
             self.participant.install(now, owner, timestamp);
             self.participant.end(owner);

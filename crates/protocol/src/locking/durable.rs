@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use anabranch_storage::ChangeImage;
+use anabranch_storage::LoggedChange;
 use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
 use smallvec::SmallVec;
 
@@ -119,7 +119,7 @@ impl LockingNode {
         transaction: TransactionId,
         timestamp: Timestamp,
         others: &[PartitionId],
-        changes: Option<Vec<ChangeImage>>,
+        changes: Option<Vec<LoggedChange>>,
     ) {
         match (others.is_empty(), changes) {
             (false, changes) => self.record(|| {

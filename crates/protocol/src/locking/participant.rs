@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use anabranch_storage::{ChangeImage, SlotValues, Staged, Store};
+use anabranch_storage::{LoggedChange, SlotValues, Staged, Store};
 use anabranch_types::{
     Access, Activity, ActivityProbe, Effect, Fetched, HybridClock, IndexId, Key, NodeId, Read, Row,
     RowPrograms, Schema, SlotId, TableId, TableSchema, Ticks, Timestamp, Value,
@@ -583,7 +583,7 @@ impl Participant {
         }
         let budget = staged.changes().len() + 1;
         // Whoever reads has a lock, and so reads the newest versions; LOCK-I6 says the rest.
-        self.store.forget_past(Timestamp::MAX);
+        self.store.discard_history(Timestamp::MAX);
         self.probe.within(Activity::Storage, || {
             self.store.install(now, timestamp, staged);
             self.store.collect(now, budget);
@@ -596,8 +596,8 @@ impl Participant {
     }
 
     /// What is staged for a transaction, to be logged.
-    pub(super) fn staged_images(&self, owner: Owner) -> Option<Vec<ChangeImage>> {
-        self.staged(owner).map(Staged::images)
+    pub(super) fn staged_changes(&self, owner: Owner) -> Option<Vec<LoggedChange>> {
+        self.staged(owner).map(Staged::logged_changes)
     }
 
     fn staged(&self, owner: Owner) -> Option<&Staged> {
@@ -610,7 +610,7 @@ impl Participant {
         let local = self.locals[owner as usize].as_ref()?;
         Some(PreparedRecord {
             transaction: local.transaction,
-            changes: local.staged.as_ref()?.images(),
+            changes: local.staged.as_ref()?.logged_changes(),
             locks: self.table.held(owner),
         })
     }
@@ -636,7 +636,7 @@ impl Participant {
     }
 
     /// Installs again what was installed before a crash.
-    pub(super) fn redo(&mut self, timestamp: Timestamp, changes: Vec<ChangeImage>) {
+    pub(super) fn redo(&mut self, timestamp: Timestamp, changes: Vec<LoggedChange>) {
         self.store.redo(timestamp, changes, Timestamp::MAX);
     }
 

@@ -1,6 +1,6 @@
 //! What a locking node makes durable. The page `docs/protocols/durability.md` has the table.
 
-use anabranch_storage::ChangeImage;
+use anabranch_storage::LoggedChange;
 use anabranch_types::{Key, PartitionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub enum LockingRecord {
         /// Its timestamp.
         timestamp: Timestamp,
         /// What it came to.
-        changes: Vec<ChangeImage>,
+        changes: Vec<LoggedChange>,
     },
     /// A participant has voted yes.
     Prepared(Box<PreparedRecord>),
@@ -55,7 +55,7 @@ pub struct PreparedRecord {
     /// Whose.
     pub transaction: TransactionId,
     /// What it will have come to here: final, since its rows are locked.
-    pub changes: Vec<ChangeImage>,
+    pub changes: Vec<LoggedChange>,
     /// All that it holds here.
     pub locks: Vec<LockRecord>,
 }
@@ -91,5 +91,5 @@ pub struct DecidedRecord {
     pub others: Vec<PartitionId>,
     /// What it came to on the own partition; none if it did nothing there (or, in a checkpoint, if
     /// the rows show it already).
-    pub changes: Option<Vec<ChangeImage>>,
+    pub changes: Option<Vec<LoggedChange>>,
 }

@@ -47,7 +47,7 @@ impl Durable for RampNode {
 
     fn recover(&mut self, now: Ticks, out: &mut Outbox<Stamped>) {
         self.context.now = now;
-        self.participant.store.forget_snapshots();
+        self.participant.store.invalidate_snapshots();
         let sequence = self.participant.store.last();
         self.context.stability.reached(self.partition, sequence);
         self.context.stability.recover();

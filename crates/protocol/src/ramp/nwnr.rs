@@ -246,7 +246,7 @@ impl NwnrNode {
         let commit = Commit { timestamp, effects };
         // Reads take the newest versions. An effect that comes out of order may win a register here
         // that it would lose elsewhere; this protocol promises no order.
-        self.store.forget_past(Timestamp::MAX);
+        self.store.discard_history(Timestamp::MAX);
         let applied = self.probe.within(Activity::Storage, || {
             let applied = self.store.apply(now, commit, &mut slots, &*self.programs);
             self.store.collect(now, budget);

@@ -530,7 +530,7 @@ impl Participant {
         let mut rehearsed = None;
         if !work.effects.is_empty() {
             let at = place.unwrap_or(vote);
-            let rehearse = || self.store.rehearse(at, &work.effects, &*self.programs);
+            let rehearse = || self.store.prestage(at, &work.effects, &*self.programs);
             let (staged, slots) = context
                 .probe
                 .within(Activity::Storage, rehearse)
@@ -696,7 +696,7 @@ impl Participant {
         };
         self.forget_past(context);
         // Whatever is prepared holds what it writes.
-        staged.contest(|change| {
+        staged.expect_late_writes(|change| {
             let item = ItemTag::of(change.table(), change.key());
             [item, ItemTag::unknown(change.table())]
                 .into_iter()
@@ -721,7 +721,7 @@ impl Participant {
                 Some((_, at)) => *at = now,
                 None => {
                     self.past_read.push((table, now));
-                    self.store.keep_past(table, true);
+                    self.store.retain_history(table, true);
                 }
             }
         }
@@ -737,12 +737,12 @@ impl Participant {
         self.past_read.retain(|(table, at)| {
             let lately = context.now.since(*at) <= window;
             if !lately {
-                store.keep_past(*table, false);
+                store.retain_history(*table, false);
             }
             lately
         });
         let late = self.hold_back();
-        self.store.forget_past(late);
+        self.store.discard_history(late);
     }
 
     /// Keeps what decides between what is installed and what is prepared, which commits above its
@@ -755,7 +755,7 @@ impl Participant {
             self.votes.pop_front();
         }
         let oldest = self.votes.front();
-        self.store.hold_back(oldest.map(|promise| promise.after));
+        self.store.hold_horizon(oldest.map(|promise| promise.after));
         oldest.map_or(Timestamp::MAX, |promise| promise.vote)
     }
 
@@ -788,7 +788,7 @@ impl Participant {
         if work.guard_reads.is_empty() || snapshot == self.store.last() {
             return Ok(());
         }
-        if snapshot < self.store.vanished() {
+        if snapshot < self.store.last_removal() {
             return Err(AbortReason::BelowFloor);
         }
         let mut changed = false;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_storage::{ChangeImage, CommitSequence};
+use anabranch_storage::{CommitSequence, LoggedChange};
 use anabranch_types::{Effect, NodeId, PartitionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub enum RampRecord {
         /// Its timestamp.
         timestamp: Timestamp,
         /// What it came to.
-        changes: Vec<ChangeImage>,
+        changes: Vec<LoggedChange>,
         /// What it wrote and follows, under causal RAMP.
         trace: Option<Trace>,
         /// Its place among the writers of a register, if another cluster has given it one.
@@ -33,7 +33,7 @@ pub enum RampRecord {
         /// The transaction.
         decided: Required,
         /// What it came to; none if it only read guards here.
-        changes: Option<Vec<ChangeImage>>,
+        changes: Option<Vec<LoggedChange>>,
         /// What its deferred effects produced, in case that the coordinator asks again.
         slots: Slots,
     },
@@ -138,7 +138,7 @@ pub struct DecidedRecord {
     pub others: Vec<NodeId>,
     /// What it came to on the own partition; none if it did nothing there (or, in a checkpoint, if
     /// the rows show it already).
-    pub changes: Option<Vec<ChangeImage>>,
+    pub changes: Option<Vec<LoggedChange>>,
     /// What is known of its write set, if it writes here and elsewhere.
     pub trace: Option<Trace>,
     /// What it follows, under causal RAMP, if anything.

@@ -1,6 +1,6 @@
 //! What a participant writes down, and how it is rebuilt from that.
 
-use anabranch_storage::ChangeImage;
+use anabranch_storage::LoggedChange;
 use anabranch_types::{Ticks, Timestamp};
 
 use super::aside::AsideBy;
@@ -151,7 +151,7 @@ impl Participant {
     pub(in crate::ramp) fn replay_committed(
         &mut self,
         decided: Required,
-        changes: Option<Vec<ChangeImage>>,
+        changes: Option<Vec<LoggedChange>>,
         slots: Slots,
     ) -> Result<(), ReplayError> {
         let ended = self.end_prepared(decided.prepared)?;
@@ -174,7 +174,7 @@ impl Participant {
         &mut self,
         commit: Timestamp,
         place: Timestamp,
-        changes: Option<Vec<ChangeImage>>,
+        changes: Option<Vec<LoggedChange>>,
         trace: Option<Trace>,
     ) {
         let Some(changes) = changes else { return };

@@ -20,7 +20,7 @@ use crate::version::{CommitSequence, Version};
 
 /// One change of a commit, as it is logged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangeImage {
+pub struct LoggedChange {
     /// The item's table.
     pub table: TableId,
     /// The item's key.
@@ -33,18 +33,18 @@ pub struct ChangeImage {
 
 /// An item with all its versions, as a checkpoint keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ItemImage {
+pub struct CheckpointItem {
     /// The item's key.
     pub key: Key,
     /// Its versions in order of installation.
-    pub versions: Vec<VersionImage>,
+    pub versions: Vec<CheckpointVersion>,
     /// Who wrote each of its registers last, if that is kept ([`Store::keep_writers`]).
     pub writers: Vec<(Timestamp, ColumnSet)>,
 }
 
 /// A version, as a checkpoint keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VersionImage {
+pub struct CheckpointVersion {
     /// The transaction.
     pub timestamp: Timestamp,
     /// When it was installed.
@@ -57,57 +57,57 @@ pub struct VersionImage {
 
 impl Staged {
     /// The changes, to be logged.
-    pub fn images(&self) -> Vec<ChangeImage> {
-        let image = |change: &Change| ChangeImage {
+    pub fn logged_changes(&self) -> Vec<LoggedChange> {
+        let logged = |change: &Change| LoggedChange {
             table: change.table(),
             key: change.key().clone(),
             row: change.row().cloned(),
             assigned: change.assigned,
         };
-        self.changes().iter().map(image).collect()
+        self.changes().iter().map(logged).collect()
     }
 }
 
 /// Recovery. None of this is for a store that transactions run on.
 impl Store {
     /// What was logged, staged again: install it when its commit's turn has come.
-    pub fn restage(&self, images: Vec<ChangeImage>) -> Staged {
-        let change = |image: ChangeImage| {
-            let place = self.tables[image.table.index()].items.seek(&image.key);
+    pub fn restage(&self, logged: Vec<LoggedChange>) -> Staged {
+        let change = |logged: LoggedChange| {
+            let place = self.tables[logged.table.index()].items.seek(&logged.key);
             Change {
                 place,
-                table: image.table,
-                key: image.key,
-                row: image.row,
-                assigned: image.assigned,
+                table: logged.table,
+                key: logged.key,
+                row: logged.row,
+                assigned: logged.assigned,
                 replaces: None,
                 overwrites: false,
-                contested: true,
+                late_writes_possible: true,
             }
         };
         Staged {
-            changes: images.into_iter().map(change).collect(),
+            changes: logged.into_iter().map(change).collect(),
         }
     }
 
     /// Installs a logged commit again, at the next sequence, and drops what it supersedes: who follows a
     /// log answers no reads, and who has come back by one refuses every snapshot of before
-    /// ([`Store::forget_snapshots`]). What [`Store::hold_back`] asks for stays; `late` is as in
-    /// [`Store::forget_past`].
+    /// ([`Store::invalidate_snapshots`]). What [`Store::hold_horizon`] asks for stays; `late` is as in
+    /// [`Store::discard_history`].
     pub fn redo(
         &mut self,
         timestamp: Timestamp,
-        images: Vec<ChangeImage>,
+        logged: Vec<LoggedChange>,
         late: Timestamp,
     ) -> CommitSequence {
-        self.forget_past(late);
-        let staged = self.restage(images);
+        self.discard_history(late);
+        let staged = self.restage(logged);
         let sequence = self.install(Ticks::default(), timestamp, staged);
         self.drop_superseded();
         sequence
     }
 
-    /// Drops every superseded version that [`Store::hold_back`] does not ask for, however young.
+    /// Drops every superseded version that [`Store::hold_horizon`] does not ask for, however young.
     pub fn drop_superseded(&mut self) {
         self.collector.trim.decide(self.last);
         self.collect(Ticks::default(), usize::MAX);
@@ -131,7 +131,7 @@ impl Store {
 
     /// Up to `count` items of a table with keys above `after`, in order: all of a table, from
     /// `None` on, is what a checkpoint keeps of it.
-    pub fn export(&self, table: TableId, after: Option<&Key>, count: usize) -> Vec<ItemImage> {
+    pub fn export(&self, table: TableId, after: Option<&Key>, count: usize) -> Vec<CheckpointItem> {
         let held = &self.tables[table.index()];
         let items = &held.items;
         let start = after.cloned().unwrap_or_else(Key::empty);
@@ -139,9 +139,9 @@ impl Store {
         from.filter(|(key, _)| after.is_none_or(|after| *key > after))
             .take(count)
             .map(|(key, item)| {
-                let mut versions: Vec<VersionImage> = item
+                let mut versions: Vec<CheckpointVersion> = item
                     .versions()
-                    .map(|version| VersionImage {
+                    .map(|version| CheckpointVersion {
                         timestamp: version.timestamp,
                         sequence: version.sequence,
                         row: version.row.clone(),
@@ -151,7 +151,7 @@ impl Store {
                 versions.reverse();
                 let writers = held.writers.as_ref();
                 let writers = writers.map_or(&[][..], |writers| writers.of(key));
-                ItemImage {
+                CheckpointItem {
                     key: key.clone(),
                     versions,
                     writers: writers.to_vec(),
@@ -164,8 +164,8 @@ impl Store {
     ///
     /// # Panics
     /// When an item is there already, or has no version.
-    pub fn import(&mut self, table: TableId, items: Vec<ItemImage>) {
-        for ItemImage {
+    pub fn import(&mut self, table: TableId, items: Vec<CheckpointItem>) {
+        for CheckpointItem {
             key,
             versions,
             writers,
@@ -175,16 +175,16 @@ impl Store {
             let newest = writers.iter().map(|(timestamp, _)| *timestamp).max();
             let mut timestamp_max = Timestamp::ZERO;
             let mut queue = last > 0;
-            for (number, image) in versions.into_iter().enumerate() {
-                timestamp_max = timestamp_max.max(image.timestamp);
-                held.newest_time = held.newest_time.max(image.timestamp);
-                queue |= number == last && image.row.is_none();
+            for (number, kept) in versions.into_iter().enumerate() {
+                timestamp_max = timestamp_max.max(kept.timestamp);
+                held.newest_time = held.newest_time.max(kept.timestamp);
+                queue |= number == last && kept.row.is_none();
                 let version = Version {
-                    timestamp: image.timestamp,
+                    timestamp: kept.timestamp,
                     timestamp_max,
-                    sequence: image.sequence,
-                    row: image.row,
-                    assigned: image.assigned,
+                    sequence: kept.sequence,
+                    row: kept.row,
+                    assigned: kept.assigned,
                     older: None,
                 };
                 let row = version.row.clone();
@@ -227,7 +227,7 @@ impl Store {
                     key,
                     position: None,
                 };
-                self.collector.put(held.keeps_past, queued);
+                self.collector.put(held.retains_history, queued);
             }
         }
     }
@@ -236,16 +236,16 @@ impl Store {
     /// read. Nothing below `last` can be read any more: whoever had a snapshot is asked again.
     pub fn finish_import(&mut self, last: CommitSequence) {
         self.last = last;
-        self.forget_snapshots();
+        self.invalidate_snapshots();
         self.collector.sort();
     }
 
     /// Refuses every snapshot older than the newest commit from now on, and every guard that was
     /// read in one.
-    pub fn forget_snapshots(&mut self) {
+    pub fn invalidate_snapshots(&mut self) {
         for table in &mut self.tables {
             table.raise_floor((self.last, table.newest_time));
         }
-        self.collector.trim.forget_snapshots(self.last);
+        self.collector.trim.invalidate_snapshots(self.last);
     }
 }

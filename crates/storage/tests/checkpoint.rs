@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "each test binary uses a part")]
 mod support;
 
-use anabranch_storage::{ChangeImage, CommitSequence, SlotValues, Store, StoreSettings};
+use anabranch_storage::{CommitSequence, LoggedChange, SlotValues, Store, StoreSettings};
 use anabranch_types::{
     Effect, Fetched, IndexId, Key, KeyRange, NodeId, Read, TableId, Ticks, Timestamp, Value,
 };
@@ -103,7 +103,7 @@ proptest! {
     ) {
         let mut store = Store::new(&schema(), StoreSettings::default());
         let mut back = imported(&store);
-        let mut logged: Vec<(Timestamp, Vec<ChangeImage>)> = Vec::new();
+        let mut logged: Vec<(Timestamp, Vec<LoggedChange>)> = Vec::new();
         for (at, step) in (0u64..).zip(&steps) {
             if at as usize == checkpoint_at {
                 back = imported(&store);
@@ -115,10 +115,10 @@ proptest! {
             let mut slots = SlotValues::default();
             let staged = store.stage(timestamp, vec![effect(step)], &mut slots, &Programs(schema()));
             let Ok(staged) = staged else { continue };
-            logged.push((timestamp, staged.images()));
+            logged.push((timestamp, staged.logged_changes()));
             if step.forget {
-                store.hold_back(Some(CommitSequence::LOADED));
-                store.forget_past(Timestamp::ZERO);
+                store.hold_horizon(Some(CommitSequence::LOADED));
+                store.discard_history(Timestamp::ZERO);
             }
             store.install(now, timestamp, staged);
             store.collect(now, 2);
@@ -129,7 +129,7 @@ proptest! {
         // Nothing holds back, so nothing is kept but the newest rows, those of the checkpoint among them.
         back.drop_superseded();
         prop_assert_eq!(back.versions(), back.rows(TABLE));
-        back.forget_snapshots();
+        back.invalidate_snapshots();
         prop_assert_eq!(back.last(), store.last());
         prop_assert_eq!(format!("{:?}", rows(&back)), format!("{:?}", rows(&store)));
         prop_assert_eq!(back.rows(TABLE), store.rows(TABLE));
