@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{
-    Beginning, CallError, DurableNode, DurableOptions, Node, NodeOptions, Outcome,
+    CallError, DurableNode, DurableOptions, Node, NodeOptions, NodeStart, Outcome,
     PlannedApplication,
 };
 use anabranch_history::record::Header;
@@ -376,10 +376,11 @@ where
             let options = NodeOptions {
                 declares: choice.takes_locks(),
                 records,
-                life,
+                incarnation: life,
                 ..NodeOptions::default()
             };
-            Node::new(id, PartitionId(id.0), planned, protocol, options).numbering_after(&numbers)
+            Node::new(id, PartitionId(id.0), planned, protocol, options)
+                .with_sequence_starts(&numbers)
         }
     };
     let ids = (0..stores.len() as u16).map(NodeId);
@@ -403,8 +404,8 @@ where
             let empty = loaded.as_ref().map(Store::emptied);
             let protocol = |beginning| {
                 let store = match beginning {
-                    Beginning::New => loaded.take(),
-                    Beginning::Recovered => empty.clone(),
+                    NodeStart::New => loaded.take(),
+                    NodeStart::Recovered => empty.clone(),
                 };
                 make(id, store.expect("a store is taken once"))
             };

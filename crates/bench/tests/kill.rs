@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use anabranch_bench::application;
 use anabranch_engine::{
-    Beginning, DurableNode, DurableOptions, Node, NodeOptions, PlannedApplication,
+    DurableNode, DurableOptions, Node, NodeOptions, NodeStart, PlannedApplication,
 };
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
 use anabranch_protocol::ramp::{RampNode, RampOptions};
@@ -115,7 +115,7 @@ fn start<P: Killed>(planned: &Arc<PlannedApplication>, folder: &Path) -> Cluster
         let (planned, data, topology) = (Arc::clone(planned), data.clone(), Arc::clone(&topology));
         move |now| {
             let disk = data.disk(id).map_err(LogError::Media)?;
-            let protocol = |_: Beginning| P::make(id, Arc::clone(&topology), &planned);
+            let protocol = |_: NodeStart| P::make(id, Arc::clone(&topology), &planned);
             // Small, so that checkpoints and new segments come often.
             let options = DurableOptions {
                 log: LogOptions {
@@ -125,7 +125,7 @@ fn start<P: Killed>(planned: &Arc<PlannedApplication>, folder: &Path) -> Cluster
             };
             DurableNode::open(disk, options, now, protocol, |protocol, life| {
                 let options = NodeOptions {
-                    life,
+                    incarnation: life,
                     ..NodeOptions::default()
                 };
                 Node::new(

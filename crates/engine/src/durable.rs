@@ -1,49 +1,38 @@
 //! A node with its log: output commit, group commit, checkpoints, recovery.
 //!
-//! A [`DurableNode`] drives a [`Node`] whose protocol keeps records. What a batch of steps has said
-//! is withheld until the batch's forced records are durable (`docs/protocols/durability.md`);
-//! meanwhile the node goes on, so one sync makes many batches durable. The simulator and the
-//! embedded cluster drive it alike:
+//! A [`DurableNode`] drives a [`Node`] whose protocol keeps records. The output of a batch of steps is
+//! held until the batch's forced records are durable (`docs/protocols/durability.md`). The node goes
+//! on meanwhile, so one sync makes many batches durable. The simulator and the embedded cluster drive
+//! it alike:
 //!
-//! 1. [`DurableNode::open`] makes a new node, or one that comes back;
+//! 1. [`DurableNode::open`] makes a new node, or recovers one from its log;
 //! 2. any number of [`DurableNode::step`]s, then [`DurableNode::flush`];
-//! 3. when [`DurableNode::begin_sync`] says that something waits: sync, and
-//!    [`DurableNode::end_sync`]; what has become free comes out;
+//! 3. when [`DurableNode::begin_sync`] returns a position: sync, then [`DurableNode::end_sync`], which
+//!    releases the output that waited for it;
 //! 4. between batches, [`DurableNode::checkpoint_if_due`].
 //!
-//! An error of the disk is final: the node has to be dropped, as if it had crashed.
+//! A disk error is final: drop the node, as if it had crashed.
 
 use std::fmt;
 
 use anabranch_protocol::link::Incarnation;
-use anabranch_protocol::{Durable, NoRecords, Record};
+use anabranch_protocol::{Durable, NoRecords};
 use anabranch_storage::log::Sink;
 use anabranch_storage::{Log, LogError, LogOptions, LogPosition, Media, Opened};
-use anabranch_types::{ColumnIndex, TableId, Ticks};
-use serde::{Deserialize, Serialize};
+use anabranch_types::Ticks;
 
-use crate::image::{self, Image};
+use crate::log_record::NodeRecord;
 use crate::node::{Node, NodeInput, NodeOutbox};
+use crate::output_commit::HeldOutput;
 use crate::sequence::SequenceStarts;
-use crate::withheld::Withheld;
+use crate::state::{self, NodeState};
 
-/// What a node's log holds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum NodeRecord {
-    /// The node's life begins.
-    Life(u64),
-    /// What its protocol has done.
-    Protocol(Record),
-    /// Numbers of an identity column may have been drawn up to here.
-    Numbers(TableId, ColumnIndex, i64),
-}
-
-/// How a durable node behaves.
+/// Options of a durable node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurableOptions {
-    /// Its log.
+    /// Options of its log.
     pub log: LogOptions,
-    /// After how many bytes of log a checkpoint is due.
+    /// A checkpoint is due after this many bytes of log.
     pub checkpoint_bytes: u64,
 }
 
@@ -57,13 +46,13 @@ impl Default for DurableOptions {
     }
 }
 
-/// Why a node cannot be made durable, or cannot come back.
+/// Why a node cannot be made durable or recovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DurableError {
     /// Its protocol keeps no records.
     NoRecords(NoRecords),
-    /// Its log or disk has failed.
+    /// Its log or disk failed.
     Log(LogError),
 }
 
@@ -84,23 +73,23 @@ impl From<LogError> for DurableError {
     }
 }
 
-/// How a node begins its life.
+/// Whether a node starts with loaded rows or recovers from its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beginning {
-    /// For the first time: its store is to hold what was loaded.
+pub enum NodeStart {
+    /// A first start: the store has to hold the loaded rows.
     New,
-    /// Again: its store is to be empty, and is filled from the log.
+    /// A recovery: the store has to be empty, and is filled from the log.
     Recovered,
 }
 
-/// What a durable node has counted.
+/// Counters of a durable node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DurableCounters {
-    /// Records written, checkpoints' not among them.
+    /// Records logged, without those of checkpoints.
     pub records: u64,
-    /// Syncs that have ended.
+    /// Syncs completed.
     pub syncs: u64,
-    /// Checkpoints.
+    /// Checkpoints written.
     pub checkpoints: u64,
 }
 
@@ -109,14 +98,14 @@ pub struct DurableNode<P: Durable, D> {
     node: Node<P>,
     log: Log<D>,
     options: DurableOptions,
-    life: Incarnation,
-    /// What was written down of identity columns.
+    incarnation: Incarnation,
+    /// The logged bounds of identity columns.
     numbers: SequenceStarts,
     opened: Opened,
-    /// Of the current batch.
+    /// The output of the current batch.
     out: NodeOutbox<P::Message>,
-    /// What waits for the log: up to where it has to be durable.
-    withheld: Withheld<LogPosition, P::Message>,
+    /// Output that waits for the log to be durable up to a position.
+    held: HeldOutput<LogPosition, P::Message>,
     /// The end of the last frame with a forced record.
     forced: LogPosition,
     syncing: bool,
@@ -124,53 +113,52 @@ pub struct DurableNode<P: Durable, D> {
 }
 
 impl<P: Durable, D: Media> DurableNode<P, D> {
-    /// Opens the log on a disk. `protocol` makes the node's protocol, `node` the node over it in
-    /// this life; the protocol of a node that comes back says what it has to before anything else:
-    /// [`DurableNode::flush`] next.
+    /// Opens the log on a disk. `protocol` makes the node's protocol, `node` the node over it in this
+    /// incarnation. Call [`DurableNode::flush`] next: a recovered protocol may have output already.
     ///
     /// # Errors
-    /// When the protocol keeps no records, the disk fails, or what is on it is damaged.
+    /// When the protocol keeps no records, the disk fails, or its files are damaged.
     pub fn open(
         media: D,
         options: DurableOptions,
         now: Ticks,
-        mut protocol: impl FnMut(Beginning) -> P,
+        mut protocol: impl FnMut(NodeStart) -> P,
         node: impl FnOnce(P, Incarnation) -> Node<P>,
     ) -> Result<DurableNode<P, D>, DurableError> {
-        let mut rebuilt: Option<Image<P>> = None;
+        let mut recovered: Option<NodeState<P>> = None;
         let mut refused = None;
         let (mut log, opened) = Log::open(media, options.log, &mut |record| {
-            let image = match &mut rebuilt {
-                Some(image) => image,
-                none => match Image::new(protocol(Beginning::Recovered)) {
-                    Ok(image) => none.insert(image),
+            let state = match &mut recovered {
+                Some(state) => state,
+                none => match NodeState::new(protocol(NodeStart::Recovered)) {
+                    Ok(state) => none.insert(state),
                     Err(error) => {
                         refused = Some(error);
                         return Err(error.to_string());
                     }
                 },
             };
-            image.replay(record)
+            state.replay(record)
         })
         .map_err(|error| refused.map_or(DurableError::Log(error), DurableError::NoRecords))?;
-        let rebuilt = match rebuilt {
-            Some(rebuilt) => rebuilt,
-            None => Image::new(protocol(Beginning::New)).map_err(DurableError::NoRecords)?,
+        let recovered = match recovered {
+            Some(recovered) => recovered,
+            None => NodeState::new(protocol(NodeStart::New)).map_err(DurableError::NoRecords)?,
         };
-        let Image {
+        let NodeState {
             protocol: made,
             mut numbers,
-            life,
-        } = rebuilt;
-        let life = Incarnation(life).next();
-        let node = node(made, life).numbering_after(&numbers);
+            incarnation,
+        } = recovered;
+        let incarnation = Incarnation(incarnation).next();
+        let node = node(made, incarnation).with_sequence_starts(&numbers);
         if opened.is_new {
             for (table, column, bound) in node.passed_bounds() {
                 numbers.include(table, column, bound);
             }
-            write_checkpoint(&mut log, life, &numbers, node.protocol())?;
+            write_checkpoint(&mut log, incarnation, &numbers, node.protocol())?;
         } else {
-            log.append(&[NodeRecord::Life(life.0)])?;
+            log.append(&[NodeRecord::Incarnation(incarnation.0)])?;
             let until = log.begin_sync();
             log.end_sync(until)?;
         }
@@ -180,10 +168,10 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
             forced: log.durable(),
             log,
             options,
-            life,
+            incarnation,
             opened,
             out: NodeOutbox::default(),
-            withheld: Withheld::default(),
+            held: HeldOutput::default(),
             syncing: false,
             counters: DurableCounters::default(),
         };
@@ -198,62 +186,62 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
         &self.node
     }
 
-    /// The node, for its driver to look at between two steps.
+    /// The node, for its driver between two steps.
     pub fn node_mut(&mut self) -> &mut Node<P> {
         &mut self.node
     }
 
-    /// Which life this is.
-    pub fn life(&self) -> Incarnation {
-        self.life
+    /// The node's incarnation.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
     }
 
-    /// What opening the log has found.
+    /// What opening the log found.
     pub fn opened(&self) -> Opened {
         self.opened
     }
 
-    /// What has been counted.
+    /// Its counters.
     pub fn counters(&self) -> DurableCounters {
         self.counters
     }
 
-    /// Its disk, to order its faults.
+    /// Its disk, for injecting faults.
     pub fn media_mut(&mut self) -> &mut D {
         self.log.media_mut()
     }
 
-    /// What a crash leaves.
+    /// The disk alone: what a crash leaves.
     pub fn into_media(self) -> D {
         self.log.into_media()
     }
 
-    /// The node, when it is needed no more.
+    /// The node, without its log.
     pub fn into_node(self) -> Node<P> {
         self.node
     }
 
-    /// Takes one input; what follows from it comes out of [`DurableNode::flush`] or later.
+    /// Takes one input. Its output comes out of [`DurableNode::flush`] or later.
     pub fn step(&mut self, now: Ticks, input: NodeInput<P::Message>) {
         if let NodeInput::Restarted { node } = &input {
-            // What waits was meant for the dead.
-            self.withheld.forget(*node);
+            // Held messages are addressed to the former incarnation.
+            self.held.forget(*node);
             self.out.messages.retain(|(to, _)| to != node);
         }
         self.node.step(now, input, &mut self.out);
     }
 
-    /// Whether something that the node has said waits for the log.
-    pub fn is_withholding(&self) -> bool {
-        !self.withheld.is_empty()
+    /// Whether output waits for the log.
+    pub fn holds_output(&self) -> bool {
+        !self.held.is_empty()
     }
 
-    /// Ends a batch: writes its records, and lets out what does not have to wait.
+    /// Ends a batch: logs its records, and releases output that does not have to wait.
     ///
     /// # Errors
     /// When the disk fails.
     pub fn flush(&mut self, out: &mut NodeOutbox<P::Message>) -> Result<(), LogError> {
-        let written = image::take_records(&self.node, &mut self.numbers, &mut self.out);
+        let written = state::take_records(&self.node, &mut self.numbers, &mut self.out);
         if let Some((records, forced)) = written {
             self.counters.records += records.len() as u64;
             self.log.append(&records)?;
@@ -262,7 +250,7 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
             }
         }
         if self.forced > self.log.durable() {
-            self.withheld.push(self.forced, &mut self.out);
+            self.held.push(self.forced, &mut self.out);
             return Ok(());
         }
         self.release(out);
@@ -272,8 +260,8 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
         Ok(())
     }
 
-    /// Whether a sync has to begin: what it will have made durable when it ends. None while
-    /// another is under way, or nothing waits.
+    /// Begins a sync and returns the position that it makes durable. `None` while another is under way,
+    /// or if nothing waits.
     pub fn begin_sync(&mut self) -> Option<LogPosition> {
         if self.syncing || self.forced <= self.log.durable() {
             return None;
@@ -282,7 +270,7 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
         Some(self.log.begin_sync())
     }
 
-    /// A sync ends: what waited for it comes out.
+    /// Ends a sync and releases the output that waited for it.
     ///
     /// # Errors
     /// When the disk fails.
@@ -300,11 +288,11 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
 
     fn release(&mut self, out: &mut NodeOutbox<P::Message>) {
         let durable = self.log.durable();
-        self.withheld.release(|until| *until <= durable, out);
+        self.held.release(|until| *until <= durable, out);
     }
 
-    /// Writes a checkpoint if so much has been logged since the last one. After a flush. True if
-    /// there was one; then nothing waits any more, and what has waited comes out.
+    /// Writes a checkpoint if one is due; call it after a flush. Returns whether it wrote one: then no
+    /// output waits any more.
     ///
     /// # Errors
     /// When the disk fails.
@@ -318,7 +306,7 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
         debug_assert!(self.out.records.is_empty(), "a checkpoint follows a flush");
         write_checkpoint(
             &mut self.log,
-            self.life,
+            self.incarnation,
             &self.numbers,
             self.node.protocol(),
         )?;
@@ -330,11 +318,11 @@ impl<P: Durable, D: Media> DurableNode<P, D> {
 
 fn write_checkpoint<P: Durable, D: Media>(
     log: &mut Log<D>,
-    life: Incarnation,
+    incarnation: Incarnation,
     numbers: &SequenceStarts,
     protocol: &P,
 ) -> Result<(), LogError> {
     log.checkpoint(&mut |sink: &mut Sink<'_, NodeRecord>| {
-        image::write(life, numbers, protocol, sink);
+        state::write_checkpoint(incarnation, numbers, protocol, sink);
     })
 }

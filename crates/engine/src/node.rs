@@ -47,7 +47,7 @@ pub struct NodeOptions {
     /// What [`Ticks`] 0 is in microseconds since 2000-01-01 00:00:00 UTC, for `now()`.
     pub epoch_micros: i64,
     /// Which life of the node this is: names of transactions begin with it.
-    pub life: Incarnation,
+    pub incarnation: Incarnation,
     /// Whether each attempt leaves an [`AttemptRecord`] in [`NodeOutbox::attempts`].
     pub records: bool,
 }
@@ -60,7 +60,7 @@ impl Default for NodeOptions {
             attempts_max: 1_000,
             limits: TransactionLimits::default(),
             epoch_micros: 0,
-            life: Incarnation::FIRST,
+            incarnation: Incarnation::FIRST,
             records: false,
         }
     }
@@ -115,7 +115,7 @@ impl<M> Default for NodeOutbox<M> {
 
 impl<M> NodeOutbox<M> {
     /// Whether anything is to leave the node, records not counted.
-    pub fn says_something(&self) -> bool {
+    pub fn has_output(&self) -> bool {
         !(self.messages.is_empty() && self.outcomes.is_empty() && self.attempts.is_empty())
     }
 }
@@ -270,7 +270,7 @@ impl<P: Protocol> Node<P> {
             waiting: FxHashMap::default(),
             alarms: BinaryHeap::new(),
             // A life's transactions have names of their own.
-            next_sequence: options.life.0.saturating_sub(1) << LIFE_SHIFT,
+            next_sequence: options.incarnation.0.saturating_sub(1) << INCARNATION_SHIFT,
             next_alarm: 0,
             probe: ActivityProbe::default(),
             steps: 0,
@@ -281,7 +281,7 @@ impl<P: Protocol> Node<P> {
     /// The same node, giving identity and serial columns only numbers above what the cluster's
     /// tables hold.
     #[must_use]
-    pub fn numbering_after(self, starts: &SequenceStarts) -> Node<P> {
+    pub fn with_sequence_starts(self, starts: &SequenceStarts) -> Node<P> {
         self.sequences.start_after(starts);
         self
     }
@@ -751,7 +751,7 @@ impl<P: Durable> Node<P> {
 
 /// A transaction's number has so many bits below those of the node's life: enough for 68 thousand
 /// million attempts in each of 4,096 lives, in the 48 bits that a unique number leaves for it.
-const LIFE_SHIFT: u32 = 36;
+const INCARNATION_SHIFT: u32 = 36;
 
 /// Appends all of `from` to `to`.
 fn hand_on<T>(from: &mut Vec<T>, to: &mut Vec<T>) {

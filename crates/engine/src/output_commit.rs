@@ -1,7 +1,7 @@
-//! What a node has said and may not leave yet, in the order in which it was said.
+//! Output commit: a node's output is held until the log records before it are durable.
 //!
-//! A node with a log waits for its disk, one with replicas for a majority of them: what is waited for
-//! is the driver's business ([`crate::durable`], [`crate::replica`]).
+//! The queue keeps the order of the output. The driver decides what "durable" means: a node with a log
+//! waits for its disk ([`crate::durable`]), a replicated node for a majority ([`crate::replica`]).
 
 use std::collections::VecDeque;
 
@@ -9,54 +9,57 @@ use anabranch_types::NodeId;
 
 use crate::node::NodeOutbox;
 
-/// Outboxes, each with what it waits for.
+/// Held outboxes in order, each with the condition `C` that releases it.
 #[derive(Debug)]
-pub(crate) struct Withheld<U, M> {
-    queue: VecDeque<(U, NodeOutbox<M>)>,
+pub(crate) struct HeldOutput<C, M> {
+    queue: VecDeque<(C, NodeOutbox<M>)>,
 }
 
-impl<U, M> Default for Withheld<U, M> {
+impl<C, M> Default for HeldOutput<C, M> {
     fn default() -> Self {
-        Withheld {
+        HeldOutput {
             queue: VecDeque::new(),
         }
     }
 }
 
-impl<U, M> Withheld<U, M> {
-    /// Whether nothing waits.
+impl<C, M> HeldOutput<C, M> {
+    /// Whether no output is held.
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Withholds what has been said, if anything was.
-    pub(crate) fn push(&mut self, until: U, said: &mut NodeOutbox<M>) {
-        if said.says_something() {
-            let kept = NodeOutbox {
+    /// Takes messages, outcomes and attempts out of `output` and holds them, if there are any.
+    pub(crate) fn push(&mut self, condition: C, output: &mut NodeOutbox<M>) {
+        if output.has_output() {
+            let held = NodeOutbox {
                 records: Vec::new(),
-                messages: std::mem::take(&mut said.messages),
-                outcomes: std::mem::take(&mut said.outcomes),
-                attempts: std::mem::take(&mut said.attempts),
+                messages: std::mem::take(&mut output.messages),
+                outcomes: std::mem::take(&mut output.outcomes),
+                attempts: std::mem::take(&mut output.attempts),
             };
-            self.queue.push_back((until, kept));
+            self.queue.push_back((condition, held));
         }
     }
 
-    /// Lets out what waits no more, up to the first that does.
-    pub(crate) fn release(&mut self, free: impl Fn(&U) -> bool, out: &mut NodeOutbox<M>) {
-        while self.queue.front().is_some_and(|(until, _)| free(until))
-            && let Some((_, said)) = self.queue.pop_front()
+    /// Moves output to `out`, in order, up to the first entry whose condition is not met.
+    pub(crate) fn release(&mut self, is_met: impl Fn(&C) -> bool, out: &mut NodeOutbox<M>) {
+        while self
+            .queue
+            .front()
+            .is_some_and(|(condition, _)| is_met(condition))
+            && let Some((_, held)) = self.queue.pop_front()
         {
-            out.messages.extend(said.messages);
-            out.outcomes.extend(said.outcomes);
-            out.attempts.extend(said.attempts);
+            out.messages.extend(held.messages);
+            out.outcomes.extend(held.outcomes);
+            out.attempts.extend(held.attempts);
         }
     }
 
-    /// Drops messages to a node that has come back: they were meant for the dead.
+    /// Drops held messages to a restarted node: they are addressed to its former incarnation.
     pub(crate) fn forget(&mut self, node: NodeId) {
-        for (_, said) in &mut self.queue {
-            said.messages.retain(|(to, _)| *to != node);
+        for (_, held) in &mut self.queue {
+            held.messages.retain(|(to, _)| *to != node);
         }
     }
 }

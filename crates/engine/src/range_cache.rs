@@ -1,79 +1,80 @@
-//! What other partitions have answered to a transaction's reads of ranges.
+//! A transaction's cache of the ranges that it has read at other partitions.
 //!
-//! Procedures look among rows first (how many customers bear this name?) and then again at one of
-//! them. To another partition that would be a round more for what is known; and in the meantime the
-//! snapshot there has grown old, so that the owner would have to keep the past of the whole table
-//! (`docs/protocols/ramp.md`, *Whose past is kept*). What is read in one snapshot is the same each
-//! time: so it is asked for once.
+//! Procedures often read a range first (how many customers have this name?) and one of its rows next.
+//! At another partition the second read would cost a round for rows that are known already. Its snapshot
+//! would also be older by then, so the owner would have to retain the version history of the whole table
+//! (`docs/protocols/ramp.md`). All reads in one snapshot return the same rows, so each range is
+//! requested once.
 //!
-//! Not here: the own partition, to which a read is a function call; reads of points, which hardly
-//! anybody repeats; reads that are guards or take locks for a write, which the protocol has to see.
+//! Not cached: reads at the own partition, which are function calls; point reads, which procedures
+//! rarely repeat; guards and reads that lock for a write, because the protocol has to see them.
 
 use anabranch_types::{Fetched, Key, Read, Row};
 
-/// Ranges with more rows are not kept.
+/// Ranges with more rows are not cached.
 const ROWS_MAX: usize = 16;
 
-/// Answers, without the transaction's own writes.
+/// Cached ranges, without the transaction's own writes.
 #[derive(Debug, Default)]
-pub(crate) struct Answers {
-    ranges: Vec<Range>,
+pub(crate) struct RangeCache {
+    ranges: Vec<CachedRange>,
 }
 
 #[derive(Debug)]
-struct Range {
-    /// What was asked, but for how many rows.
-    asked: Read,
-    /// How many rows at most.
+struct CachedRange {
+    /// The read, without its limit.
+    read: Read,
+    /// The read's limit, in rows.
     limit: Option<u32>,
     rows: Vec<(Key, Row)>,
 }
 
-impl Answers {
-    /// Keeps an answer, if it is worth that.
-    pub(crate) fn keep(&mut self, read: Read, answer: &Fetched) {
-        if let (Some((asked, limit)), Fetched::Range(rows)) = (unlimited(read), answer)
+impl RangeCache {
+    /// Caches the answer to a range read, unless it has more than [`ROWS_MAX`] rows.
+    pub(crate) fn insert(&mut self, read: Read, answer: &Fetched) {
+        if let (Some((read, limit)), Fetched::Range(rows)) = (without_limit(read), answer)
             && rows.len() <= ROWS_MAX
         {
             let rows = rows.clone();
-            self.ranges.push(Range { asked, limit, rows });
+            self.ranges.push(CachedRange { read, limit, rows });
         }
     }
 
-    /// The answers to all of these reads, if they are known.
-    pub(crate) fn to_all(&self, reads: &[Read]) -> Option<Vec<Fetched>> {
+    /// The answers to all of these reads; `None` unless every one is cached.
+    pub(crate) fn get_all(&self, reads: &[Read]) -> Option<Vec<Fetched>> {
         if self.ranges.is_empty() {
             return None;
         }
-        reads.iter().map(|read| self.to(read)).collect()
+        reads.iter().map(|read| self.get(read)).collect()
     }
 
-    fn to(&self, read: &Read) -> Option<Fetched> {
+    fn get(&self, read: &Read) -> Option<Fetched> {
         match read {
             Read::Point { table, key } => {
                 let of_table = self
                     .ranges
                     .iter()
-                    .filter(|kept| kept.asked.table() == *table);
-                let mut rows = of_table.flat_map(|kept| &kept.rows);
+                    .filter(|cached| cached.read.table() == *table);
+                let mut rows = of_table.flat_map(|cached| &cached.rows);
                 let (_, row) = rows.find(|(of, _)| of == key)?;
                 Some(Fetched::Point(Some(row.clone())))
             }
             Read::Range { .. } => {
-                let (asked, limit) = unlimited(read.clone())?;
-                let mut known = self.ranges.iter();
-                let kept = known.find(|kept| kept.asked == asked && kept.reaches(limit))?;
+                let (read, limit) = without_limit(read.clone())?;
+                let mut ranges = self.ranges.iter();
+                let cached =
+                    ranges.find(|cached| cached.read == read && cached.covers_limit(limit))?;
                 let most = limit.map_or(usize::MAX, |limit| limit as usize);
                 Some(Fetched::Range(
-                    kept.rows.iter().take(most).cloned().collect(),
+                    cached.rows.iter().take(most).cloned().collect(),
                 ))
             }
         }
     }
 }
 
-/// The read of a range without its limit, and the limit; `None` for a point.
-fn unlimited(mut read: Read) -> Option<(Read, Option<u32>)> {
+/// A range read without its limit, and the limit; `None` for a point.
+fn without_limit(mut read: Read) -> Option<(Read, Option<u32>)> {
     match &mut read {
         Read::Point { .. } => None,
         Read::Range { limit, .. } => {
@@ -83,12 +84,12 @@ fn unlimited(mut read: Read) -> Option<(Read, Option<u32>)> {
     }
 }
 
-impl Range {
-    /// Whether it has so many rows, or all that there are.
-    fn reaches(&self, limit: Option<u32>) -> bool {
+impl CachedRange {
+    /// Whether the cached rows answer a read with this limit.
+    fn covers_limit(&self, limit: Option<u32>) -> bool {
         match (self.limit, limit) {
             (None, _) => true,
-            (Some(kept), Some(wanted)) => wanted <= kept,
+            (Some(cached), Some(requested)) => requested <= cached,
             (Some(_), None) => false,
         }
     }

@@ -1,42 +1,45 @@
-//! What a log rebuilds: a node's protocol with its store, and what the node knows beside it.
+//! A node's durable state: its protocol with the store, its sequences, its incarnation.
+//!
+//! Recovery rebuilds it from the log, and a backup keeps it up to date with its primary's log. A
+//! checkpoint is the list of records that rebuilds it.
 
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::{Durable, NoRecords, Protocol, Record};
 
-use crate::durable::NodeRecord;
+use crate::log_record::NodeRecord;
 use crate::node::{Node, NodeOutbox};
 use crate::sequence::SequenceStarts;
 
-/// A node that does not run. See the module.
-pub(crate) struct Image<P> {
+/// The durable state of a node that does not run.
+pub(crate) struct NodeState<P> {
     pub(crate) protocol: P,
-    /// What was written down of identity columns.
+    /// The logged bounds of identity columns.
     pub(crate) numbers: SequenceStarts,
-    /// Its last life.
-    pub(crate) life: u64,
+    /// The highest incarnation logged; 0 before the first.
+    pub(crate) incarnation: u64,
 }
 
-impl<P: Durable> Image<P> {
-    /// An image that nothing has been replayed into.
+impl<P: Durable> NodeState<P> {
+    /// A state that no record has been replayed into.
     ///
     /// # Errors
     /// When the protocol keeps no records.
-    pub(crate) fn new(mut protocol: P) -> Result<Image<P>, NoRecords> {
+    pub(crate) fn new(mut protocol: P) -> Result<NodeState<P>, NoRecords> {
         protocol.keep_records()?;
-        Ok(Image {
+        Ok(NodeState {
             protocol,
             numbers: SequenceStarts::default(),
-            life: 0,
+            incarnation: 0,
         })
     }
 
-    /// Does again what a record says was done.
+    /// Applies one record.
     ///
     /// # Errors
-    /// When the protocol cannot.
+    /// When the protocol cannot apply it.
     pub(crate) fn replay(&mut self, record: NodeRecord) -> Result<(), String> {
         match record {
-            NodeRecord::Life(number) => self.life = self.life.max(number),
+            NodeRecord::Incarnation(number) => self.incarnation = self.incarnation.max(number),
             NodeRecord::Numbers(table, column, bound) => {
                 self.numbers.include(table, column, bound);
             }
@@ -48,38 +51,40 @@ impl<P: Durable> Image<P> {
         Ok(())
     }
 
-    /// Hands over records that rebuild it.
+    /// Passes to `sink` the records that rebuild this state.
     pub(crate) fn write(&self, sink: &mut dyn FnMut(NodeRecord)) {
-        write(Incarnation(self.life), &self.numbers, &self.protocol, sink);
+        let incarnation = Incarnation(self.incarnation);
+        write_checkpoint(incarnation, &self.numbers, &self.protocol, sink);
     }
 }
 
-/// Hands over records that rebuild a node that is in this life.
-pub(crate) fn write<P: Durable>(
-    life: Incarnation,
+/// Passes to `sink` the records that rebuild the state of a node in this incarnation.
+pub(crate) fn write_checkpoint<P: Durable>(
+    incarnation: Incarnation,
     numbers: &SequenceStarts,
     protocol: &P,
     sink: &mut dyn FnMut(NodeRecord),
 ) {
-    sink(NodeRecord::Life(life.0));
+    sink(NodeRecord::Incarnation(incarnation.0));
     for (table, column, bound) in numbers.all() {
         sink(NodeRecord::Numbers(table, column, bound));
     }
     protocol.checkpoint(&mut |record| sink(NodeRecord::Protocol(record)));
 }
 
-/// Takes what a batch has to have written down, if anything; and whether something waits for it.
+/// Takes the records that a batch of steps has to log, if any, and whether one of them is forced:
+/// whether output waits until it is durable.
 pub(crate) fn take_records<P: Protocol>(
     node: &Node<P>,
     numbers: &mut SequenceStarts,
-    said: &mut NodeOutbox<P::Message>,
+    output: &mut NodeOutbox<P::Message>,
 ) -> Option<(Vec<NodeRecord>, bool)> {
     let passed = node.passed_bounds();
-    if said.records.is_empty() && passed.is_empty() {
+    if output.records.is_empty() && passed.is_empty() {
         return None;
     }
-    let forced = !passed.is_empty() || said.records.iter().any(Record::is_forced);
-    let records = said.records.drain(..).map(NodeRecord::Protocol);
+    let forced = !passed.is_empty() || output.records.iter().any(Record::is_forced);
+    let records = output.records.drain(..).map(NodeRecord::Protocol);
     let mut records: Vec<NodeRecord> = records.collect();
     for (table, column, bound) in passed {
         numbers.include(table, column, bound);

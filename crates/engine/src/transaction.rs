@@ -20,10 +20,10 @@ use anabranch_types::{
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::answers::Answers;
 use crate::application::PlannedApplication;
 use crate::limits::{Size, TransactionLimits};
 use crate::overlay::{self, OwnWrite};
+use crate::range_cache::RangeCache;
 use crate::routing::Target;
 use crate::sequence::NodeSequences;
 
@@ -103,8 +103,8 @@ pub struct NodeTransaction {
     identity: AttemptIdentity,
     mailbox: Rc<RefCell<Mailbox>>,
     known: KnownRows,
-    /// What other partitions have answered.
-    answers: Answers,
+    /// Ranges that other partitions have returned.
+    ranges: RangeCache,
     /// Where rows with hidden keys were found.
     hidden: FxHashMap<(TableId, Key), PartitionId>,
     /// The partition that produces each slot; `None` until the effect is written.
@@ -127,7 +127,7 @@ impl NodeTransaction {
             identity,
             mailbox,
             known: KnownRows::default(),
-            answers: Answers::default(),
+            ranges: RangeCache::default(),
             hidden: FxHashMap::default(),
             slots: Vec::new(),
             uniques: 0,
@@ -227,8 +227,8 @@ impl NodeTransaction {
         if reads.is_empty() {
             return Ok(Vec::new());
         }
-        let asks_rows_alone = !access.guard && !access.for_write;
-        if asks_rows_alone && let Some(known) = self.answers.to_all(&reads) {
+        let is_plain = !access.guard && !access.for_write;
+        if is_plain && let Some(known) = self.ranges.get_all(&reads) {
             return Ok(known);
         }
         let router = &self.planned.execution.router;
@@ -254,7 +254,7 @@ impl NodeTransaction {
                 .collect();
             let answers = self.ask(requests).await?;
             if let Some(range) = kept {
-                self.answers.keep(range, &answers[0]);
+                self.ranges.insert(range, &answers[0]);
             }
             return Ok(answers);
         }

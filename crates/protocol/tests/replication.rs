@@ -6,7 +6,8 @@ mod support;
 use std::collections::BTreeMap;
 
 use anabranch_protocol::replication::{
-    Entry, Event, Message, Out, Place, Replica, ReplicaId, ReplicaOptions, Restored, View, Write,
+    Entry, Event, GroupOutbox, LogId, LogWrite, Message, PersistedState, Replica, ReplicaId,
+    ReplicaOptions, View,
 };
 use anabranch_types::Ticks;
 
@@ -27,19 +28,19 @@ struct Said {
 struct Member {
     replica: Option<Replica<Payload>>,
     /// Everything written, and how much of it is durable.
-    disk: Vec<Write<Payload>>,
+    disk: Vec<LogWrite<Payload>>,
     synced: usize,
     /// Syncs under way: up to where.
     syncs: Vec<usize>,
     /// Writes of this process start here.
     origin: i64,
     /// Its last state: place and contents.
-    state: (Place, Vec<Payload>),
+    state: (LogId, Vec<Payload>),
     /// Parts of a state that come in.
     coming: Vec<Payload>,
     said: Vec<Said>,
     skew: i64,
-    out: Out<Payload>,
+    out: GroupOutbox<Payload>,
 }
 
 struct Group {
@@ -81,18 +82,18 @@ impl Group {
                 options,
                 Ticks(EPOCH as u64),
             )),
-            disk: vec![Write::View {
+            disk: vec![LogWrite::View {
                 view: View::FIRST,
                 voted: Some(ReplicaId(0)),
             }],
             synced: 1,
             syncs: Vec::new(),
             origin: 1,
-            state: (Place::default(), Vec::new()),
+            state: (LogId::default(), Vec::new()),
             coming: Vec::new(),
             said: Vec::new(),
             skew: EPOCH,
-            out: Out::default(),
+            out: GroupOutbox::default(),
         };
         Group {
             seed,
@@ -121,7 +122,11 @@ impl Group {
     }
 
     /// Does something at a member that lives, and what follows from it.
-    fn at(&mut self, at: usize, act: impl FnOnce(&mut Replica<Payload>, Ticks, &mut Out<Payload>)) {
+    fn at(
+        &mut self,
+        at: usize,
+        act: impl FnOnce(&mut Replica<Payload>, Ticks, &mut GroupOutbox<Payload>),
+    ) {
         let now = self.clock(at);
         let member = &mut self.members[at];
         let Some(replica) = &mut member.replica else {
@@ -151,7 +156,7 @@ impl Group {
         self.check(at);
     }
 
-    fn event(&mut self, at: usize, event: Event<Payload>, out: &mut Out<Payload>) {
+    fn event(&mut self, at: usize, event: Event<Payload>, out: &mut GroupOutbox<Payload>) {
         match event {
             Event::Elected => {
                 self.saw("a replica was elected");
@@ -179,7 +184,7 @@ impl Group {
                 };
                 member.replica.as_mut().unwrap().offer(parts, out);
             }
-            Event::Part {
+            Event::StatePart {
                 base,
                 part,
                 is_last,
@@ -195,7 +200,7 @@ impl Group {
                     let state = std::mem::take(&mut member.coming);
                     member.state = (base, state);
                     let replica = member.replica.as_mut().unwrap();
-                    let view = Write::View {
+                    let view = LogWrite::View {
                         view: replica.view(),
                         voted: replica.voted(),
                     };
@@ -300,9 +305,9 @@ impl Group {
         let index = base.index + 1 + self.random.below(committed - base.index);
         let entries = (base.index + 1..=index).map(|index| replica.entry(index).unwrap());
         member.state.1.extend(entries.map(|entry| entry.payload));
-        let place = replica.entry(index).unwrap().place;
-        member.state.0 = place;
-        replica.compacted(place);
+        let id = replica.entry(index).unwrap().id;
+        member.state.0 = id;
+        replica.compacted(id);
         self.saw("a replica compacted its log");
     }
 
@@ -334,16 +339,16 @@ impl Group {
         let mut entries: Vec<Entry<Payload>> = Vec::new();
         for write in &member.disk {
             match write {
-                Write::View { view: v, voted: f } => (view, voted) = (*v, *f),
-                Write::Entry(entry) => {
-                    entries.retain(|kept| kept.place.index < entry.place.index);
+                LogWrite::View { view: v, voted: f } => (view, voted) = (*v, *f),
+                LogWrite::Entry(entry) => {
+                    entries.retain(|kept| kept.id.index < entry.id.index);
                     entries.push(entry.clone());
                 }
             }
         }
-        entries.retain(|entry| entry.place.index > base.index);
+        entries.retain(|entry| entry.id.index > base.index);
         member.origin = member.disk.len() as i64;
-        let restored = Restored {
+        let restored = PersistedState {
             view,
             voted,
             base,
@@ -451,7 +456,7 @@ impl Group {
             .members
             .iter()
             .map(|m| m.replica.as_ref().unwrap().last());
-        let last = last.map(|place| place.index).max().unwrap();
+        let last = last.map(|id| id.index).max().unwrap();
         assert!(
             ends.iter().all(|end| *end == last),
             "seed {}: {ends:?} of {last}",
@@ -523,17 +528,17 @@ fn an_entry_of_an_earlier_view_is_not_committed_by_counting() {
         ..ReplicaOptions::default()
     };
     let entry = |view, index| Entry {
-        place: Place {
+        id: LogId {
             view: View(view),
             index,
         },
         payload: index,
     };
     let restored = |id, entries| {
-        let restored = Restored {
+        let restored = PersistedState {
             view: View(2),
             voted: None,
-            base: Place::default(),
+            base: LogId::default(),
             entries,
         };
         Replica::restored(ReplicaId(id), 3, options, Ticks(0), restored)
@@ -543,7 +548,7 @@ fn an_entry_of_an_earlier_view_is_not_committed_by_counting() {
         restored(1, Vec::new()),
         restored(2, Vec::new()),
     ];
-    let mut out = Out::default();
+    let mut out = GroupOutbox::default();
     replicas[0].tick(Ticks::from_millis(1_000), &mut out);
     let mut wire: Vec<(usize, usize, Message<Payload>)> = Vec::new();
     let mut lost_of_this_view = true;
@@ -554,7 +559,7 @@ fn an_entry_of_an_earlier_view_is_not_committed_by_counting() {
                 committed, [0; 3],
                 "it is on two of three, and not committed"
             );
-            assert_eq!(replicas[1].last(), entry(2, 2).place);
+            assert_eq!(replicas[1].last(), entry(2, 2).id);
             lost_of_this_view = false;
         }
         let now = Ticks::from_millis(1_000 + 60 * round);
@@ -576,7 +581,7 @@ fn an_entry_of_an_earlier_view_is_not_committed_by_counting() {
             let Some((from, to, message)) = wire.pop() else {
                 break;
             };
-            let is_new = |e: &Entry<Payload>| e.place.view > View(2);
+            let is_new = |e: &Entry<Payload>| e.id.view > View(2);
             let is_lost = match &message {
                 Message::Append { entries, .. } => entries.iter().any(is_new),
                 _ => false,
@@ -596,19 +601,19 @@ fn an_entry_of_an_earlier_view_is_not_committed_by_counting() {
 /// not the state, also if the first heartbeat comes before the first answer, or what was sent is lost.
 #[test]
 fn who_lacks_an_entry_is_not_sent_the_state() {
-    let place = |index| Place {
+    let log_id = |index| LogId {
         view: View(1),
         index,
     };
     let entry = |index| Entry {
-        place: place(index),
+        id: log_id(index),
         payload: index,
     };
     let restored = |id, last| {
-        let restored = Restored {
+        let restored = PersistedState {
             view: View(1),
             voted: None,
-            base: place(3),
+            base: log_id(3),
             entries: (4..=last).map(entry).collect(),
         };
         Replica::restored(
@@ -622,7 +627,7 @@ fn who_lacks_an_entry_is_not_sent_the_state() {
     for lost in 0..4 {
         // The first of three is dead.
         let mut replicas = [restored(0, 6), restored(1, 6), restored(2, 5)];
-        let mut out = Out::default();
+        let mut out = GroupOutbox::default();
         let mut wire: Vec<(usize, usize, Message<Payload>)> = Vec::new();
         let mut appends = 0;
         for round in 0..40 {
@@ -672,9 +677,9 @@ fn what_is_said_is_confirmed_by_a_round_that_begins_after_it() {
     let options = ReplicaOptions::default();
     let made = |id| Replica::<Payload>::new(ReplicaId(id), 3, options, Ticks(0));
     let (mut primary, mut backup) = (made(0), made(1));
-    let (mut out, mut answer) = (Out::default(), Out::default());
+    let (mut out, mut answer) = (GroupOutbox::default(), GroupOutbox::default());
     primary.tick(Ticks(1), &mut out);
-    let to_backup = |out: &mut Out<Payload>| {
+    let to_backup = |out: &mut GroupOutbox<Payload>| {
         let at = out.messages.iter().position(|(to, _)| *to == ReplicaId(1));
         out.messages.remove(at.unwrap()).1
     };
@@ -698,16 +703,16 @@ fn what_is_said_is_confirmed_by_a_round_that_begins_after_it() {
 #[test]
 fn a_vote_leaves_when_it_is_durable() {
     let mut replica = Replica::<Payload>::new(ReplicaId(1), 3, ReplicaOptions::default(), Ticks(0));
-    let mut out = Out::default();
+    let mut out = GroupOutbox::default();
     let request = Message::RequestVote {
         view: View(2),
         wanted: View(2),
-        last: Place::default(),
+        last: LogId::default(),
         pre: false,
     };
     replica.receive(Ticks(1), ReplicaId(2), request, &mut out);
     assert!(out.messages.is_empty(), "{:?}", out.messages);
-    let vote = Write::View {
+    let vote = LogWrite::View {
         view: View(2),
         voted: Some(ReplicaId(2)),
     };
@@ -729,7 +734,7 @@ fn a_vote_leaves_when_it_is_durable() {
 fn who_waits_for_a_disk_is_not_asked_again_at_once() {
     let made = |id| Replica::<Payload>::new(ReplicaId(id), 3, ReplicaOptions::default(), Ticks(0));
     let mut replicas = [made(0), made(1), made(2)];
-    let mut out = Out::default();
+    let mut out = GroupOutbox::default();
     for round in 1..=20 {
         let now = Ticks::from_millis(50 * round);
         let appended = match round {
@@ -778,7 +783,7 @@ fn who_waits_for_a_disk_is_not_asked_again_at_once() {
         assert_eq!(committed, [1, 2, 6][(round as usize).min(3) - 1]);
         let view = replicas[0].view_at(committed).expect("it is kept");
         if !replicas[0].is_installing() {
-            replicas[0].compacted(Place {
+            replicas[0].compacted(LogId {
                 view,
                 index: committed,
             });

@@ -15,7 +15,7 @@ use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{Batch, DurableError, Node, NodeInput, NodeOutbox, Outcome, ReplicaInput};
 use anabranch_protocol::Counters;
 use anabranch_protocol::link::{Incarnation, LinkCounters, LinkOptions, Packet};
-use anabranch_protocol::replication::{self, ReplicaOptions, ReplicaPlacement, Whereabouts};
+use anabranch_protocol::replication::{self, PrimaryCache, ReplicaOptions, ReplicaPlacement};
 use anabranch_storage::{LogPosition, Store};
 use anabranch_types::{NodeId, PartitionId, SplitMix64, Ticks, Timestamp};
 use rustc_hash::FxHasher;
@@ -122,7 +122,7 @@ pub struct Cluster<P: Simulated> {
     /// Of each node.
     pub(crate) lives: Vec<Lives>,
     /// Of each server: where it believes the nodes to be.
-    pub(crate) whereabouts: Vec<Whereabouts>,
+    pub(crate) whereabouts: Vec<PrimaryCache>,
     pub(crate) wires: Wires,
     /// How links behave; none in a run without faults.
     pub(crate) link_options: Option<LinkOptions>,
@@ -204,7 +204,7 @@ impl<P: Simulated> Cluster<P> {
             placement,
             replicas,
             lives,
-            whereabouts: vec![Whereabouts::new(nodes, placement.factor()); usize::from(nodes)],
+            whereabouts: vec![PrimaryCache::new(nodes, placement.factor()); usize::from(nodes)],
             wires: Wires::new(seed, nodes, network),
             link_options: (replicated || !plan.faults.is_empty())
                 .then(|| link_options(network, nodes)),

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use anabranch_engine::backoff::Backoff;
 use anabranch_engine::sequence::SequenceStarts;
 use anabranch_engine::{
-    AttemptOutcome, AttemptRecord, Beginning, DurableError, DurableNode, DurableOptions, Node,
-    NodeInput, NodeOptions, ReplicaInput, ReplicaNode, ReplicaOutbox,
+    AttemptOutcome, AttemptRecord, DurableError, DurableNode, DurableOptions, Node, NodeInput,
+    NodeOptions, NodeStart, ReplicaInput, ReplicaNode, ReplicaOutbox,
 };
 use anabranch_protocol::link::{Incarnation, Links, Packet};
 use anabranch_protocol::replication::View;
@@ -162,7 +162,7 @@ impl<P: Simulated> Host<P> {
     fn alive(&self) -> Option<(&Node<P>, Incarnation)> {
         match &self.seat {
             Seat::Plain(node) => Some((node, Incarnation::FIRST)),
-            Seat::Logged(durable) => Some((durable.node(), durable.life())),
+            Seat::Logged(durable) => Some((durable.node(), durable.incarnation())),
             Seat::Replica(replica) => replica.serving(),
             Seat::Down(_) => None,
         }
@@ -187,7 +187,7 @@ impl<P: Simulated> Host<P> {
     /// Which of its lives this is; a replica's are counted by the host.
     fn life(&self) -> Option<Incarnation> {
         match &self.seat {
-            Seat::Logged(durable) => Some(durable.life()),
+            Seat::Logged(durable) => Some(durable.incarnation()),
             Seat::Replica(_) => Some(Incarnation(self.returns)),
             Seat::Plain(_) | Seat::Down(_) => None,
         }
@@ -287,7 +287,7 @@ impl Revival {
             declares: self.shared.protocol.declares(),
             // Costs look at what attempts have changed.
             records: self.records || self.shared.processor.is_some(),
-            life,
+            incarnation: life,
             backoff: Backoff {
                 longest: self.longest_wait,
                 ..Backoff::default()
@@ -301,7 +301,7 @@ impl Revival {
             protocol,
             options,
         )
-        .numbering_after(&self.numbers)
+        .with_sequence_starts(&self.numbers)
     }
 
     /// A node's first life.
@@ -333,8 +333,8 @@ impl Revival {
         let mut loaded = Some(store);
         let protocol = |beginning| {
             let mut store = match beginning {
-                Beginning::New => loaded.take().unwrap_or_else(|| self.empty.clone()),
-                Beginning::Recovered => self.empty.clone(),
+                NodeStart::New => loaded.take().unwrap_or_else(|| self.empty.clone()),
+                NodeStart::Recovered => self.empty.clone(),
             };
             store.record();
             P::make(NodeId(number), &self.shared, store)
@@ -527,7 +527,7 @@ impl<P: Simulated> Cluster<P> {
                 if durable.node().calls() > 0 {
                     self.happened.sometimes("a node died with calls under way");
                 }
-                if durable.is_withholding() {
+                if durable.holds_output() {
                     self.happened
                         .sometimes("a node died with something unsaid, since it was not durable");
                 }
@@ -622,10 +622,10 @@ impl<P: Simulated> Cluster<P> {
         if durable.opened().cut > 0 {
             self.happened.sometimes("a torn end of a log was cut off");
         }
-        if durable.opened().checkpointed > 0 && durable.life().0 > 2 {
+        if durable.opened().checkpointed > 0 && durable.incarnation().0 > 2 {
             self.happened.sometimes("a node came back more than once");
         }
-        let life = durable.life();
+        let life = durable.incarnation();
         self.hosts[usize::from(node)].seat = Seat::Logged(Box::new(durable));
         self.compare(node);
         let links = self.make_links(node, life);

@@ -242,7 +242,7 @@ impl<P: Simulated> Cluster<P> {
         for (to, packet) in out.packets {
             if sends_again {
                 let server = usize::from(self.server_of(node));
-                self.whereabouts[server].silent(to);
+                self.whereabouts[server].try_next(to);
             }
             let to = self.whereabouts_of(node, to);
             self.put_on_wire(node, to, packet, false);
@@ -285,7 +285,7 @@ impl<P: Simulated> Cluster<P> {
     pub(crate) fn take_packet(&mut self, from: u16, to: u16, packet: Packet<P::Message>) {
         let (node, replica) = (NodeId(self.node_of(from)), self.replica_of(from));
         let server = usize::from(self.server_of(to));
-        self.whereabouts[server].heard(node, replica, packet.from);
+        self.whereabouts[server].learn(node, replica, packet.from);
         self.use_links(to, |links, now, out| {
             links.receive(now, node, packet, out);
         });

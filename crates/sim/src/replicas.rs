@@ -8,7 +8,8 @@
 use std::rc::Rc;
 
 use anabranch_engine::{
-    DurableError, GroupOptions, Maker, Node, ReplicaEvent, ReplicaInput, ReplicaNode, ReplicaOutbox,
+    DurableError, GroupOptions, Node, NodeFactory, ReplicaEvent, ReplicaInput, ReplicaNode,
+    ReplicaOutbox,
 };
 use anabranch_protocol::link::{Incarnation, Links, Packet};
 use anabranch_protocol::replication::{ReplicaId, ReplicaOptions, ReplicaPlacement};
@@ -87,13 +88,17 @@ fn options(
     }
 }
 
-fn maker<P: Simulated>(revival: &Rc<Revival>, node: u16, mut loaded: Option<Store>) -> Maker<P> {
+fn maker<P: Simulated>(
+    revival: &Rc<Revival>,
+    node: u16,
+    mut loaded: Option<Store>,
+) -> NodeFactory<P> {
     let (for_protocol, for_node) = (Rc::clone(revival), Rc::clone(revival));
-    Maker {
+    NodeFactory {
         protocol: Box::new(move |beginning| {
             let mut store = match beginning {
-                anabranch_engine::Beginning::New => loaded.take(),
-                anabranch_engine::Beginning::Recovered => None,
+                anabranch_engine::NodeStart::New => loaded.take(),
+                anabranch_engine::NodeStart::Recovered => None,
             }
             .unwrap_or_else(|| for_protocol.empty.clone());
             store.record();
@@ -208,12 +213,12 @@ impl<P: Simulated> Cluster<P> {
         }
         for event in out.events {
             match event {
-                ReplicaEvent::Rose(life) => self.rose(host, life),
-                ReplicaEvent::Said(said) => {
+                ReplicaEvent::Promoted(life) => self.rose(host, life),
+                ReplicaEvent::Output(said) => {
                     self.out = Some(Box::new(said));
                     self.let_out(host);
                 }
-                ReplicaEvent::Fell(node) => {
+                ReplicaEvent::Demoted(node) => {
                     self.happened.sometimes("a primary was deposed");
                     self.node_is_lost(host, &node);
                     self.take_links(host);
@@ -384,7 +389,7 @@ impl<P: Simulated> Cluster<P> {
         let (Some(node), Some(primary)) = (seat.node(), seat.replica()) else {
             return Some(format!("n{number} has no primary"));
         };
-        if node.calls() > 0 || primary.is_withholding() {
+        if node.calls() > 0 || primary.holds_output() {
             return Some(format!("n{number} has something to answer"));
         }
         if let Some(left) = node.protocol().leftovers() {

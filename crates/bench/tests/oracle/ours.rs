@@ -119,5 +119,5 @@ fn node(planned: &Arc<PlannedApplication>, store: Store) -> Node<RampNode> {
         protocol,
         NodeOptions::default(),
     )
-    .numbering_after(&numbers)
+    .with_sequence_starts(&numbers)
 }

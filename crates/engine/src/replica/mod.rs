@@ -1,23 +1,22 @@
-//! A node with replicas: one of them, with its log and its disk.
+//! One replica of a node, with its log and its disk.
 //!
 //! A [`ReplicaNode`] joins the state machine of a group ([`anabranch_protocol::replication`]) with a
 //! [`Node`] that keeps records and a log. As the primary it runs the node: each batch's records become
-//! an entry, and what the batch has said leaves when a majority has it and has confirmed the primary
-//! (`docs/protocols/replication.md`, REPL-I4). As a backup it keeps the log, and a state that follows
-//! it. What [`crate::durable`] is for a node that is alone, this is for one of several, and it is
-//! driven alike:
+//! an entry, and the batch's output leaves when a majority has the entry and has confirmed the primary
+//! (`docs/protocols/replication.md`, REPL-I4). As a backup it keeps the log and applies committed
+//! entries to its state. It does for a replicated node what [`crate::durable`] does for a single one,
+//! and is driven alike:
 //!
-//! 1. [`ReplicaNode::open`] makes a replica of a new group, or one that comes back;
+//! 1. [`ReplicaNode::open`] makes a replica of a new group, or recovers one from its log;
 //! 2. any number of [`ReplicaNode::step`]s, then [`ReplicaNode::flush`];
-//! 3. when [`ReplicaNode::begin_sync`] says that something waits: sync, and
-//!    [`ReplicaNode::end_sync`];
+//! 3. when [`ReplicaNode::begin_sync`] returns a position: sync, then [`ReplicaNode::end_sync`];
 //! 4. between batches, [`ReplicaNode::checkpoint_if_due`];
 //! 5. a tick when [`ReplicaNode::next_alarm`] has come.
 //!
-//! What comes out are messages to other replicas and [events](ReplicaEvent). The driver gives a node
-//! that rises its links, and takes them from one that falls.
+//! Output is messages to other replicas and [events](ReplicaEvent). The driver makes the links of a
+//! promoted node, and drops those of a demoted one.
 //!
-//! An error of the disk is final: the replica has to be dropped, as if it had crashed.
+//! A disk error is final: drop the replica, as if it had crashed.
 
 mod record;
 
@@ -27,78 +26,79 @@ use std::sync::Arc;
 use anabranch_protocol::Durable;
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::replication::{
-    Entry, Event, Message, Out, Place, Replica, ReplicaId, ReplicaOptions, Restored, View,
+    Entry, Event, GroupOutbox, LogId, Message, PersistedState, Replica, ReplicaId, ReplicaOptions,
+    View,
 };
 use anabranch_storage::log::Sink;
 use anabranch_storage::{Log, LogError, LogPosition, Media, Opened};
 use anabranch_types::Ticks;
 
 use self::record::ReplicaRecord;
-use crate::durable::{Beginning, DurableError, DurableOptions, NodeRecord};
-use crate::image::{self, Image};
+use crate::durable::{DurableError, DurableOptions, NodeStart};
+use crate::log_record::NodeRecord;
 use crate::node::{Node, NodeInput, NodeOutbox};
+use crate::output_commit::HeldOutput;
 use crate::sequence::SequenceStarts;
-use crate::withheld::Withheld;
+use crate::state::{self, NodeState};
 
-/// The records of one batch of steps: what an entry of a node's log says.
+/// The records of one batch of steps: the payload of an entry.
 pub type Batch = Arc<Vec<NodeRecord>>;
 
-/// How the replicas of a node behave.
+/// Options of a node's replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupOptions {
-    /// Which replica this is.
+    /// The replica's number.
     pub id: ReplicaId,
-    /// How many there are.
+    /// The number of replicas.
     pub count: u8,
-    /// Its log.
+    /// Options of its log.
     pub durable: DurableOptions,
-    /// Its group.
+    /// Options of its group.
     pub replica: ReplicaOptions,
-    /// How many records of a checkpoint go to a backup in one message.
+    /// Records of a checkpoint in one message to a backup.
     pub part_records: usize,
 }
 
-/// Makes what a replica is made of, whenever it has to be made anew.
-pub struct Maker<P: Durable> {
-    /// A protocol: with what was loaded, or with an empty store.
-    pub protocol: Box<dyn FnMut(Beginning) -> P>,
-    /// The node over it, in this life.
+/// Makes a replica's protocol and node, at each start and promotion.
+pub struct NodeFactory<P: Durable> {
+    /// Makes the protocol, with the loaded rows or with an empty store.
+    pub protocol: Box<dyn FnMut(NodeStart) -> P>,
+    /// Makes the node over the protocol, in this incarnation.
     pub node: Box<dyn Fn(P, Incarnation) -> Node<P>>,
 }
 
-/// What a replica is given.
+/// An input of a replica.
 #[derive(Clone, Debug)]
 pub enum ReplicaInput<M> {
-    /// For the node, if it serves here; dropped if it does not. Of [`NodeInput::Tick`]s the others
-    /// are enough.
+    /// An input for the node; dropped unless the node runs here. Ticks need not be passed on this way.
     Node(NodeInput<M>),
-    /// From another replica of the node.
+    /// A message from another replica of the node.
     Replica {
-        /// Which.
+        /// The sender.
         from: ReplicaId,
-        /// What it says.
+        /// The message.
         message: Message<Batch>,
     },
-    /// Time has passed.
+    /// Time has passed: timers that are due run.
     Tick,
 }
 
-/// What a driver has to see to, in order.
+/// An event that the driver has to handle, in order.
 pub enum ReplicaEvent<P: Durable> {
-    /// The node lives here from now on, in this life: it needs links, which greet its peers.
-    Rose(Incarnation),
-    /// The node has said this.
-    Said(NodeOutbox<P::Message>),
-    /// The node lives here no more. What it had not said is never said: its links are to be dropped,
-    /// and who has called it is told nothing.
-    Fell(Box<Node<P>>),
+    /// The node runs here from now on, in this incarnation: make its links, which greet its peers.
+    Promoted(Incarnation),
+    /// The node's output.
+    Output(NodeOutbox<P::Message>),
+    /// The node no longer runs here. Its held output is dropped; drop its links, and give its clients no
+    /// answer.
+    Demoted(Box<Node<P>>),
 }
 
-/// What follows from one or more inputs. The driver empties it after each batch.
+/// The output of one or more inputs. The driver empties it after each batch.
 pub struct ReplicaOutbox<P: Durable> {
-    /// To other replicas of the node.
+    /// Messages to other replicas of the node.
     pub replicas: Vec<(ReplicaId, Message<Batch>)>,
-    /// To be seen to.
+    /// Events for the driver, in order.
     pub events: Vec<ReplicaEvent<P>>,
 }
 
@@ -111,40 +111,40 @@ impl<P: Durable> Default for ReplicaOutbox<P> {
     }
 }
 
-/// What a replica has counted.
+/// Counters of a replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplicaNodeCounters {
-    /// Checkpoints of its own.
+    /// Checkpoints of its own state.
     pub checkpoints: u64,
-    /// States taken over from a primary.
+    /// States installed from a primary.
     pub installed: u64,
 }
 
-/// What a replica is to its node.
-enum Seat<P: Durable> {
-    /// It keeps a state that follows the log.
+/// A replica's role.
+enum Role<P: Durable> {
+    /// It applies committed entries to a state.
     Backup {
-        image: Box<Image<P>>,
-        /// The entries up to here are in it.
+        state: Box<NodeState<P>>,
+        /// The state includes the entries up to here.
         applied: u64,
-        /// The primary's state, as far as it has come.
-        coming: Option<Box<Image<P>>>,
+        /// The primary's state, as far as it has arrived.
+        incoming: Option<Box<NodeState<P>>>,
     },
-    /// The node runs here.
-    Primary(Box<Seated<P>>),
+    /// It runs the node.
+    Primary(Box<RunningNode<P>>),
 }
 
-/// A node that runs.
-struct Seated<P: Durable> {
+/// A running node.
+struct RunningNode<P: Durable> {
     node: Node<P>,
     numbers: SequenceStarts,
-    life: Incarnation,
-    /// The entry that says its life, until that is committed.
-    rising: Option<u64>,
-    /// Of the current batch.
+    incarnation: Incarnation,
+    /// The entry of its incarnation, until that is committed.
+    promoting: Option<u64>,
+    /// The output of the current batch.
     out: NodeOutbox<P::Message>,
-    /// What waits: for this entry to be committed, and for this round to be confirmed.
-    withheld: Withheld<(u64, u64), P::Message>,
+    /// Output that waits for an entry to be committed and a round to be confirmed.
+    held: HeldOutput<(u64, u64), P::Message>,
     /// The last entry with a forced record.
     forced: u64,
 }
@@ -152,49 +152,46 @@ struct Seated<P: Durable> {
 /// One replica of a node. See the module.
 pub struct ReplicaNode<P: Durable, D> {
     options: GroupOptions,
-    maker: Maker<P>,
+    factory: NodeFactory<P>,
     group: Replica<Batch>,
-    group_out: Out<Batch>,
+    group_out: GroupOutbox<Batch>,
     log: Log<D>,
-    seat: Seat<P>,
-    /// The ends of frames that are not durable: how many of the group's writes they make durable.
+    role: Role<P>,
+    /// Frames that are not durable: their ends, and how many of the group's writes they complete.
     frames: VecDeque<(LogPosition, u64)>,
-    /// A checkpoint that is written, of what is not committed yet.
-    prepared: Option<Place>,
+    /// A written checkpoint that includes entries that are not committed yet.
+    prepared: Option<LogId>,
     syncing: bool,
     opened: Opened,
     counters: ReplicaNodeCounters,
 }
 
 impl<P: Durable, D: Media> ReplicaNode<P, D> {
-    /// Opens the log on a disk: a replica of a new group if there is none, else one that comes back.
-    /// Replica 0 of a new group serves at once; all others are to be made of the same rows.
+    /// Opens the log on a disk: recovers the replica, or makes one of a new group if the disk is empty.
+    /// Replica 0 of a new group runs the node at once; all replicas have to be loaded with the same rows.
     ///
     /// # Errors
-    /// When the protocol keeps no records, the disk fails, or what is on it is damaged.
+    /// When the protocol keeps no records, the disk fails, or its files are damaged.
     pub fn open(
         media: D,
         options: GroupOptions,
         now: Ticks,
-        mut maker: Maker<P>,
+        mut factory: NodeFactory<P>,
     ) -> Result<ReplicaNode<P, D>, DurableError> {
-        let mut image =
-            Image::new((maker.protocol)(Beginning::Recovered)).map_err(DurableError::NoRecords)?;
-        let (mut view, mut voted, mut base) = (View::default(), None, Place::default());
+        let mut state = NodeState::new((factory.protocol)(NodeStart::Recovered))
+            .map_err(DurableError::NoRecords)?;
+        let (mut view, mut voted, mut base) = (View::default(), None, LogId::default());
         let mut entries: Vec<Entry<Batch>> = Vec::new();
         let (log, opened) = Log::open(media, options.durable.log, &mut |record| {
             match record {
                 ReplicaRecord::View { view: v, voted: f } => (view, voted) = (v, f),
-                ReplicaRecord::State { base: place } => base = place,
-                ReplicaRecord::Node(record) => image.replay(record)?,
-                ReplicaRecord::Entry { place, batch } => {
-                    let before = place.index.checked_sub(base.index + 1);
-                    let before = before.ok_or("an entry stands below the state")?;
+                ReplicaRecord::State { base: id } => base = id,
+                ReplicaRecord::Node(record) => state.replay(record)?,
+                ReplicaRecord::Entry { id, batch } => {
+                    let before = id.index.checked_sub(base.index + 1);
+                    let before = before.ok_or("an entry is below the checkpoint's state")?;
                     entries.truncate(before as usize);
-                    entries.push(Entry {
-                        place,
-                        payload: batch,
-                    });
+                    entries.push(Entry { id, payload: batch });
                 }
             }
             Ok(())
@@ -205,11 +202,11 @@ impl<P: Durable, D: Media> ReplicaNode<P, D> {
         let applied = base.index;
         let mut opened_node = ReplicaNode {
             options,
-            maker,
+            factory,
             group: match opened.is_new {
                 true => Replica::new(id, count, replica, now),
                 false => {
-                    let restored = Restored {
+                    let restored = PersistedState {
                         view,
                         voted,
                         base,
@@ -218,12 +215,12 @@ impl<P: Durable, D: Media> ReplicaNode<P, D> {
                     Replica::restored(id, count, replica, now, restored)
                 }
             },
-            group_out: Out::default(),
+            group_out: GroupOutbox::default(),
             log,
-            seat: Seat::Backup {
-                image: Box::new(image),
+            role: Role::Backup {
+                state: Box::new(state),
                 applied,
-                coming: None,
+                incoming: None,
             },
             frames: VecDeque::new(),
             prepared: None,
@@ -237,12 +234,12 @@ impl<P: Durable, D: Media> ReplicaNode<P, D> {
         Ok(opened_node)
     }
 
-    /// A new group: its first state becomes durable, and replica 0 serves.
+    /// Begins a new group: writes the first checkpoint, and runs the node at replica 0.
     fn begin(&mut self) -> Result<(), DurableError> {
-        let made = Image::new((self.maker.protocol)(Beginning::New));
-        let image = made.map_err(DurableError::NoRecords)?;
-        let life = Incarnation::FIRST;
-        let node = (self.maker.node)(image.protocol, life);
+        let made = NodeState::new((self.factory.protocol)(NodeStart::New));
+        let state = made.map_err(DurableError::NoRecords)?;
+        let incarnation = Incarnation::FIRST;
+        let node = (self.factory.node)(state.protocol, incarnation);
         let mut numbers = SequenceStarts::default();
         for (table, column, bound) in node.passed_bounds() {
             numbers.include(table, column, bound);
@@ -252,46 +249,47 @@ impl<P: Durable, D: Media> ReplicaNode<P, D> {
         self.log.checkpoint(&mut |sink| {
             sink(ReplicaRecord::View { view, voted });
             sink(ReplicaRecord::State { base });
-            image::write(life, &numbers, node.protocol(), &mut |record| {
+            state::write_checkpoint(incarnation, &numbers, node.protocol(), &mut |record| {
                 sink(ReplicaRecord::Node(record));
             });
         })?;
-        self.seat = if self.group.is_primary() {
-            Seat::Primary(Box::new(Seated {
+        self.role = if self.group.is_primary() {
+            Role::Primary(Box::new(RunningNode {
                 node,
                 numbers,
-                life,
-                rising: None,
+                incarnation,
+                promoting: None,
                 out: NodeOutbox::default(),
-                withheld: Withheld::default(),
+                held: HeldOutput::default(),
                 forced: base.index,
             }))
         } else {
-            let image = Image {
+            let state = NodeState {
                 protocol: node.into_protocol(),
                 numbers,
-                life: life.0,
+                incarnation: incarnation.0,
             };
-            Seat::Backup {
-                image: Box::new(image),
+            Role::Backup {
+                state: Box::new(state),
                 applied: base.index,
-                coming: None,
+                incoming: None,
             }
         };
         Ok(())
     }
 
-    /// The node, if it serves here: as far as this replica knows. What it says is confirmed before
-    /// it leaves.
+    /// The node, if this replica takes itself for the primary. Output is confirmed before it leaves.
     pub fn serving(&self) -> Option<(&Node<P>, Incarnation)> {
-        match &self.seat {
-            Seat::Primary(seated) if seated.rising.is_none() => Some((&seated.node, seated.life)),
+        match &self.role {
+            Role::Primary(running) if running.promoting.is_none() => {
+                Some((&running.node, running.incarnation))
+            }
             _ => None,
         }
     }
 
-    /// Asks for a round that shows that the node still serves here; which one it is, if it serves as
-    /// far as this replica knows. It begins with the next flush at the earliest.
+    /// Requests a round that confirms that the node still runs here, and returns its number; `None` if
+    /// this is not the primary. The round begins with the next flush at the earliest.
     pub fn want_confirmation(&mut self) -> Option<u64> {
         let serves = self.group.is_primary() && self.serving().is_some();
         serves.then(|| self.group.want_confirmation())
@@ -302,67 +300,67 @@ impl<P: Durable, D: Media> ReplicaNode<P, D> {
         self.group.confirmed()
     }
 
-    /// The node's protocol: that of the node that runs here, or the one that follows its log.
+    /// The node's protocol: of the node that runs here, or of the backup's state.
     pub fn protocol(&self) -> &P {
-        match &self.seat {
-            Seat::Backup { image, .. } => &image.protocol,
-            Seat::Primary(seated) => seated.node.protocol(),
+        match &self.role {
+            Role::Backup { state, .. } => &state.protocol,
+            Role::Primary(running) => running.node.protocol(),
         }
     }
 
-    /// The group's state machine, to look at.
+    /// The group's state machine.
     pub fn group(&self) -> &Replica<Batch> {
         &self.group
     }
 
-    /// Up to which entry this replica's state has come.
+    /// The last entry that this replica's state includes.
     pub fn applied(&self) -> u64 {
-        match &self.seat {
-            Seat::Backup { applied, .. } => *applied,
-            Seat::Primary(_) => self.group.last().index,
+        match &self.role {
+            Role::Backup { applied, .. } => *applied,
+            Role::Primary(_) => self.group.last().index,
         }
     }
 
-    /// What opening the log has found.
+    /// What opening the log found.
     pub fn opened(&self) -> Opened {
         self.opened
     }
 
-    /// What has been counted.
+    /// Its counters.
     pub fn counters(&self) -> ReplicaNodeCounters {
         self.counters
     }
 
-    /// Whether something that the node has said has not left.
-    pub fn is_withholding(&self) -> bool {
-        match &self.seat {
-            Seat::Backup { .. } => false,
-            Seat::Primary(seated) => !seated.withheld.is_empty(),
+    /// Whether output of the node is held.
+    pub fn holds_output(&self) -> bool {
+        match &self.role {
+            Role::Backup { .. } => false,
+            Role::Primary(running) => !running.held.is_empty(),
         }
     }
 
-    /// Its disk, to order its faults.
+    /// Its disk, for injecting faults.
     pub fn media_mut(&mut self) -> &mut D {
         self.log.media_mut()
     }
 
-    /// What a crash leaves: the disk, and the node if it served here.
+    /// The disk that a crash leaves, and the node if it ran here.
     pub fn into_parts(self) -> (D, Option<Node<P>>) {
-        let node = match self.seat {
-            Seat::Primary(seated) if seated.rising.is_none() => Some(seated.node),
+        let node = match self.role {
+            Role::Primary(running) if running.promoting.is_none() => Some(running.node),
             _ => None,
         };
         (self.log.into_media(), node)
     }
 
-    /// When time has something to do here next.
+    /// When the next tick is due.
     pub fn next_alarm(&self) -> Ticks {
         let group = self.group.next_alarm();
         let node = self.serving().and_then(|(node, _)| node.next_alarm());
         node.map_or(group, |node| node.min(group))
     }
 
-    /// Takes one input; what follows from it comes out of [`ReplicaNode::flush`] or later.
+    /// Takes one input. Its output comes out of [`ReplicaNode::flush`] or later.
     pub fn step(&mut self, now: Ticks, input: ReplicaInput<P::Message>) {
         let input = match input {
             ReplicaInput::Replica { from, message } => {
@@ -374,22 +372,22 @@ impl<P: Durable, D: Media> ReplicaNode<P, D> {
             }
             ReplicaInput::Node(input) => input,
         };
-        // Who has been deposed in this batch falls at its end.
-        let Seat::Primary(seated) = &mut self.seat else {
+        // A primary that was deposed in this batch is demoted at its end.
+        let Role::Primary(running) = &mut self.role else {
             return;
         };
-        if seated.rising.is_some() || !self.group.is_primary() {
+        if running.promoting.is_some() || !self.group.is_primary() {
             return;
         }
         if let NodeInput::Restarted { node } = &input {
-            // What waits was meant for the dead.
-            seated.withheld.forget(*node);
-            seated.out.messages.retain(|(to, _)| to != node);
+            // Held messages are addressed to the former incarnation.
+            running.held.forget(*node);
+            running.out.messages.retain(|(to, _)| to != node);
         }
-        seated.node.step(now, input, &mut seated.out);
+        running.node.step(now, input, &mut running.out);
     }
 
-    /// Ends a batch: writes what has to be written, and lets out what has nothing to wait for.
+    /// Ends a batch: logs its records, and releases output that does not have to wait.
     ///
     /// # Errors
     /// When the disk fails.
@@ -397,8 +395,8 @@ impl<P: Durable, D: Media> ReplicaNode<P, D> {
         self.settle(now, out)
     }
 
-    /// Whether a sync has to begin: what it will have made durable when it ends. None while
-    /// another is under way, or nothing waits.
+    /// Begins a sync and returns the position that it makes durable. `None` while another is under way,
+    /// or if nothing waits.
     pub fn begin_sync(&mut self) -> Option<LogPosition> {
         if self.syncing || self.log.end() <= self.log.durable() {
             return None;
@@ -407,7 +405,7 @@ impl<P: Durable, D: Media> ReplicaNode<P, D> {
         Some(self.log.begin_sync())
     }
 
-    /// A sync ends: what waited for it goes on.
+    /// Ends a sync, and continues what waited for it.
     ///
     /// # Errors
     /// When the disk fails.
@@ -422,8 +420,8 @@ impl<P: Durable, D: Media> ReplicaNode<P, D> {
         self.settle(now, out)
     }
 
-    /// Writes a checkpoint if so much has been logged since the last one. After a flush. True if
-    /// one stands from now on for the log before it.
+    /// Writes a checkpoint if one is due; call it after a flush. Returns whether a checkpoint has replaced
+    /// the log before it.
     ///
     /// # Errors
     /// When the disk fails.
@@ -432,16 +430,16 @@ impl<P: Durable, D: Media> ReplicaNode<P, D> {
         now: Ticks,
         out: &mut ReplicaOutbox<P>,
     ) -> Result<bool, LogError> {
-        // The state that is on its way to a backup is the one at the base.
+        // A state transfer reads the checkpoint at the base.
         if self.group.is_installing() {
             return Ok(false);
         }
-        if let Some(place) = self.prepared {
-            if self.group.committed() < place.index {
+        if let Some(id) = self.prepared {
+            if self.group.committed() < id.index {
                 return Ok(false);
             }
             self.log.adopt_checkpoint()?;
-            return Ok(self.compacted(place));
+            return Ok(self.compacted(id));
         }
         let base = self.group.base().index;
         let is_due = self.log.since_checkpoint() >= self.options.durable.checkpoint_bytes;
@@ -450,52 +448,57 @@ impl<P: Durable, D: Media> ReplicaNode<P, D> {
         }
         let (view, voted) = (self.group.view(), self.group.voted());
         let group = &self.group;
-        match &self.seat {
-            Seat::Backup { image, applied, .. } => {
+        match &self.role {
+            Role::Backup { state, applied, .. } => {
                 let entry = group.entry(*applied);
-                let place = entry.expect("what was applied is kept").place;
+                let id = entry.expect("the log holds the last applied entry").id;
                 let later = *applied + 1..=group.last().index;
                 self.log.checkpoint(&mut |sink| {
-                    write_state(view, voted, place, image, sink);
+                    write_state(view, voted, id, state, sink);
                     for entry in later.clone().filter_map(|index| group.entry(index)) {
                         sink(ReplicaRecord::Entry {
-                            place: entry.place,
+                            id: entry.id,
                             batch: Arc::clone(&entry.payload),
                         });
                     }
                 })?;
-                self.compacted(place);
+                self.compacted(id);
             }
-            Seat::Primary(seated) => {
+            Role::Primary(running) => {
                 debug_assert!(
-                    seated.out.records.is_empty(),
+                    running.out.records.is_empty(),
                     "a checkpoint follows a flush"
                 );
-                let place = group.last();
+                let id = group.last();
                 self.log.prepare_checkpoint(&mut |sink| {
                     sink(ReplicaRecord::View { view, voted });
-                    sink(ReplicaRecord::State { base: place });
-                    let protocol = seated.node.protocol();
-                    image::write(seated.life, &seated.numbers, protocol, &mut |record| {
-                        sink(ReplicaRecord::Node(record));
-                    });
+                    sink(ReplicaRecord::State { base: id });
+                    let protocol = running.node.protocol();
+                    state::write_checkpoint(
+                        running.incarnation,
+                        &running.numbers,
+                        protocol,
+                        &mut |record| {
+                            sink(ReplicaRecord::Node(record));
+                        },
+                    );
                 })?;
-                self.prepared = Some(place);
+                self.prepared = Some(id);
             }
         }
-        // Writing one makes durable what was appended.
+        // Writing a checkpoint has synced the log.
         self.settle(now, out)?;
         Ok(self.prepared.is_none())
     }
 
-    fn compacted(&mut self, place: Place) -> bool {
+    fn compacted(&mut self, id: LogId) -> bool {
         self.prepared = None;
-        self.group.compacted(place);
+        self.group.compacted(id);
         self.counters.checkpoints += 1;
         true
     }
 
-    /// Sees to what follows from the last steps, until nothing does.
+    /// Logs, releases and handles events until the last steps have no further effect.
     fn settle(&mut self, now: Ticks, out: &mut ReplicaOutbox<P>) -> Result<(), LogError> {
         loop {
             self.hand_to_group();
@@ -527,30 +530,28 @@ impl<P: Durable, D: Media> ReplicaNode<P, D> {
         Ok(())
     }
 
-    /// The records of the batch become an entry, and what it has said waits.
+    /// Appends the batch's records as an entry, and holds its output.
     fn hand_to_group(&mut self) {
-        let Seat::Primary(seated) = &mut self.seat else {
+        let Role::Primary(running) = &mut self.role else {
             return;
         };
         if !self.group.is_primary() {
             return;
         }
-        let taken = image::take_records(&seated.node, &mut seated.numbers, &mut seated.out);
+        let taken = state::take_records(&running.node, &mut running.numbers, &mut running.out);
         if let Some((records, forced)) = taken {
             let index = self.group.append(Arc::new(records), &mut self.group_out);
             if forced {
-                seated.forced = index;
+                running.forced = index;
             }
         }
-        if seated.out.says_something() {
+        if running.out.has_output() {
             let round = self.group.want_confirmation();
-            seated
-                .withheld
-                .push((seated.forced, round), &mut seated.out);
+            running.held.push((running.forced, round), &mut running.out);
         }
     }
 
-    /// Writes what the group wants written, as one frame.
+    /// Logs the group's writes as one frame.
     fn write(&mut self) -> Result<(), LogError> {
         if self.group_out.writes.is_empty() {
             return Ok(());
@@ -563,22 +564,22 @@ impl<P: Durable, D: Media> ReplicaNode<P, D> {
         Ok(())
     }
 
-    /// Lets out what is committed and confirmed.
+    /// Releases output whose entry is committed and whose round is confirmed.
     fn release(&mut self, out: &mut ReplicaOutbox<P>) {
-        let (Seat::Primary(seated), Some(confirmed)) = (&mut self.seat, self.group.confirmed())
+        let (Role::Primary(running), Some(confirmed)) = (&mut self.role, self.group.confirmed())
         else {
             return;
         };
         let committed = self.group.committed();
-        if seated.rising.is_some_and(|entry| entry <= committed) {
-            seated.rising = None;
-            out.events.push(ReplicaEvent::Rose(seated.life));
+        if running.promoting.is_some_and(|entry| entry <= committed) {
+            running.promoting = None;
+            out.events.push(ReplicaEvent::Promoted(running.incarnation));
         }
-        let mut said = NodeOutbox::default();
-        let free = |(entry, round): &(u64, u64)| *entry <= committed && *round <= confirmed;
-        seated.withheld.release(free, &mut said);
-        if said.says_something() {
-            out.events.push(ReplicaEvent::Said(said));
+        let mut output = NodeOutbox::default();
+        let is_met = |(entry, round): &(u64, u64)| *entry <= committed && *round <= confirmed;
+        running.held.release(is_met, &mut output);
+        if output.has_output() {
+            out.events.push(ReplicaEvent::Output(output));
         }
     }
 
@@ -589,77 +590,78 @@ impl<P: Durable, D: Media> ReplicaNode<P, D> {
         out: &mut ReplicaOutbox<P>,
     ) -> Result<(), LogError> {
         match event {
-            // A later event of the same batch may have taken back what this one says.
-            Event::Elected if self.group.is_primary() => self.rise(now),
+            // A later event of the same batch may have revoked this one.
+            Event::Elected if self.group.is_primary() => self.promote(now),
             Event::Elected => Ok(()),
-            Event::Deposed if matches!(self.seat, Seat::Primary(_)) => self.fall(out),
+            Event::Deposed if matches!(self.role, Role::Primary(_)) => self.demote(out),
             Event::Deposed => Ok(()),
-            Event::NeedsState => self.offer(),
-            Event::Part {
+            Event::NeedsState => self.send_state(),
+            Event::StatePart {
                 base,
                 part,
                 is_last,
                 payload,
-            } => self.take_part(base, part == 0, is_last, &payload),
+            } => self.install_part(base, part == 0, is_last, &payload),
         }
     }
 
-    /// Elected: the log becomes a node, in its next life.
-    fn rise(&mut self, now: Ticks) -> Result<(), LogError> {
+    /// After an election: runs the node from the log, in its next incarnation.
+    fn promote(&mut self, now: Ticks) -> Result<(), LogError> {
         self.apply(self.group.last().index)?;
-        let empty = self.empty_image()?;
-        let Seat::Backup { image, .. } = &mut self.seat else {
+        let empty = self.empty_state()?;
+        let Role::Backup { state, .. } = &mut self.role else {
             unreachable!("a backup is elected");
         };
-        let Image {
+        let NodeState {
             protocol,
             numbers,
-            life,
-        } = std::mem::replace(&mut **image, empty);
-        let life = Incarnation(life).next();
-        let node = (self.maker.node)(protocol, life).numbering_after(&numbers);
-        let batch = Arc::new(vec![NodeRecord::Life(life.0)]);
+            incarnation,
+        } = std::mem::replace(&mut **state, empty);
+        let incarnation = Incarnation(incarnation).next();
+        let node = (self.factory.node)(protocol, incarnation).with_sequence_starts(&numbers);
+        let batch = Arc::new(vec![NodeRecord::Incarnation(incarnation.0)]);
         let index = self.group.append(batch, &mut self.group_out);
-        let mut seated = Box::new(Seated {
+        let mut running = Box::new(RunningNode {
             node,
             numbers,
-            life,
-            rising: Some(index),
+            incarnation,
+            promoting: Some(index),
             out: NodeOutbox::default(),
-            withheld: Withheld::default(),
+            held: HeldOutput::default(),
             forced: index,
         });
-        seated.node.recover(now, &mut seated.out);
-        self.seat = Seat::Primary(seated);
+        running.node.recover(now, &mut running.out);
+        self.role = Role::Primary(running);
         Ok(())
     }
 
-    /// Deposed: the node is gone, and with it all that it has not said; its committed past is read
-    /// again from the disk.
-    fn fall(&mut self, out: &mut ReplicaOutbox<P>) -> Result<(), LogError> {
-        let mut image = self.empty_image()?;
+    /// After a deposition: drops the node and its held output, and reads the committed state again from
+    /// the disk.
+    fn demote(&mut self, out: &mut ReplicaOutbox<P>) -> Result<(), LogError> {
+        let mut state = self.empty_state()?;
         self.log
             .read_newest_checkpoint(&mut |record| match record {
-                ReplicaRecord::Node(record) => image.replay(record),
+                ReplicaRecord::Node(record) => state.replay(record),
                 _ => Ok(()),
             })?;
         self.prepared = None;
-        let backup = Seat::Backup {
-            image: Box::new(image),
+        let backup = Role::Backup {
+            state: Box::new(state),
             applied: self.group.base().index,
-            coming: None,
+            incoming: None,
         };
-        // One that has not risen has said nothing to anybody.
-        if let Seat::Primary(seated) = std::mem::replace(&mut self.seat, backup)
-            && seated.rising.is_none()
+        // A node whose promotion was not committed has had no output.
+        if let Role::Primary(running) = std::mem::replace(&mut self.role, backup)
+            && running.promoting.is_none()
         {
-            out.events.push(ReplicaEvent::Fell(Box::new(seated.node)));
+            out.events
+                .push(ReplicaEvent::Demoted(Box::new(running.node)));
         }
         Ok(())
     }
 
-    /// A backup lacks what is kept no longer: it is sent the newest checkpoint's state.
-    fn offer(&mut self) -> Result<(), LogError> {
+    /// Passes the newest checkpoint to the group, for a backup that lacks compacted entries.
+    fn send_state(&mut self) -> Result<(), LogError> {
         let mut parts: Vec<Vec<NodeRecord>> = vec![Vec::new()];
         let most = self.options.part_records.max(1);
         self.log.read_newest_checkpoint(&mut |record| {
@@ -676,30 +678,30 @@ impl<P: Durable, D: Media> ReplicaNode<P, D> {
         Ok(())
     }
 
-    /// A part of the primary's state has come.
-    fn take_part(
+    /// Installs a part of the primary's state, and makes the state durable after the last one.
+    fn install_part(
         &mut self,
-        base: Place,
+        base: LogId,
         is_first: bool,
         is_last: bool,
         part: &Batch,
     ) -> Result<(), LogError> {
         let empty = match is_first {
-            true => Some(Box::new(self.empty_image()?)),
+            true => Some(Box::new(self.empty_state()?)),
             false => None,
         };
-        let Seat::Backup {
-            image,
+        let Role::Backup {
+            state,
             applied,
-            coming,
-        } = &mut self.seat
+            incoming,
+        } = &mut self.role
         else {
             return Ok(());
         };
         if let Some(empty) = empty {
-            *coming = Some(empty);
+            *incoming = Some(empty);
         }
-        let Some(filling) = coming else {
+        let Some(filling) = incoming else {
             return Ok(());
         };
         for record in part.iter() {
@@ -708,55 +710,55 @@ impl<P: Durable, D: Media> ReplicaNode<P, D> {
         if !is_last {
             return Ok(());
         }
-        if let Some(filled) = coming.take() {
-            *image = filled;
+        if let Some(filled) = incoming.take() {
+            *state = filled;
             *applied = base.index;
         }
         let (view, voted) = (self.group.view(), self.group.voted());
         self.log
-            .checkpoint(&mut |sink| write_state(view, voted, base, image, sink))?;
+            .checkpoint(&mut |sink| write_state(view, voted, base, state, sink))?;
         self.counters.installed += 1;
         self.group.installed(base, &mut self.group_out);
         Ok(())
     }
 
-    /// Brings a backup's state up to an entry.
+    /// Applies entries to a backup's state, up to `until`.
     fn apply(&mut self, until: u64) -> Result<(), LogError> {
-        let Seat::Backup { image, applied, .. } = &mut self.seat else {
+        let Role::Backup { state, applied, .. } = &mut self.role else {
             return Ok(());
         };
         while *applied < until {
             let entry = self.group.entry(*applied + 1);
-            let entry = entry.expect("what follows the state is kept");
+            let entry = entry.expect("the log holds the entries after the state");
             for record in entry.payload.iter() {
-                replay(image, record)?;
+                replay(state, record)?;
             }
             *applied += 1;
         }
         Ok(())
     }
 
-    fn empty_image(&mut self) -> Result<Image<P>, LogError> {
-        let made = Image::new((self.maker.protocol)(Beginning::Recovered));
+    fn empty_state(&mut self) -> Result<NodeState<P>, LogError> {
+        let made = NodeState::new((self.factory.protocol)(NodeStart::Recovered));
         made.map_err(|error| LogError::Unreplayable {
             reason: error.to_string(),
         })
     }
 }
 
-fn replay<P: Durable>(image: &mut Image<P>, record: &NodeRecord) -> Result<(), LogError> {
-    let replayed = image.replay(record.clone());
+fn replay<P: Durable>(state: &mut NodeState<P>, record: &NodeRecord) -> Result<(), LogError> {
+    let replayed = state.replay(record.clone());
     replayed.map_err(|reason| LogError::Unreplayable { reason })
 }
 
 fn write_state<P: Durable>(
     view: View,
     voted: Option<ReplicaId>,
-    base: Place,
-    image: &Image<P>,
+    base: LogId,
+    state: &NodeState<P>,
     sink: &mut Sink<'_, ReplicaRecord>,
 ) {
     sink(ReplicaRecord::View { view, voted });
     sink(ReplicaRecord::State { base });
-    image.write(&mut |record| sink(ReplicaRecord::Node(record)));
+    state.write(&mut |record| sink(ReplicaRecord::Node(record)));
 }

@@ -1,46 +1,46 @@
-//! What a replica's log holds.
+//! The records of a replica's log.
 
 use std::sync::Arc;
 
-use anabranch_protocol::replication::{Place, ReplicaId, View, Write};
+use anabranch_protocol::replication::{LogId, LogWrite, ReplicaId, View};
 use serde::{Deserialize, Serialize};
 
 use super::Batch;
-use crate::durable::NodeRecord;
+use crate::log_record::NodeRecord;
 
 /// One record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum ReplicaRecord {
-    /// The replica is in this view, and has voted so in it.
+    /// The replica is in this view, with this vote.
     View {
         view: View,
         voted: Option<ReplicaId>,
     },
-    /// Of a checkpoint: which entry its state includes last.
-    State { base: Place },
-    /// Of a checkpoint: a part of the state.
+    /// In a checkpoint: the last entry that its state includes.
+    State { base: LogId },
+    /// In a checkpoint: a record of the state.
     Node(NodeRecord),
-    /// An entry; it stands for those that were logged at its index and above before.
+    /// An entry. It replaces entries logged earlier at its index and above.
     Entry {
-        place: Place,
+        id: LogId,
         #[serde(with = "shared")]
         batch: Batch,
     },
 }
 
-impl From<Write<Batch>> for ReplicaRecord {
-    fn from(write: Write<Batch>) -> ReplicaRecord {
+impl From<LogWrite<Batch>> for ReplicaRecord {
+    fn from(write: LogWrite<Batch>) -> ReplicaRecord {
         match write {
-            Write::View { view, voted } => ReplicaRecord::View { view, voted },
-            Write::Entry(entry) => ReplicaRecord::Entry {
-                place: entry.place,
+            LogWrite::View { view, voted } => ReplicaRecord::View { view, voted },
+            LogWrite::Entry(entry) => ReplicaRecord::Entry {
+                id: entry.id,
                 batch: entry.payload,
             },
         }
     }
 }
 
-/// Batches as plain lists.
+/// Serialization of a shared batch as a plain list.
 mod shared {
     use super::{Arc, Batch, Deserialize, NodeRecord, Serialize};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anabranch_engine::routing::Target;
 use anabranch_engine::{
-    Batch, Beginning, Call, CallId, DurableOptions, GroupOptions, Maker, Node, NodeInput,
-    NodeOptions, NodeOutbox, Outcome, PlannedApplication, ReplicaEvent, ReplicaInput, ReplicaNode,
+    Batch, Call, CallId, DurableOptions, GroupOptions, Node, NodeFactory, NodeInput, NodeOptions,
+    NodeOutbox, NodeStart, Outcome, PlannedApplication, ReplicaEvent, ReplicaInput, ReplicaNode,
     ReplicaOutbox, Work,
 };
 use anabranch_protocol::link::Incarnation;
@@ -105,17 +105,19 @@ impl World {
             let mut loaded = Some(stores[1].clone());
             let (for_protocol, for_node) = (Arc::clone(&planned), Arc::clone(&planned));
             let empty = stores[1].emptied();
-            let maker = Maker {
+            let factory = NodeFactory {
                 protocol: Box::new(move |beginning| {
                     let store = match beginning {
-                        Beginning::New => loaded.take().unwrap(),
-                        Beginning::Recovered => empty.clone(),
+                        NodeStart::New => loaded.take().unwrap(),
+                        NodeStart::Recovered => empty.clone(),
                     };
                     ramp(&for_protocol, 1, store)
                 }),
-                node: Box::new(move |protocol, life| node(&for_node, 1, protocol, life)),
+                node: Box::new(move |protocol, incarnation| {
+                    node(&for_node, 1, protocol, incarnation)
+                }),
             };
-            ReplicaNode::open(MemoryDisk::new(), options, Ticks::from_millis(1), maker).unwrap()
+            ReplicaNode::open(MemoryDisk::new(), options, Ticks::from_millis(1), factory).unwrap()
         };
         World {
             alone,
@@ -174,9 +176,9 @@ impl World {
         self.wire.extend(messages.map(|(id, m)| (at, to(id), m)));
         for event in out.events {
             match event {
-                ReplicaEvent::Rose(life) => self.risen.push((at, life)),
-                ReplicaEvent::Fell(_) => self.fallen.push(at),
-                ReplicaEvent::Said(said) => {
+                ReplicaEvent::Promoted(incarnation) => self.risen.push((at, incarnation)),
+                ReplicaEvent::Demoted(_) => self.fallen.push(at),
+                ReplicaEvent::Output(said) => {
                     self.said[at] += (said.messages.len() + said.outcomes.len()) as u32;
                     self.told.extend(said.outcomes);
                     for (_, message) in said.messages {
@@ -244,10 +246,10 @@ fn node(
     planned: &Arc<PlannedApplication>,
     number: u16,
     protocol: RampNode,
-    life: Incarnation,
+    incarnation: Incarnation,
 ) -> Node<RampNode> {
     let options = NodeOptions {
-        life,
+        incarnation,
         ..NodeOptions::default()
     };
     let home = PartitionId(number);
@@ -266,17 +268,17 @@ fn failover_before_the_prepare_is_replicated() {
     world.cut[0] = true;
     world.deliver_to(0);
     assert_eq!(world.replicas[0].protocol().prepared(), 1, "it has it");
-    assert!(world.replicas[0].is_withholding());
+    assert!(world.replicas[0].holds_output());
     assert_eq!(world.said[0], 0, "a vote that only one replica knows of");
 
     // The primary sleeps, and another is elected.
     for _ in 0..60 {
         world.pass(&[1, 2]);
     }
-    let &[(new, life)] = world.risen.as_slice() else {
+    let &[(new, incarnation)] = world.risen.as_slice() else {
         panic!("{:?}", world.risen);
     };
-    assert_eq!(life, Incarnation(2));
+    assert_eq!(incarnation, Incarnation(2));
     assert_eq!(world.replicas[new].protocol().prepared(), 0);
     world.alone(NodeInput::Restarted { node: NodeId(1) });
     let outcome = world.answered_by(new);
@@ -324,7 +326,7 @@ fn what_a_deposed_primary_reads_is_told_to_nobody() {
     let look = world.call_of("look", &args([here, there]));
     world.alone(NodeInput::Call(look));
     world.deliver_to(0);
-    assert!(world.replicas[0].is_withholding(), "it has read, and waits");
+    assert!(world.replicas[0].holds_output(), "it has read, and waits");
     let (last, committed) = (
         world.replicas[0].group().last(),
         world.replicas[0].group().committed(),

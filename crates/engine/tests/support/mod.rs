@@ -234,7 +234,7 @@ impl<P: Protocol> Nodes<P> {
                 options,
             );
             node.observe(probe.clone());
-            node.numbering_after(numbers)
+            node.with_sequence_starts(numbers)
         };
         Nodes {
             planned: Arc::clone(planned),

@@ -1,14 +1,14 @@
-//! The log of one replica, as far as it is kept: from a state on, the entries that follow it.
+//! The log of one replica: the id of its checkpointed state, and the entries after it.
 
 use std::collections::VecDeque;
 
-use super::message::{Entry, Place};
+use super::message::{Entry, LogId};
 
-/// Entries after a state. See the module.
+/// The entries after a state. See the module.
 #[derive(Clone, Debug)]
 pub(super) struct Entries<T> {
-    /// What comes before the first entry: the last one that the state includes.
-    base: Place,
+    /// The last entry that the state includes.
+    base: LogId,
     entries: VecDeque<Entry<T>>,
 }
 
@@ -16,11 +16,11 @@ impl<T: Clone> Entries<T> {
     /// The entries that follow a state, in order.
     ///
     /// # Panics
-    /// When one is missing between them.
-    pub(super) fn new(base: Place, entries: Vec<Entry<T>>) -> Entries<T> {
+    /// When the entries leave a gap.
+    pub(super) fn new(base: LogId, entries: Vec<Entry<T>>) -> Entries<T> {
         let consecutive = (base.index + 1..)
             .zip(&entries)
-            .all(|(index, entry)| entry.place.index == index);
+            .all(|(index, entry)| entry.id.index == index);
         assert!(consecutive, "entries follow each other");
         Entries {
             base,
@@ -28,25 +28,25 @@ impl<T: Clone> Entries<T> {
         }
     }
 
-    /// The last place that the state includes.
-    pub(super) fn base(&self) -> Place {
+    /// The last entry that the state includes.
+    pub(super) fn base(&self) -> LogId {
         self.base
     }
 
-    /// Where the log ends.
-    pub(super) fn last(&self) -> Place {
-        self.entries.back().map_or(self.base, |entry| entry.place)
+    /// The id of the last entry.
+    pub(super) fn last(&self) -> LogId {
+        self.entries.back().map_or(self.base, |entry| entry.id)
     }
 
-    /// The place of an index, if it is the base's or an entry's.
-    pub(super) fn place(&self, index: u64) -> Option<Place> {
+    /// The id at an index, if it is the base's or an entry's.
+    pub(super) fn id(&self, index: u64) -> Option<LogId> {
         if index == self.base.index {
             return Some(self.base);
         }
-        self.get(index).map(|entry| entry.place)
+        self.get(index).map(|entry| entry.id)
     }
 
-    /// The entry at an index, if it is here.
+    /// The entry at an index, if the log holds it.
     pub(super) fn get(&self, index: u64) -> Option<&Entry<T>> {
         let after = index.checked_sub(self.base.index + 1)?;
         self.entries.get(usize::try_from(after).ok()?)
@@ -61,7 +61,7 @@ impl<T: Clone> Entries<T> {
 
     /// Adds the next entry.
     pub(super) fn push(&mut self, entry: Entry<T>) {
-        debug_assert_eq!(entry.place.index, self.last().index + 1);
+        debug_assert_eq!(entry.id.index, self.last().index + 1);
         self.entries.push_back(entry);
     }
 
@@ -71,24 +71,24 @@ impl<T: Clone> Entries<T> {
         self.entries.truncate(kept);
     }
 
-    /// A later state stands for all entries up to here.
-    pub(super) fn compact(&mut self, base: Place) {
+    /// Drops the entries that a later state includes.
+    pub(super) fn compact(&mut self, base: LogId) {
         while self
             .entries
             .front()
-            .is_some_and(|entry| entry.place.index <= base.index)
+            .is_some_and(|entry| entry.id.index <= base.index)
         {
             self.entries.pop_front();
         }
         self.base = base;
     }
 
-    /// Views ascend along the log.
+    /// Whether indexes are consecutive and views ascend.
     pub(super) fn ascends(&self) -> bool {
         let mut before = self.base;
         self.entries.iter().all(|entry| {
-            let follows = entry.place.index == before.index + 1 && entry.place.view >= before.view;
-            before = entry.place;
+            let follows = entry.id.index == before.index + 1 && entry.id.view >= before.view;
+            before = entry.id;
             follows
         })
     }

@@ -1,4 +1,4 @@
-//! What the replicas of one node say to each other. Any of it may be lost, doubled or overtaken.
+//! Messages between the replicas of one node. The network may lose, duplicate or reorder them.
 
 use std::fmt;
 
@@ -23,14 +23,14 @@ impl fmt::Display for ReplicaId {
     }
 }
 
-/// A view: a span of the group's life with at most one primary. Raft's term.
+/// A period of the group with at most one primary: Viewstamped Replication's view, Raft's term.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct View(pub u64);
 
 impl View {
-    /// The view in which every group begins; its primary is replica 0, by decree.
+    /// The view in which every group begins; its primary is replica 0.
     pub const FIRST: View = View(1);
 
     /// The view after this one.
@@ -45,108 +45,109 @@ impl fmt::Display for View {
     }
 }
 
-/// A place in the log. Of two logs the one that ends at the higher place knows more.
+/// Identifies a log entry (Raft's term and index). Of two logs, the one that ends at the higher id is
+/// more up to date.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
-pub struct Place {
-    /// The view whose primary has written the entry.
+pub struct LogId {
+    /// The view whose primary appended the entry.
     pub view: View,
-    /// Its number, from 1; 0 is before every entry.
+    /// The entry's index, from 1; 0 is before the first entry.
     pub index: u64,
 }
 
 /// One entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry<T> {
-    /// Where it stands.
-    pub place: Place,
-    /// What it says.
+    /// Its view and index.
+    pub id: LogId,
+    /// Its content.
     pub payload: T,
 }
 
 /// A message. `view` is always the sender's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message<T> {
-    /// Primary to backup: what comes after `previous`; and, without entries as well, that the sender
-    /// is the primary of the view.
+    /// Primary to backup: the entries after `previous`. Without entries, a heartbeat: the sender is the
+    /// primary of the view.
     Append {
         /// The view.
         view: View,
         /// The entry before the first of these.
-        previous: Place,
+        previous: LogId,
         /// Entries, in order; possibly none.
         entries: Vec<Entry<T>>,
         /// Everything up to this index is committed.
         committed: u64,
-        /// The round of confirmation that this belongs to.
+        /// The round of confirmation that this message belongs to.
         round: u64,
     },
-    /// Backup to primary: the log up to `matched` is the primary's, and durable here.
+    /// Backup to primary: the sender's log equals the primary's up to `matched`, durably.
     Appended {
         /// The view.
         view: View,
         /// Up to which index.
         matched: u64,
-        /// The round that is confirmed: this replica was in the view when it came.
+        /// The round that is confirmed: the sender was in the view when the round reached it.
         round: u64,
     },
-    /// Backup to primary: what comes before the entries is not here, or is another.
+    /// Backup to primary: the sender's log does not contain `previous`.
     Behind {
         /// The view.
         view: View,
-        /// No later than here the two logs part.
+        /// The highest index at which the two logs may agree.
         last: u64,
         /// The round that is confirmed.
         round: u64,
     },
-    /// To a primary or candidate of an earlier view: there is a later one.
+    /// To a primary or candidate of an earlier view: a later view exists.
     Newer {
         /// The later view.
         view: View,
     },
-    /// Candidate to all: make me the primary of `wanted`.
+    /// Candidate to all: a request to vote for the sender as the primary of `wanted`.
     RequestVote {
-        /// The sender's view: `wanted`, but for a pre-vote.
+        /// The sender's view: equal to `wanted`, except in a pre-vote.
         view: View,
-        /// The view that it would be the primary of.
+        /// The view that the sender wants to lead.
         wanted: View,
-        /// Where its log ends.
-        last: Place,
-        /// Only whether the receiver would (a pre-vote): it binds nobody.
+        /// The last entry of the sender's log.
+        last: LogId,
+        /// Whether this is a pre-vote: the answer binds nothing.
         pre: bool,
     },
-    /// The answer.
+    /// The answer to a vote request.
     Vote {
         /// The sender's view.
         view: View,
-        /// The view that was asked for.
+        /// The view of the request.
         wanted: View,
-        /// Whether it answers a pre-vote.
+        /// Whether the request was a pre-vote.
         pre: bool,
-        /// Yes or no.
+        /// Whether the vote is granted.
         granted: bool,
     },
-    /// Primary to backup that lacks what the primary keeps no longer: a part of the state at `base`.
+    /// Primary to a backup that lacks compacted entries: a part of the state at `base`.
     Install {
         /// The view.
         view: View,
-        /// Where the log goes on from this state.
-        base: Place,
-        /// Which part, from 0.
+        /// The last entry that the state includes.
+        base: LogId,
+        /// The part's number, from 0.
         part: u32,
-        /// How many there are.
+        /// The number of parts.
         parts: u32,
-        /// The part.
+        /// The part's content.
         payload: T,
     },
-    /// Backup to primary: it waits for this part.
+    /// Backup to primary: the part of the state that the sender waits for.
     Installed {
         /// The view.
         view: View,
-        /// Of the state at this place.
-        base: Place,
-        /// Which part is next.
+        /// The last entry that the state includes.
+        base: LogId,
+        /// The next part's number.
         next: u32,
     },
 }

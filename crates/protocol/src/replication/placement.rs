@@ -75,8 +75,8 @@ impl ReplicaPlacement {
 
     /// The server that has a replica.
     pub fn server(&self, node: NodeId, replica: ReplicaId) -> u16 {
-        let place = u32::from(node.0) + u32::from(replica.0);
-        (place % u32::from(self.nodes)) as u16
+        let id = u32::from(node.0) + u32::from(replica.0);
+        (id % u32::from(self.nodes)) as u16
     }
 
     /// What a server has: replicas by node.

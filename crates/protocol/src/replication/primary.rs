@@ -1,202 +1,93 @@
-//! What a primary knows of its backups, and what it does for them.
+//! The primary's part of the state machine: appends entries, replicates them, confirms rounds.
 
 use std::sync::Arc;
 
 use anabranch_types::Ticks;
 
-use super::message::{Message, Place, ReplicaId, View};
-use super::replica::{Event, Out, Replica, Role};
-
-/// A primary's view of its group.
-#[derive(Clone, Debug)]
-pub(super) struct Lead<T> {
-    /// The last round of confirmation that has begun.
-    pub(super) round: u64,
-    /// Something waits for a round that has not begun.
-    pub(super) wanted: bool,
-    /// Entries up to here have been sent, to those who could take them.
-    broadcast: u64,
-    pub(super) heartbeat_at: Ticks,
-    /// How many heartbeats in a row have brought no confirmation.
-    missed: u32,
-    /// The round that was confirmed at the last heartbeat.
-    confirmed: u64,
-    /// By number; the own place is not used.
-    followers: Vec<Follower>,
-    /// The state that is being sent to who lacks what is kept no longer.
-    state: Option<State<T>>,
-    /// The driver has been asked for it.
-    asked: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Follower {
-    /// Its log is the primary's up to here, durably.
-    matched: u64,
-    /// The next entry to be sent.
-    next: u64,
-    /// Where its log may go on as this one does, by what it has said last; before it has, where this one
-    /// ended when its primary was elected. What is lost is sent again from here, and not from where it is
-    /// known to match: a new primary knows that of nobody.
-    said: u64,
-    /// The last round that it has confirmed.
-    confirmed: u64,
-    /// What it had matched at the last heartbeat: where that has not grown, entries may be lost.
-    matched_before: u64,
-    /// How many heartbeats have come since it was heard.
-    silent: u32,
-    /// Which part of the state it waits for.
-    part: Option<u32>,
-}
-
-/// Who has not been heard for more heartbeats than this is asked only whether it is there.
-const SILENT_BEATS: u32 = 2;
-
-#[derive(Clone, Debug)]
-struct State<T> {
-    base: Place,
-    parts: Arc<Vec<T>>,
-}
-
-/// What more than half of all have reached.
-fn reached_by_majority(mut values: Vec<u64>) -> u64 {
-    values.sort_unstable_by(|a, b| b.cmp(a));
-    values[values.len() / 2]
-}
-
-impl<T: Clone> Lead<T> {
-    /// Elected just now, with a log that ends at `last`.
-    pub(super) fn new(count: u8, last: Place, now: Ticks) -> Lead<T> {
-        let follower = Follower {
-            next: last.index + 1,
-            said: last.index + 1,
-            silent: SILENT_BEATS,
-            ..Follower::default()
-        };
-        Lead {
-            round: 0,
-            wanted: false,
-            broadcast: last.index,
-            heartbeat_at: now,
-            missed: 0,
-            confirmed: 0,
-            followers: vec![follower; usize::from(count)],
-            state: None,
-            asked: false,
-        }
-    }
-
-    /// The last round that a majority has confirmed, the primary itself counted.
-    pub(super) fn confirmed_round(&self, own: ReplicaId) -> u64 {
-        let all = self.followers.iter().enumerate();
-        let rounds = all.map(|(number, follower)| match number == own.index() {
-            true => self.round,
-            false => follower.confirmed,
-        });
-        reached_by_majority(rounds.collect())
-    }
-
-    /// The last entry that a majority has made durable.
-    fn replicated(&self, own: ReplicaId, durable: u64) -> u64 {
-        let all = self.followers.iter().enumerate();
-        let matched = all.map(|(number, follower)| match number == own.index() {
-            true => durable,
-            false => follower.matched,
-        });
-        reached_by_majority(matched.collect())
-    }
-
-    /// The clock has gone back.
-    pub(super) fn set_back(&mut self, by: Ticks) {
-        self.heartbeat_at = Ticks(self.heartbeat_at.0.saturating_sub(by.0));
-    }
-
-    /// Whether a state is on its way to somebody.
-    pub(super) fn is_installing(&self) -> bool {
-        self.state.is_some()
-    }
-}
+use super::message::{LogId, Message, ReplicaId, View};
+use super::primary_state::{SILENT_HEARTBEATS, StateTransfer};
+use super::replica::{Event, GroupOutbox, Replica, Role};
 
 impl<T: Clone> Replica<T> {
-    /// Adds an entry to the log.
+    /// Appends an entry to the log and returns its index.
     ///
     /// # Panics
     /// When this is not the primary.
-    pub fn append(&mut self, payload: T, out: &mut Out<T>) -> u64 {
-        assert!(self.is_primary(), "the primary alone writes");
-        let place = Place {
+    pub fn append(&mut self, payload: T, out: &mut GroupOutbox<T>) -> u64 {
+        assert!(self.is_primary(), "only the primary appends");
+        let id = LogId {
             view: self.view,
             index: self.log.last().index + 1,
         };
-        self.push(place, payload, out);
-        place.index
+        self.push(id, payload, out);
+        id.index
     }
 
-    /// Something was said that has to be confirmed: by which round it will be.
+    /// Requests a confirmation that this is still the primary; returns the round that will bring it.
     ///
     /// # Panics
     /// When this is not the primary.
     pub fn want_confirmation(&mut self) -> u64 {
-        let Role::Primary(lead) = &mut self.role else {
-            panic!("the primary alone is confirmed");
+        let Role::Primary(primary) = &mut self.role else {
+            panic!("only a primary can be confirmed");
         };
-        lead.wanted = true;
-        lead.round + 1
+        primary.round_wanted = true;
+        primary.round + 1
     }
 
-    /// Ends a batch: sends what has been appended, and begins the round that is wanted. A round that
-    /// carries no entries waits while others are under way, and then serves all who want one.
-    pub fn flush(&mut self, out: &mut Out<T>) {
+    /// Ends a batch: sends what has been appended, and begins a round if one is requested. A round
+    /// without entries waits while `rounds_max` others are under way, then serves all requests.
+    pub fn flush(&mut self, out: &mut GroupOutbox<T>) {
         let last = self.log.last().index;
-        let Role::Primary(lead) = &self.role else {
+        let Role::Primary(primary) = &self.role else {
             return;
         };
-        let under_way = lead.round - lead.confirmed_round(self.id);
-        let confirms = lead.wanted && under_way < self.options.rounds_max;
-        if last > lead.broadcast || confirms {
+        let under_way = primary.round - primary.confirmed_round(self.id);
+        let confirms = primary.round_wanted && under_way < self.options.rounds_max;
+        if last > primary.broadcast || confirms {
             self.broadcast(out);
         }
     }
 
-    /// Begins a round.
-    fn broadcast(&mut self, out: &mut Out<T>) {
+    /// Begins a round of confirmation with all backups.
+    fn broadcast(&mut self, out: &mut GroupOutbox<T>) {
         let last = self.log.last().index;
-        if let Role::Primary(lead) = &mut self.role {
-            lead.round += 1;
-            lead.wanted = false;
-            lead.broadcast = last;
+        if let Role::Primary(primary) = &mut self.role {
+            primary.round += 1;
+            primary.round_wanted = false;
+            primary.broadcast = last;
         }
         self.counters.rounds += 1;
         for to in self.others() {
             self.send_entries(to, out);
         }
-        // Alone it has everything confirmed at once.
+        // A group of one confirms its rounds at once.
         self.advance();
     }
 
-    /// Sends one backup what comes next for it.
-    fn send_entries(&mut self, to: ReplicaId, out: &mut Out<T>) {
+    /// Sends one backup the entries after those it has been sent.
+    fn send_entries(&mut self, to: ReplicaId, out: &mut GroupOutbox<T>) {
         let (base, last) = (self.log.base(), self.log.last());
         let (view, committed) = (self.view, self.committed);
         let entries_max = self.options.entries_max;
-        let Role::Primary(lead) = &mut self.role else {
+        let Role::Primary(primary) = &mut self.role else {
             return;
         };
-        let round = lead.round;
-        let follower = &mut lead.followers[to.index()];
-        let lacks = follower.next <= base.index;
-        let is_there = follower.silent <= SILENT_BEATS;
+        let round = primary.round;
+        let backup = &mut primary.backups[to.index()];
+        let lacks = backup.next <= base.index;
+        let is_there = backup.silent_heartbeats <= SILENT_HEARTBEATS;
         let (previous, entries) = if lacks {
-            // What it lacks is not kept: the state comes beside; here it confirms the round.
+            // Its next entries are compacted: the state is sent separately, this only confirms the round.
             (last, Vec::new())
         } else {
             let entries = match is_there {
-                true => self.log.from(follower.next, entries_max),
+                true => self.log.from(backup.next, entries_max),
                 false => Vec::new(),
             };
-            let previous = self.log.place(follower.next - 1);
-            follower.next += entries.len() as u64;
-            (previous.expect("it is kept from the base on"), entries)
+            let previous = self.log.id(backup.next - 1);
+            backup.next += entries.len() as u64;
+            (previous.expect("the log reaches back to its base"), entries)
         };
         let append = Message::Append {
             view,
@@ -206,54 +97,54 @@ impl<T: Clone> Replica<T> {
             round,
         };
         out.messages.push((to, append));
-        // Who is gone is sent no state: it would keep the log's base where it is.
-        if lacks && follower.part.is_none() && is_there {
-            follower.part = Some(0);
+        // A silent backup is sent no state: the transfer would pin the log's base.
+        if lacks && backup.part.is_none() && is_there {
+            backup.part = Some(0);
             self.send_part(to, out);
         }
     }
 
     /// Sends one backup the part of the state that it waits for, or asks the driver for the state.
-    fn send_part(&mut self, to: ReplicaId, out: &mut Out<T>) {
+    fn send_part(&mut self, to: ReplicaId, out: &mut GroupOutbox<T>) {
         let view = self.view;
-        let Role::Primary(lead) = &mut self.role else {
+        let Role::Primary(primary) = &mut self.role else {
             return;
         };
-        let Some(part) = lead.followers[to.index()].part else {
+        let Some(part) = primary.backups[to.index()].part else {
             return;
         };
-        let Some(state) = &lead.state else {
-            if !std::mem::replace(&mut lead.asked, true) {
+        let Some(transfer) = &primary.transfer else {
+            if !std::mem::replace(&mut primary.state_requested, true) {
                 out.events.push(Event::NeedsState);
             }
             return;
         };
-        // Who has them all and has not said so is asked by the last one.
-        let part = part.min(state.parts.len() as u32 - 1);
-        let payload = &state.parts[part as usize];
+        // A backup that has all parts and has not reported so is sent the last one again.
+        let part = part.min(transfer.parts.len() as u32 - 1);
+        let payload = &transfer.parts[part as usize];
         self.counters.parts += 1;
         let install = Message::Install {
             view,
-            base: state.base,
+            base: transfer.base,
             part,
-            parts: state.parts.len() as u32,
+            parts: transfer.parts.len() as u32,
             payload: payload.clone(),
         };
         out.messages.push((to, install));
     }
 
-    /// The driver hands over the state at the log's base, in parts, as [`Event::NeedsState`] asks.
+    /// Takes the state at the log's base, in parts, from the driver: the answer to [`Event::NeedsState`].
     ///
     /// # Panics
     /// When there is no part.
-    pub fn offer(&mut self, parts: Vec<T>, out: &mut Out<T>) {
-        assert!(!parts.is_empty(), "a state has a part at least");
+    pub fn offer(&mut self, parts: Vec<T>, out: &mut GroupOutbox<T>) {
+        assert!(!parts.is_empty(), "a state has at least one part");
         let base = self.log.base();
-        let Role::Primary(lead) = &mut self.role else {
+        let Role::Primary(primary) = &mut self.role else {
             return;
         };
-        lead.asked = false;
-        lead.state = Some(State {
+        primary.state_requested = false;
+        primary.transfer = Some(StateTransfer {
             base,
             parts: Arc::new(parts),
         });
@@ -262,66 +153,72 @@ impl<T: Clone> Replica<T> {
         }
     }
 
-    /// The heartbeat: is the group still there, and what has to be sent again?
-    pub(super) fn beat(&mut self, now: Ticks, out: &mut Out<T>) {
+    /// Sends a heartbeat, resends lost entries, and steps down if no majority answers any more.
+    pub(super) fn heartbeat(&mut self, now: Ticks, out: &mut GroupOutbox<T>) {
         let options = self.options;
-        let Role::Primary(lead) = &mut self.role else {
+        let Role::Primary(primary) = &mut self.role else {
             return;
         };
-        lead.heartbeat_at = now + options.heartbeat;
-        let confirmed = lead.confirmed_round(self.id);
-        let is_heard = confirmed > lead.confirmed || lead.round == confirmed;
-        lead.confirmed = confirmed;
-        lead.missed = if is_heard { 0 } else { lead.missed + 1 };
-        if lead.missed >= options.heartbeats_missed_max {
+        primary.heartbeat_at = now + options.heartbeat;
+        let confirmed = primary.confirmed_round(self.id);
+        let is_confirmed = confirmed > primary.confirmed || primary.round == confirmed;
+        primary.confirmed = confirmed;
+        primary.missed = if is_confirmed { 0 } else { primary.missed + 1 };
+        if primary.missed >= options.heartbeats_missed_max {
             self.counters.gave_up += 1;
             self.follow(None, now, out);
             return;
         }
-        for follower in &mut lead.followers {
-            follower.silent = follower.silent.saturating_add(1);
-            if follower.silent > options.heartbeats_missed_max.max(SILENT_BEATS) {
-                follower.part = None;
+        for backup in &mut primary.backups {
+            backup.silent_heartbeats = backup.silent_heartbeats.saturating_add(1);
+            if backup.silent_heartbeats > options.heartbeats_missed_max.max(SILENT_HEARTBEATS) {
+                backup.part = None;
             }
-            if follower.matched == follower.matched_before && follower.part.is_none() {
-                follower.next = follower.next.min(follower.said);
+            if backup.matched == backup.matched_before && backup.part.is_none() {
+                backup.next = backup.next.min(backup.resend_from);
             }
-            follower.matched_before = follower.matched;
+            backup.matched_before = backup.matched;
         }
-        self.end_of_installing();
+        primary.end_transfer_if_idle();
         self.broadcast(out);
         for to in self.others() {
             self.send_part(to, out);
         }
     }
 
-    /// A backup's log is this one's up to `matched`.
-    pub(super) fn appended(&mut self, from: ReplicaId, matched: u64, round: u64, out: &mut Out<T>) {
+    /// Handles [`Message::Appended`]: the backup's log equals this one up to `matched`.
+    pub(super) fn appended(
+        &mut self,
+        from: ReplicaId,
+        matched: u64,
+        round: u64,
+        out: &mut GroupOutbox<T>,
+    ) {
         let (base, last) = (self.log.base().index, self.log.last().index);
-        let Role::Primary(lead) = &mut self.role else {
+        let Role::Primary(primary) = &mut self.role else {
             return;
         };
-        let follower = &mut lead.followers[from.index()];
+        let backup = &mut primary.backups[from.index()];
         assert!(
-            matched <= last && round <= lead.round,
+            matched <= last && round <= primary.round,
             "REPL-I2: {from} has more of this view's log than its primary"
         );
-        follower.silent = 0;
-        follower.matched = follower.matched.max(matched);
-        follower.next = follower.next.max(follower.matched + 1);
-        follower.said = follower.matched + 1;
-        follower.confirmed = follower.confirmed.max(round);
-        if follower.matched >= base && follower.part.take().is_some() {
-            self.end_of_installing();
+        backup.silent_heartbeats = 0;
+        backup.matched = backup.matched.max(matched);
+        backup.next = backup.next.max(backup.matched + 1);
+        backup.resend_from = backup.matched + 1;
+        backup.confirmed = backup.confirmed.max(round);
+        if backup.matched >= base && backup.part.take().is_some() {
+            primary.end_transfer_if_idle();
         }
         self.advance();
-        // While the state is on its way nothing else helps who lacks it, and no answer is worth another: the two would
-        // talk as fast as the network lets them until its disk has done (seed 31838).
+        // A backup that waits for the state can use nothing else. Answering each of its answers would let the two
+        // exchange messages at network speed until its disk is done (seed 31838).
         let more = match &self.role {
-            Role::Primary(lead) => {
-                let follower = &lead.followers[from.index()];
-                let waits = follower.next <= base && follower.part.is_some();
-                follower.next <= last && !waits
+            Role::Primary(primary) => {
+                let backup = &primary.backups[from.index()];
+                let waits = backup.next <= base && backup.part.is_some();
+                backup.next <= last && !waits
             }
             _ => false,
         };
@@ -331,19 +228,25 @@ impl<T: Clone> Replica<T> {
         self.flush(out);
     }
 
-    /// A backup's log parts from this one at `last` or before.
-    pub(super) fn behind(&mut self, from: ReplicaId, last: u64, round: u64, out: &mut Out<T>) {
-        let Role::Primary(lead) = &mut self.role else {
+    /// Handles [`Message::Behind`]: the backup's log diverges from this one at `last` or before.
+    pub(super) fn behind(
+        &mut self,
+        from: ReplicaId,
+        last: u64,
+        round: u64,
+        out: &mut GroupOutbox<T>,
+    ) {
+        let Role::Primary(primary) = &mut self.role else {
             return;
         };
-        let follower = &mut lead.followers[from.index()];
-        follower.silent = 0;
-        follower.confirmed = follower.confirmed.max(round);
-        follower.said = (last + 1).max(follower.matched + 1);
-        let next = follower.next.min(follower.said);
-        let goes_back = next < follower.next && follower.part.is_none();
+        let backup = &mut primary.backups[from.index()];
+        backup.silent_heartbeats = 0;
+        backup.confirmed = backup.confirmed.max(round);
+        backup.resend_from = (last + 1).max(backup.matched + 1);
+        let next = backup.next.min(backup.resend_from);
+        let goes_back = next < backup.next && backup.part.is_none();
         if goes_back {
-            follower.next = next;
+            backup.next = next;
         }
         self.advance();
         if goes_back {
@@ -352,46 +255,36 @@ impl<T: Clone> Replica<T> {
         self.flush(out);
     }
 
-    /// A backup waits for a part of the state.
+    /// Handles [`Message::Installed`]: the backup waits for this part of the state.
     pub(super) fn installed_part(
         &mut self,
         from: ReplicaId,
-        base: Place,
+        base: LogId,
         next: u32,
-        out: &mut Out<T>,
+        out: &mut GroupOutbox<T>,
     ) {
-        let Role::Primary(lead) = &mut self.role else {
+        let Role::Primary(primary) = &mut self.role else {
             return;
         };
-        let is_this = lead.state.as_ref().is_some_and(|state| state.base == base);
-        let follower = &mut lead.followers[from.index()];
-        if is_this && follower.part.is_some_and(|part| part != next) {
-            follower.part = Some(next);
+        let is_this = primary
+            .transfer
+            .as_ref()
+            .is_some_and(|transfer| transfer.base == base);
+        let backup = &mut primary.backups[from.index()];
+        if is_this && backup.part.is_some_and(|part| part != next) {
+            backup.part = Some(next);
             self.send_part(from, out);
         }
     }
 
-    /// Lets go of the state if nobody waits for it.
-    fn end_of_installing(&mut self) {
-        if let Role::Primary(lead) = &mut self.role
-            && lead
-                .followers
-                .iter()
-                .all(|follower| follower.part.is_none())
-        {
-            lead.state = None;
-            lead.asked = false;
-        }
-    }
-
-    /// What a majority has, and an entry of this view is among it, is committed (Raft §5.4.2).
+    /// Commits what a majority has made durable, once that includes an entry of this view (Raft §5.4.2).
     pub(super) fn advance(&mut self) {
-        let Role::Primary(lead) = &self.role else {
+        let Role::Primary(primary) = &self.role else {
             return;
         };
-        let replicated = lead.replicated(self.id, self.durable);
-        let of_this_view = |place: Place| place.view == self.view;
-        if replicated > self.committed && self.log.place(replicated).is_some_and(of_this_view) {
+        let replicated = primary.replicated(self.id, self.durable);
+        let of_this_view = |id: LogId| id.view == self.view;
+        if replicated > self.committed && self.log.id(replicated).is_some_and(of_this_view) {
             self.committed = replicated;
         }
     }
@@ -399,21 +292,21 @@ impl<T: Clone> Replica<T> {
     /// The last round that a majority has confirmed; none if this is not the primary.
     pub fn confirmed(&self) -> Option<u64> {
         match &self.role {
-            Role::Primary(lead) => Some(lead.confirmed_round(self.id)),
+            Role::Primary(primary) => Some(primary.confirmed_round(self.id)),
             _ => None,
         }
     }
 
-    /// Whether a state is on its way to a backup: the log's base has to stay where it is.
+    /// Whether a state transfer to a backup pins the log's base.
     pub fn is_installing(&self) -> bool {
         match &self.role {
-            Role::Primary(lead) => lead.is_installing() || lead.asked,
+            Role::Primary(primary) => primary.is_installing() || primary.state_requested,
             _ => false,
         }
     }
 
-    /// The view of an entry that is kept.
+    /// The view of the entry at an index, if the log holds it.
     pub fn view_at(&self, index: u64) -> Option<View> {
-        self.log.place(index).map(|place| place.view)
+        self.log.id(index).map(|id| id.view)
     }
 }

@@ -1,58 +1,62 @@
-//! Where one server believes the primaries of other nodes to be.
+//! One server's cache of the primaries of other nodes.
 //!
-//! It is told by the packets that come from there, and asks the next replica when one stays silent:
-//! whoever is not the primary passes a packet on to whom he takes for it. A belief that is wrong
-//! costs time and nothing else: what reaches a node is decided by its [lives](crate::link).
+//! Packets from a primary update the cache. When a replica does not answer, the server tries the next
+//! one; a replica that is not the primary forwards packets to the replica that it takes for the primary.
+//! A stale entry costs time only: the [incarnations](crate::link) of two nodes decide which messages a
+//! node accepts.
 
 use anabranch_types::NodeId;
 
 use super::message::ReplicaId;
 use crate::link::Incarnation;
 
-/// Beliefs, one a node. See the module.
+/// The presumed primary of each node. See the module.
 #[derive(Clone, Debug)]
-pub struct Whereabouts {
+pub struct PrimaryCache {
     factor: u8,
-    beliefs: Vec<Belief>,
+    primaries: Vec<CachedPrimary>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Belief {
+struct CachedPrimary {
     replica: ReplicaId,
-    life: Incarnation,
+    incarnation: Incarnation,
 }
 
-impl Whereabouts {
-    /// Every primary is where it is in the beginning.
-    pub fn new(nodes: u16, factor: u8) -> Whereabouts {
-        let first = Belief {
+impl PrimaryCache {
+    /// A cache in which every node's primary is replica 0, as in a new group.
+    pub fn new(nodes: u16, factor: u8) -> PrimaryCache {
+        let first = CachedPrimary {
             replica: ReplicaId(0),
-            life: Incarnation(0),
+            incarnation: Incarnation(0),
         };
-        Whereabouts {
+        PrimaryCache {
             factor,
-            beliefs: vec![first; usize::from(nodes)],
+            primaries: vec![first; usize::from(nodes)],
         }
     }
 
-    /// The replica of a node to which packets go.
+    /// The replica of a node that packets are sent to.
     pub fn of(&self, node: NodeId) -> ReplicaId {
-        self.beliefs[node.index()].replica
+        self.primaries[node.index()].replica
     }
 
-    /// A packet from this life of a node has come from one of its replicas. What an earlier life than
-    /// the one last heard sends tells nothing.
-    pub fn heard(&mut self, node: NodeId, replica: ReplicaId, life: Incarnation) {
-        let belief = &mut self.beliefs[node.index()];
-        if life >= belief.life {
-            *belief = Belief { replica, life };
+    /// Learns from a packet that this replica runs this incarnation of a node. Packets of incarnations
+    /// before the latest known one are ignored.
+    pub fn learn(&mut self, node: NodeId, replica: ReplicaId, incarnation: Incarnation) {
+        let cached = &mut self.primaries[node.index()];
+        if incarnation >= cached.incarnation {
+            *cached = CachedPrimary {
+                replica,
+                incarnation,
+            };
         }
     }
 
-    /// A node has not answered in time: the next of its replicas is tried.
-    pub fn silent(&mut self, node: NodeId) {
-        let belief = &mut self.beliefs[node.index()];
-        belief.replica = ReplicaId((belief.replica.0 + 1) % self.factor);
+    /// Moves on to the node's next replica, after one has not answered in time.
+    pub fn try_next(&mut self, node: NodeId) {
+        let cached = &mut self.primaries[node.index()];
+        cached.replica = ReplicaId((cached.replica.0 + 1) % self.factor);
     }
 }
 
@@ -61,19 +65,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_silent_is_looked_for_and_who_speaks_is_found() {
-        let mut known = Whereabouts::new(2, 3);
+    fn a_silent_primary_is_searched_and_a_packet_names_the_new_one() {
+        let mut known = PrimaryCache::new(2, 3);
         let node = NodeId(1);
         assert_eq!(known.of(node), ReplicaId(0));
-        known.silent(node);
-        known.silent(node);
+        known.try_next(node);
+        known.try_next(node);
         assert_eq!(known.of(node), ReplicaId(2));
-        known.silent(node);
+        known.try_next(node);
         assert_eq!(known.of(node), ReplicaId(0));
-        known.heard(node, ReplicaId(1), Incarnation(2));
+        known.learn(node, ReplicaId(1), Incarnation(2));
         assert_eq!(known.of(node), ReplicaId(1));
-        // The primary of a former life, which does not know that it is none.
-        known.heard(node, ReplicaId(0), Incarnation(1));
+        // The deposed primary of a former incarnation.
+        known.learn(node, ReplicaId(0), Incarnation(1));
         assert_eq!(known.of(node), ReplicaId(1));
         assert_eq!(known.of(NodeId(0)), ReplicaId(0));
     }

@@ -1,29 +1,29 @@
-//! One replica: follows a primary, votes, is elected. What it does as a primary is in `lead`.
+//! One replica: follows a primary, votes, is elected. Its work as a primary is in `primary`.
 
 use std::collections::VecDeque;
 
 use anabranch_types::{SplitMix64, Ticks};
 
 use super::entries::Entries;
-use super::lead::Lead;
-use super::message::{Entry, Message, Place, ReplicaId, View};
+use super::message::{Entry, LogId, Message, ReplicaId, View};
+use super::primary_state::PrimaryState;
 
 /// How replicas behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaOptions {
-    /// How often a primary is heard at least.
+    /// The longest time between two messages of a primary to a backup.
     pub heartbeat: Ticks,
-    /// A backup that has heard no primary for so long, or up to twice as long by chance, asks to be
-    /// elected.
+    /// A backup starts an election after this long without a message of a primary, plus a random time
+    /// of the same length at most.
     pub silence_max: Ticks,
-    /// A primary gives up when so many heartbeats in a row have brought no confirmation.
+    /// A primary steps down when this many heartbeats in a row have brought no confirmation.
     pub heartbeats_missed_max: u32,
-    /// The most rounds of confirmation under way that carry no entries; what wants one more waits,
-    /// and shares the next.
+    /// The most rounds of confirmation without entries that are under way at once. Further requests
+    /// wait and share the next round.
     pub rounds_max: u64,
     /// The most entries in one message.
     pub entries_max: usize,
-    /// Of the chance by which replicas do not ask at the same time.
+    /// The seed of the random election timeouts.
     pub seed: u64,
 }
 
@@ -42,58 +42,60 @@ impl Default for ReplicaOptions {
     }
 }
 
-/// What a replica wants to be written down, in order.
+/// A record that a replica appends to its disk's log, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Write<T> {
-    /// It is in this view, and has voted so in it.
+pub enum LogWrite<T> {
+    /// The replica is in this view, with this vote.
     View {
         /// The view.
         view: View,
-        /// For whom.
+        /// The replica that it has voted for.
         voted: Option<ReplicaId>,
     },
-    /// The next entry. One whose index was there before stands for that one, and for all above it.
+    /// The next entry. It replaces an earlier one with its index, and all entries above.
     Entry(Entry<T>),
 }
 
-/// What the driver has to do or to know.
+/// An event that the driver has to handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<T> {
-    /// This replica is the primary of its view. The entries before are its node's past; the first
-    /// thing to append is the node's new life.
+    /// This replica is now the primary of its view. The log up to here is its node's history; the first
+    /// entry to append is the node's new incarnation.
     Elected,
-    /// It is the primary no more: nothing that it has not said will ever be said.
+    /// This replica is no longer the primary: its held output is dropped.
     Deposed,
-    /// A backup lacks entries that are kept no longer: [`Replica::offer`] the state at the base.
+    /// A backup lacks compacted entries: call [`Replica::offer`] with the state at the base.
     NeedsState,
-    /// A part of the primary's state at `base`: the first begins it anew, and after the last the
-    /// driver makes it durable and calls [`Replica::installed`].
-    Part {
-        /// Where the log goes on from the state.
-        base: Place,
-        /// Which part, from 0, in order.
+    /// A part of the primary's state at `base`. Part 0 starts over; after the last part the driver makes
+    /// the state durable and calls [`Replica::installed`].
+    StatePart {
+        /// The last entry that the state includes.
+        base: LogId,
+        /// The part's number, from 0; parts come in order.
         part: u32,
-        /// Whether it is the last.
+        /// Whether this is the last part.
         is_last: bool,
-        /// The part.
+        /// The part's content.
         payload: T,
     },
 }
 
-/// What follows from what has happened at a replica. The driver empties it.
+/// The output of a replica's steps. The driver empties it.
 #[derive(Clone, Debug)]
-pub struct Out<T> {
-    /// To be appended to the disk's log, in order. Reported by [`Replica::persisted`] when durable.
-    pub writes: Vec<Write<T>>,
-    /// To other replicas. They may leave at once: what has to be durable before is held back inside.
+pub struct GroupOutbox<T> {
+    /// Records to append to the disk's log, in order. The driver reports them durable by
+    /// [`Replica::persisted`].
+    pub writes: Vec<LogWrite<T>>,
+    /// Messages to other replicas. They may leave at once: the replica holds those that wait for the
+    /// disk.
     pub messages: Vec<(ReplicaId, Message<T>)>,
-    /// To the driver, in order.
+    /// Events for the driver, in order.
     pub events: Vec<Event<T>>,
 }
 
-impl<T> Default for Out<T> {
+impl<T> Default for GroupOutbox<T> {
     fn default() -> Self {
-        Out {
+        GroupOutbox {
             writes: Vec::new(),
             messages: Vec::new(),
             events: Vec::new(),
@@ -101,50 +103,50 @@ impl<T> Default for Out<T> {
     }
 }
 
-/// What a replica counts.
+/// Counters of a replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplicaCounters {
-    /// Times that it was elected.
+    /// Elections that it won.
     pub elections: u64,
-    /// Times that it gave up being the primary, since it heard of no majority.
+    /// Times that it stepped down as primary because no majority confirmed it.
     pub gave_up: u64,
-    /// Rounds of confirmation that it began.
+    /// Rounds of confirmation begun.
     pub rounds: u64,
-    /// Parts of a state that it sent.
+    /// Parts of a state sent.
     pub parts: u64,
 }
 
-/// What a replica that comes back has found on its disk.
+/// What a restarted replica has read from its disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restored<T> {
+pub struct PersistedState<T> {
     /// The view that it was in.
     pub view: View,
-    /// For whom it had voted in it.
+    /// The replica that it had voted for in that view.
     pub voted: Option<ReplicaId>,
-    /// The place of its state.
-    pub base: Place,
-    /// The entries that follow.
+    /// The last entry that its state includes.
+    pub base: LogId,
+    /// The entries after it.
     pub entries: Vec<Entry<T>>,
 }
 
-/// What a replica is at the moment.
+/// A replica's role at the moment.
 #[derive(Clone, Debug)]
 pub(super) enum Role<T> {
-    /// It follows whoever is the primary.
+    /// It follows the primary.
     Backup,
-    /// It has heard none for long, and asks whether it would be elected: who has said yes.
-    Wavering(Vec<ReplicaId>),
-    /// It has left the view before, and asks to be elected: who has voted for it.
+    /// It has heard no primary for long and holds a pre-vote: the replicas that granted it.
+    PreCandidate(Vec<ReplicaId>),
+    /// It has entered a new view and requests votes: the replicas that have voted for it.
     Candidate(Vec<ReplicaId>),
     /// It is the primary of its view.
-    Primary(Box<Lead<T>>),
+    Primary(Box<PrimaryState<T>>),
 }
 
-/// A state that comes in parts.
+/// A state that arrives in parts.
 #[derive(Clone, Copy, Debug)]
 struct Incoming {
     view: View,
-    base: Place,
+    base: LogId,
     next: u32,
 }
 
@@ -158,60 +160,60 @@ pub struct Replica<T> {
     pub(super) view: View,
     voted: Option<ReplicaId>,
     pub(super) log: Entries<T>,
-    /// Everything up to here is committed.
+    /// The index up to which everything is known to be committed.
     pub(super) committed: u64,
     pub(super) role: Role<T>,
-    /// Who is taken for the primary.
+    /// The presumed primary.
     primary: Option<ReplicaId>,
-    /// When that was heard last.
+    /// When its last message came.
     heard: Option<Ticks>,
-    /// When to ask to be elected.
+    /// When to start an election.
     deadline: Ticks,
     now: Ticks,
     /// How many writes there have been, and how many of them are durable.
     written: u64,
     persisted: u64,
-    /// The number of the write that said the view last.
+    /// The number of the last write of the view.
     view_written: u64,
-    /// Entries that are not durable: the number of their write, and how far the log reached then.
+    /// Writes of entries that are not durable: the write's number, and the log's last index after it.
     unsynced: VecDeque<(u64, u64)>,
     /// The log is durable up to here.
     pub(super) durable: u64,
-    /// Messages that wait for a write to be durable.
+    /// Messages that wait for a write to be durable, with the write's number.
     held: VecDeque<(u64, ReplicaId, Message<T>)>,
     incoming: Option<Incoming>,
     pub(super) counters: ReplicaCounters,
 }
 
 impl<T: Clone> Replica<T> {
-    /// A replica of a group that begins: replica 0 is its primary. The group's first state, at place
-    /// 0, and the vote are to be durable.
+    /// A replica of a new group, whose primary is replica 0. The group's first state, at index 0, and the
+    /// vote have to be durable.
     pub fn new(id: ReplicaId, count: u8, options: ReplicaOptions, now: Ticks) -> Replica<T> {
-        let restored = Restored {
+        let restored = PersistedState {
             view: View::FIRST,
             voted: Some(ReplicaId(0)),
-            base: Place::default(),
+            base: LogId::default(),
             entries: Vec::new(),
         };
         let mut replica = Replica::restored(id, count, options, now, restored);
         replica.primary = Some(ReplicaId(0));
         replica.heard = Some(now);
         if id == ReplicaId(0) {
-            let lead = Lead::new(count, Place::default(), now);
-            replica.role = Role::Primary(Box::new(lead));
+            let primary = PrimaryState::new(count, LogId::default(), now);
+            replica.role = Role::Primary(Box::new(primary));
         }
         replica
     }
 
-    /// A replica that comes back with what it had made durable: a backup.
+    /// A restarted replica with what it had made durable, as a backup.
     pub fn restored(
         id: ReplicaId,
         count: u8,
         options: ReplicaOptions,
         now: Ticks,
-        restored: Restored<T>,
+        restored: PersistedState<T>,
     ) -> Replica<T> {
-        let Restored {
+        let PersistedState {
             view,
             voted,
             base,
@@ -245,7 +247,7 @@ impl<T: Clone> Replica<T> {
         replica
     }
 
-    /// Its number.
+    /// Its number in the group.
     pub fn id(&self) -> ReplicaId {
         self.id
     }
@@ -255,17 +257,17 @@ impl<T: Clone> Replica<T> {
         self.view
     }
 
-    /// For whom it has voted in this view.
+    /// The replica that it has voted for in this view.
     pub fn voted(&self) -> Option<ReplicaId> {
         self.voted
     }
 
-    /// Whether it takes itself for the primary. Whether it is, a confirmation tells.
+    /// Whether it takes itself for the primary; only a confirmed round proves it.
     pub fn is_primary(&self) -> bool {
         matches!(self.role, Role::Primary(_))
     }
 
-    /// Whom it takes for the primary.
+    /// The replica that it takes for the primary.
     pub fn primary(&self) -> Option<ReplicaId> {
         match self.role {
             Role::Primary(_) => Some(self.id),
@@ -278,53 +280,53 @@ impl<T: Clone> Replica<T> {
         self.committed
     }
 
-    /// Where its log ends.
-    pub fn last(&self) -> Place {
+    /// The last entry of its log.
+    pub fn last(&self) -> LogId {
         self.log.last()
     }
 
-    /// The place of the state that its log goes on from.
-    pub fn base(&self) -> Place {
+    /// The last entry that its state includes: its log begins after it.
+    pub fn base(&self) -> LogId {
         self.log.base()
     }
 
-    /// The entry at an index, if it is kept.
+    /// The entry at an index, if the log holds it.
     pub fn entry(&self, index: u64) -> Option<&Entry<T>> {
         self.log.get(index)
     }
 
-    /// What has been counted.
+    /// Its counters.
     pub fn counters(&self) -> ReplicaCounters {
         self.counters
     }
 
-    /// How many writes there have been: the number to be reported when they are durable.
+    /// The number of writes so far: what [`Replica::persisted`] gets when they are durable.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// When to call [`Replica::tick`] next; a call too early does no harm.
+    /// When to call [`Replica::tick`] next; an early call does no harm.
     pub fn next_alarm(&self) -> Ticks {
         match &self.role {
-            Role::Primary(lead) => lead.heartbeat_at,
+            Role::Primary(primary) => primary.heartbeat_at,
             _ => self.deadline,
         }
     }
 
-    /// All others.
+    /// All other replicas.
     pub(super) fn others(&self) -> impl Iterator<Item = ReplicaId> + use<T> {
         let own = self.id;
         (0..self.count).map(ReplicaId).filter(move |id| *id != own)
     }
 
-    /// Takes note of the time. A clock that goes back takes along what was to happen by it.
-    fn look_at_clock(&mut self, now: Ticks) {
+    /// Sets the time. If the clock was set back, deadlines move back with it.
+    fn set_time(&mut self, now: Ticks) {
         let back = self.now.since(now);
         if back > Ticks(0) {
             self.deadline = Ticks(self.deadline.0.saturating_sub(back.0));
             self.heard = self.heard.map(|at| Ticks(at.0.saturating_sub(back.0)));
-            if let Role::Primary(lead) = &mut self.role {
-                lead.set_back(back);
+            if let Role::Primary(primary) = &mut self.role {
+                primary.set_back(back);
             }
         }
         self.now = now;
@@ -335,28 +337,34 @@ impl<T: Clone> Replica<T> {
         self.deadline = self.now + self.options.silence_max + Ticks(chance);
     }
 
-    /// Time has passed.
-    pub fn tick(&mut self, now: Ticks, out: &mut Out<T>) {
-        self.look_at_clock(now);
+    /// Handles the passing of time: heartbeats and elections that are due.
+    pub fn tick(&mut self, now: Ticks, out: &mut GroupOutbox<T>) {
+        self.set_time(now);
         if now < self.next_alarm() {
             return;
         }
         match self.role {
-            Role::Primary(_) => self.beat(now, out),
-            _ => self.waver(out),
+            Role::Primary(_) => self.heartbeat(now, out),
+            _ => self.start_pre_vote(out),
         }
     }
 
-    /// Takes a message of another replica.
-    pub fn receive(&mut self, now: Ticks, from: ReplicaId, message: Message<T>, out: &mut Out<T>) {
-        self.look_at_clock(now);
+    /// Handles a message of another replica.
+    pub fn receive(
+        &mut self,
+        now: Ticks,
+        from: ReplicaId,
+        message: Message<T>,
+        out: &mut GroupOutbox<T>,
+    ) {
+        self.set_time(now);
         if from == self.id || from.0 >= self.count {
             return;
         }
         match message {
             Message::RequestVote {
                 wanted, last, pre, ..
-            } => return self.asked_for_vote(from, wanted, last, pre, out),
+            } => return self.handle_vote_request(from, wanted, last, pre, out),
             Message::Vote { granted: true, .. } => {}
             ref other if other.view() < self.view => {
                 let is_answer = matches!(
@@ -369,7 +377,7 @@ impl<T: Clone> Replica<T> {
                 );
                 if !is_answer {
                     let newer = Message::Newer { view: self.view };
-                    self.say(from, newer, self.view_written, out);
+                    self.send_after(from, newer, self.view_written, out);
                 }
                 return;
             }
@@ -383,14 +391,14 @@ impl<T: Clone> Replica<T> {
                 committed,
                 round,
                 ..
-            } => self.take_entries(from, previous, entries, committed, round, out),
+            } => self.handle_append(from, previous, entries, committed, round, out),
             Message::Install {
                 base,
                 part,
                 parts,
                 payload,
                 ..
-            } => self.take_part(from, base, part, parts, payload, out),
+            } => self.handle_install(from, base, part, parts, payload, out),
             Message::Appended { matched, round, .. } => self.appended(from, matched, round, out),
             Message::Behind { last, round, .. } => self.behind(from, last, round, out),
             Message::Installed { base, next, .. } => self.installed_part(from, base, next, out),
@@ -399,16 +407,16 @@ impl<T: Clone> Replica<T> {
                 pre,
                 granted: true,
                 ..
-            } => self.take_vote(from, wanted, pre, out),
+            } => self.handle_vote(from, wanted, pre, out),
             _ => {}
         }
     }
 
-    /// Writes that were handed out, so many from the first one on, are durable.
-    pub fn persisted(&mut self, writes: u64, out: &mut Out<T>) {
+    /// Learns that the first `writes` of all writes so far are durable.
+    pub fn persisted(&mut self, writes: u64, out: &mut GroupOutbox<T>) {
         debug_assert!(
             writes <= self.written,
-            "what was not written is not durable"
+            "more writes are reported durable than were written"
         );
         self.persisted = self.persisted.max(writes);
         while let Some(&(number, reaches)) = self.unsynced.front()
@@ -420,25 +428,26 @@ impl<T: Clone> Replica<T> {
         let ready = self.held.iter().take_while(|(n, ..)| *n <= self.persisted);
         let count = ready.count();
         let ready = self.held.drain(..count);
-        out.messages.extend(ready.map(|(_, to, said)| (to, said)));
+        out.messages
+            .extend(ready.map(|(_, to, message)| (to, message)));
         self.advance();
         self.flush(out);
     }
 
-    /// The driver's state is durable at this place, and stands for the entries up to it.
+    /// Learns that the driver's state at `base` is durable, and drops the entries that it includes.
     ///
     /// # Panics
     /// When they are not committed.
-    pub fn compacted(&mut self, base: Place) {
+    pub fn compacted(&mut self, base: LogId) {
         assert!(
-            base.index <= self.committed && self.log.place(base.index) == Some(base),
-            "REPL-I6: a state holds what is committed"
+            base.index <= self.committed && self.log.id(base.index) == Some(base),
+            "REPL-I6: a state includes committed entries only"
         );
         self.log.compact(base);
     }
 
-    /// The state that came in parts is durable, with this view and vote.
-    pub fn installed(&mut self, base: Place, out: &mut Out<T>) {
+    /// Learns that the state received in parts is durable, with the replica's view and vote.
+    pub fn installed(&mut self, base: LogId, out: &mut GroupOutbox<T>) {
         let Some(incoming) = self.incoming.take() else {
             return;
         };
@@ -455,39 +464,45 @@ impl<T: Clone> Replica<T> {
                 matched: base.index,
                 round: 0,
             };
-            self.say(primary, appended, self.written, out);
+            self.send_after(primary, appended, self.written, out);
         }
     }
 
-    /// Says something when a write is durable.
-    fn say(&mut self, to: ReplicaId, message: Message<T>, after: u64, out: &mut Out<T>) {
+    /// Sends a message once the write with number `after` is durable.
+    fn send_after(
+        &mut self,
+        to: ReplicaId,
+        message: Message<T>,
+        after: u64,
+        out: &mut GroupOutbox<T>,
+    ) {
         if after <= self.persisted {
             out.messages.push((to, message));
         } else {
-            // Held in the order of what they wait for.
-            let place = self.held.partition_point(|(number, ..)| *number <= after);
-            self.held.insert(place, (after, to, message));
+            // Held in order of the writes that they wait for.
+            let id = self.held.partition_point(|(number, ..)| *number <= after);
+            self.held.insert(id, (after, to, message));
         }
     }
 
-    fn write_view(&mut self, out: &mut Out<T>) {
+    fn write_view(&mut self, out: &mut GroupOutbox<T>) {
         let (view, voted) = (self.view, self.voted);
-        out.writes.push(Write::View { view, voted });
+        out.writes.push(LogWrite::View { view, voted });
         self.written += 1;
         self.view_written = self.written;
     }
 
-    /// Adds the next entry, and has it written.
-    pub(super) fn push(&mut self, place: Place, payload: T, out: &mut Out<T>) {
-        let entry = Entry { place, payload };
-        out.writes.push(Write::Entry(entry.clone()));
+    /// Appends the next entry to the log and to the writes.
+    pub(super) fn push(&mut self, id: LogId, payload: T, out: &mut GroupOutbox<T>) {
+        let entry = Entry { id, payload };
+        out.writes.push(LogWrite::Entry(entry.clone()));
         self.written += 1;
-        self.unsynced.push_back((self.written, place.index));
+        self.unsynced.push_back((self.written, id.index));
         self.log.push(entry);
     }
 
-    /// Somebody is in this view.
-    fn enter(&mut self, view: View, out: &mut Out<T>) {
+    /// Enters a view, if it is a later one.
+    fn enter(&mut self, view: View, out: &mut GroupOutbox<T>) {
         if view <= self.view {
             return;
         }
@@ -497,8 +512,13 @@ impl<T: Clone> Replica<T> {
         self.follow(None, self.now, out);
     }
 
-    /// Becomes a backup, of this primary if it is known.
-    pub(super) fn follow(&mut self, primary: Option<ReplicaId>, now: Ticks, out: &mut Out<T>) {
+    /// Becomes a backup; of `primary`, if it is known.
+    pub(super) fn follow(
+        &mut self,
+        primary: Option<ReplicaId>,
+        now: Ticks,
+        out: &mut GroupOutbox<T>,
+    ) {
         let before = std::mem::replace(&mut self.role, Role::Backup);
         if matches!(before, Role::Primary(_)) {
             out.events.push(Event::Deposed);
@@ -511,22 +531,22 @@ impl<T: Clone> Replica<T> {
         }
     }
 
-    fn hears_primary(&self) -> bool {
+    fn has_live_primary(&self) -> bool {
         let recently = |at| self.now.since(at) < self.options.silence_max;
         self.is_primary() || self.heard.is_some_and(recently)
     }
 
-    /// No primary has been heard for long: would the others elect this one?
-    fn waver(&mut self, out: &mut Out<T>) {
+    /// Starts a pre-vote (Ongaro §9.6): no primary has sent anything for long.
+    fn start_pre_vote(&mut self, out: &mut GroupOutbox<T>) {
         self.primary = None;
         self.heard = None;
-        self.role = Role::Wavering(vec![self.id]);
+        self.role = Role::PreCandidate(vec![self.id]);
         self.wait_for_primary();
         self.request_votes(self.view.next(), true, out);
         self.count_votes(out);
     }
 
-    fn request_votes(&mut self, wanted: View, pre: bool, out: &mut Out<T>) {
+    fn request_votes(&mut self, wanted: View, pre: bool, out: &mut GroupOutbox<T>) {
         let request = Message::RequestVote {
             view: self.view,
             wanted,
@@ -534,21 +554,21 @@ impl<T: Clone> Replica<T> {
             pre,
         };
         for to in self.others() {
-            self.say(to, request.clone(), self.view_written, out);
+            self.send_after(to, request.clone(), self.view_written, out);
         }
     }
 
-    fn asked_for_vote(
+    fn handle_vote_request(
         &mut self,
         from: ReplicaId,
         wanted: View,
-        last: Place,
+        last: LogId,
         pre: bool,
-        out: &mut Out<T>,
+        out: &mut GroupOutbox<T>,
     ) {
         let knows_enough = last >= self.log.last();
         let granted = if pre {
-            wanted > self.view && knows_enough && !self.hears_primary()
+            wanted > self.view && knows_enough && !self.has_live_primary()
         } else {
             self.enter(wanted, out);
             let free = self.voted.is_none_or(|voted| voted == from);
@@ -566,12 +586,12 @@ impl<T: Clone> Replica<T> {
             pre,
             granted,
         };
-        self.say(from, vote, self.view_written, out);
+        self.send_after(from, vote, self.view_written, out);
     }
 
-    fn take_vote(&mut self, from: ReplicaId, wanted: View, pre: bool, out: &mut Out<T>) {
+    fn handle_vote(&mut self, from: ReplicaId, wanted: View, pre: bool, out: &mut GroupOutbox<T>) {
         let votes = match &mut self.role {
-            Role::Wavering(votes) if pre && wanted == self.view.next() => votes,
+            Role::PreCandidate(votes) if pre && wanted == self.view.next() => votes,
             Role::Candidate(votes) if !pre && wanted == self.view => votes,
             _ => return,
         };
@@ -581,10 +601,10 @@ impl<T: Clone> Replica<T> {
         self.count_votes(out);
     }
 
-    fn count_votes(&mut self, out: &mut Out<T>) {
+    fn count_votes(&mut self, out: &mut GroupOutbox<T>) {
         let is_majority = |votes: &[ReplicaId]| votes.len() > usize::from(self.count) / 2;
         match &self.role {
-            Role::Wavering(votes) if is_majority(votes) => {
+            Role::PreCandidate(votes) if is_majority(votes) => {
                 self.view = self.view.next();
                 self.voted = Some(self.id);
                 self.role = Role::Candidate(vec![self.id]);
@@ -595,8 +615,8 @@ impl<T: Clone> Replica<T> {
             }
             Role::Candidate(votes) if is_majority(votes) => {
                 self.counters.elections += 1;
-                let lead = Lead::new(self.count, self.log.last(), self.now);
-                self.role = Role::Primary(Box::new(lead));
+                let primary = PrimaryState::new(self.count, self.log.last(), self.now);
+                self.role = Role::Primary(Box::new(primary));
                 self.incoming = None;
                 out.events.push(Event::Elected);
             }
@@ -604,8 +624,8 @@ impl<T: Clone> Replica<T> {
         }
     }
 
-    /// The primary of this view has spoken.
-    fn hear_primary(&mut self, from: ReplicaId, out: &mut Out<T>) {
+    /// Follows the primary of this view, which has sent a message.
+    fn accept_primary(&mut self, from: ReplicaId, out: &mut GroupOutbox<T>) {
         assert!(
             !self.is_primary(),
             "REPL-I1: {} and {from} are primaries of {}",
@@ -615,44 +635,43 @@ impl<T: Clone> Replica<T> {
         self.follow(Some(from), self.now, out);
     }
 
-    fn take_entries(
+    fn handle_append(
         &mut self,
         from: ReplicaId,
-        previous: Place,
+        previous: LogId,
         entries: Vec<Entry<T>>,
         committed: u64,
         round: u64,
-        out: &mut Out<T>,
+        out: &mut GroupOutbox<T>,
     ) {
-        self.hear_primary(from, out);
+        self.accept_primary(from, out);
         let view = self.view;
         let base = self.log.base();
-        let matches =
-            previous.index < base.index || self.log.place(previous.index) == Some(previous);
+        let matches = previous.index < base.index || self.log.id(previous.index) == Some(previous);
         if !matches {
             let last = self.log.last().index.min(previous.index.saturating_sub(1));
             let behind = Message::Behind { view, last, round };
-            self.say(from, behind, self.view_written, out);
+            self.send_after(from, behind, self.view_written, out);
             return;
         }
         let mut matched = previous.index;
         let mut after = self.view_written;
         for entry in entries {
-            matched = entry.place.index;
+            matched = entry.id.index;
             if matched <= base.index {
                 continue;
             }
-            match self.log.place(matched) {
-                Some(place) if place == entry.place => continue,
+            match self.log.id(matched) {
+                Some(id) if id == entry.id => continue,
                 Some(_) => self.cut_above(matched - 1),
                 None => {}
             }
-            self.push(entry.place, entry.payload, out);
+            self.push(entry.id, entry.payload, out);
             after = self.written;
         }
         self.committed = self.committed.max(committed.min(matched));
         if after < self.written || after <= self.persisted {
-            // Of what was here before not everything need be durable when this leaves.
+            // Entries that were here before need not be durable when this message leaves.
             matched = matched.min(self.durable);
         }
         let appended = Message::Appended {
@@ -660,14 +679,14 @@ impl<T: Clone> Replica<T> {
             matched,
             round,
         };
-        self.say(from, appended, after, out);
+        self.send_after(from, appended, after, out);
     }
 
-    /// Drops entries that are not the primary's.
+    /// Drops entries above `index`, which the primary does not have.
     fn cut_above(&mut self, index: u64) {
         assert!(
             index >= self.committed,
-            "REPL-I3: what is committed is in every later primary's log"
+            "REPL-I3: every later primary's log has the committed entries"
         );
         self.log.cut_above(index);
         self.durable = self.durable.min(index);
@@ -676,25 +695,25 @@ impl<T: Clone> Replica<T> {
         }
     }
 
-    fn take_part(
+    fn handle_install(
         &mut self,
         from: ReplicaId,
-        base: Place,
+        base: LogId,
         part: u32,
         parts: u32,
         payload: T,
-        out: &mut Out<T>,
+        out: &mut GroupOutbox<T>,
     ) {
-        self.hear_primary(from, out);
+        self.accept_primary(from, out);
         let view = self.view;
-        let has = base.index <= self.committed || self.log.place(base.index) == Some(base);
+        let has = base.index <= self.committed || self.log.id(base.index) == Some(base);
         if has {
             let appended = Message::Appended {
                 view,
                 matched: base.index.min(self.durable),
                 round: 0,
             };
-            self.say(from, appended, self.view_written, out);
+            self.send_after(from, appended, self.view_written, out);
             return;
         }
         let mut next = match self.incoming {
@@ -704,7 +723,7 @@ impl<T: Clone> Replica<T> {
         if part == next {
             next += 1;
             self.incoming = Some(Incoming { view, base, next });
-            out.events.push(Event::Part {
+            out.events.push(Event::StatePart {
                 base,
                 part,
                 is_last: next == parts,
@@ -712,10 +731,10 @@ impl<T: Clone> Replica<T> {
             });
         }
         let installed = Message::Installed { view, base, next };
-        self.say(from, installed, self.view_written, out);
+        self.send_after(from, installed, self.view_written, out);
     }
 
-    /// Checks what one replica can see of the page's invariants.
+    /// Checks the invariants of `docs/protocols/replication.md` that one replica can see.
     ///
     /// # Errors
     /// The invariant's name and what contradicts it.

@@ -140,12 +140,12 @@ impl Nodes {
             let (programs, options) = (planned.application.programs(), RampOptions::default());
             let protocol = RampNode::new(id, topology, store, programs, options);
             let options = NodeOptions {
-                life: start.life,
+                incarnation: start.life,
                 records: true,
                 ..NodeOptions::default()
             };
             let node = Node::new(id, home, Arc::clone(planned), protocol, options);
-            node.numbering_after(start.numbers)
+            node.with_sequence_starts(start.numbers)
         };
         Ok(Nodes {
             nodes: (0..).zip(stores(start)?).map(node).collect(),
