@@ -1,5 +1,5 @@
 -- Moves money from one account to another, perhaps of another branch. Overdrawing is refused by
--- the table's check. Who calls it names accounts and branches that are there: it does not look.
+-- the table's check. The caller names accounts and branches that exist: this does not check it.
 --
 -- anabranch: keeps funds_add_up
 CREATE PROCEDURE transfer(p_from_branch integer, p_from integer, p_to_branch integer, p_to integer,

@@ -1,6 +1,6 @@
 -- Counters and the entries that they count, on different partitions: the sum of a counter's entries
--- is its total, in every read. Increments commute, so a counter may show one whose forerunner it
--- does not show yet; whoever decides by timestamps alone what a total includes will be wrong.
+-- is its total, in every read. Increments commute, so a total may include an increment and not
+-- the one before it; a protocol that decides by timestamps alone what a total includes is wrong.
 CREATE TABLE counters (
     id    integer NOT NULL,
     total bigint  NOT NULL,

@@ -13,7 +13,7 @@ BEGIN ATOMIC
     UPDATE depts SET staff = staff + 1 WHERE id = p_dept;
 END;
 
--- Whoever is no member, or no more, leaves nothing.
+-- A person who is no member changes nothing.
 --
 -- anabranch: keeps staff_is_counted
 CREATE PROCEDURE leave(p_member bigint)
@@ -59,7 +59,7 @@ BEGIN
 END;
 $$;
 
--- What all departments say, who there is, and who refers to none.
+-- The staff that all departments count, the members, and those that refer to no department.
 CREATE FUNCTION audit(OUT said numeric, OUT counted bigint, OUT dangling bigint)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

@@ -1,7 +1,7 @@
 -- Departments, their members and their rooms: the smallest application in which a reference may be made
 -- beside the deletion of what it refers to (P. Bailis et al.: Coordination Avoidance in Database Systems, table 2;
--- Scalable Atomic Visibility with RAMP Transactions, section 2). Who belongs to a department goes with
--- it; as long as it has a room it cannot go.
+-- Scalable Atomic Visibility with RAMP Transactions, section 2). Its members are deleted with a
+-- department; a department that has a room cannot be deleted.
 CREATE TABLE depts (
     id    integer NOT NULL,
     staff bigint  NOT NULL,

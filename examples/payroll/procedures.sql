@@ -3,7 +3,7 @@
 -- to change or dismiss an employee who does not exist changes nothing.
 --
 -- Amounts have two decimals at most: then a salary and its department's total are rounded alike, and
--- who says so below (anabranch: keeps totals_add_up) is right.
+-- the directive below (anabranch: keeps totals_add_up) is right.
 
 -- Opens a department, under an id that the database chooses.
 CREATE FUNCTION open_department(p_name varchar(40), OUT department_id uuid)
@@ -13,15 +13,15 @@ BEGIN
 END;
 $$;
 
--- Closes a department that has nobody in it. Not confluent with hiring: somebody may be hired into
--- it at the same time.
+-- Closes a department without employees. Not confluent with hiring: a person may be hired into it
+-- at the same time.
 CREATE PROCEDURE close_department(p_department_id uuid)
 LANGUAGE SQL
 BEGIN ATOMIC
     DELETE FROM departments WHERE id = p_department_id;
 END;
 
--- Hires somebody under some unique id. Confluent: sites choose from ids of their own.
+-- Hires a person under some unique id. Confluent: sites choose from ids of their own.
 -- anabranch: keeps totals_add_up
 CREATE FUNCTION hire(p_last_name varchar(40), p_department_id uuid, p_salary numeric,
                      OUT employee_id uuid)
@@ -37,7 +37,7 @@ BEGIN
 END;
 $$;
 
--- Hires somebody under this specific id. Not confluent: another site may give it to another.
+-- Hires a person under this specific id. Not confluent: another site may give it to another.
 -- anabranch: keeps totals_add_up
 CREATE PROCEDURE hire_as(p_employee_id uuid, p_last_name varchar(40), p_department_id uuid,
                          p_salary numeric)
@@ -51,7 +51,7 @@ BEGIN ATOMIC
     WHERE id = p_department_id;
 END;
 
--- Dismisses an employee. Confluent with unique ids, but not with there being somebody employed.
+-- Dismisses an employee. Confluent with unique ids, but not with the invariant that somebody is employed.
 CREATE PROCEDURE dismiss(p_employee_id uuid)
 LANGUAGE plpgsql AS $$
 DECLARE

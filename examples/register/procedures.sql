@@ -1,5 +1,5 @@
--- Whoever writes a group of registers writes the same value to all of it. So a reader who sees two
--- values in one group has seen a part of somebody's effects.
+-- Each write of a group of registers writes the same value to all of it. So a read that finds two
+-- values in one group is fractured.
 
 -- Writes a group. The ids come from a list beside the table, so that the keys are known before any
 -- row is read: the UPDATE is shipped to the rows' owners as it is, and reads nothing.

@@ -1,7 +1,7 @@
--- Whoever counts for a group does the same to all of it. So a reader who sees two values in one group has
--- seen a part of somebody's effects.
+-- Each count for a group changes all of the group alike. So a read that finds two values in one group is
+-- fractured.
 
--- Counts for a group: a sum, the greatest and the least of all amounts, and whoever came last.
+-- Counts for a group: a sum, the greatest and the least of all amounts, and the latest participant.
 CREATE PROCEDURE count_group(p_ids integer[], p_amount bigint, p_by bigint)
 LANGUAGE SQL
 BEGIN ATOMIC

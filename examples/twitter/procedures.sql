@@ -1,4 +1,4 @@
--- The benchmark's five transactions. Nobody begins to follow in them: the graph is loaded before.
+-- The benchmark's five transactions. None of them adds a follower: the graph is loaded before.
 
 CREATE FUNCTION get_tweet(p_id bigint) RETURNS TABLE (text varchar(140))
 LANGUAGE SQL STABLE

@@ -1,5 +1,5 @@
--- Workload F's own operation, beside the others: it stands in a folder of its own because with it no
--- write is free of coordination any more. Whoever reads an item in order to change it must not lose what
+-- Workload F's own operation, beside the others: it stands in a folder of its own because with it
+-- every write needs coordination. A transaction that reads an item in order to change it must not lose what
 -- others have written in between. As in the benchmark, what is written does not depend on what was read.
 CREATE FUNCTION read_modify_write(p_key bigint, p_value text) RETURNS text
 LANGUAGE plpgsql AS $$
