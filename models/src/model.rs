@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use anabranch_protocol::epci::EPciNode;
 use anabranch_protocol::locking::{LockingNode, LockingOptions, ReadLocks};
-use anabranch_protocol::ramp::{FilterSize, Metadata, NwnrNode, RampNode, RampOptions};
+use anabranch_protocol::nwnr::NwnrNode;
+use anabranch_protocol::ramp::{FilterSize, Metadata, RampNode, RampOptions};
 use anabranch_protocol::{Durable, Topology};
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{NodeId, Ticks};
@@ -404,7 +405,7 @@ fn ramp_options(size: Size, metadata: Metadata) -> RampOptions {
         metadata,
         terminate_after: size.terminates.then_some(PATIENCE),
         // How long transactions take would tell states apart that are alike.
-        aside_max: 0,
+        exceptions_max: 0,
         gossip_after: None,
         ..RampOptions::default()
     }

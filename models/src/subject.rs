@@ -4,8 +4,9 @@ use std::fmt;
 
 use anabranch_protocol::epci::{self, EPciNode};
 use anabranch_protocol::locking::{self, LockingNode};
-use anabranch_protocol::ramp::message::{At, Got, Message, Stamped};
-use anabranch_protocol::ramp::{NwnrNode, RampNode};
+use anabranch_protocol::nwnr::NwnrNode;
+use anabranch_protocol::ramp::RampNode;
+use anabranch_protocol::ramp::core::message::{Got, Message, ReadPoint, Stamped};
 use anabranch_protocol::{Counters, Input, Outbox, Protocol};
 use anabranch_storage::Store;
 use anabranch_types::{ActivityProbe, Ticks};
@@ -31,17 +32,17 @@ impl Subject for RampNode {
             Message::Get {
                 transaction,
                 at,
-                question,
+                request,
             } => {
-                let reads = describe::list(question.reads.iter().map(describe::read));
+                let reads = describe::list(request.reads.iter().map(describe::read));
                 let at = match at {
-                    At::Newest => String::new(),
-                    At::Unless(at) => format!(" unless snapshot {at} will do"),
-                    At::Fixed(at) => format!(" in snapshot {at}"),
+                    ReadPoint::Newest => String::new(),
+                    ReadPoint::Revalidate(at) => format!(" unless snapshot {at} will do"),
+                    ReadPoint::Fixed(at) => format!(" in snapshot {at}"),
                 };
-                let require = question.require().iter();
-                let require = require.map(|required| required.commit.to_string());
-                let require = match describe::list(require) {
+                let required = request.required().iter();
+                let required = required.map(|required| required.commit.to_string());
+                let required = match describe::list(required) {
                     none if none.is_empty() => none,
                     some => format!(", including {some}"),
                 };
@@ -52,7 +53,7 @@ impl Subject for RampNode {
                 result: Ok(got),
             } => {
                 let rows = describe::list(got.fetched.iter().map(describe::rows));
-                let seen = got.evidence().iter().map(|seen| seen.commit.to_string());
+                let seen = got.siblings().iter().map(|seen| seen.commit.to_string());
                 let evidence = match describe::list(seen) {
                     none if none.is_empty() => none,
                     some => format!(", showing {some}"),
@@ -164,13 +165,13 @@ impl Protocol for Deaf {
             && let Message::Got {
                 result:
                     Ok(Got {
-                        findings: Some(found),
+                        metadata: Some(found),
                         ..
                     }),
                 ..
             } = &mut message.message
         {
-            found.evidence.clear();
+            found.siblings.clear();
         }
         self.0.step(now, input, out);
     }

@@ -14,7 +14,8 @@ use anabranch_history::record::Header;
 use anabranch_protocol::epci::EPciNode;
 use anabranch_protocol::link::Incarnation;
 use anabranch_protocol::locking::{LockingNode, LockingOptions};
-use anabranch_protocol::ramp::{NwnrNode, RampNode, RampOptions};
+use anabranch_protocol::nwnr::NwnrNode;
+use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_protocol::{Counters, Durable, Protocol, RECORD_FORMAT, Session, Topology};
 use anabranch_server::cluster::ClusterError;
 use anabranch_server::{
@@ -167,10 +168,10 @@ pub fn run(
             let usual = RampOptions::default();
             let options = RampOptions {
                 metadata: protocol.ramp(settings.filter).unwrap_or_default(),
-                unsent_commits: settings.unsent_commits,
+                lost_commits: settings.lost_commits,
                 one_phase: settings.one_phase,
                 causal: settings.causal,
-                terminate_after: match (settings.terminate_after, settings.unsent_commits) {
+                terminate_after: match (settings.terminate_after, settings.lost_commits) {
                     (None, 0) => usual.terminate_after,
                     (after, _) => {
                         let after = after.unwrap_or(BLOCKED_AFTER).as_nanos();

@@ -185,7 +185,7 @@ pub struct Settings {
     pub filter: FilterSize,
     /// For the experiment with blocked writes (ramp.txt §5.3): of a million of RAMP's transactions over
     /// several partitions, how many are decided without telling the participants; these have to ask.
-    pub unsent_commits: u32,
+    pub lost_commits: u32,
     /// For how long a participant of RAMP's waits for the end of what it has prepared before it asks. Without it
     /// [`BLOCKED_AFTER`] where commits are left unsent, and else what is usual
     /// ([`anabranch_protocol::ramp::RampOptions::terminate_after`]).
@@ -356,7 +356,7 @@ impl Settings {
             recorded: false,
             reserved: 0,
             filter: FilterSize::default(),
-            unsent_commits: 0,
+            lost_commits: 0,
             terminate_after: None,
             one_phase: false,
             causal: false,

@@ -28,7 +28,7 @@ fn settings() -> Settings {
         recorded: false,
         reserved: 0,
         filter: FilterSize::default(),
-        unsent_commits: 0,
+        lost_commits: 0,
         terminate_after: None,
         one_phase: false,
         causal: false,

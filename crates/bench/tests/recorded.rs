@@ -34,7 +34,7 @@ fn settings(seed: u64) -> Settings {
         recorded: true,
         reserved: 0,
         filter: FilterSize::default(),
-        unsent_commits: 0,
+        lost_commits: 0,
         terminate_after: None,
         one_phase: false,
         causal: false,

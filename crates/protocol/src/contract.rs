@@ -5,6 +5,8 @@
 //! it is a function call. So a transaction that touches the own partition alone is answered within
 //! the step that asks, and a procedure whose every access is local runs without interleaving.
 
+use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 
 use anabranch_storage::ApplyError;
@@ -14,13 +16,12 @@ use anabranch_types::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::ramp::past::Past;
 use crate::record::{NoRecords, Record, ReplayError};
 
 /// A protocol's node.
 pub trait Protocol {
     /// What its nodes say to each other: one enum, a struct variant for each message.
-    type Message: Clone + std::fmt::Debug + Send;
+    type Message: Clone + fmt::Debug + Send;
 
     /// Takes one input at time `now` and puts everything that follows from it into `out`.
     fn step(&mut self, now: Ticks, input: Input<Self::Message>, out: &mut Outbox<Self::Message>);
@@ -132,18 +133,32 @@ pub enum Request {
     Abort,
 }
 
-/// What a client has seen: what its next transaction may not miss, at whichever node that runs. Given out
-/// with each commit, by protocols that promise causal consistency, and empty elsewhere. Nobody but the
-/// protocol looks into it; a client that starts anew has an empty one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What a client has seen, which its next transaction must see at whichever node it runs. A protocol that
+/// promises causal consistency hands it out with each commit; under other protocols it is empty. Opaque to
+/// clients. A new client starts with an empty session.
+#[derive(Clone, Debug, Default)]
 pub struct Session {
-    pub(crate) past: Option<Arc<Past>>,
+    token: Option<Arc<dyn SessionToken>>,
 }
 
+/// The content of a [`Session`], which only the protocol that made it understands.
+pub trait SessionToken: Any + fmt::Debug + Send + Sync {}
+
 impl Session {
-    /// Whether it says nothing.
+    /// A session with this content.
+    pub fn of(token: Arc<dyn SessionToken>) -> Session {
+        Session { token: Some(token) }
+    }
+
+    /// Its content; `None` if it is empty, or another protocol's.
+    pub fn token<T: SessionToken>(&self) -> Option<&T> {
+        let token: &dyn Any = &**self.token.as_ref()?;
+        token.downcast_ref()
+    }
+
+    /// Whether it has no content.
     pub fn is_empty(&self) -> bool {
-        self.past.is_none()
+        self.token.is_none()
     }
 }
 
@@ -171,6 +186,9 @@ pub struct PartitionEffects {
     pub guards: Vec<u32>,
 }
 
+/// The values that a transaction's deferred effects produced.
+pub type Slots = Vec<(SlotId, Value)>;
+
 /// The protocol's answer to a [`Request`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -184,7 +202,7 @@ pub enum Reply {
         /// Its timestamp.
         timestamp: Timestamp,
         /// The values that its deferred effects produced.
-        slots: Vec<(SlotId, Value)>,
+        slots: Slots,
         /// What its client has seen with it.
         session: Session,
     },

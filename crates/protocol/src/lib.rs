@@ -15,12 +15,13 @@ pub mod contract;
 pub mod epci;
 pub mod link;
 pub mod locking;
+pub mod nwnr;
 pub mod ramp;
 pub mod record;
 pub mod replication;
 
 pub use contract::{
     AbortReason, Counters, Durable, Input, Outbox, PartitionEffects, PartitionRead, Protocol,
-    Reply, Request, Session, TimerId, Topology, TransactionId,
+    Reply, Request, Session, SessionToken, Slots, TimerId, Topology, TransactionId,
 };
 pub use record::{NoRecords, RECORD_FORMAT, Record, ReplayError};

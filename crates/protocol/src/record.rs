@@ -10,7 +10,7 @@ use anabranch_types::{HybridClock, NodeId, TableId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::locking::record::LockingRecord;
-use crate::ramp::record::RampRecord;
+use crate::ramp::recovery::record::RampRecord;
 
 /// The form of all records. Whoever changes one raises it: logs of another form are not read, and a data folder says
 /// which it has.

@@ -12,7 +12,8 @@ use anabranch_history::record::{AssignmentOrder, Header};
 use anabranch_protocol::Topology;
 use anabranch_protocol::epci::EPciNode;
 use anabranch_protocol::locking::LockingNode;
-use anabranch_protocol::ramp::{FilterSize, NwnrNode, RampNode};
+use anabranch_protocol::nwnr::NwnrNode;
+use anabranch_protocol::ramp::{FilterSize, RampNode};
 use anabranch_protocol::replication::{PlacementError, ReplicaPlacement};
 use anabranch_sql::application::Application;
 use anabranch_sql::diagnostic;
@@ -383,7 +384,7 @@ impl Case {
             filter: FilterSize::default(),
             termination: Termination {
                 after_us: terminates_after(&network, nodes, &plan),
-                unsent_commits: 0,
+                lost_commits: 0,
             },
             extras: Extras::default(),
             seed,
@@ -671,7 +672,7 @@ impl Case {
             return &[Model::ReadAtomic, Model::Sessions, Model::Causal];
         }
         let early = self.extras.one_phase && self.roaming;
-        match self.termination.unsent_commits > 0 || early {
+        match self.termination.lost_commits > 0 || early {
             false => self.protocol.models(),
             true => &[
                 Model::ReadAtomic,

@@ -118,7 +118,7 @@ pub(crate) fn check(case: &Case, prepared: &Prepared) -> Result<(), CaseError> {
         ("--replicas", case.replicas > 1),
         ("--causal", case.extras.causal),
         ("--one-phase", case.extras.one_phase),
-        ("--unsent-commits", case.termination.unsent_commits > 0),
+        ("--unsent-commits", case.termination.lost_commits > 0),
         (
             "a server that never comes back",
             !case.plan.deaths().is_empty(),

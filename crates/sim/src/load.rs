@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use anabranch_protocol::epci::EPciNode;
 use anabranch_protocol::locking::LockingNode;
-use anabranch_protocol::ramp::{FilterSize, NwnrNode, RampNode};
+use anabranch_protocol::nwnr::NwnrNode;
+use anabranch_protocol::ramp::{FilterSize, RampNode};
 use anabranch_protocol::replication::ReplicaPlacement;
 use anabranch_protocol::{Counters, Topology};
 use anabranch_storage::Store;

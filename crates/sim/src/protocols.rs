@@ -6,9 +6,10 @@ use anabranch_engine::PlannedApplication;
 use anabranch_history::Model;
 use anabranch_protocol::epci::{self, EPciNode};
 use anabranch_protocol::locking::{self, LockingNode, LockingOptions, ReadLocks};
-use anabranch_protocol::ramp::message::Message;
-use anabranch_protocol::ramp::nwnr::NwnrMessage;
-use anabranch_protocol::ramp::{FilterSize, Metadata, NwnrNode, RampNode, RampOptions};
+use anabranch_protocol::nwnr::NwnrMessage;
+use anabranch_protocol::nwnr::NwnrNode;
+use anabranch_protocol::ramp::core::message::Message;
+use anabranch_protocol::ramp::{FilterSize, Metadata, RampNode, RampOptions};
 use anabranch_protocol::replication::ReplicaPlacement;
 use anabranch_protocol::{Durable, Topology};
 use anabranch_storage::Store;
@@ -148,7 +149,7 @@ pub struct Termination {
     pub after_us: u64,
     /// For the experiment with blocked writes (ramp.txt §5.3): of a million transactions over several
     /// partitions, how many are decided without telling the participants. At most a million.
-    pub unsent_commits: u32,
+    pub lost_commits: u32,
 }
 
 impl Default for Termination {
@@ -156,7 +157,7 @@ impl Default for Termination {
     fn default() -> Self {
         Termination {
             after_us: 5_000_000,
-            unsent_commits: 0,
+            lost_commits: 0,
         }
     }
 }
@@ -165,7 +166,7 @@ impl Termination {
     /// # Errors
     /// What a number may be that is out of range.
     pub(crate) fn check(self) -> Result<(), CaseError> {
-        let (what, permitted) = match (self.after_us, self.unsent_commits) {
+        let (what, permitted) = match (self.after_us, self.lost_commits) {
             (0, _) => ("microseconds before termination", "at least 1"),
             (_, 1_000_001..) => ("unsent commits", "at most 1000000, of a million"),
             _ => return Ok(()),
@@ -276,17 +277,17 @@ impl Simulated for RampNode {
         let programs = shared.planned.application.programs();
         let usual = RampOptions::default();
         // Where speed is simulated, as a cluster has it; else soon, so that it happens in runs of few calls.
-        let (aside_after, aside_behind) = match shared.processor {
-            Some(_) => (usual.aside_after, usual.aside_behind),
+        let (except_after, except_behind) = match shared.processor {
+            Some(_) => (usual.except_after, usual.except_behind),
             None => (ASIDE_AFTER, 0),
         };
         let options = RampOptions {
-            aside_after,
-            aside_behind,
+            except_after,
+            except_behind,
             retain: shared.kept,
             metadata: shared.protocol.ramp(shared.filter).unwrap_or_default(),
             terminate_after: Some(Ticks::from_micros(shared.termination.after_us)),
-            unsent_commits: shared.termination.unsent_commits,
+            lost_commits: shared.termination.lost_commits,
             one_phase: shared.extras.one_phase,
             causal: shared.extras.causal,
             prepare_f: shared.extras.prepare_f,
@@ -382,8 +383,8 @@ impl Simulated for RampNode {
             Message::Await { .. } => Label::other("Await"),
             Message::Stable => Label::other("Stable"),
             Message::Gossip { .. } => Label::other("Gossip"),
-            Message::Forward { .. } => Label::other("Forward"),
-            Message::Forwarded { .. } => Label::other("Forwarded"),
+            Message::Replicate { .. } => Label::other("Forward"),
+            Message::Replicated { .. } => Label::other("Forwarded"),
             Message::Inquire {
                 transaction,
                 prepared,

@@ -106,7 +106,7 @@ fn commits_left_to_participants_are_causal() {
             for seed in 0..6 {
                 let mut case = case(ramp, FaultLevel::Storm, seed, 120);
                 (case.roaming, case.extras.causal) = (true, true);
-                case.termination.unsent_commits = 300_000;
+                case.termination.lost_commits = 300_000;
                 let report = case.run(&prepared).unwrap();
                 assert_eq!(
                     report.verdict,

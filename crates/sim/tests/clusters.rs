@@ -326,7 +326,7 @@ fn what_several_clusters_cannot_do_is_refused() {
     assert!(beside(|case| case.replicas = 2));
     assert!(beside(|case| case.extras.causal = true));
     assert!(beside(|case| case.extras.one_phase = true));
-    assert!(beside(|case| case.termination.unsent_commits = 1));
+    assert!(beside(|case| case.termination.lost_commits = 1));
     let too_few = refused("register", |case| case.extras.prepare_f = Some(2));
     let expected = ClustersError::TooFew {
         failures: 2,

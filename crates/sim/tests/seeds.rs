@@ -285,7 +285,7 @@ fn commits_left_to_participants_are_found_out() {
             for level in FaultLevel::ONE_REPLICA {
                 for seed in 0..5 {
                     let mut case = case(protocol, level, seed);
-                    case.termination.unsent_commits = 300_000;
+                    case.termination.lost_commits = 300_000;
                     let report = case.run(&prepared).unwrap();
                     let what = format!("{workload} {} {} {seed}", protocol.name(), level.name());
                     assert_eq!(report.verdict, Verdict::Fine, "{what}");
@@ -329,7 +329,7 @@ fn who_is_answered_early_does_not_read_what_he_wrote() {
     let prepared = Prepared::new("register", NODES).unwrap();
     let missed = (0..10).filter(|seed| {
         let mut case = case(ProtocolName::RampFast, FaultLevel::None, *seed);
-        case.termination.unsent_commits = 500_000;
+        case.termination.lost_commits = 500_000;
         let run = case.run_recorded(&prepared, None).unwrap();
         assert_eq!(run.report.verdict, Verdict::Fine, "{seed}");
         violates(&run, Model::Sessions)

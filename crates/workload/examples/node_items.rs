@@ -17,7 +17,8 @@ use std::time::Instant;
 
 use anabranch_engine::load::Loader;
 use anabranch_engine::{Call, CallId, Node, NodeOptions, PlannedApplication, Work};
-use anabranch_protocol::ramp::{Metadata, NwnrNode, RampNode, RampOptions};
+use anabranch_protocol::nwnr::NwnrNode;
+use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
 use anabranch_protocol::{Durable, Session, Topology};
 use anabranch_storage::{Store, StoreSettings};
 use anabranch_types::{NodeId, PartitionId, Value};

@@ -112,7 +112,7 @@ pub(crate) struct SimArguments {
     plan: Option<PathBuf>,
     /// Leave so many of a million commits of a RAMP to participants that ask what has become of them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
-    unsent_commits: Option<u32>,
+    lost_commits: Option<u32>,
     /// A RAMP's clients are answered when a transaction is decided, before all participants show it: one
     /// round less, and a client that changes nodes may not read its own writes
     #[arg(long)]
@@ -251,7 +251,7 @@ impl SimArguments {
         case.extras.prepare_f = self.prepare_f;
         case.extras.quorum = self.quorum;
         case.clusters = self.clusters;
-        case.termination.unsent_commits = self.unsent_commits.unwrap_or_default();
+        case.termination.lost_commits = self.lost_commits.unwrap_or_default();
         if let Faults::Read(plan) = faults {
             case = case.planned(self.servers(), plan.clone());
         }
@@ -297,7 +297,7 @@ fn run_quietly(arguments: &SimArguments) -> Result<Verdict, Box<dyn Error>> {
         arguments.filter_bits,
         arguments.protocol == ProtocolName::RampHybrid,
     )?;
-    if arguments.unsent_commits.is_some() && !arguments.protocol.is_ramp() {
+    if arguments.lost_commits.is_some() && !arguments.protocol.is_ramp() {
         let name = arguments.protocol.name();
         return Err(format!("error: --unsent-commits: {name} is no RAMP").into());
     }
@@ -606,7 +606,7 @@ fn fail(arguments: &SimArguments, file: &CaseFile, report: &Report) -> Result<()
                 Some(size) => format!(" --filter-bits {}", size.bits()),
                 None => String::new(),
             },
-            match arguments.unsent_commits {
+            match arguments.lost_commits {
                 Some(share) => format!(" --unsent-commits {share}"),
                 None => String::new(),
             },

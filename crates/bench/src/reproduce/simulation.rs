@@ -190,8 +190,8 @@ impl Job {
         let load = Load {
             termination: match self.blocked {
                 0 => Termination::default(),
-                unsent_commits => Termination {
-                    unsent_commits,
+                lost_commits => Termination {
+                    lost_commits,
                     after_us: BLOCKED_AFTER.as_micros() as u64,
                 },
             },

@@ -1,14 +1,14 @@
 //! What no well-behaved node says: refused with a reason where somebody waits for an answer, passed over
 //! otherwise, and nothing of it stays behind.
 
-use anabranch_protocol::ramp::message::{
-    Got, Message, Prepare, ReadersKnow, Refusal, Required, Stamped,
+use anabranch_protocol::ramp::core::message::{
+    Decision, Got, Message, Prepare, ReadersKnow, Refusal, Stamped,
 };
 use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_protocol::{AbortReason, Reply, Request, TransactionId};
 use anabranch_types::{NodeId, Ticks, Timestamp};
 
-use crate::stories::{C1, C2, X, Y, is_committed, prepare, reason, registers, set_both};
+use crate::scenarios::{C1, C2, X, Y, is_committed, prepare, reason, registers, set_both};
 use crate::support::cluster::Cluster;
 use crate::support::fixture::{SET, on, read_item, update};
 use crate::{cluster, cluster_with};
@@ -16,7 +16,7 @@ use crate::{cluster, cluster_with};
 fn stamped(message: Message) -> Stamped {
     Stamped {
         stable: Timestamp::ZERO,
-        strays: None,
+        exceptions: None,
         frontier: None,
         message,
     }
@@ -146,7 +146,7 @@ fn messages_for_unknown_transactions_leave_nothing() {
             result: Ok(Got {
                 snapshot: cluster.nodes[X.index()].store().last(),
                 fetched: Vec::new(),
-                findings: None,
+                metadata: None,
             }),
         },
         Message::Abort { prepared: name },
@@ -155,7 +155,7 @@ fn messages_for_unknown_transactions_leave_nothing() {
                 node: C1,
                 sequence: 5,
             },
-            decided: Required {
+            decided: Decision {
                 prepared: Timestamp::new(4, C1),
                 commit: Timestamp::new(5, C1),
             },
@@ -164,7 +164,7 @@ fn messages_for_unknown_transactions_leave_nothing() {
         Message::Gossip {
             readers: ReadersKnow {
                 all: Timestamp::new(1 << 40, X),
-                but_strays: Timestamp::new(1 << 40, X),
+                but_exceptions: Timestamp::new(1 << 40, X),
                 since: Timestamp::ZERO,
             },
             anywhere: Timestamp::new(1 << 40, Y),

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use anabranch_protocol::ramp::message::{Message, Stamped};
-use anabranch_protocol::ramp::record::RampRecord;
+use anabranch_protocol::ramp::core::message::{Message, Stamped};
+use anabranch_protocol::ramp::recovery::record::RampRecord;
 use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
 use anabranch_protocol::{
     AbortReason, Durable, PartitionEffects, PartitionRead, Record, Reply, Request, Session,
@@ -12,7 +12,7 @@ use anabranch_protocol::{
 };
 use anabranch_types::{NodeId, Ticks, Timestamp};
 
-use crate::stories::{C1, C2, X, Y, is_committed, prepare, reason, registers};
+use crate::scenarios::{C1, C2, X, Y, is_committed, prepare, reason, registers};
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 use crate::{cluster_with, inexact};
@@ -421,7 +421,7 @@ fn one_phase_writes_are_read_by_who_brings_them() {
 fn too_long_a_past_turns_writers_away() {
     let options = RampOptions {
         causal: true,
-        past_max: 1,
+        dependencies_max: 1,
         ..RampOptions::default()
     };
     let mut cluster = cluster_with(6, WINDOW, options);
@@ -456,7 +456,7 @@ fn too_long_a_past_turns_writers_away() {
 fn held(cluster: &Cluster<RampNode>, node: NodeId) -> (usize, usize) {
     let mut held = (0, 0);
     cluster.nodes[node.index()].checkpoint(&mut |record| {
-        if let Record::Ramp(RampRecord::Known(known)) = record {
+        if let Record::Ramp(RampRecord::Stability(known)) = record {
             held = (known.recent.len(), known.waiting.len());
         }
     });
@@ -556,7 +556,7 @@ fn nobody_waits_for_what_never_was() {
     for commit in never {
         let stamped = Stamped {
             stable: Timestamp::ZERO,
-            strays: None,
+            exceptions: None,
             frontier: None,
             message: Message::Await { commit },
         };

@@ -7,7 +7,7 @@ use anabranch_protocol::{Durable, PartitionEffects, Request, Topology};
 use anabranch_types::{NodeId, Ticks};
 
 use crate::cluster;
-use crate::stories::{C1, C2, X, Y, fetched, is_committed, prepare, read_both, set_both};
+use crate::scenarios::{C1, C2, X, Y, fetched, is_committed, prepare, read_both, set_both};
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 

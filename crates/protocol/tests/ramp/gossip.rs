@@ -4,8 +4,8 @@ use anabranch_protocol::ramp::{RampNode, RampOptions};
 use anabranch_protocol::{AbortReason, Request};
 use anabranch_types::{NodeId, Ticks};
 
-use crate::stories::{C1, C2, X, Y, is_committed, reason, registers, set_both};
-use crate::strays::wait;
+use crate::exceptions::wait;
+use crate::scenarios::{C1, C2, X, Y, is_committed, reason, registers, set_both};
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 use crate::{cluster, cluster_with};
@@ -13,7 +13,7 @@ use crate::{cluster, cluster_with};
 const NODES: [NodeId; 4] = [X, Y, C1, C2];
 
 fn kept(cluster: &Cluster<RampNode>) -> [usize; 4] {
-    NODES.map(|node| cluster.nodes[node.index()].evidence_kept())
+    NODES.map(|node| cluster.nodes[node.index()].metadata_kept())
 }
 
 fn write_both(cluster: &mut Cluster<RampNode>, value: i64) {
@@ -81,11 +81,11 @@ fn who_says_nothing_is_waited_for_as_long_as_the_window() {
 #[test]
 fn who_was_left_out_is_told_of() {
     let options = RampOptions {
-        aside_after: Ticks::from_millis(1),
-        aside_behind: 0,
+        except_after: Ticks::from_millis(1),
+        except_behind: 0,
         gossip_after: Some(Ticks::from_millis(3)),
         terminate_after: Some(Ticks::from_millis(60_000)),
-        unsent_commits: 500_000,
+        lost_commits: 500_000,
         ..RampOptions::default()
     };
     let mut cluster = cluster_with(4, Ticks::from_millis(500), options);

@@ -3,7 +3,7 @@
 mod bad_input;
 mod causal;
 mod commits;
-mod doubt;
+mod exceptions;
 mod followers;
 mod gossip;
 mod limits;
@@ -14,12 +14,12 @@ mod quorum;
 mod random;
 mod readers;
 mod refusals;
+mod scenarios;
 mod sticky;
-mod stories;
-mod strays;
 #[path = "../support/mod.rs"]
 mod support;
 mod termination;
+mod uncertain;
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
 use anabranch_protocol::{AbortReason, PartitionEffects, Reply, Request, TransactionId};
 use anabranch_types::{Fetched, NodeId, Ticks};
 
-use crate::stories::*;
+use crate::scenarios::*;
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 use crate::{cluster_with, inexact};

@@ -4,7 +4,7 @@ use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
 use anabranch_protocol::{Reply, Request, TransactionId};
 use anabranch_types::{NodeId, Ticks, Value};
 
-use crate::stories::{C1, C2, X, Y, is_committed, prepare, read_both, registers, set_both};
+use crate::scenarios::{C1, C2, X, Y, is_committed, prepare, read_both, registers, set_both};
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 use crate::{cluster_with, inexact};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use anabranch_protocol::ramp::message::{Message, Stamped};
+use anabranch_protocol::ramp::core::message::{Message, Stamped};
 use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
 use anabranch_protocol::{
     AbortReason, Durable, PartitionEffects, Protocol, Reply, Request, Topology, TransactionId,
@@ -11,7 +11,7 @@ use anabranch_protocol::{
 use anabranch_types::{NodeId, Ticks, Timestamp};
 
 use crate::inexact;
-use crate::stories::{counts, is_committed, read_both, reason, registers, set_both};
+use crate::scenarios::{counts, is_committed, read_both, reason, registers, set_both};
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 
@@ -509,7 +509,7 @@ fn a_prepare_that_comes_again_leaves_nothing() {
     let again = |cluster: &mut Cluster<RampNode>| {
         let stamped = Stamped {
             stable: Timestamp::ZERO,
-            strays: None,
+            exceptions: None,
             frontier: None,
             message: message.clone(),
         };

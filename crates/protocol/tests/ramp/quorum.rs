@@ -8,7 +8,7 @@ use anabranch_types::{NodeId, Ticks};
 use crate::prepare_f::{
     AFTER, deliver_among, deliver_but, is_at_rest, node, node_with_unique_index, prepared, write,
 };
-use crate::stories::{is_committed, read_both, reason, registers, round};
+use crate::scenarios::{is_committed, read_both, reason, registers, round};
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_protocol::ramp::{Metadata, NwnrNode, RampNode, RampOptions};
+use anabranch_protocol::nwnr::NwnrNode;
+use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
 use anabranch_protocol::{AbortReason, Counters, Protocol, Reply, Request, Topology};
 use anabranch_types::{NodeId, Ticks};
 
@@ -256,9 +257,9 @@ fn every_schedule_that_sets_aside_is_read_atomic() {
                 announce_after: Ticks::from_micros(200),
                 retain: Ticks::from_micros(retain),
                 gossip_after,
-                aside_after: Ticks::from_micros(at % 3 * 50),
-                aside_behind: 0,
-                aside_max: 3,
+                except_after: Ticks::from_micros(at % 3 * 50),
+                except_behind: 0,
+                exceptions_max: 3,
                 metadata,
                 ..RampOptions::default()
             };

@@ -4,7 +4,7 @@ use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
 use anabranch_protocol::{AbortReason, Reply, Request};
 use anabranch_types::Ticks;
 
-use crate::stories::{
+use crate::scenarios::{
     C1, C2, X, Y, is_committed, prepare, read, read_both, reason, registers, round, set_both,
 };
 use crate::support::cluster::Cluster;

@@ -15,7 +15,7 @@ use anabranch_types::{NodeId, Ticks, Timestamp};
 
 use crate::prepare_f::{AFTER, TOO_FAR, WINDOW, every};
 use crate::quorum::PATIENCE;
-use crate::stories::registers;
+use crate::scenarios::registers;
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 use crate::support::random::Random;
@@ -373,9 +373,9 @@ fn owners_that_refuse_beside_strays() {
         terminate_after: Some(AFTER),
         metadata: any_metadata(random),
         one_phase: random.percent(30),
-        aside_after: Ticks(random.below(AFTER.0 / 4)),
-        aside_behind: random.below(3) as u32,
-        aside_max: 1 + random.below(6) as u32,
+        except_after: Ticks(random.below(AFTER.0 / 4)),
+        except_behind: random.below(3) as u32,
+        exceptions_max: 1 + random.below(6) as u32,
         announce_after: Ticks(1 + random.below(AFTER.0 / 4)),
         retain: Ticks(AFTER.0 * (1 + random.below(8))),
         gossip_after: random.percent(70).then_some(Ticks(1 + AFTER.0 / 8)),

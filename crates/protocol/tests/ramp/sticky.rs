@@ -9,7 +9,7 @@ use crate::prepare_f::{
     AFTER, TOO_FAR, WINDOW, deliver_among, every, is_at_rest, look, look_counts, node, owner,
     prepared, write,
 };
-use crate::stories::{is_committed, set_both};
+use crate::scenarios::{is_committed, set_both};
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 
@@ -76,10 +76,10 @@ fn what_is_taken_over_is_seen_whole() {
         // It is shown at its coordinator there, and the Commit to the other owner is under way.
         assert_eq!(prepared(&cluster), [0, 0, 0, 1], "{metadata:?}");
         let reader = cluster.begin(b);
-        cluster.request(reader, Request::Read(crate::stories::read_both()));
+        cluster.request(reader, Request::Read(crate::scenarios::read_both()));
         // The read asks behind the Commit on the same link; who asks from the other side does not.
         deliver_among(&mut cluster, &THERE);
-        let seen = crate::stories::registers(cluster.take_reply(reader));
+        let seen = crate::scenarios::registers(cluster.take_reply(reader));
         assert_eq!(seen, [7, 7], "{metadata:?}");
         cluster.request(reader, Request::Abort);
         assert!(is_at_rest(&mut cluster), "{metadata:?}");

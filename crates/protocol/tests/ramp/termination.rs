@@ -7,7 +7,9 @@ use anabranch_protocol::ramp::{Metadata, RampNode, RampOptions};
 use anabranch_protocol::{AbortReason, Protocol, Reply, Request, Topology};
 use anabranch_types::{NodeId, Ticks};
 
-use crate::stories::{C1, C2, X, Y, is_committed, prepare, read_both, reason, registers, set_both};
+use crate::scenarios::{
+    C1, C2, X, Y, is_committed, prepare, read_both, reason, registers, set_both,
+};
 use crate::support::cluster::Cluster;
 use crate::support::fixture::*;
 use crate::{cluster_with, inexact};
@@ -347,7 +349,7 @@ fn an_answer_that_comes_too_late_does_nothing() {
 fn commits_that_are_not_sent_are_found_out() {
     for metadata in [Metadata::Fast].into_iter().chain(inexact()) {
         let options = RampOptions {
-            unsent_commits: 250_000,
+            lost_commits: 250_000,
             metadata,
             ..options()
         };
@@ -375,7 +377,7 @@ fn commits_that_are_not_sent_are_found_out() {
 #[test]
 fn a_commit_whose_values_are_needed_is_sent() {
     let options = RampOptions {
-        unsent_commits: 1_000_000,
+        lost_commits: 1_000_000,
         ..options()
     };
     let mut cluster = cluster_with(4, WINDOW, options);

@@ -165,7 +165,7 @@ impl ClusterArguments {
             recorded: self.history.is_some(),
             reserved: self.reserve_mb.saturating_mul(1 << 20),
             filter: self.filter_bits.unwrap_or_default(),
-            unsent_commits: self.unsent,
+            lost_commits: self.unsent,
             terminate_after: terminate_after.transpose()?,
             one_phase: self.one_phase,
             causal: self.causal,
@@ -240,7 +240,7 @@ impl ClusterArguments {
             "filter_bits": settings.filter.bits(),
             "one_phase": settings.one_phase,
             "causal": settings.causal,
-            "unsent": settings.unsent_commits,
+            "unsent": settings.lost_commits,
             "terminate_after_ms": settings.terminate_after.map(|after| after.as_secs_f64() * 1e3),
         });
         if let (Some(all), serde_json::Value::Object(more)) = (described.as_object_mut(), workload)

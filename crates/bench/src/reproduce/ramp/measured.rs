@@ -39,7 +39,7 @@ pub(super) struct Point {
     pub(super) skew: u8,
     /// Calls under way.
     pub(super) clients: usize,
-    /// Of a million writes, so many are blocked ([`Settings::unsent_commits`]).
+    /// Of a million writes, so many are blocked ([`Settings::lost_commits`]).
     pub(super) blocked: u32,
     /// For how many milliseconds a participant waits for the end of one before it asks.
     pub(super) patience: u64,
@@ -234,7 +234,7 @@ fn settings(point: &Point, pace: &Pace, seed: u64) -> Settings {
         recorded: false,
         reserved: 0,
         filter: FilterSize::default(),
-        unsent_commits: point.blocked,
+        lost_commits: point.blocked,
         terminate_after: (point.blocked > 0).then(|| Duration::from_millis(point.patience)),
         one_phase: false,
         causal: false,

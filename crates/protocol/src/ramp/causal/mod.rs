@@ -1,0 +1,174 @@
+//! Causal RAMP at the coordinator (ramp.txt §6.3): what a client brings, and what a transaction that
+//! commits follows.
+
+pub mod context;
+mod participant;
+
+use std::sync::Arc;
+
+use anabranch_types::{EffectError, NodeId, Timestamp};
+
+use crate::ramp::causal::context::{CausalContext, Dependency};
+use crate::ramp::collection::stable_vector::StableVector;
+use crate::ramp::core::context::Context;
+use crate::ramp::core::coordinator::attempt::Attempt;
+use crate::ramp::core::coordinator::observed::Observed;
+use crate::ramp::core::message::{Message, SiblingMetadata, Stamped};
+use crate::ramp::node::RampNode;
+use crate::ramp::timer::AWAIT;
+use crate::{Outbox, Session, TransactionId};
+
+impl RampNode {
+    /// The transaction comes after all that its client has seen. What of that is prepared here is shown at
+    /// once: the client could not know of it if it had not committed.
+    pub(crate) fn follow(&mut self, transaction: TransactionId, session: &Session) {
+        let Some(causal_context) = session.token::<CausalContext>() else {
+            return;
+        };
+        if !self.options.causal {
+            return;
+        }
+        let mut attempt = self.take_or_begin(transaction);
+        let known = self.context.stability.known().clone();
+        attempt.observed.follow(causal_context, &known);
+        attempt.began = Some((self.context.now, known));
+        self.participant
+            .install_dependencies(&mut self.context, causal_context);
+        self.keep_idle(transaction, attempt);
+    }
+
+    /// Sets the timer if own transactions wait for what they follow, and its coordinators were not asked.
+    pub(crate) fn schedule_await(&mut self, out: &mut Outbox<Stamped>) {
+        if self.awaiting.is_none() {
+            self.awaiting = self.context.stability.waiting();
+            if self.awaiting.is_some() {
+                let due = self.context.now + self.options.await_after;
+                out.timers.push((due, AWAIT));
+            }
+        }
+    }
+
+    /// Asks the coordinators of what own transactions have waited for too long. Watermarks come with what is
+    /// said anyway; but who takes part in nothing of a node's, and hears from nobody who does, would never
+    /// learn of its, and all that it did itself from then on would be kept for readers.
+    pub(crate) fn await_stable(&mut self, out: &mut Outbox<Stamped>) {
+        let oldest = self.awaiting.take();
+        if oldest.is_some() && oldest == self.context.stability.waiting() {
+            for commit in self.context.stability.take_unasked() {
+                self.send(commit.node(), Message::Await { commit }, out);
+            }
+        }
+    }
+
+    /// Another node waits for a transaction of this one.
+    pub(crate) fn handle_await(
+        &mut self,
+        from: NodeId,
+        commit: Timestamp,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let own = self.owner(self.partition);
+        if commit.node() == own && self.context.stability.awaited(from, commit) {
+            self.send(from, Message::Stable, out);
+        }
+    }
+
+    /// What an attempt follows that commits now; nothing if it has seen nothing.
+    pub(crate) fn causal_context(&self, attempt: &Attempt) -> Option<Arc<CausalContext>> {
+        let frontier = self.context.stability.frontier()?;
+        attempt.began.as_ref()?;
+        let mut covered = attempt.observed.covered.clone();
+        // What it saw that is known to be shown everywhere is not named.
+        covered.merge(&frontier.covered);
+        for view in &attempt.views {
+            // Nor is what committed in one step.
+            covered.raise(view.partition, view.snapshot);
+        }
+        let dependencies = attempt
+            .observed
+            .dependencies(&frontier.known)
+            .into_boxed_slice();
+        Some(Arc::new(CausalContext {
+            covered,
+            dependencies,
+        }))
+    }
+
+    /// What a client has seen whose transaction has committed and followed this; `own` if not everybody
+    /// shows it yet.
+    pub(crate) fn session(
+        &self,
+        causal_context: Option<&CausalContext>,
+        own: Option<Dependency>,
+    ) -> Session {
+        let Some(frontier) = self.context.stability.frontier() else {
+            return Session::default();
+        };
+        // Who has acknowledged the commit has said how far its owner had come.
+        let mut covered = frontier.covered.clone();
+        let mut dependencies: Vec<Dependency> = Vec::new();
+        if let Some(causal_context) = causal_context {
+            covered.merge(&causal_context.covered);
+            let unknown = causal_context.dependencies.iter();
+            let unknown = unknown.filter(|dependency| !frontier.known.includes(dependency.commit));
+            dependencies.extend(unknown.cloned());
+        }
+        dependencies.extend(own);
+        let dependencies = dependencies.into_boxed_slice();
+        Session::of(Arc::new(CausalContext {
+            covered,
+            dependencies,
+        }))
+    }
+}
+
+impl CausalContext {
+    /// Takes this node's clock along, so that what follows this gets a timestamp above all that it names
+    /// (CAUSAL-I5).
+    ///
+    /// # Errors
+    /// The clock would have to follow one that is too far ahead.
+    pub(crate) fn advance_clock(&self, context: &mut Context) -> Result<(), EffectError> {
+        let Some(newest) = self.newest() else {
+            return Ok(());
+        };
+        match context.refuses_clock(newest, newest.node()) {
+            Some(error) => Err(error),
+            None => {
+                context.clock.observe(newest);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Observed {
+    /// Adds what something that was seen follows, but for what had been shown everywhere before the
+    /// attempt began: every snapshot of it includes that.
+    pub(crate) fn follow(&mut self, causal_context: &CausalContext, known: &StableVector) {
+        self.covered.merge(&causal_context.covered);
+        for dependency in &*causal_context.dependencies {
+            if !known.includes(dependency.commit) {
+                self.required(SiblingMetadata {
+                    commit: dependency.commit,
+                    siblings: Arc::clone(&dependency.siblings),
+                    causal_context: None,
+                    alone: false,
+                });
+            }
+        }
+    }
+
+    /// What is named of it by somebody who knows this to be shown everywhere; by commit timestamp.
+    pub(crate) fn dependencies(&self, known: &StableVector) -> Vec<Dependency> {
+        let unknown = self.siblings.iter();
+        let unknown = unknown.filter(|seen| !known.includes(seen.commit));
+        let dependencies = unknown.map(|seen| Dependency {
+            commit: seen.commit,
+            siblings: Arc::clone(&seen.siblings),
+        });
+        let mut dependencies: Vec<Dependency> = dependencies.collect();
+        dependencies.sort_unstable_by_key(|dependency| dependency.commit);
+        dependencies
+    }
+}

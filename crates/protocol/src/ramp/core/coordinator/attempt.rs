@@ -1,0 +1,555 @@
+//! One attempt of one transaction, as its coordinator knows it.
+
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use anabranch_storage::{CommitSequence, ItemTag};
+use anabranch_types::{Effect, NodeId, PartitionId, Read, Ticks, Timestamp};
+use smallvec::SmallVec;
+
+use crate::ramp::causal::context::{CausalContext, SequenceVector};
+use crate::ramp::collection::stable_vector::StableVector;
+use crate::ramp::core::coordinator::observed::Observed;
+use crate::ramp::core::message::{Decision, Got, MissingWrites, Participants, Work};
+use crate::ramp::core::metadata::{Siblings, read_tag};
+use crate::ramp::replication::quorum::state::{LookUp, PendingAnswer, Round, UncertainRead};
+use crate::ramp::replication::replicated_write::ReplicatedWrite;
+use crate::{AbortReason, PartitionRead, Slots, Topology};
+
+/// What reads count as in a footprint. It is found out when somebody first asks: as long as nothing was
+/// seen that others may have had a part in, nobody does.
+#[derive(Clone, Default)]
+pub(crate) struct LazyReadSet(OnceCell<Box<[ItemTag]>>);
+
+impl LazyReadSet {
+    fn of<'r, I: Iterator<Item = &'r Read>>(&self, reads: impl FnOnce() -> I) -> &[ItemTag] {
+        self.0.get_or_init(|| reads().map(read_tag).collect())
+    }
+}
+
+/// It follows from the reads, so that states are not told apart by whether it is known.
+impl fmt::Debug for LazyReadSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("-")
+    }
+}
+
+/// What was read on a partition.
+#[derive(Clone, Default)]
+pub(crate) struct Reads {
+    list: Vec<Read>,
+    read_set: LazyReadSet,
+}
+
+impl fmt::Debug for Reads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.list.fmt(f)
+    }
+}
+
+impl Reads {
+    /// What they count as.
+    pub(crate) fn read_set(&self) -> &[ItemTag] {
+        self.read_set.of(|| self.list.iter())
+    }
+}
+
+impl Extend<Read> for Reads {
+    fn extend<R: IntoIterator<Item = Read>>(&mut self, more: R) {
+        self.read_set = LazyReadSet::default();
+        self.list.extend(more);
+    }
+}
+
+/// So many entries, of parts, views and what else a transaction gathers, are not many.
+const SMALL: usize = 256;
+
+/// What a coordinator knows of a transaction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Attempt {
+    /// One for each partition whose rows the procedure has been given.
+    pub(crate) views: SmallVec<[View; 2]>,
+    /// What it is to see in every snapshot.
+    pub(crate) observed: Observed,
+    /// The guards that were read.
+    pub(crate) guards: Vec<(PartitionId, Read)>,
+    /// What is read, or was last: see [`Attempt::fold_batch`].
+    pub(crate) batch: Batch,
+    pub(crate) phase: Phase,
+    /// When it began to read, and what was known to be stable then; `None` before.
+    pub(crate) began: Option<(Ticks, StableVector)>,
+    /// In quorum operation: the answers that copies owe it.
+    pub(crate) pending: Vec<PendingAnswer>,
+    /// In quorum operation: what copies have said of transactions where metadata do not.
+    pub(crate) uncertain: Vec<UncertainRead>,
+}
+
+impl Attempt {
+    /// What was known to be stable when it began to read.
+    pub(crate) fn known(&self) -> &StableVector {
+        &self.began.as_ref().expect("set before the first read").1
+    }
+
+    /// A partition as the procedure has seen it, if it has.
+    pub(crate) fn view(&self, partition: PartitionId) -> Option<&View> {
+        let mut views = self.views.iter();
+        views.find(|view| view.partition == partition)
+    }
+
+    pub(crate) fn view_mut(&mut self, partition: PartitionId) -> Option<&mut View> {
+        let mut views = self.views.iter_mut();
+        views.find(|view| view.partition == partition)
+    }
+
+    /// Whether it has no more memory than most.
+    pub(crate) fn is_small(&self) -> bool {
+        let places = self.views.capacity() + self.batch.parts.capacity();
+        let others = self.observed.siblings.capacity() + self.guards.capacity();
+        places + others + self.batch.asked.capacity() <= SMALL
+    }
+
+    /// Makes it as new, for another transaction.
+    pub(crate) fn clear(&mut self) {
+        // Whoever adds a field says here what becomes of it.
+        let Attempt {
+            views,
+            observed,
+            guards,
+            batch,
+            phase,
+            began,
+            pending,
+            uncertain,
+        } = self;
+        views.clear();
+        observed.siblings.clear();
+        observed.covered = SequenceVector::default();
+        guards.clear();
+        batch.clear();
+        *phase = Phase::Idle;
+        *began = None;
+        pending.clear();
+        uncertain.clear();
+    }
+
+    /// The batch that it waits for, if it waits for one.
+    pub(crate) fn reading(&self) -> Option<&Batch> {
+        matches!(self.phase, Phase::Reading).then_some(&self.batch)
+    }
+
+    /// Makes what the procedure was given last part of its views. This is put off until somebody asks for
+    /// them: most transactions read one batch, and end.
+    pub(crate) fn fold_batch(&mut self) {
+        if self.batch.parts.is_empty() {
+            return;
+        }
+        let Batch { reads, parts, .. } = std::mem::take(&mut self.batch);
+        let mut reads = reads.into_iter();
+        for part in parts {
+            let of_part = reads.by_ref().take(part.reads.len());
+            let guards = &mut self.guards;
+            let of_part = of_part.map(|read| {
+                if read.access.guard {
+                    guards.push((read.partition, read.read.clone()));
+                }
+                read.read
+            });
+            let mut views = self.views.iter_mut();
+            match views.find(|view| view.partition == part.partition) {
+                Some(view) => {
+                    view.reads.extend(of_part);
+                    view.includes.merge(part.includes);
+                }
+                None => {
+                    let list = of_part.collect();
+                    let got = part
+                        .got
+                        .expect("what the procedure was given has been answered");
+                    self.views.push(View {
+                        partition: part.partition,
+                        replica: part.replica,
+                        took: part.took,
+                        snapshot: got.snapshot,
+                        reads: Reads {
+                            list,
+                            read_set: part.read_set,
+                        },
+                        includes: part.includes,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// A partition as the procedure has seen it. Its snapshot is fixed.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) partition: PartitionId,
+    /// Whose snapshot it is: the owner's, or in quorum operation the copy's that was read.
+    pub(crate) replica: NodeId,
+    /// In quorum operation: how long its first rows took, at most.
+    pub(crate) took: Ticks,
+    pub(crate) snapshot: CommitSequence,
+    pub(crate) reads: Reads,
+    pub(crate) includes: Inclusion,
+}
+
+/// The transactions that a snapshot is known to include: all that they wrote there, which may be
+/// nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inclusion {
+    /// The owner's watermark when it took the snapshot: of its own transactions, all up to here.
+    pub(crate) stable: Timestamp,
+    /// For what was read, the snapshot is as good as one of this sequence. Of causal RAMP.
+    pub(crate) unchanged_until: CommitSequence,
+    /// What is known by name; most readers meet nothing of which they have to.
+    pub(crate) by_name: Option<Box<ByName>>,
+}
+
+/// What a snapshot is known to include, and not to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ByName {
+    /// By commit timestamp.
+    included: BTreeSet<Timestamp>,
+    /// What it does not include, and what that wrote there: as the owner says where metadata do not.
+    missing: Vec<MissingWrites>,
+}
+
+impl Inclusion {
+    pub(crate) fn contains(&self, commit: Timestamp, owner: NodeId) -> bool {
+        (commit.node() == owner && commit <= self.stable)
+            || (self.by_name.as_ref()).is_some_and(|known| known.included.contains(&commit))
+    }
+
+    /// What a transaction wrote there, if the snapshot is known to lack it.
+    pub(crate) fn lacks(&self, commit: Timestamp) -> Option<&[ItemTag]> {
+        let mut missing = self.by_name.as_ref()?.missing.iter();
+        let missing = missing.find(|missing| missing.commit == commit);
+        missing.map(|missing| &*missing.written)
+    }
+
+    /// It includes this one.
+    pub(crate) fn name(&mut self, commit: Timestamp) {
+        self.by_name.get_or_insert_default().included.insert(commit);
+    }
+
+    /// The owner has answered what was required of the snapshot.
+    pub(crate) fn learn(
+        &mut self,
+        decision: impl IntoIterator<Item = Timestamp>,
+        missing: Vec<MissingWrites>,
+    ) {
+        let mut decision = decision.into_iter().peekable();
+        if decision.peek().is_none() && missing.is_empty() {
+            return;
+        }
+        let known = self.by_name.get_or_insert_default();
+        if missing.is_empty() {
+            // So the snapshot has all that was required.
+            known.included.extend(decision);
+            return;
+        }
+        let lacks = |commit: &Timestamp| missing.iter().any(|missing| missing.commit == *commit);
+        known
+            .included
+            .extend(decision.filter(|commit| !lacks(commit)));
+        let new = |old: &MissingWrites| !missing.iter().any(|new| new.commit == old.commit);
+        known.missing.retain(new);
+        known.missing.extend(missing);
+    }
+
+    /// The snapshot was replaced by a newer one, which may include what it lacked.
+    pub(crate) fn renew(&mut self) {
+        if let Some(known) = &mut self.by_name {
+            known.missing.clear();
+        }
+    }
+
+    /// What is known of the same snapshot from reading on in it.
+    fn merge(&mut self, more: Inclusion) {
+        self.unchanged_until = self.unchanged_until.min(more.unchanged_until);
+        if let Some(more) = more.by_name {
+            let known = self.by_name.get_or_insert_default();
+            known.included.extend(more.included);
+            known.missing.extend(more.missing);
+        }
+    }
+}
+
+/// What the attempt waits for.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Phase {
+    /// The next request. Everything given to the procedure is an atomic view.
+    #[default]
+    Idle,
+    /// Answers to reads: to those of its batch.
+    Reading,
+    /// The owner of the only partition that takes part.
+    Alone {
+        /// Which node.
+        owner: NodeId,
+        /// Whether there is anything to write.
+        writes: bool,
+        /// What it follows.
+        causal_context: Option<Arc<CausalContext>>,
+    },
+    /// Votes. Nothing is shown anywhere.
+    Preparing(Box<Deciding>),
+    /// Under Prepare-F: all clusters, to prepare it. It is shown nowhere, and written down.
+    Replicating(Box<ReplicatedWrite>),
+    /// Acknowledgements. All participants have voted yes, and the own one has committed.
+    Committing(Box<Deciding>),
+}
+
+/// One batch of reads. The procedure is given its rows all at once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Batch {
+    /// Sorted by partition.
+    pub(crate) reads: Vec<PartitionRead>,
+    /// By partition.
+    pub(crate) parts: SmallVec<[Part; 2]>,
+    /// Answers to come.
+    pub(crate) waiting: usize,
+    /// Repairs so far.
+    pub(crate) rounds: u32,
+    /// What was required of snapshots in Gets that are not answered.
+    pub(crate) asked: Vec<(PartitionId, Timestamp)>,
+    /// In quorum operation: when a snapshot that is fixed was asked about last, if one was.
+    pub(crate) fixed_since: Option<Ticks>,
+    /// In quorum operation: what copies are asked about where metadata leave a doubt.
+    pub(crate) look_ups: Vec<LookUp>,
+}
+
+/// The part of a batch that one partition answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) partition: PartitionId,
+    /// Who has answered, or is to be asked first: the owner, or in quorum operation a copy.
+    pub(crate) replica: NodeId,
+    /// In quorum operation: the round that is not answered.
+    pub(crate) round: Option<Box<Round>>,
+    /// In quorum operation: how long the last round took.
+    pub(crate) took: Ticks,
+    /// Which of the batch's reads these are.
+    pub(crate) reads: Range<u32>,
+    /// What they count as: see [`Part::read_set`].
+    pub(crate) read_set: LazyReadSet,
+    /// The snapshot that rows given earlier have fixed.
+    pub(crate) fixed: Option<CommitSequence>,
+    pub(crate) includes: Inclusion,
+    pub(crate) got: Option<Got>,
+}
+
+impl Batch {
+    /// Begins a batch, by partition; where one was read before, from the same copy. The reads come sorted by
+    /// partition.
+    pub(crate) fn begin(&mut self, topology: &Topology, views: &[View], reads: Vec<PartitionRead>) {
+        debug_assert!(self.parts.is_empty(), "the batch before was taken in");
+        let mut from = 0;
+        for run in reads.chunk_by(|left, right| left.partition == right.partition) {
+            let partition = run[0].partition;
+            let view = views.iter().find(|view| view.partition == partition);
+            let to = from + run.len() as u32;
+            self.parts.push(Part {
+                partition,
+                replica: view.map_or_else(|| topology.owner(partition), |view| view.replica),
+                reads: from..to,
+                round: None,
+                took: Ticks(0),
+                read_set: LazyReadSet::default(),
+                fixed: view.map(|view| view.snapshot),
+                includes: Inclusion::default(),
+                got: None,
+            });
+            from = to;
+        }
+        self.reads = reads;
+    }
+
+    fn clear(&mut self) {
+        let Batch {
+            reads,
+            parts,
+            waiting,
+            rounds,
+            asked,
+            fixed_since,
+            look_ups,
+        } = self;
+        *reads = Vec::new();
+        parts.clear();
+        (*waiting, *rounds) = (0, 0);
+        asked.clear();
+        *fixed_since = None;
+        look_ups.clear();
+    }
+
+    /// The part that a partition answers.
+    pub(crate) fn part(&self, partition: PartitionId) -> Option<&Part> {
+        let mut parts = self.parts.iter();
+        parts.find(|part| part.partition == partition)
+    }
+}
+
+impl Part {
+    /// What is read, of all that the batch reads.
+    pub(crate) fn list<'b>(
+        &self,
+        batch: &'b [PartitionRead],
+    ) -> impl ExactSizeIterator<Item = &'b Read> + Clone {
+        let Range { start, end } = self.reads;
+        batch[start as usize..end as usize]
+            .iter()
+            .map(|read| &read.read)
+    }
+
+    /// What that counts as in a footprint.
+    pub(crate) fn read_set(&self, batch: &[PartitionRead]) -> &[ItemTag] {
+        self.read_set.of(|| self.list(batch))
+    }
+}
+
+/// A transaction on its way through two phases.
+#[derive(Clone, Debug)]
+pub(crate) struct Deciding {
+    pub(crate) prepared: Timestamp,
+    /// Zero before the decision.
+    pub(crate) commit: Timestamp,
+    /// Its place among the writers of a register, if another cluster has given it one.
+    pub(crate) origin_commit: Option<Timestamp>,
+    /// What other clusters are to take over when it is decided.
+    pub(crate) to_replicate: Vec<(PartitionId, Vec<Effect>)>,
+    /// The other nodes that take part.
+    pub(crate) others: Participants,
+    /// What it follows, under causal RAMP, if anything.
+    pub(crate) causal_context: Option<Arc<CausalContext>>,
+    /// What it wrote where, if it writes on several partitions, or somebody may follow it.
+    pub(crate) siblings: Option<Arc<Siblings>>,
+    /// What the own partition is to do, once all others have voted yes.
+    pub(crate) own: Option<(Work, Option<Arc<Siblings>>)>,
+    /// The lowest vote, and whose it is.
+    pub(crate) lowest: Option<(Timestamp, NodeId)>,
+    pub(crate) waiting: usize,
+    /// The others that have answered in this phase.
+    pub(crate) answered: SmallVec<[NodeId; 4]>,
+    /// Nobody waits for a reply: it was decided in an earlier life of this node, or its client was
+    /// answered as it was decided.
+    pub(crate) no_reply: bool,
+    /// Whether some participant produces values that the reply has to carry.
+    pub(crate) has_outputs: bool,
+    pub(crate) slots: Slots,
+    /// A participant refused Commit: the outcome is in doubt.
+    pub(crate) refused: Option<AbortReason>,
+}
+
+impl Deciding {
+    /// One that was decided in an earlier life, or is to be shown after its client was answered: nobody
+    /// waits for a reply, and nobody has acknowledged it.
+    pub(crate) fn unanswered(decided: Decision, others: Participants) -> Deciding {
+        Deciding {
+            prepared: decided.prepared,
+            commit: decided.commit,
+            origin_commit: None,
+            to_replicate: Vec::new(),
+            lowest: None,
+            waiting: others.len(),
+            others,
+            causal_context: None,
+            siblings: None,
+            own: None,
+            answered: SmallVec::new(),
+            no_reply: true,
+            has_outputs: false,
+            slots: Slots::new(),
+            refused: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_types::{Access, Key, TableId};
+
+    use super::*;
+
+    /// Nothing is left of the transaction before, whatever it had come to know.
+    #[test]
+    fn an_attempt_that_is_used_again_is_as_new() {
+        let (node, partition) = (NodeId(1), PartitionId(1));
+        let timestamp = Timestamp::new(7, node);
+        let decision = Decision {
+            prepared: timestamp,
+            commit: timestamp,
+        };
+        let access = Access {
+            guard: true,
+            ..Access::default()
+        };
+        let read = Read::Point {
+            table: TableId(0),
+            key: Key::from_bytes(b"key"),
+        };
+        let reads = || {
+            let read = read.clone();
+            vec![PartitionRead {
+                partition,
+                read,
+                access,
+            }]
+        };
+        let mut attempt = Attempt::default();
+        let answer = |attempt: &mut Attempt| {
+            let topology = Topology::one_each(2);
+            attempt.batch.begin(&topology, &attempt.views, reads());
+            let part = &mut attempt.batch.parts[0];
+            part.includes.name(timestamp);
+            part.got = Some(Got {
+                snapshot: CommitSequence(4),
+                fetched: Vec::new(),
+                metadata: None,
+            });
+        };
+        answer(&mut attempt);
+        attempt.fold_batch();
+        assert_eq!((attempt.views.len(), attempt.guards.len()), (1, 1));
+        assert!(attempt.views[0].includes.contains(timestamp, NodeId(0)));
+        answer(&mut attempt);
+        let Batch {
+            waiting,
+            rounds,
+            asked,
+            fixed_since,
+            ..
+        } = &mut attempt.batch;
+        (*waiting, *rounds, *fixed_since) = (2, 3, Some(Ticks(5)));
+        asked.push((partition, timestamp));
+        attempt.observed.covered.raise(partition, CommitSequence(3));
+        attempt
+            .observed
+            .siblings
+            .push(crate::ramp::core::message::SiblingMetadata {
+                commit: timestamp,
+                siblings: Arc::new(crate::ramp::Metadata::Small.of(timestamp, std::iter::empty())),
+                causal_context: None,
+                alone: false,
+            });
+        let absent = [decision.commit];
+        crate::ramp::replication::quorum::state::deny(
+            &mut attempt.uncertain,
+            3,
+            (partition, node),
+            &absent,
+        );
+        attempt.phase = Phase::Reading;
+        attempt.began = Some((Ticks(1), StableVector::nothing(2)));
+        assert!(attempt.is_small());
+        attempt.clear();
+        assert_eq!(format!("{attempt:?}"), format!("{:?}", Attempt::default()));
+        attempt.guards.reserve(SMALL + 1);
+        assert!(!attempt.is_small(), "nobody keeps what is large");
+    }
+}

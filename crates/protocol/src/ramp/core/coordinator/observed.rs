@@ -1,0 +1,48 @@
+//! What an attempt has come to know of: the transactions that all its snapshots have to include.
+
+use crate::ramp::causal::context::SequenceVector;
+use crate::ramp::collection::stable_vector::StableVector;
+use crate::ramp::core::coordinator::attempt::Inclusion;
+use crate::ramp::core::message::SiblingMetadata;
+
+/// What an attempt has come to know of: what it is to see in every snapshot, and follows if it commits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Observed {
+    /// Transactions that some snapshot of the attempt includes, or that one of these follows; each once.
+    pub(crate) siblings: Vec<SiblingMetadata>,
+    /// What they follow beside those.
+    pub(crate) covered: SequenceVector,
+}
+
+impl Observed {
+    /// Whether nothing was seen that has to be looked for elsewhere: so it is for most readers.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.siblings.is_empty() && self.covered.is_empty()
+    }
+
+    /// Adds what a snapshot shows.
+    pub(crate) fn add(
+        &mut self,
+        known: &StableVector,
+        includes: &mut Inclusion,
+        installed: Vec<SiblingMetadata>,
+    ) {
+        for mut new in installed {
+            if let Some(causal_context) = new.causal_context.take() {
+                self.follow(&causal_context, known);
+            }
+            // What stands alone has no siblings and is named by nobody, so no snapshot is ever asked for it.
+            if !new.alone {
+                includes.name(new.commit);
+                self.required(new);
+            }
+        }
+    }
+
+    pub(crate) fn required(&mut self, new: SiblingMetadata) {
+        if !self.siblings.iter().any(|old| old.commit == new.commit) {
+            self.siblings.push(new);
+        }
+    }
+}

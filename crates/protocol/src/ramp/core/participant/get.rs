@@ -1,0 +1,181 @@
+//! Reads at an owner (ramp.txt, Algorithm 1, GET).
+
+use anabranch_storage::CommitSequence;
+use anabranch_types::{Activity, Read, Ticks};
+use smallvec::SmallVec;
+
+use crate::ramp::collection::stable_vector::StableVector;
+use crate::ramp::core::context::Context;
+use crate::ramp::core::message::{Decision, Freshness, Got, ReadMetadata, ReadPoint, Refusal};
+use crate::ramp::core::metadata::{Metadata, ReadSet, read_tag};
+use crate::ramp::core::participant::Participant;
+
+impl Participant {
+    /// Answers reads in a snapshot, which includes what is required as far as `at` permits.
+    pub(crate) fn get<'r>(
+        &mut self,
+        context: &mut Context,
+        at: ReadPoint,
+        reads: impl ExactSizeIterator<Item = &'r Read> + Clone,
+        required: &[Decision],
+        known: &StableVector,
+        freshness: Option<&Freshness>,
+    ) -> Result<Got, Refusal> {
+        if reads.len() > 0 && self.has_forgotten(known, &context.stability) {
+            return Err(Refusal::forgotten(context.stability.known()));
+        }
+        if let Metadata::Hybrid(_) = self.metadata
+            && !required.is_empty()
+        {
+            self.count_false_positives(context, reads.clone(), required);
+        }
+        let unchanged_until =
+            freshness.map_or(CommitSequence::LOADED, |freshness| freshness.sequence);
+        let mut missing = Vec::new();
+        let absent = self.absent(context, required);
+        let snapshot = match at {
+            ReadPoint::Revalidate(snapshot) => {
+                if self.is_as_good(snapshot, freshness) == Ok(true)
+                    && self.stands(context, snapshot, reads.clone(), required, &mut missing)
+                {
+                    return Ok(Got {
+                        snapshot,
+                        fetched: Vec::new(),
+                        metadata: ReadMetadata {
+                            unchanged_until,
+                            missing,
+                            absent,
+                            siblings: Vec::new(),
+                        }
+                        .some(),
+                    });
+                }
+                missing.clear();
+                self.include_all(context, required)?
+            }
+            ReadPoint::Newest => self.include_all(context, required)?,
+            ReadPoint::Fixed(snapshot) => {
+                for decision in required {
+                    missing.extend(self.look_back(context, snapshot, *decision)?);
+                }
+                if !self.is_as_good(snapshot, freshness)? {
+                    return Err(Refusal::Fractured);
+                }
+                snapshot
+            }
+        };
+        if snapshot < self.store.last() {
+            self.retain_history(context.now, reads.clone());
+        }
+        let since = self.first_unknown(known);
+        let since = since.filter(|first| *first <= snapshot);
+        let mut fetched = Vec::with_capacity(reads.len());
+        let mut touched: SmallVec<[usize; 8]> = SmallVec::new();
+        let (asked, at) = (reads.clone(), Some(snapshot));
+        let found = context.probe.within(Activity::Storage, || {
+            self.store
+                .fetch_all(asked, at, since, &mut fetched, &mut touched)
+        });
+        found.map_err(|_| Refusal::BelowFloor)?;
+        let siblings = if touched.is_empty() {
+            Vec::new()
+        } else {
+            let mut read_set: ReadSet = SmallVec::new();
+            let mut places = touched.into_iter().peekable();
+            for (at, read) in reads.enumerate() {
+                if places.next_if_eq(&at).is_some() {
+                    read_set.push(read_tag(read));
+                }
+            }
+            self.sibling_metadata(&read_set, snapshot, known)
+        };
+        Ok(Got {
+            snapshot,
+            fetched,
+            metadata: ReadMetadata {
+                unchanged_until,
+                missing,
+                absent,
+                siblings,
+            }
+            .some(),
+        })
+    }
+
+    /// A snapshot of now, with all that is required.
+    fn include_all(
+        &mut self,
+        context: &mut Context,
+        required: &[Decision],
+    ) -> Result<CommitSequence, Refusal> {
+        for decision in required {
+            self.include(context, None, *decision)?;
+        }
+        Ok(self.store.last())
+    }
+
+    /// Makes sure that a snapshot includes a transaction that has committed elsewhere; shows it
+    /// here if nobody has yet (ramp.txt §4.8, faster commit detection). One that is unknown has
+    /// written nothing here, if metadata leave that open.
+    pub(crate) fn include(
+        &mut self,
+        context: &mut Context,
+        at: Option<CommitSequence>,
+        decision: Decision,
+    ) -> Result<(), Refusal> {
+        let latest = if let Some(recent) = self.recent.get(&decision.commit) {
+            recent.sequence
+        } else if self.install_if_prepared(context, decision) {
+            self.store.last()
+        } else if context.stability.is_settled(decision.commit) {
+            self.settled
+        } else if !self.metadata.is_exact() {
+            return Ok(());
+        } else if self.is_replica {
+            // What a snapshot of before lacks it lacks for ever; a new one may be another copy's.
+            return Err(match at {
+                Some(_) => Refusal::Fractured,
+                None => Refusal::NotHere,
+            });
+        } else {
+            self.break_invariant(format!(
+                "RAMP-I1: {decision:?} is committed, and unknown here"
+            ));
+            return Err(Refusal::BelowFloor);
+        };
+        match at {
+            Some(snapshot) if latest > snapshot => Err(Refusal::Fractured),
+            _ => Ok(()),
+        }
+    }
+
+    /// Shows a transaction that has committed elsewhere, if it is prepared here.
+    pub(crate) fn install_if_prepared(
+        &mut self,
+        context: &mut Context,
+        decision: Decision,
+    ) -> bool {
+        let is_prepared = self.prepared.contains_key(&decision.prepared);
+        // An error is recorded as a broken invariant; there is nobody here to be told.
+        if is_prepared
+            && let Ok(slots) = self.install_prepared(context, decision)
+            && let Some(recent) = self.recent.get_mut(&decision.commit)
+        {
+            recent.slots = slots;
+        }
+        is_prepared
+    }
+
+    /// Somebody reads on in an older snapshot: from now on the past of these tables is kept.
+    fn retain_history<'r>(&mut self, now: Ticks, reads: impl Iterator<Item = &'r Read>) {
+        for table in reads.map(Read::table) {
+            match self.history_read.iter_mut().find(|(of, _)| *of == table) {
+                Some((_, at)) => *at = now,
+                None => {
+                    self.history_read.push((table, now));
+                    self.store.retain_history(table, true);
+                }
+            }
+        }
+    }
+}

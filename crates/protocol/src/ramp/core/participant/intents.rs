@@ -1,0 +1,408 @@
+//! What prepared transactions hold until they commit or abort.
+//!
+//! A participant that has voted yes has promised that the effects can be installed later, whatever
+//! commits in between. So it holds what could break the promise, and the guards. Nobody waits for
+//! a hold: whoever meets one that excludes him is aborted and tries again, so there is no deadlock.
+//!
+//! Items are held by their 8-byte tags. Two items with the same tag exclude each other needlessly,
+//! once in 2^48; never wrongly.
+
+use anabranch_storage::ItemTag;
+use anabranch_types::{ColumnSet, Key, KeyRange, Read, TableId, Timestamp};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+/// How an item is held, or wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Mode {
+    /// A row program will run that cannot fail beside the others that are prepared.
+    Update,
+    /// As `Update`, and the row must be there: the program has outputs.
+    Present,
+    /// A row program will run that may violate a constraint: nobody else may move the row.
+    Exclusive,
+    /// The key will be taken.
+    Insert,
+    /// The row will go.
+    Delete,
+    /// A guard was read and must stay as it is.
+    GuardRead,
+    /// A guard will be written.
+    GuardWrite,
+    /// Of a table ([`ItemTag::unknown`]): a row with a key that is known will be inserted.
+    KnownKey,
+    /// Of a table: a row will be inserted whose key is drawn at commit, which may still fail.
+    Drawn,
+    /// Of a table: a row will be inserted whose key is drawn at commit, which must not fail.
+    DrawnHeld,
+    /// Of a table: a key of a unique secondary index may be taken.
+    Unique,
+    /// As `Update`, and the program assigns these columns and does nothing else: beside others that
+    /// assign the same ones it cannot fail, whichever comes last.
+    Replace(ColumnSet),
+}
+
+impl Mode {
+    /// Whether one transaction may not have `self` while another holds `other`.
+    fn excludes(self, other: Mode) -> bool {
+        use Mode::*;
+        let one_way = |a, b| {
+            matches!(
+                (a, b),
+                (Exclusive, Exclusive | Update | Replace(_) | Present)
+                    | (Insert | Delete, Update | Replace(_) | Present | Exclusive)
+                    | (Insert, Insert | Delete)
+                    | (GuardWrite, GuardWrite | GuardRead)
+                    | (
+                        GuardRead,
+                        Update | Replace(_) | Present | Exclusive | Insert | Delete
+                    )
+                    | (KnownKey, Drawn | DrawnHeld)
+                    | (DrawnHeld, Drawn | DrawnHeld)
+                    | (Unique, Unique)
+            )
+        };
+        one_way(self, other) || one_way(other, self)
+    }
+
+    /// Whether a row program will run.
+    fn is_update(self) -> bool {
+        use Mode::*;
+        matches!(self, Update | Replace(_) | Present | Exclusive)
+    }
+}
+
+/// How one item is held.
+#[derive(Clone, Debug, Default)]
+struct ItemIntents {
+    /// By whom, in the order in which it was taken: what one transaction holds lies together.
+    by: SmallVec<[(Timestamp, Mode); 2]>,
+    /// The modes among them, each once, whatever columns are replaced: there are few, however many hold it.
+    modes: SmallVec<[Mode; 2]>,
+    updates: Updates,
+}
+
+/// What the row programs do that are prepared on an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Updates {
+    #[default]
+    None,
+    /// Each assigns these columns, and does nothing else.
+    Replace(ColumnSet),
+    /// Something else, as far as is known.
+    Various,
+}
+
+impl ItemIntents {
+    fn push(&mut self, owner: Timestamp, mode: Mode) {
+        self.by.push((owner, mode));
+        if !self.modes.iter().any(|other| same_kind(*other, mode)) {
+            self.modes.push(mode);
+        }
+        self.updates = match (self.updates, mode) {
+            (Updates::None, Mode::Replace(columns)) => Updates::Replace(columns),
+            (Updates::Replace(columns), Mode::Replace(others)) if columns == others => self.updates,
+            (updates, mode) if !mode.is_update() => updates,
+            _ => Updates::Various,
+        };
+    }
+
+    /// Takes away all that one transaction holds.
+    fn release(&mut self, owner: Timestamp) {
+        let Some(first) = self.by.iter().position(|(by, _)| *by == owner) else {
+            return;
+        };
+        let more = self.by[first..].iter();
+        let end = first + more.take_while(|(by, _)| *by == owner).count();
+        let gone: SmallVec<[Mode; 2]> = self.by.drain(first..end).map(|(_, mode)| mode).collect();
+        for mode in gone {
+            if !self.by.iter().any(|(_, other)| same_kind(*other, mode)) {
+                self.modes.retain(|other| !same_kind(*other, mode));
+            }
+        }
+        if !self.modes.iter().any(|mode| mode.is_update()) {
+            self.updates = Updates::None;
+        }
+    }
+
+    fn excludes(&self, mode: Mode) -> bool {
+        self.modes.iter().any(|other| mode.excludes(*other))
+    }
+}
+
+/// Whether two modes are one but for the columns.
+fn same_kind(a: Mode, b: Mode) -> bool {
+    std::mem::discriminant(&a) == std::mem::discriminant(&b)
+}
+
+/// What a transaction wants to hold.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct RequestedIntents {
+    pub(crate) items: SmallVec<[(ItemTag, Mode); 8]>,
+    /// Ranges read as guards.
+    pub(crate) ranges: Vec<GuardRange>,
+    /// Guards written: what a range read may cover.
+    pub(crate) guard_writes: Vec<(TableId, Option<Key>)>,
+}
+
+/// A range read as a guard.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct GuardRange {
+    table: TableId,
+    /// `None` for a range of a secondary index: any write to the table may be in it.
+    range: Option<KeyRange>,
+}
+
+impl GuardRange {
+    pub(crate) fn of(read: &Read) -> Option<GuardRange> {
+        match read {
+            Read::Point { .. } => None,
+            Read::Range {
+                table,
+                index,
+                range,
+                ..
+            } => Some(GuardRange {
+                table: *table,
+                range: index.is_none().then(|| range.clone()),
+            }),
+        }
+    }
+
+    fn covers(&self, table: TableId, key: Option<&Key>) -> bool {
+        self.table == table
+            && match (&self.range, key) {
+                (Some(range), Some(key)) => range.contains(key),
+                _ => true,
+            }
+    }
+}
+
+/// All holds of one participant.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Intents {
+    items: FxHashMap<ItemTag, ItemIntents>,
+    ranges: Vec<(Timestamp, GuardRange)>,
+    guard_writes: Vec<(Timestamp, TableId, Option<Key>)>,
+}
+
+impl Intents {
+    /// Whether nothing is held.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.ranges.is_empty() && self.guard_writes.is_empty()
+    }
+
+    /// Whether somebody holds the item, however.
+    pub(crate) fn is_held(&self, item: ItemTag) -> bool {
+        !self.items.is_empty() && self.items.contains_key(&item)
+    }
+
+    /// Whether somebody else's hold excludes this one.
+    pub(crate) fn excludes(&self, item: ItemTag, mode: Mode) -> bool {
+        self.items
+            .get(&item)
+            .is_some_and(|item_intents| item_intents.excludes(mode))
+    }
+
+    /// Whether a row program of somebody else is prepared on the item.
+    pub(crate) fn has_update(&self, item: ItemTag) -> bool {
+        self.excludes(item, Mode::Exclusive)
+    }
+
+    /// The columns that all row programs prepared on the item assign, if they do nothing else.
+    pub(crate) fn replaced(&self, item: ItemTag) -> Option<ColumnSet> {
+        match self.items.get(&item)?.updates {
+            Updates::Replace(columns) => Some(columns),
+            Updates::None | Updates::Various => None,
+        }
+    }
+
+    /// The transactions that hold an item.
+    pub(crate) fn owners(&self, item: ItemTag) -> impl Iterator<Item = Timestamp> {
+        let item_intents = self
+            .items
+            .get(&item)
+            .into_iter()
+            .flat_map(|item_intents| &item_intents.by);
+        let mut last = None;
+        item_intents
+            .map(|(owner, _)| *owner)
+            .filter(move |owner| last.replace(*owner) != Some(*owner))
+    }
+
+    /// Whether somebody else holds a range that covers this write of a guard.
+    pub(crate) fn range_excludes(&self, table: TableId, key: Option<&Key>) -> bool {
+        self.ranges
+            .iter()
+            .any(|(_, range)| range.covers(table, key))
+    }
+
+    /// Whether somebody else will write a guard in this range.
+    pub(crate) fn write_excludes(&self, range: &GuardRange) -> bool {
+        self.guard_writes
+            .iter()
+            .any(|(_, table, key)| range.covers(*table, key.as_ref()))
+    }
+
+    /// Whether somebody's hold excludes something of this.
+    pub(crate) fn exclude(&self, requested: &RequestedIntents) -> bool {
+        !self.is_empty()
+            && (requested
+                .items
+                .iter()
+                .any(|(item, mode)| self.excludes(*item, *mode))
+                || requested
+                    .ranges
+                    .iter()
+                    .any(|range| self.write_excludes(range))
+                || requested
+                    .guard_writes
+                    .iter()
+                    .any(|(t, key)| self.range_excludes(*t, key.as_ref())))
+    }
+
+    /// Takes what nobody's hold excludes. Returns the items to give back.
+    pub(crate) fn take(
+        &mut self,
+        prepared: Timestamp,
+        requested: RequestedIntents,
+    ) -> SmallVec<[(ItemTag, Mode); 8]> {
+        for (item, mode) in &requested.items {
+            self.items.entry(*item).or_default().push(prepared, *mode);
+        }
+        self.ranges
+            .extend(requested.ranges.into_iter().map(|range| (prepared, range)));
+        self.guard_writes.extend(
+            requested
+                .guard_writes
+                .into_iter()
+                .map(|(table, key)| (prepared, table, key)),
+        );
+        requested.items
+    }
+
+    /// Gives back what was taken.
+    pub(crate) fn release(&mut self, prepared: Timestamp, items: &[(ItemTag, Mode)]) {
+        for (item, _) in items {
+            if let Some(item_intents) = self.items.get_mut(item) {
+                item_intents.release(prepared);
+                if item_intents.by.is_empty() {
+                    self.items.remove(item);
+                }
+            }
+        }
+        if !self.ranges.is_empty() {
+            self.ranges.retain(|(owner, _)| *owner != prepared);
+        }
+        if !self.guard_writes.is_empty() {
+            self.guard_writes.retain(|(owner, _, _)| *owner != prepared);
+        }
+    }
+
+    /// How many items are held, with how many holds.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        (
+            self.items.len(),
+            // tidy: order-free because a sum commutes
+            self.items
+                .values()
+                .map(|item_intents| item_intents.by.len())
+                .sum(),
+        )
+    }
+
+    /// RAMP-I5: the holds on an item that exclude each other are one transaction's.
+    pub(crate) fn check_invariants(
+        &self,
+        is_prepared: impl Fn(Timestamp) -> bool,
+    ) -> Result<(), String> {
+        // tidy: order-free because they are sorted next
+        let mut items: Vec<_> = self.items.iter().collect();
+        items.sort_unstable_by_key(|(item, _)| **item);
+        for (item, item_intents) in items {
+            let item_intents = &item_intents.by;
+            for (at, (owner, mode)) in item_intents.iter().enumerate() {
+                if !is_prepared(*owner) {
+                    return Err(format!(
+                        "RAMP-I5: {owner} has a write intent on {item:?} and is not prepared"
+                    ));
+                }
+                let clash = item_intents[..at]
+                    .iter()
+                    .find(|(o, m)| o != owner && m.excludes(*mode));
+                if let Some((other, _)) = clash {
+                    return Err(format!(
+                        "RAMP-I5: {owner} and {other} have conflicting write intents on {item:?}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_types::{ColumnIndex, NodeId};
+
+    use super::*;
+
+    /// A value computed from a row that was read would overwrite an increment that comes between
+    /// the vote and the commit.
+    #[test]
+    fn a_row_read_as_a_guard_is_moved_by_nobody_else() {
+        use Mode::*;
+        let replace = Replace(ColumnSet::ALL);
+        for moves in [
+            Update, replace, Present, Exclusive, Insert, Delete, GuardWrite,
+        ] {
+            assert!(GuardRead.excludes(moves), "{moves:?}");
+            assert!(moves.excludes(GuardRead), "{moves:?}");
+        }
+        assert!(!GuardRead.excludes(GuardRead), "readers share");
+        assert!(!Update.excludes(Update), "increments share");
+    }
+
+    /// What is held of one item while others take and release: its modes, and what is replaced of it.
+    #[test]
+    fn what_is_released_is_held_no_more() {
+        let columns = |column| ColumnSet::EMPTY.with(ColumnIndex(column));
+        let (first, second) = (Mode::Replace(columns(1)), Mode::Replace(columns(2)));
+        let item = ItemTag::of(TableId(0), &Key::from_bytes(b"row"));
+        let by = |logical| Timestamp::new(logical, NodeId(0));
+        let mut intents = Intents::default();
+        let take = |intents: &mut Intents, logical, modes: &[Mode]| {
+            let items = modes.iter().map(|mode| (item, *mode)).collect();
+            intents.take(
+                by(logical),
+                RequestedIntents {
+                    items,
+                    ..RequestedIntents::default()
+                },
+            );
+        };
+        take(&mut intents, 1, &[first]);
+        take(&mut intents, 2, &[first]);
+        assert_eq!(intents.replaced(item), Some(columns(1)));
+        take(&mut intents, 3, &[second]);
+        assert_eq!(intents.replaced(item), None, "not the same columns");
+        let item_intents = |mode| [(item, mode)];
+        intents.release(by(3), &item_intents(second));
+        assert_eq!(intents.replaced(item), None, "it is not known again");
+        intents.release(by(1), &item_intents(first));
+        assert!(intents.excludes(item, Mode::Delete), "the second holds it");
+        intents.release(by(2), &item_intents(first));
+        assert!(!intents.excludes(item, Mode::Delete) && intents.is_empty());
+
+        take(&mut intents, 4, &[Mode::GuardRead]);
+        take(&mut intents, 5, &[first, Mode::Present]);
+        assert_eq!(intents.replaced(item), None, "its row is looked at");
+        intents.release(by(5), &item_intents(first));
+        assert!(!intents.has_update(item) || intents.excludes(item, Mode::GuardWrite));
+        assert_eq!(intents.owners(item).collect::<Vec<_>>(), [by(4)]);
+        take(&mut intents, 6, &[first]);
+        assert_eq!(intents.replaced(item), Some(columns(1)));
+    }
+}

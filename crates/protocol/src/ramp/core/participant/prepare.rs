@@ -1,0 +1,275 @@
+//! Votes of a participant (ramp.txt, Algorithm 1, PREPARE), and the guards and write intents behind them.
+
+use anabranch_storage::ItemTag;
+use anabranch_types::{Activity, Effect, Key, Read, TableId, Timestamp};
+use smallvec::SmallVec;
+
+use crate::ramp::core::context::Context;
+use crate::ramp::core::message::{Prepare, Work};
+use crate::ramp::core::participant::intents::{GuardRange, Mode, RequestedIntents};
+use crate::ramp::core::participant::{Participant, Prepared, Promise};
+use crate::ramp::recovery::record::RampRecord;
+use crate::{AbortReason, Record};
+
+/// What is to become of an insert whose key is drawn at commit, if the key is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drawing {
+    /// It is checked as it is installed, and nothing has been promised.
+    MayFail,
+    /// It is promised: what draws the key is held, so that the key checked is the key inserted.
+    Promised,
+}
+
+impl Participant {
+    /// Checks that a transaction can be installed later, and holds what keeps it so.
+    pub(crate) fn prepare(
+        &mut self,
+        context: &mut Context,
+        prepare: Prepare,
+    ) -> Result<Timestamp, AbortReason> {
+        let prepared = prepare.prepared;
+        if prepared <= self.prepared_max[prepared.node().index()] {
+            // A timestamp names one transaction for ever: a second one must take a new one. Or this
+            // owner has promised never to prepare it.
+            return Err(AbortReason::Conflict);
+        }
+        let origin_commit = prepare.work.origin_commit;
+        self.prepare_at(context, prepare, origin_commit)
+    }
+
+    /// Prepares, at a place among the writers of registers that is known already, or above the vote.
+    pub(crate) fn prepare_at(
+        &mut self,
+        context: &mut Context,
+        prepare: Prepare,
+        origin_commit: Option<Timestamp>,
+    ) -> Result<Timestamp, AbortReason> {
+        let Prepare {
+            transaction,
+            prepared,
+            work,
+            siblings,
+            causal_context,
+            participants,
+        } = prepare;
+        let highest = &mut self.prepared_max[prepared.node().index()];
+        *highest = prepared.max(*highest);
+        if let Some(causal_context) = &causal_context {
+            self.install_dependencies(context, causal_context);
+        }
+        let mut requested = context.probe.within(Activity::Guard, || {
+            let requested = self.requested(&work, Drawing::Promised);
+            if self.intents.exclude(&requested) {
+                return Err(AbortReason::Conflict);
+            }
+            self.validate(&work)?;
+            Ok(requested)
+        })?;
+        // Above everything installed here, so that what the effects come to is what they will come
+        // to at the commit timestamp, as long as their items stay as they are.
+        let vote = context.clock.next(context.now);
+        let mut rehearsed = None;
+        if !work.effects.is_empty() {
+            let at = origin_commit.unwrap_or(vote);
+            let rehearse = || self.store.prestage(at, &work.effects, &*self.programs);
+            let (staged, slots) = context
+                .probe
+                .within(Activity::Storage, rehearse)
+                .map_err(AbortReason::from)?;
+            context.probe.within(Activity::Guard, || {
+                self.keep_absent(&mut requested, &work.effects, &staged)?;
+                match origin_commit {
+                    Some(_) => Ok(()),
+                    None => self.fits_beside_prepared(&work.effects),
+                }
+            })?;
+            rehearsed = Some((staged, slots, self.store.last()));
+        }
+        let promise = Promise {
+            prepared,
+            vote,
+            after: self.store.last(),
+        };
+        let mut entry = Prepared {
+            transaction,
+            participants,
+            origin_commit: work.origin_commit,
+            since: context.now,
+            asked: 0,
+            effects: work.effects,
+            rehearsed,
+            siblings,
+            causal_context,
+            intents: SmallVec::new(),
+            kept: None,
+        };
+        entry.kept = entry.record_vote(context, promise, &requested);
+        let take = || self.intents.take(prepared, requested);
+        entry.intents = context.probe.within(Activity::Guard, take);
+        self.votes.push_back(promise);
+        self.prepared.insert(prepared, entry);
+        Ok(vote)
+    }
+
+    /// Forgets a prepared transaction. One that is not prepared here was refused here.
+    pub(crate) fn abort(&mut self, context: &mut Context, prepared: Timestamp) {
+        if let Some(dropped) = self.prepared.remove(&prepared) {
+            self.terminations += u64::from(dropped.asked > 0);
+            self.intents.release(prepared, &dropped.intents);
+            if let Some(journal) = &mut context.journal {
+                journal.write(Record::Ramp(RampRecord::Aborted { prepared }));
+            }
+        }
+    }
+
+    /// Whether the coordinator's own partition would refuse this work at once. What it would take
+    /// to find out that it violates a constraint is left to the decision.
+    pub(crate) fn refuses(&self, context: &Context, work: &Work) -> Result<(), AbortReason> {
+        context.probe.within(Activity::Guard, || {
+            if !self.intents.is_empty() {
+                self.check_against_holds(work)?;
+            }
+            self.validate(work)
+        })
+    }
+
+    /// Whether every guard read is still as the transaction saw it.
+    pub(crate) fn validate(&self, work: &Work) -> Result<(), AbortReason> {
+        let Some(snapshot) = work.snapshot else {
+            return Ok(());
+        };
+        if work.guard_reads.is_empty() || snapshot == self.store.last() {
+            return Ok(());
+        }
+        if snapshot < self.store.last_removal() {
+            return Err(AbortReason::BelowFloor);
+        }
+        let mut changed = false;
+        for read in &work.guard_reads {
+            let visited = self.store.read(read, None, &mut |_, item, _| {
+                changed |= item.latest().sequence() > snapshot;
+            });
+            visited.expect("the newest versions are always there");
+        }
+        if changed {
+            Err(AbortReason::Conflict)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn check_against_holds(&self, work: &Work) -> Result<(), AbortReason> {
+        let requested = self.requested(work, Drawing::MayFail);
+        if self.intents.exclude(&requested) {
+            return Err(AbortReason::Conflict);
+        }
+        self.fits_beside_prepared(&work.effects)
+    }
+
+    /// What must be held for this work.
+    fn requested(&self, work: &Work, drawing: Drawing) -> RequestedIntents {
+        let mut requested = RequestedIntents::default();
+        let draws = work
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Insert { patches, .. } if !patches.is_empty()));
+        for effect in &work.effects {
+            let table = effect.table();
+            let item = || ItemTag::of(table, effect.key());
+            match effect {
+                Effect::Insert { patches, .. } => {
+                    let mode = match (patches.is_empty(), drawing) {
+                        (true, _) => {
+                            requested.items.push((item(), Mode::Insert));
+                            Mode::KnownKey
+                        }
+                        (false, Drawing::MayFail) => Mode::Drawn,
+                        (false, Drawing::Promised) => Mode::DrawnHeld,
+                    };
+                    requested.request_table(table, mode);
+                }
+                Effect::Update {
+                    program, outputs, ..
+                } => {
+                    let held_draw = draws && drawing == Drawing::Promised && outputs.is_some();
+                    let exclusive = held_draw || self.programs.may_violate(*program);
+                    match (exclusive, outputs.is_some()) {
+                        (false, false) => {
+                            let replaces = self.programs.replaces(*program);
+                            let mode = replaces.map_or(Mode::Update, Mode::Replace);
+                            requested.items.push((item(), mode));
+                        }
+                        (false, true) => requested.items.push((item(), Mode::Present)),
+                        (true, false) => requested.items.push((item(), Mode::Exclusive)),
+                        (true, true) => {
+                            requested.items.push((item(), Mode::Exclusive));
+                            requested.items.push((item(), Mode::Present));
+                        }
+                    }
+                }
+                Effect::Delete { .. } => requested.items.push((item(), Mode::Delete)),
+            }
+            let mut indexes = self.store.schema(table).indexes.iter();
+            if indexes.any(|index| index.unique) && self.may_take_key(effect) {
+                requested.request_table(table, Mode::Unique);
+            }
+        }
+        for guard in &work.guards {
+            let effect = &work.effects[*guard as usize];
+            let key = known_key(effect);
+            if let Some(key) = &key {
+                requested
+                    .items
+                    .push((ItemTag::of(effect.table(), key), Mode::GuardWrite));
+            }
+            requested.guard_writes.push((effect.table(), key));
+        }
+        for read in &work.guard_reads {
+            match read {
+                Read::Point { table, key } => {
+                    requested
+                        .items
+                        .push((ItemTag::of(*table, key), Mode::GuardRead));
+                }
+                Read::Range { .. } => requested.ranges.extend(GuardRange::of(read)),
+            }
+        }
+        requested
+    }
+
+    /// Whether an effect on a table with a unique secondary index may take a key of it. What merges with
+    /// every other program writes no column of it.
+    fn may_take_key(&self, effect: &Effect) -> bool {
+        match effect {
+            Effect::Insert { .. } => true,
+            Effect::Update { program, .. } => self.programs.merging(*program).is_none(),
+            Effect::Delete { .. } => false,
+        }
+    }
+}
+
+/// The row that an effect updates.
+pub(crate) fn updated(effect: &Effect) -> Option<(TableId, &Key)> {
+    match effect {
+        Effect::Update { table, key, .. } => Some((*table, key)),
+        Effect::Insert { .. } | Effect::Delete { .. } => None,
+    }
+}
+
+/// The key of what an effect writes, where it is known before commit.
+pub(crate) fn known_key(effect: &Effect) -> Option<Key> {
+    match effect {
+        Effect::Insert { patches, .. } if !patches.is_empty() => None,
+        _ => Some(effect.key().clone()),
+    }
+}
+
+impl RequestedIntents {
+    /// Adds a hold of a table once.
+    pub(crate) fn request_table(&mut self, table: TableId, mode: Mode) {
+        let requested = (ItemTag::unknown(table), mode);
+        if !self.items.contains(&requested) {
+            self.items.push(requested);
+        }
+    }
+}

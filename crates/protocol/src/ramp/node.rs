@@ -1,0 +1,435 @@
+//! A RAMP node: the owner of one partition and the coordinator of the transactions that run at it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use anabranch_storage::Store;
+use anabranch_types::{
+    ActivityProbe, EffectError, HybridClock, NodeId, PartitionId, RowPrograms, Ticks, Timestamp,
+};
+use rustc_hash::FxHashMap;
+
+use crate::ramp::collection::stability::Stability;
+use crate::ramp::core::context::{Context, misnamed};
+use crate::ramp::core::coordinator::attempt::{Attempt, Phase};
+use crate::ramp::core::message::{Message, Stamped};
+use crate::ramp::core::participant::Participant;
+use crate::ramp::options::{MILLION, RampOptions};
+use crate::ramp::replication::sticky::state::Sticky;
+use crate::ramp::timer::{AWAIT, GOSSIP, RETRY, RETRY_REMOTE, TERMINATE};
+use crate::{AbortReason, Counters, Input, Outbox, Protocol, Request, Topology, TransactionId};
+
+/// A node: the owner of one partition, and the coordinator of the transactions that run at it.
+#[derive(Clone)]
+pub struct RampNode {
+    pub(crate) partition: PartitionId,
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) options: RampOptions,
+    pub(crate) context: Context,
+    pub(crate) participant: Participant,
+    /// The attempt that was answered last within its step. A transaction that stays on this
+    /// partition is found here and never enters the map.
+    pub(crate) current: Option<(TransactionId, Box<Attempt>)>,
+    pub(crate) attempts: FxHashMap<TransactionId, Box<Attempt>>,
+    /// Some that are over, and cleared: the next ones are in the processor's caches already.
+    #[expect(clippy::vec_box, reason = "a box goes to the next attempt as it is")]
+    pub(crate) spare: Vec<Box<Attempt>>,
+    pub(crate) announcing: bool,
+    /// Whether the timer is set that lets the node tell how far its readers are.
+    pub(crate) gossiping: bool,
+    /// Whether the timer is set that looks for what has been prepared for too long.
+    pub(crate) terminating: bool,
+    /// When owners that refused what must be may be asked again.
+    pub(crate) prepare_again: Ticks,
+    /// The oldest own transaction that waited for what it follows when the timer was set that looks for such.
+    pub(crate) awaiting: Option<Timestamp>,
+    /// Whether the timer is set that looks for reads that were not answered in time.
+    pub(crate) retrying: bool,
+    /// Copies with which reads of quorums could not go on, or that were silent, and since when: others come first.
+    pub(crate) avoided: Vec<(NodeId, Ticks)>,
+    /// Decisions that no participant was told of, and until when these may find out themselves.
+    pub(crate) lost: VecDeque<(Ticks, TransactionId)>,
+    /// How far the next one is, in millionths.
+    pub(crate) lost_share: u32,
+    /// What is between this node and other clusters, if these are sticky.
+    pub(crate) sticky: Option<Box<Sticky>>,
+    pub(crate) counters: Counters,
+}
+
+/// What a step may depend on: neither what is the same for ever nor what is only counted. So two
+/// nodes that show the same go on alike; exhaustive exploration tells states apart by it.
+impl fmt::Debug for RampNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RampNode")
+            .field("context", &self.context)
+            .field("participant", &self.participant)
+            .field("current", &self.current)
+            .field("attempts", &self.attempts)
+            .field("announcing", &self.announcing)
+            .field("gossiping", &self.gossiping)
+            .field("terminating", &(self.terminating, self.prepare_again))
+            .field("awaiting", &self.awaiting)
+            .field("retrying", &self.retrying)
+            .field("avoided", &self.avoided)
+            .field("unsent", &(&self.lost, self.lost_share))
+            .field("sticky", &self.sticky)
+            .finish_non_exhaustive()
+    }
+}
+
+impl RampNode {
+    /// A node that owns the partition whose items `store` holds.
+    ///
+    /// # Panics
+    /// When the topology does not give the node exactly one partition, or more than a million of a
+    /// million commits are to stay unsent, or some are and nobody would ask for them; or when nothing may
+    /// be followed.
+    pub fn new(
+        node: NodeId,
+        topology: Arc<Topology>,
+        store: Store,
+        programs: Arc<dyn RowPrograms>,
+        options: RampOptions,
+    ) -> RampNode {
+        let partition = topology.owned_by(node);
+        let lost = options.lost_commits;
+        assert!(
+            lost <= MILLION && (lost == 0 || options.terminate_after.is_some()),
+            "{lost} lost commits of a million, and termination after {:?}",
+            options.terminate_after
+        );
+        assert!(options.dependencies_max > 0, "somebody may follow nothing");
+        let mut store = store;
+        if let Some(failures) = options.prepare_f {
+            assert!(
+                usize::from(failures) <= topology.elsewhere.len() && !topology.elsewhere.is_empty(),
+                "the loss of {failures} of {} clusters is outlived by nobody",
+                topology.elsewhere.len() + 1
+            );
+            assert!(
+                !options.causal && !options.one_phase && lost == 0,
+                "Prepare-F has one timestamp and one answer"
+            );
+            store.keep_writers();
+        }
+        if options.sticky {
+            assert!(
+                options.prepare_f.is_none() && !options.causal && !options.one_phase && lost == 0,
+                "clusters follow each other in one way, and clients are answered in one"
+            );
+            store.keep_writers();
+        }
+        if options.quorum.is_some() {
+            assert!(
+                !topology.elsewhere.is_empty(),
+                "quorums are of several copies"
+            );
+            assert!(
+                options.prepare_f.is_none() && !options.sticky && !options.causal,
+                "clusters are copies in one way"
+            );
+            assert!(
+                !options.one_phase && lost == 0,
+                "clients are answered in one way"
+            );
+            store.keep_writers();
+        }
+        let nodes = nodes(&topology);
+        RampNode {
+            partition,
+            topology,
+            options,
+            context: Context {
+                now: Ticks::default(),
+                clock: HybridClock::new(node),
+                ahead_max: options.ahead_max,
+                stability: Stability::new(
+                    node,
+                    nodes,
+                    options.retain,
+                    options.causal,
+                    options.exception_policy(),
+                ),
+                journal: None,
+                probe: ActivityProbe::default(),
+            },
+            participant: Participant::new(partition, &options, store, programs, nodes),
+            current: None,
+            attempts: FxHashMap::default(),
+            spare: Vec::new(),
+            announcing: false,
+            gossiping: false,
+            terminating: false,
+            prepare_again: Ticks::default(),
+            awaiting: None,
+            retrying: false,
+            avoided: Vec::new(),
+            lost: VecDeque::new(),
+            lost_share: 0,
+            sticky: options.sticky.then(Box::default),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The partition's items.
+    pub fn store(&self) -> &Store {
+        &self.participant.store
+    }
+
+    /// The partition's items, to load them. Not to be written while transactions run.
+    pub fn store_mut(&mut self) -> &mut Store {
+        &mut self.participant.store
+    }
+
+    /// Gives up the node for its partition's items.
+    pub fn into_store(self) -> Store {
+        self.participant.store
+    }
+
+    /// How many transactions are prepared here and neither committed nor aborted.
+    pub fn prepared(&self) -> usize {
+        self.participant.prepared()
+    }
+
+    /// How many transactions over several partitions this node remembers so that readers can be told of them.
+    pub fn metadata_kept(&self) -> usize {
+        self.participant.metadata_kept()
+    }
+
+    /// Whether no transaction runs, is prepared, or waits for an acknowledgement here.
+    pub fn is_idle(&self) -> bool {
+        self.current.is_none()
+            && self.attempts.is_empty()
+            && self.prepared() == 0
+            && self.context.stability.is_idle()
+            && self.sticky.as_ref().is_none_or(|sticky| sticky.is_idle())
+    }
+
+    pub(crate) fn send(&mut self, to: NodeId, message: Message, out: &mut Outbox<Stamped>) {
+        let (stable, exceptions) = self.context.stability.report(to);
+        let frontier = self.context.stability.frontier().cloned();
+        self.counters.messages += 1;
+        let stamped = Stamped {
+            stable,
+            exceptions,
+            frontier,
+            message,
+        };
+        out.messages.push((to, stamped));
+    }
+
+    pub(crate) fn owner(&self, partition: PartitionId) -> NodeId {
+        self.topology.owner(partition)
+    }
+
+    fn handle_message(&mut self, from: NodeId, stamped: Stamped, out: &mut Outbox<Stamped>) {
+        let (stable, frontier) = (stamped.stable, stamped.frontier.as_ref());
+        let exceptions = stamped.exceptions.as_ref();
+        self.context
+            .stability
+            .learn(from, stable, exceptions, frontier);
+        if self.options.causal {
+            // What waited for what it follows may have become stable.
+            self.schedule_announce(out);
+        }
+        match stamped.message {
+            Message::Get {
+                transaction,
+                at,
+                request,
+            } => {
+                let (reads, required) = (request.reads.iter(), request.required());
+                let up_to = request.requirements.as_ref();
+                let up_to = up_to.and_then(|requirements| requirements.freshness.as_ref());
+                let (context, known) = (&mut self.context, &request.known);
+                let result = (self.participant).get(context, at, reads, required, known, up_to);
+                self.count_false_positives();
+                self.send(
+                    from,
+                    Message::Got {
+                        transaction,
+                        result,
+                    },
+                    out,
+                );
+            }
+            Message::Got {
+                transaction,
+                result,
+            } => {
+                self.handle_got(transaction, from, stamped.stable, result, out);
+            }
+            Message::LookUp {
+                transaction,
+                required,
+            } => {
+                let result = self.participant.look_up(&self.context, &required);
+                let told = Message::LookedUp {
+                    transaction,
+                    result,
+                };
+                self.send(from, told, out);
+            }
+            Message::LookedUp {
+                transaction,
+                result,
+            } => self.handle_looked_up(transaction, from, result, out),
+            Message::Prepare(prepare) => {
+                let transaction = prepare.transaction;
+                let vote = match self.misnamed(from, transaction, prepare.prepared) {
+                    Some(error) => Err(AbortReason::Failed(error)),
+                    None => {
+                        self.context.clock.observe(prepare.prepared);
+                        match self.options.prepares_in_all_clusters() {
+                            true => self
+                                .participant
+                                .prepare_replicated(&mut self.context, *prepare),
+                            false => self.participant.prepare(&mut self.context, *prepare),
+                        }
+                    }
+                };
+                let vote = vote.map_err(Box::new);
+                self.send(from, Message::Vote { transaction, vote }, out);
+                self.schedule_termination(out);
+            }
+            Message::Vote { transaction, vote } => {
+                let vote = vote.map_err(|reason| *reason);
+                self.handle_vote(transaction, from, vote, out);
+            }
+            Message::Commit {
+                transaction,
+                decided,
+            } => self.handle_commit(from, transaction, decided, out),
+            Message::Committed { transaction, slots } => {
+                let slots = slots.map_err(|error| *error);
+                self.handle_committed(transaction, from, slots, out);
+            }
+            Message::Abort { prepared } => self.participant.abort(&mut self.context, prepared),
+            Message::CommitAlone(alone) => {
+                let result = self.commit_alone(alone.work, alone.causal_context, out);
+                let result = result.map_err(Box::new);
+                let transaction = alone.transaction;
+                self.send(
+                    from,
+                    Message::CommittedAlone {
+                        transaction,
+                        result,
+                    },
+                    out,
+                );
+            }
+            Message::CommittedAlone {
+                transaction,
+                result,
+            } => {
+                let causal_context = match self.take(transaction).map(|attempt| attempt.phase) {
+                    Some(Phase::Alone { causal_context, .. }) => causal_context,
+                    _ => None,
+                };
+                let result = result.map_err(|reason| *reason);
+                self.handle_committed_alone(transaction, causal_context.as_deref(), result, out);
+            }
+            Message::Stable => {}
+            Message::Gossip {
+                readers,
+                anywhere,
+                but,
+            } => {
+                let stability = &mut self.context.stability;
+                stability.learn_unneeded(from, readers, anywhere, but.as_ref());
+            }
+            Message::Await { commit } => self.handle_await(from, commit, out),
+            Message::Replicate { replicate, lowest } => {
+                self.handle_replicate(from, *replicate, lowest, out)
+            }
+            Message::Replicated { origin_commit } => self.handle_replicated(from, origin_commit),
+            Message::Inquire {
+                transaction,
+                prepared,
+            } => self.handle_inquire(from, transaction, prepared, out),
+        }
+    }
+
+    /// Why a transaction cannot have this name: it has another coordinator, or is from a time that is
+    /// not to come for long. Who repeats a name is told so by the participant.
+    pub(crate) fn misnamed(
+        &self,
+        coordinator: NodeId,
+        transaction: TransactionId,
+        prepared: Timestamp,
+    ) -> Option<EffectError> {
+        if transaction.node != coordinator || prepared.node() != coordinator {
+            return Some(misnamed(format!(
+                "{prepared} names a transaction of another node than {coordinator}"
+            )));
+        }
+        self.context.refuses_clock(prepared, coordinator)
+    }
+
+    /// Takes over what the participant has counted.
+    pub(crate) fn count_false_positives(&mut self) {
+        self.counters.false_positives += self.participant.take_false_positives();
+    }
+}
+
+impl Protocol for RampNode {
+    type Message = Stamped;
+
+    fn step(&mut self, now: Ticks, input: Input<Stamped>, out: &mut Outbox<Stamped>) {
+        self.context.now = now;
+        if self.context.stability.age(now) {
+            self.participant.settle(&self.context.stability);
+            self.record_settled();
+        }
+        match input {
+            Input::Request {
+                transaction,
+                request,
+            } => match request {
+                Request::Follow(session) => self.follow(transaction, &session),
+                Request::Declare(_) => out.replies.push((transaction, crate::Reply::Declared)),
+                Request::Read(reads) => self.read(transaction, reads, out),
+                Request::Commit(effects) => self.commit(transaction, effects, out),
+                Request::Abort => self.forget(transaction),
+            },
+            Input::Message { from, message } => self.handle_message(from, message, out),
+            Input::Timer(TERMINATE) => self.terminate(out),
+            Input::Timer(RETRY_REMOTE) => self.retry_remote(out),
+            Input::Timer(AWAIT) => self.await_stable(out),
+            Input::Timer(RETRY) => self.retry(out),
+            Input::Timer(GOSSIP) => self.gossip(out),
+            Input::Timer(_) => self.announce(out),
+            Input::Restarted { node } => self.handle_restarted(node, out),
+        }
+        self.counters.terminations += self.participant.take_terminations();
+        if self.options.causal {
+            self.schedule_await(out);
+        }
+        self.schedule_gossip(out);
+        self.context.write_records(out);
+    }
+
+    fn observe(&mut self, probe: ActivityProbe) {
+        self.context.probe = probe;
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn check_invariants(&self) -> Result<(), String> {
+        self.context.stability.check_invariants()?;
+        if let Some(journal) = &self.context.journal {
+            journal.check_invariants(&self.context.clock)?;
+        }
+        self.participant.check_invariants(&self.context.stability)?;
+        self.check_attempts()
+    }
+}
+
+/// How many nodes there are, counted to the highest.
+pub(crate) fn nodes(topology: &Topology) -> usize {
+    let all = topology.everywhere().flatten();
+    all.map(|owner| owner.index() + 1).max().unwrap_or(0)
+}

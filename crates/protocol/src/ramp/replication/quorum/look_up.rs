@@ -1,0 +1,284 @@
+//! What majorities settle where metadata do not say what was written (RAMP-Small, RAMP-Hybrid; ramp.txt §6.2).
+//!
+//! A reader that has met a transaction elsewhere asks a copy of another partition for it. RAMP-Fast's metadata
+//! say that it wrote there, so a copy that has not prepared it is one that has not heard of it, and another one
+//! is asked. Without them it may have written nothing there. One copy cannot tell; but whoever is shown anywhere
+//! is prepared at a majority of the copies of each partition that it writes (QUORUM-I1), so what a majority has
+//! not prepared has written nothing there. Copies are asked in the second round, as many as make a majority with
+//! the one that was read. What one of them says is true for ever, whatever was asked: it is kept for as long as
+//! the reader runs, and no answer is ever too late.
+
+use anabranch_types::{NodeId, PartitionId, Ticks, Timestamp};
+use smallvec::SmallVec;
+
+use crate::ramp::core::coordinator::attempt::{Attempt, Part, Phase};
+use crate::ramp::core::message::{Decision, LookedUp, Message, Refusal, Stamped};
+use crate::ramp::core::metadata::Metadata;
+use crate::ramp::node::RampNode;
+use crate::ramp::replication::quorum::state::{
+    LookUp, UncertainRead, deny, end_look_ups, settled, uncertain_read, uncertain_read_mut,
+};
+use crate::{Outbox, TransactionId};
+
+impl RampNode {
+    /// How many copies each partition has.
+    pub(crate) fn replicas(&self) -> usize {
+        self.topology.elsewhere.len() + 1
+    }
+
+    /// Whether metadata leave it to copies to say what was written.
+    pub(crate) fn leaves_uncertain(&self) -> bool {
+        self.options.quorum.is_some() && !self.options.metadata.is_exact()
+    }
+
+    /// Of which partition a node has a copy.
+    fn partition_of(&self, node: NodeId) -> Option<PartitionId> {
+        let mut clusters = self.topology.everywhere();
+        let at = clusters.find_map(|owners| owners.iter().position(|owner| *owner == node))?;
+        u16::try_from(at).ok().map(PartitionId)
+    }
+
+    /// Counts what a filter has let pass, and no copy has prepared.
+    pub(crate) fn count_denied(&mut self, settled: u64) {
+        if matches!(self.options.metadata, Metadata::Hybrid(_)) {
+            self.counters.false_positives += settled;
+        }
+    }
+
+    /// A copy has answered a Get, and has not prepared some of what was required. Whether its rows can be
+    /// taken all the same: it has everything of which another copy has said that it wrote what is read.
+    pub(crate) fn may_take(
+        &mut self,
+        transaction: TransactionId,
+        from: NodeId,
+        absent: &[Timestamp],
+    ) -> bool {
+        let (replicas, partition) = (self.replicas(), self.partition_of(from));
+        let (Some(attempt), Some(partition)) = (self.attempts.get_mut(&transaction), partition)
+        else {
+            return true;
+        };
+        let settled = deny(&mut attempt.uncertain, replicas, (partition, from), absent);
+        let part = attempt.reading().and_then(|batch| batch.part(partition));
+        let applied = part.is_none_or(|part| part.fixed.is_some() || !part.needs_one_of(absent));
+        self.count_denied(settled);
+        applied
+    }
+
+    /// The copy to be asked first for a part: the one that was read, unless it has denied what is known to
+    /// have been written there.
+    pub(crate) fn replica_with(&self, attempt: &Attempt, part: &Part) -> NodeId {
+        let wrote = part.round.iter().flat_map(|round| round.wrote());
+        let uncertain =
+            wrote.filter_map(|commit| uncertain_read(&attempt.uncertain, part.partition, *commit));
+        let uncertain: SmallVec<[&UncertainRead; 2]> = uncertain.collect();
+        let denies = |replica: &NodeId| {
+            let denied = uncertain
+                .iter()
+                .filter(|uncertain_read| uncertain_read.denied.contains(replica));
+            denied.count()
+        };
+        let clusters = self.topology.everywhere();
+        let replicas = clusters.map(|owners| owners[part.partition.index()]);
+        let avoided = |replica: &NodeId| self.avoided_since(*replica);
+        let best = replicas
+            .min_by_key(|replica| (denies(replica), avoided(replica), *replica != part.replica));
+        best.unwrap_or(part.replica)
+    }
+
+    /// The second round for one partition where metadata leave a doubt: what is known to have been written
+    /// there is asked for as under RAMP-Fast; of all else a majority of the copies has to say what it was.
+    pub(crate) fn repair_uncertain(
+        &mut self,
+        transaction: TransactionId,
+        attempt: &mut Attempt,
+        (partition, decision): (PartitionId, &[Decision]),
+        out: &mut Outbox<Stamped>,
+    ) -> Result<(), Refusal> {
+        let mut parts = attempt.batch.parts.iter();
+        let part = parts.position(|part| part.partition == partition);
+        let unread = part.filter(|at| attempt.batch.parts[*at].fixed.is_none());
+        let wrote =
+            |decision: &Decision| settled(&attempt.uncertain, partition, decision.commit).is_some();
+        if decision.iter().any(wrote) {
+            return match unread {
+                Some(at) => self.ask_for(transaction, attempt, at, out),
+                // It is not in the snapshot, and wrote what was read in it.
+                None => Err(Refusal::Fractured),
+            };
+        }
+        let read = match unread {
+            Some(at) => attempt.batch.parts[at].replica,
+            None => attempt.view(partition).expect("it was read").replica,
+        };
+        let has_denied = |decision: &&Decision| {
+            let uncertain_read = uncertain_read(&attempt.uncertain, partition, decision.commit);
+            uncertain_read.is_some_and(|uncertain_read| uncertain_read.denied.contains(&read))
+        };
+        let new = decision.iter().filter(|decision| !has_denied(decision));
+        let new: Vec<Decision> = new.copied().collect();
+        match unread {
+            _ if new.is_empty() => {}
+            Some(at) => self.ask_for(transaction, attempt, at, out)?,
+            None => self.ask_fixed(transaction, attempt, (partition, &new), out)?,
+        }
+        attempt.batch.look_ups.push(LookUp {
+            partition,
+            required: decision.to_vec(),
+            asked: SmallVec::new(),
+            read,
+            since: self.context.now,
+        });
+        attempt.batch.waiting += 1;
+        // The own copy answers at once, so there may be nothing left to ask.
+        for _ in 0..self.replicas() / 2 {
+            end_look_ups(attempt);
+            let mut open = attempt.batch.look_ups.iter();
+            match open.position(|look_up| look_up.partition == partition) {
+                Some(index) => self.look_up_next(transaction, attempt, index, out)?,
+                None => return Ok(()),
+            }
+        }
+        end_look_ups(attempt);
+        Ok(())
+    }
+
+    /// Asks another copy: the own one first, and the one that was read last, which is asked anyway.
+    fn look_up_next(
+        &mut self,
+        transaction: TransactionId,
+        attempt: &mut Attempt,
+        index: usize,
+        out: &mut Outbox<Stamped>,
+    ) -> Result<(), Refusal> {
+        let own = self.topology.owner(self.partition);
+        let look_up = &mut attempt.batch.look_ups[index];
+        look_up.since = self.context.now;
+        let partition = look_up.partition;
+        let replicas = self.topology.everywhere();
+        let replicas = replicas.map(|owners| owners[partition.index()]);
+        let left = replicas.filter(|replica| !look_up.asked.contains(replica));
+        let avoided = |replica: &NodeId| self.avoided_since(*replica);
+        let next = left
+            .min_by_key(|replica| (*replica == look_up.read, avoided(replica), *replica != own));
+        let Some(next) = next else {
+            return Ok(());
+        };
+        look_up.asked.push(next);
+        let required = look_up.required.clone();
+        if next == own {
+            let told = self.participant.look_up(&self.context, &required)?;
+            self.learn_looked_up(attempt, (partition, own), told);
+            return Ok(());
+        }
+        let message = Message::LookUp {
+            transaction,
+            required,
+        };
+        self.send(next, message, out);
+        self.schedule_retry(out);
+        Ok(())
+    }
+
+    /// Takes note of what a copy has said.
+    fn learn_looked_up(
+        &mut self,
+        attempt: &mut Attempt,
+        (partition, from): (PartitionId, NodeId),
+        told: LookedUp,
+    ) {
+        for wrote in told.written {
+            let uncertain_read =
+                uncertain_read_mut(&mut attempt.uncertain, partition, wrote.commit);
+            uncertain_read.written = Some(wrote.written);
+        }
+        let replicas = self.replicas();
+        let settled = deny(
+            &mut attempt.uncertain,
+            replicas,
+            (partition, from),
+            &told.absent,
+        );
+        self.count_denied(settled);
+    }
+
+    /// A copy has said what it has got.
+    pub(crate) fn handle_looked_up(
+        &mut self,
+        transaction: TransactionId,
+        from: NodeId,
+        result: Result<LookedUp, Refusal>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let Some(partition) = self.partition_of(from) else {
+            return;
+        };
+        let Some(mut attempt) = self.take_reading(transaction) else {
+            return;
+        };
+        match result {
+            Ok(told) => self.learn_looked_up(&mut attempt, (partition, from), told),
+            Err(refusal) => {
+                if let Refusal::Forgotten(known) = &refusal {
+                    self.context.stability.learn_vector(known);
+                }
+                return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
+            }
+        }
+        self.read_on(transaction, attempt, out);
+    }
+
+    /// An attempt that waits for answers to reads, if it does.
+    pub(crate) fn take_reading(&mut self, transaction: TransactionId) -> Option<Box<Attempt>> {
+        self.attempts.get(&transaction)?.reading()?;
+        let mut attempt = self.attempts.remove(&transaction)?;
+        attempt.phase = Phase::Idle;
+        Some(attempt)
+    }
+
+    /// Something was settled, perhaps: gives the rows to the procedure if nothing is waited for any more.
+    fn read_on(
+        &mut self,
+        transaction: TransactionId,
+        mut attempt: Box<Attempt>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        end_look_ups(&mut attempt);
+        if attempt.batch.waiting == 0 {
+            return self.close(transaction, attempt, out);
+        }
+        attempt.phase = Phase::Reading;
+        self.keep_waiting(transaction, attempt);
+    }
+
+    /// Asks another copy where those that were asked stay silent.
+    pub(crate) fn look_up_again(
+        &mut self,
+        transaction: TransactionId,
+        after: Ticks,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let now = self.context.now;
+        let attempt = self.attempts.get(&transaction);
+        let Some(batch) = attempt.and_then(|attempt| attempt.reading()) else {
+            return;
+        };
+        let is_late = |look_up: &LookUp| now.since(look_up.since).0 >= after.0;
+        let late = (0..).zip(&batch.look_ups).filter(|(_, one)| is_late(one));
+        let late: SmallVec<[usize; 2]> = late.map(|(index, _)| index).collect();
+        if late.is_empty() {
+            return;
+        }
+        let Some(mut attempt) = self.take_reading(transaction) else {
+            return;
+        };
+        self.counters.other_copies += late.len() as u64;
+        for index in late {
+            let asked = self.look_up_next(transaction, &mut attempt, index, out);
+            if let Err(refusal) = asked {
+                return self.cannot_read(transaction, Some(&attempt), refusal.into(), out);
+            }
+        }
+        self.read_on(transaction, attempt, out);
+    }
+}

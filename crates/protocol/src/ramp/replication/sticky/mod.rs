@@ -1,0 +1,260 @@
+//! Sticky clusters (ramp.txt §6.1, Figure 7b): each runs RAMP by itself, and takes over what the others
+//! have committed.
+//!
+//! Each cluster has all partitions, and a client stays with one. A transaction commits there as in one
+//! cluster, and its client goes on. Whoever has decided it (its coordinator, or the owner of the only
+//! partition that it writes) then *forwards* it to the node with the same partition in every other
+//! cluster, which coordinates it there once more: prepared and shown by RAMP, so that it is seen whole
+//! or not at all in each cluster. Everywhere it has the same *place* among the writers of a register, the
+//! commit timestamp of its own cluster; so in the end all clusters have the same rows, whatever came
+//! where in which order. The page `docs/protocols/ramp-sticky.md` says what holds and why.
+//!
+//! What is to be forwarded is written down with the decision, and sent again to a node that has come
+//! back, until it says that its cluster shows it. It is taken over once, however often it comes: the place
+//! is written down with the decision to take it over, and remembered until the sender says that it will not
+//! send it any more.
+
+pub(crate) mod state;
+
+use std::collections::VecDeque;
+
+use anabranch_types::{Effect, NodeId, PartitionId, Timestamp};
+use smallvec::SmallVec;
+
+use crate::ramp::core::message::{Message, Replicate, Stamped};
+use crate::ramp::node::RampNode;
+use crate::ramp::recovery::record::RampRecord;
+use crate::ramp::replication::sticky::state::{Incoming, Outgoing, REMOTE};
+use crate::ramp::timer::RETRY_REMOTE;
+use crate::{Outbox, PartitionEffects, Record, TransactionId};
+
+impl RampNode {
+    /// How many transactions of other clusters this node remembers to have taken over: those that may be
+    /// forwarded again.
+    pub fn remembered(&self) -> usize {
+        self.sticky.as_ref().map_or(0, |sticky| sticky.remembered())
+    }
+
+    /// Who has this node's partition in the other clusters.
+    fn counterparts(&self) -> SmallVec<[NodeId; 4]> {
+        let others = self.topology.elsewhere.iter();
+        others
+            .map(|owners| owners[self.partition.index()])
+            .collect()
+    }
+
+    /// A transaction of this cluster has been decided here: all others are to take it over.
+    pub(crate) fn replicate(
+        &mut self,
+        origin_commit: Timestamp,
+        works: Vec<(PartitionId, Vec<Effect>)>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        if works.is_empty() {
+            return;
+        }
+        let replicate = Replicate {
+            origin_commit,
+            works,
+        };
+        if let Some(journal) = &mut self.context.journal {
+            let record = Box::new(replicate.clone());
+            journal.write(Record::Ramp(RampRecord::Replicate(record)));
+        }
+        self.replay_replicate(replicate);
+        self.send_replicate(origin_commit, None, out);
+    }
+
+    /// The same, as it was written down.
+    pub(crate) fn replay_replicate(&mut self, replicate: Replicate) {
+        let waiting = self.counterparts();
+        if let Some(sticky) = &mut self.sticky {
+            let origin_commit = replicate.origin_commit;
+            sticky
+                .outgoing
+                .insert(origin_commit, Outgoing { replicate, waiting });
+        }
+    }
+
+    fn send_replicate(
+        &mut self,
+        origin_commit: Timestamp,
+        only: Option<NodeId>,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let Some(outgoing) = (self.sticky.as_ref()).and_then(|s| s.outgoing.get(&origin_commit))
+        else {
+            return;
+        };
+        let (waiting, replicate) = (outgoing.waiting.clone(), outgoing.replicate.clone());
+        for node in waiting {
+            if only.is_none_or(|only| only == node) {
+                let lowest = self.sticky.as_ref().map(|sticky| sticky.lowest_for(node));
+                let message = Message::Replicate {
+                    replicate: Box::new(replicate.clone()),
+                    lowest: lowest.unwrap_or(Timestamp::ZERO),
+                };
+                self.send(node, message, out);
+            }
+        }
+    }
+
+    /// Forwards again what a node, or all, may not have got.
+    pub(crate) fn resend_replicate(&mut self, only: Option<NodeId>, out: &mut Outbox<Stamped>) {
+        let Some(sticky) = &self.sticky else {
+            return;
+        };
+        let places: Vec<Timestamp> = sticky.outgoing.keys().copied().collect();
+        for origin_commit in places {
+            self.send_replicate(origin_commit, only, out);
+        }
+    }
+
+    /// Another cluster shows it.
+    pub(crate) fn handle_replicated(&mut self, from: NodeId, origin_commit: Timestamp) {
+        let Some(sticky) = &mut self.sticky else {
+            return;
+        };
+        let Some(outgoing) = sticky.outgoing.get_mut(&origin_commit) else {
+            return;
+        };
+        outgoing.waiting.retain(|node| *node != from);
+        if outgoing.waiting.is_empty() {
+            sticky.outgoing.remove(&origin_commit);
+            if let Some(journal) = &mut self.context.journal {
+                journal.write(Record::Ramp(RampRecord::Replicated { origin_commit }));
+            }
+        }
+    }
+
+    /// Another cluster has committed this; it knows that this one shows all that it has committed below
+    /// `lowest`.
+    pub(crate) fn handle_replicate(
+        &mut self,
+        from: NodeId,
+        replicate: Replicate,
+        lowest: Timestamp,
+        out: &mut Outbox<Stamped>,
+    ) {
+        let origin_commit = replicate.origin_commit;
+        if let Some(sticky) = &mut self.sticky {
+            let applied = sticky.applied.entry(origin_commit.node()).or_default();
+            applied.forget_below(lowest);
+            if applied.remote_installed(origin_commit) {
+                return self.send(from, Message::Replicated { origin_commit }, out);
+            }
+        }
+        self.consider(Incoming { from, replicate }, out);
+    }
+
+    /// Takes it over, unless it is under way, or too early.
+    fn consider(&mut self, incoming: Incoming, out: &mut Outbox<Stamped>) {
+        let Incoming { from, replicate } = &incoming;
+        let known = self.context.clock.last().max(self.context.now.as_micros());
+        let ahead = replicate.origin_commit.logical().saturating_sub(known);
+        let Some(sticky) = &self.sticky else {
+            return;
+        };
+        if sticky.knows(*from, replicate.origin_commit) {
+            return; // It is under way.
+        }
+        match ahead <= self.options.ahead_max.as_micros() {
+            true => self.apply_remote(incoming, out),
+            // It would take this cluster's clocks along.
+            false => self.try_later(incoming, out),
+        }
+    }
+
+    /// Commits it here, at its place.
+    fn apply_remote(&mut self, incoming: Incoming, out: &mut Outbox<Stamped>) {
+        let own = self.owner(self.partition);
+        let Some(sticky) = &mut self.sticky else {
+            return;
+        };
+        let origin_commit = incoming.replicate.origin_commit;
+        // Whatever is named here from now on comes behind it.
+        self.context.clock.observe(origin_commit);
+        // Of an earlier life there may be attempts that are decided and not at their end.
+        let number = self.context.clock.next(self.context.now).to_bits() & !REMOTE;
+        let works = incoming.replicate.works.iter();
+        let effects = works.map(|(partition, effects)| PartitionEffects {
+            partition: *partition,
+            effects: effects.clone(),
+            guards: Vec::new(),
+        });
+        let effects = effects.collect();
+        sticky.incoming.insert(number, incoming);
+        let transaction = TransactionId {
+            node: own,
+            sequence: REMOTE | number,
+        };
+        self.commit_at(transaction, effects, Some(origin_commit), out);
+    }
+
+    /// This cluster shows it.
+    pub(crate) fn remote_committed(
+        &mut self,
+        transaction: TransactionId,
+        out: &mut Outbox<Stamped>,
+    ) {
+        if let Some(Incoming { replicate, .. }) = self.end_attempt(transaction) {
+            self.remote_installed(replicate.origin_commit, out);
+        }
+    }
+
+    /// This cluster shows what has this place in another one, whose node is told so.
+    pub(crate) fn remote_installed(&mut self, origin_commit: Timestamp, out: &mut Outbox<Stamped>) {
+        if let Some(sticky) = &mut self.sticky {
+            sticky.installed(origin_commit);
+            self.counters.taken_over += 1;
+            self.send(
+                origin_commit.node(),
+                Message::Replicated { origin_commit },
+                out,
+            );
+        }
+    }
+
+    /// It was aborted here: it is tried again, for as long as it takes; unless it was decided, and somebody
+    /// has not done as he had promised: then it is in doubt for ever.
+    pub(crate) fn remote_aborted(&mut self, transaction: TransactionId, out: &mut Outbox<Stamped>) {
+        if let Some(incoming) = self.end_attempt(transaction)
+            && let Some(sticky) = &self.sticky
+            && !sticky.has_decided(incoming.replicate.origin_commit)
+        {
+            self.try_later(incoming, out);
+        }
+    }
+
+    fn end_attempt(&mut self, transaction: TransactionId) -> Option<Incoming> {
+        let number = transaction.sequence & !REMOTE;
+        self.sticky.as_mut()?.incoming.remove(&number)
+    }
+
+    fn try_later(&mut self, incoming: Incoming, out: &mut Outbox<Stamped>) {
+        let due = self.context.now + self.options.announce_after;
+        if let Some(sticky) = &mut self.sticky {
+            if sticky.again.is_empty() {
+                out.timers.push((due, RETRY_REMOTE));
+            }
+            sticky.again.push_back((due, incoming));
+        }
+    }
+
+    /// Tries again what is due.
+    pub(crate) fn retry_remote(&mut self, out: &mut Outbox<Stamped>) {
+        let Some(sticky) = &mut self.sticky else {
+            return;
+        };
+        let later = std::mem::take(&mut sticky.again);
+        let (due, later): (VecDeque<_>, VecDeque<_>) =
+            (later.into_iter()).partition(|(due, _)| *due <= self.context.now);
+        if let Some((next, _)) = later.front() {
+            out.timers.push((*next, RETRY_REMOTE));
+        }
+        sticky.again = later;
+        for (_, incoming) in due {
+            self.consider(incoming, out);
+        }
+    }
+}
