@@ -46,7 +46,7 @@ impl Subject for RampNode {
                     none if none.is_empty() => none,
                     some => format!(", including {some}"),
                 };
-                format!("Get for {}: {reads}{at}{require}", name(transaction))
+                format!("Get for {}: {reads}{at}{required}", name(transaction))
             }
             Message::Got {
                 transaction,
@@ -54,11 +54,11 @@ impl Subject for RampNode {
             } => {
                 let rows = describe::list(got.fetched.iter().map(describe::rows));
                 let seen = got.siblings().iter().map(|seen| seen.commit.to_string());
-                let evidence = match describe::list(seen) {
+                let siblings = match describe::list(seen) {
                     none if none.is_empty() => none,
                     some => format!(", showing {some}"),
                 };
-                format!("Got for {}: {rows}{evidence}", name(transaction))
+                format!("Got for {}: {rows}{siblings}", name(transaction))
             }
             Message::Prepare(prepare) => {
                 let effects = prepare.work.effects.iter().map(describe::effect);

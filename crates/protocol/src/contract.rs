@@ -373,13 +373,13 @@ pub struct Counters {
     /// of them.
     pub terminations: u64,
     /// Transactions that were set aside, so that what is known to be stable goes on without them.
-    pub set_aside: u64,
+    pub exceptions: u64,
     /// Clients that were answered before every cluster had what they wrote; in quorum operation, showed it.
     pub early_answers: u64,
     /// Times that another copy was asked since one was silent, or had not got what was required.
-    pub other_copies: u64,
+    pub other_replicas: u64,
     /// Transactions of other clusters that have been taken over.
-    pub taken_over: u64,
+    pub applied_remote: u64,
     /// Times that an owner asked a transaction's coordinator whether it has committed, for a reader.
     pub commit_checks: u64,
     /// Times that a request waited for another transaction at a participant.
@@ -398,10 +398,10 @@ impl Counters {
         self.repairs += other.repairs;
         self.false_positives += other.false_positives;
         self.terminations += other.terminations;
-        self.set_aside += other.set_aside;
+        self.exceptions += other.exceptions;
         self.early_answers += other.early_answers;
-        self.other_copies += other.other_copies;
-        self.taken_over += other.taken_over;
+        self.other_replicas += other.other_replicas;
+        self.applied_remote += other.applied_remote;
         self.commit_checks += other.commit_checks;
         self.waits += other.waits;
         self.blocked_ticks += other.blocked_ticks;

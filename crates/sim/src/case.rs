@@ -602,14 +602,14 @@ impl Case {
             ),
             (
                 "a transaction was set aside, and readers were told of it by name",
-                counters.set_aside,
+                counters.exceptions,
             ),
             (early, counters.early_answers),
             (check::STALE, stale),
-            (check::OTHER_COPY, counters.other_copies),
+            (check::OTHER_COPY, counters.other_replicas),
             (
                 "a cluster took over what another had committed",
-                counters.taken_over,
+                counters.applied_remote,
             ),
             ("an owner made a commit check", counters.commit_checks),
             ("a request waited for another transaction", counters.waits),

@@ -341,11 +341,11 @@ impl Simulated for RampNode {
         match &stamped.message {
             Message::Get {
                 transaction,
-                question,
+                request,
                 ..
             } => {
                 let label = Label::read("Get", *transaction);
-                match question.require().first() {
+                match request.require().first() {
                     None => label,
                     Some(first) => label.demanding(first.prepared),
                 }

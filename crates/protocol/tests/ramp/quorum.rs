@@ -113,7 +113,7 @@ fn a_reader_asks_another_copy_for_what_the_near_one_has_not_got() {
     cluster.request(reader, Request::Read(read_both()));
     round(&mut cluster, R, NodeId(4));
     assert!(!cluster.has_reply(reader), "half of it is nothing");
-    assert_eq!(cluster.counters().other_copies, 1);
+    assert_eq!(cluster.counters().other_replicas, 1);
     round(&mut cluster, R, NodeId(3));
     assert_eq!(registers(cluster.take_reply(reader)), [7, 7]);
     cluster.request(reader, Request::Commit(Vec::new()));
@@ -209,7 +209,7 @@ fn a_silent_copy_is_not_waited_for() {
     let reader = cluster.begin(R);
     cluster.request(reader, Request::Read(vec![read_item(1, 0)]));
     cluster.advance(PATIENCE);
-    assert_eq!(cluster.counters().other_copies, 1);
+    assert_eq!(cluster.counters().other_replicas, 1);
     round(&mut cluster, R, NodeId(3));
     assert_eq!(registers(cluster.take_reply(reader)), [0]);
     cluster.request(
@@ -260,7 +260,7 @@ fn a_silent_copy_is_waited_for_once_in_a_while() {
         assert_eq!(registers(cluster.take_reply(next)), [0]);
         cluster.request(next, Request::Commit(Vec::new()));
     }
-    assert_eq!(cluster.counters().other_copies, 1, "one has waited");
+    assert_eq!(cluster.counters().other_replicas, 1, "one has waited");
     // After a while it is asked again.
     cluster.advance(Ticks(PATIENCE.0 * 64));
     let (later, at_the_near) = read(&mut cluster);

@@ -57,7 +57,7 @@ fn a_client_waits_for_its_own_cluster_alone() {
         assert_eq!(look(&mut cluster, b, 2), [0, 0], "{metadata:?}: prepared");
         cluster.deliver_all();
         assert_eq!(look(&mut cluster, b, 2), [7, 7], "{metadata:?}");
-        assert_eq!(cluster.counters().taken_over, 1);
+        assert_eq!(cluster.counters().applied_remote, 1);
         assert!(is_at_rest(&mut cluster), "{metadata:?}");
     }
 }
@@ -193,9 +193,9 @@ fn whoever_dies_the_other_cluster_gets_it() {
         }
         // When all know that all have it, nobody takes it over any more.
         cluster.come_back(a, fresh(0));
-        let before = cluster.counters().taken_over;
+        let before = cluster.counters().applied_remote;
         assert!(is_at_rest(&mut cluster), "{what}");
-        assert_eq!(cluster.counters().taken_over, before, "{what}");
+        assert_eq!(cluster.counters().applied_remote, before, "{what}");
     }
 }
 
@@ -263,11 +263,11 @@ fn what_was_taken_over_long_ago_is_known_again() {
         assert!(is_at_rest(&mut cluster));
         assert!(cluster.nodes[b.index()].remembered() <= 2);
     }
-    let answers = cluster.counters().taken_over;
+    let answers = cluster.counters().applied_remote;
     cluster.say(a, b, first.expect("it was forwarded"));
     assert!(is_at_rest(&mut cluster));
     assert_eq!(look_counts(&mut cluster, b, 2), [20, 0]);
-    assert_eq!(cluster.counters().taken_over, answers);
+    assert_eq!(cluster.counters().applied_remote, answers);
 }
 
 /// One that another cluster does not show yet is taken over after later ones that it does, also if the first

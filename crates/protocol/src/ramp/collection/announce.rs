@@ -12,7 +12,7 @@ impl RampNode {
     pub(crate) fn make_exceptions(&mut self) {
         if self.context.stability.is_held_up() {
             let since = self.context.clock.next(self.context.now);
-            self.counters.set_aside += self.context.stability.make_exceptions(since);
+            self.counters.exceptions += self.context.stability.make_exceptions(since);
         }
     }
 

@@ -272,7 +272,7 @@ impl RampNode {
         let Some(mut attempt) = self.take_reading(transaction) else {
             return;
         };
-        self.counters.other_copies += late.len() as u64;
+        self.counters.other_replicas += late.len() as u64;
         for index in late {
             let asked = self.look_up_next(transaction, &mut attempt, index, out);
             if let Err(refusal) = asked {

@@ -265,7 +265,7 @@ impl RampNode {
         let replicas = self.topology.elsewhere.len() + 1;
         // Whoever has been asked and has not got it may get it: it is asked again in a while.
         if asked.is_some_and(|asked| asked.len() < replicas) {
-            self.counters.other_copies += 1;
+            self.counters.other_replicas += 1;
             self.ask_others(transaction, &[index], out);
         }
     }
@@ -356,7 +356,7 @@ impl RampNode {
             let silent: SmallVec<[NodeId; 4]> = parts.iter().filter_map(last).collect();
             silent.into_iter().for_each(|replica| self.avoid(replica));
             if !parts.is_empty() {
-                self.counters.other_copies += parts.len() as u64;
+                self.counters.other_replicas += parts.len() as u64;
                 self.ask_others(transaction, &parts, out);
             }
             self.look_up_again(transaction, after, out);

@@ -206,7 +206,7 @@ impl RampNode {
     pub(crate) fn remote_installed(&mut self, origin_commit: Timestamp, out: &mut Outbox<Stamped>) {
         if let Some(sticky) = &mut self.sticky {
             sticky.installed(origin_commit);
-            self.counters.taken_over += 1;
+            self.counters.applied_remote += 1;
             self.send(
                 origin_commit.node(),
                 Message::Replicated { origin_commit },
