@@ -345,7 +345,7 @@ impl Simulated for RampNode {
                 ..
             } => {
                 let label = Label::read("Get", *transaction);
-                match request.require().first() {
+                match request.required().first() {
                     None => label,
                     Some(first) => label.demanding(first.prepared),
                 }
